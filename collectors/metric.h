@@ -26,8 +26,8 @@ extern "C" {
 #endif
 
 enum {
-    METRIC_LABELS_MAX = 8,       /* labels of one family */
-    METRIC_BOUNDS_MAX = 64,      /* classic bucket bounds of one family, +Inf not counted */
+    METRIC_LABELS_MAX = 8,           /* labels of one family */
+    METRIC_BOUNDS_MAX = 64,          /* classic bucket bounds of one family, +Inf not counted */
     METRIC_NATIVE_BUCKETS_MAX = 160, /* populated native buckets one series may show in a scrape */
 };
 
@@ -88,8 +88,8 @@ struct metric_desc {
 };
 
 struct metric_registry_options {
-    unsigned threads;     /* threads that get cells of their own; more of them share one set */
-    size_t max_series;    /* cap of live series in one family */
+    unsigned threads;  /* threads that get cells of their own; more of them share one set */
+    size_t max_series; /* cap of live series in one family */
 };
 
 /* NULL when there is no memory. */
@@ -149,8 +149,8 @@ bool metric_on_scrape(struct metric_registry *registry, metric_hook *hook, void 
 
 struct metric_scrape_options {
     enum metric_format format;
-    bool created;              /* OpenMetrics: X_created lines */
-    const char *const *names;  /* only these families (metric names as declared); NULL: all */
+    bool created;             /* OpenMetrics: X_created lines */
+    const char *const *names; /* only these families (metric names as declared); NULL: all */
     size_t nnames;
 };
 

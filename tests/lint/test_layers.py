@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refuses an include that crosses the layers: which room may know which header.
+
+ARCHITECTURE.md has the table in words. Tests may include everything.
+"""
+
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+import source_tree
+
+# room: what it may include of our own headers, as prefixes, besides itself
+MAY_KNOW = {
+    "client": (),
+    "collectors": ("client/handoff.h",),
+    "exporter": ("client/handoff.h", "collectors/metric.h", "collectors/collectors.h"),
+    # handoffctl checks configuration files with the daemon's own reader
+    "ctl": ("client/handoff.h", "exporter/config", "exporter/version.h"),
+}
+
+# header of a library: the only places that may include it, so that each stands behind one module
+LIBRARIES = {
+    "microhttpd.h": ("exporter/",),
+    "sqlite3.h": ("client/store/", "client/spine/"),
+    "curl/": ("client/deliver/", "ctl/"),
+    "yaml.h": ("exporter/",),
+    "gnutls/": ("exporter/",),
+    "crypt.h": ("exporter/",),
+    "zlib.h": ("exporter/",),
+    "prometheus": (),
+    "cmocka.h": (),
+}
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+def refuse_own(path, target):
+    room = path.parts[0]
+    if target.startswith(room + "/") or target.startswith(MAY_KNOW[room]):
+        return None
+    other = target.split("/")[0]
+    if other in MAY_KNOW or other == "tests":
+        allowed = ", ".join(MAY_KNOW[room]) or "nothing outside itself"
+        return f"{path}: {room}/ may not include {target}; it may include {allowed}"
+    return None
+
+
+def refuse_library(path, header):
+    for library, places in LIBRARIES.items():
+        if header.startswith(library) and not str(path).startswith(places or ("/",)):
+            allowed = ", ".join(places) or "tests/"
+            return f"{path}: <{header}> belongs to {allowed} only"
+    return None
+
+
+def complaints(top, paths):
+    """One line for every include in paths (relative to top) that crosses a layer."""
+    found = []
+    for path in paths:
+        if path.parts[0] not in MAY_KNOW:
+            continue
+        for quoted, system in INCLUDE.findall((top / path).read_text()):
+            header = quoted or system
+            beside = os.path.normpath(path.parent / header)
+            target = beside if (top / beside).exists() else os.path.normpath(header)
+            found.append(refuse_own(path, target) or refuse_library(path, header))
+    return [complaint for complaint in found if complaint]
+
+
+class Layers(unittest.TestCase):
+    maxDiff = None
+
+    def test_no_include_crosses_a_layer(self):
+        paths = [path for path in source_tree.files() if path.suffix in (".c", ".h", ".def", ".inc")]
+        self.assertTrue(any(path.parts[0] == "client" for path in paths))
+        self.assertEqual(complaints(source_tree.TOP, paths), [])
+
+
+class SelfTest(unittest.TestCase):
+    """A tree with one violation of each kind must be refused, line by line."""
+
+    BAD = {
+        "client/a.c": '#include "exporter/config.h"\n',
+        "client/b.c": '#include <microhttpd.h>\n',
+        "client/assemble/c.c": '  #  include <sqlite3.h>\n',
+        "client/store/d.c": '#include <curl/curl.h>\n',
+        "client/e.c": '#include "../collectors/metric.h"\n',
+        "collectors/f.c": '#include "client/store/store.h"\n',
+        "collectors/g.c": '#include <prom.h>\n#include <prometheus/x.h>\n',
+        "exporter/h.c": '#include "collectors/registry.h"\n',
+        "exporter/i.c": '#include <sqlite3.h>\n',
+        "ctl/j.c": '#include "exporter/http.h"\n',
+        "exporter/k.c": '#include "tests/helper.h"\n',
+        "ctl/l.c": '#include <client/store/store.h>\n',
+    }
+    GOOD = {
+        "collectors/metric.h": "",
+        "client/handoff.h": "",
+        "client/store/store.c": '#include <sqlite3.h>\n#include "client/handoff.h"\n',
+        "client/deliver/x.c": '#include <curl/curl.h>\n#include <yyjson.h>\n',
+        "collectors/x.c": '#include "client/handoff.h"\n#include "metric.h"\n',
+        "exporter/x.c": '#include "collectors/metric.h"\n#include <microhttpd.h>\n',
+        "ctl/x.c": '#include "exporter/config.h"\n#include <curl/curl.h>\n',
+        "tests/unit/x.c": '#include "client/store/store.h"\n#include <microhttpd.h>\n',
+    }
+
+    def check(self, tree):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            for name, text in {**self.GOOD, **tree}.items():
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_text(text)
+            return complaints(top, [pathlib.Path(name) for name in sorted({**self.GOOD, **tree})])
+
+    def test_a_good_tree_passes(self):
+        self.assertEqual(self.check({}), [])
+
+    def test_every_violation_is_named(self):
+        refused = {complaint.split(":")[0] for complaint in self.check(self.BAD)}
+        self.assertEqual(refused, set(self.BAD))
+
+
+if __name__ == "__main__":
+    unittest.main()
