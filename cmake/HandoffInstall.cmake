@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where, for programs that embed the client: handoff.h, libhandoff as a
+# shared and as a static library, handoff.pc; and the systemd units. The two programs install
+# themselves in their rooms.
+
+# The shared library is the static one, all of it, with only those symbols visible that handoff.h
+# declares. The names are read from the header, so there is no second list to forget.
+file(STRINGS "${PROJECT_SOURCE_DIR}/client/handoff.h" declarations REGEX "^[a-z].*handoff_[a-z0-9_]+\\(")
+set(exports "")
+foreach(declaration IN LISTS declarations)
+    string(REGEX REPLACE "^[^(]*[ *](handoff_[a-z0-9_]+)\\(.*" "\\1" name "${declaration}")
+    string(APPEND exports "        ${name};\n")
+endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/client/handoff.h")
+set(exports_file "${PROJECT_BINARY_DIR}/libhandoff.map")
+file(CONFIGURE OUTPUT "${exports_file}"
+     CONTENT "HANDOFF_${PROJECT_VERSION_MAJOR} {\n    global:\n@exports@    local: *;\n};\n" @ONLY)
+
+# What the client links, taken from its target: for the shared library, and by name for handoff.pc.
+get_target_property(libraries handoff_client INTERFACE_LINK_LIBRARIES)
+list(FILTER libraries EXCLUDE REGEX "LINK_ONLY") # how we compile, which is nobody else's business
+set(HANDOFF_REQUIRES "")
+foreach(library IN LISTS libraries)
+    if(library MATCHES "^PkgConfig::(.*)$")
+        list(APPEND HANDOFF_REQUIRES "${${CMAKE_MATCH_1}_MODULE_NAME}")
+    endif()
+endforeach()
+
+# Until 1.0 every minor version may change the interface, so it is part of the SONAME.
+set(soversion "${PROJECT_VERSION_MAJOR}")
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(soversion "0.${PROJECT_VERSION_MINOR}")
+endif()
+
+add_library(handoff_shared SHARED "${PROJECT_SOURCE_DIR}/client/handoff.h")
+set_target_properties(handoff_shared PROPERTIES
+    OUTPUT_NAME handoff LINKER_LANGUAGE C LINK_DEPENDS "${exports_file}"
+    VERSION "${PROJECT_VERSION}" SOVERSION "${soversion}")
+target_link_libraries(handoff_shared PRIVATE
+    handoff_build -Wl,--whole-archive $<TARGET_FILE:handoff_client> -Wl,--no-whole-archive
+    ${libraries})
+target_link_options(handoff_shared PRIVATE "-Wl,--version-script=${exports_file}" -Wl,--as-needed)
+add_dependencies(handoff_shared handoff_client)
+
+list(JOIN HANDOFF_REQUIRES ", " HANDOFF_REQUIRES)
+configure_file("${PROJECT_SOURCE_DIR}/packaging/handoff.pc.in" "${PROJECT_BINARY_DIR}/handoff.pc" @ONLY)
+
+install(TARGETS handoff_shared handoff_client
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/client/handoff.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_BINARY_DIR}/handoff.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+file(GLOB units "${PROJECT_SOURCE_DIR}/packaging/systemd/*.service"
+                "${PROJECT_SOURCE_DIR}/packaging/systemd/*.socket")
+if(units)
+    install(FILES ${units} DESTINATION lib/systemd/system)
+endif()
