@@ -9,12 +9,70 @@
 #ifndef HANDOFF_H
 #define HANDOFF_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+#if defined(__GNUC__) || defined(__clang__)
+#define HANDOFF_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define HANDOFF_MUST_CHECK
+#endif
+
 /* The version of the library, "MAJOR.MINOR.PATCH". The string is static. */
 const char *handoff_version(void);
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+/* HANDOFF_OK is 0; the rest is HANDOFF_ERR_INVALID and so on, one per row of handoff_codes.def. */
+enum handoff_code {
+#define CODE(name, text, class, meaning) HANDOFF_ERR_##name,
+#include "handoff_codes.def"
+#undef CODE
+    HANDOFF_CODE_COUNT,
+    HANDOFF_OK = HANDOFF_ERR_OK
+};
+
+/* What kind of refusal a code is. An edge (HTTP, an exit status) maps these, not the codes. */
+enum handoff_class {
+    HANDOFF_CLASS_NONE,
+    HANDOFF_CLASS_INVALID,         /* the caller has to send something else */
+    HANDOFF_CLASS_TOO_LARGE,       /* less of it */
+    HANDOFF_CLASS_NOT_FOUND,       /* it is not there */
+    HANDOFF_CLASS_CONFLICT,        /* it is there, and different */
+    HANDOFF_CLASS_REFUSED,         /* understood, but a rule forbids it */
+    HANDOFF_CLASS_BUSY,            /* later, with less at once */
+    HANDOFF_CLASS_UNAUTHENTICATED, /* say who you are */
+    HANDOFF_CLASS_FORBIDDEN,       /* not you */
+    HANDOFF_CLASS_FAILED,          /* a party behind us said no */
+    HANDOFF_CLASS_TIMEOUT,         /* a party behind us took too long */
+    HANDOFF_CLASS_UNAVAILABLE,     /* later */
+    HANDOFF_CLASS_INTERNAL         /* our fault, or broken data */
+};
+
+/* One failure. A value: copy it freely, nothing has to be released. */
+struct handoff_error {
+    enum handoff_code code;
+    const char
+        *message;   /* constant text: what is wrong and what to do about it; never NULL once set */
+    char field[64]; /* which field, option or file ("tags[3]", "storage.path"), or "" */
+    char seen[160]; /* what was found there, cut to fit, or "" */
+    char allowed[96]; /* what is allowed, or "" */
+    int64_t needed;   /* the number that would do, where the code speaks of one; else 0 */
+};
+
+/* "invalid_request"; static. An unknown number gives "internal". */
+const char *handoff_code_name(enum handoff_code code);
+/* One sentence on the code; static. */
+const char *handoff_code_meaning(enum handoff_code code);
+enum handoff_class handoff_code_class(enum handoff_code code);
+
+/* Writes the whole error as one line, "message (field: seen X, allowed Y)", always terminated.
+   Returns the length it would have had, as snprintf does. */
+size_t handoff_error_text(const struct handoff_error *error, char *text, size_t size);
 
 #ifdef __cplusplus
 }

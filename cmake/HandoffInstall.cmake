@@ -48,7 +48,8 @@ configure_file("${PROJECT_SOURCE_DIR}/packaging/handoff.pc.in" "${PROJECT_BINARY
 install(TARGETS handoff_shared handoff_client
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/client/handoff.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/client/handoff.h" "${PROJECT_SOURCE_DIR}/client/handoff_codes.def"
+        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${PROJECT_BINARY_DIR}/handoff.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 file(GLOB units "${PROJECT_SOURCE_DIR}/packaging/systemd/*.service"
                 "${PROJECT_SOURCE_DIR}/packaging/systemd/*.socket")

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer.h - bytes that grow at the end.
+ *
+ * Appending never has to be checked: the first failure (no memory, or past the limit) sticks, later
+ * appends do nothing, and the caller asks once at the end. A zeroed struct is an empty buffer.
+ */
+#ifndef HANDOFF_BASE_BUFFER_H
+#define HANDOFF_BASE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/base/span.h"
+
+struct handoff_buffer {
+    char *data; /* always followed by a NUL that does not count, once anything was appended */
+    size_t size, capacity;
+    size_t limit; /* 0: none */
+    bool failed;
+};
+
+void handoff_buffer_append(struct handoff_buffer *buffer, const void *data, size_t size);
+void handoff_buffer_text(struct handoff_buffer *buffer, const char *text);
+void handoff_buffer_byte(struct handoff_buffer *buffer, char byte);
+void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Room for size more bytes at the end, to write into directly; then tell with handoff_buffer_grow
+   how many were written. NULL when the buffer failed. */
+char *handoff_buffer_reserve(struct handoff_buffer *buffer, size_t size);
+void handoff_buffer_grow(struct handoff_buffer *buffer, size_t size);
+
+/* Empties it, forgets a failure, keeps the memory. */
+void handoff_buffer_clear(struct handoff_buffer *buffer);
+/* Releases the memory. Harmless on a zeroed buffer. */
+void handoff_buffer_free(struct handoff_buffer *buffer);
+
+static inline struct handoff_span handoff_buffer_span(const struct handoff_buffer *buffer)
+{
+    return handoff_span(buffer->data ? buffer->data : "", buffer->size);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arena and the buffer: alignment, no overlap, growth, failure of every allocation. */
+#include "tests/support/unit.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "client/base/arena.h"
+#include "client/base/buffer.h"
+#include "tests/support/failing_memory.h"
+
+static void test_pieces_are_aligned_and_apart(void **state)
+{
+    struct handoff_arena arena;
+    unsigned char *pieces[300];
+    (void)state;
+    handoff_arena_init(&arena, 64);
+    for (unsigned i = 0; i < 300; i++) {
+        pieces[i] = handoff_arena_alloc(&arena, i);
+        assert_non_null(pieces[i]);
+        assert_int_equal((uintptr_t)pieces[i] % _Alignof(max_align_t), 0);
+        memset(pieces[i], (int)(i & 0xFF), i);
+    }
+    for (unsigned i = 0; i < 300; i++)
+        for (unsigned j = 0; j < i; j++)
+            assert_int_equal(pieces[i][j], i & 0xFF);
+    handoff_arena_free(&arena);
+}
+
+static void test_large_and_impossible_sizes(void **state)
+{
+    struct handoff_arena arena;
+    (void)state;
+    handoff_arena_init(&arena, 0);
+    char *large = handoff_arena_calloc(&arena, 3, 1 << 20);
+    assert_non_null(large);
+    assert_int_equal(large[(3 << 20) - 1], 0);
+    assert_null(handoff_arena_alloc(&arena, SIZE_MAX));
+    assert_null(handoff_arena_alloc(&arena, SIZE_MAX - 8));
+    assert_null(handoff_arena_calloc(&arena, SIZE_MAX / 2, 3));
+    assert_null(handoff_arena_copy(&arena, "x", SIZE_MAX));
+    handoff_arena_free(&arena);
+}
+
+static void test_reset_keeps_one_block(void **state)
+{
+    struct handoff_arena arena = {0}; /* zeroed is empty */
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        assert_non_null(handoff_arena_alloc(&arena, 1000));
+    handoff_arena_reset(&arena);
+    size_t held = arena.held;
+    assert_true(held > 0);
+    char *text = handoff_arena_printf(&arena, "%s-%d", "ms", 4821);
+    assert_string_equal(text, "ms-4821");
+    assert_string_equal(handoff_arena_copy(&arena, "a\0b", 3), "a");
+    assert_int_equal(arena.held, held);
+    handoff_arena_free(&arena);
+    assert_int_equal(arena.held, 0);
+}
+
+static void test_no_memory(void **state)
+{
+    struct handoff_arena arena;
+    struct handoff_buffer buffer = {0};
+    (void)state;
+    handoff_arena_init(&arena, 0);
+    failing_memory_at(1);
+    assert_null(handoff_arena_strdup(&arena, "x"));
+    assert_string_equal(handoff_arena_strdup(&arena, "y"), "y");
+    failing_memory_at(1);
+    handoff_buffer_text(&buffer, "x");
+    assert_true(buffer.failed);
+    handoff_buffer_text(&buffer, "y"); /* sticks, although there would be memory */
+    assert_true(buffer.failed);
+    assert_int_equal(buffer.size, 0);
+    failing_memory_at(0);
+    handoff_buffer_clear(&buffer);
+    handoff_buffer_text(&buffer, "z");
+    assert_string_equal(buffer.data, "z");
+    handoff_buffer_free(&buffer);
+    handoff_arena_free(&arena);
+}
+
+static void test_buffer_appends(void **state)
+{
+    struct handoff_buffer buffer = {0};
+    (void)state;
+    assert_int_equal(handoff_buffer_span(&buffer).size, 0);
+    for (int i = 0; i < 1000; i++) {
+        handoff_buffer_printf(&buffer, "%d", i % 10);
+        handoff_buffer_byte(&buffer, ',');
+    }
+    handoff_buffer_append(&buffer, "", 0);
+    assert_int_equal(buffer.size, 2000);
+    assert_int_equal(buffer.data[2000], '\0');
+    assert_memory_equal(buffer.data + 1996, "8,9,", 4);
+    memcpy(handoff_buffer_reserve(&buffer, 3), "end", 3);
+    handoff_buffer_grow(&buffer, 3);
+    assert_string_equal(buffer.data + 2000, "end");
+    handoff_buffer_free(&buffer);
+    handoff_buffer_free(&buffer);
+}
+
+static void test_buffer_limit(void **state)
+{
+    struct handoff_buffer buffer = {.limit = 5};
+    (void)state;
+    handoff_buffer_text(&buffer, "12345");
+    assert_false(buffer.failed);
+    handoff_buffer_byte(&buffer, '6');
+    assert_true(buffer.failed);
+    assert_int_equal(buffer.size, 5);
+    assert_null(handoff_buffer_reserve(&buffer, SIZE_MAX));
+    handoff_buffer_free(&buffer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces_are_aligned_and_apart),
+        cmocka_unit_test(test_large_and_impossible_sizes),
+        cmocka_unit_test(test_reset_keeps_one_block),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_buffer_appends),
+        cmocka_unit_test(test_buffer_limit),
+    };
+    return RUN_TESTS(tests);
+}
