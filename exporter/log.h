@@ -94,19 +94,24 @@ struct exporter_log_field exporter_log_string(const char *key, const char *text)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-#define log_debug(event, ...) EXPORTER_LOG_AT(EXPORTER_LOG_DEBUG, event, ##__VA_ARGS__)
-#define log_info(event, ...)  EXPORTER_LOG_AT(EXPORTER_LOG_INFO, event, ##__VA_ARGS__)
-#define log_warn(event, ...)  EXPORTER_LOG_AT(EXPORTER_LOG_WARN, event, ##__VA_ARGS__)
-#define log_error(event, ...) EXPORTER_LOG_AT(EXPORTER_LOG_ERROR, event, ##__VA_ARGS__)
+#define log_debug(event, ...)                                                                      \
+    EXPORTER_LOG_AT(EXPORTER_LOG_DEBUG, event, ##__VA_ARGS__, EXPORTER_LOG_LAST)
+#define log_info(event, ...)                                                                       \
+    EXPORTER_LOG_AT(EXPORTER_LOG_INFO, event, ##__VA_ARGS__, EXPORTER_LOG_LAST)
+#define log_warn(event, ...)                                                                       \
+    EXPORTER_LOG_AT(EXPORTER_LOG_WARN, event, ##__VA_ARGS__, EXPORTER_LOG_LAST)
+#define log_error(event, ...)                                                                      \
+    EXPORTER_LOG_AT(EXPORTER_LOG_ERROR, event, ##__VA_ARGS__, EXPORTER_LOG_LAST)
+
+#define EXPORTER_LOG_LAST ((struct exporter_log_field){NULL, EXPORTER_LOG_END, NULL, 0})
 
 /* The event is joined to "" so that only a literal compiles: the limiter keeps its address. Fields
  * are not evaluated when the level is off. */
-#define EXPORTER_LOG_AT(level, event, ...)                                                         \
+#define EXPORTER_LOG_AT(severity, event, ...)                                                      \
     do {                                                                                           \
-        if ((level) >= exporter_log_get_level()) {                                                 \
-            const struct exporter_log_field exporter_log_fields_[] = {                             \
-                ##__VA_ARGS__, {NULL, EXPORTER_LOG_END, NULL, 0}};                                 \
-            exporter_log_write((level), "" event, exporter_log_fields_);                           \
+        if ((severity) >= exporter_log_get_level()) {                                              \
+            exporter_log_write((severity), "" event,                                               \
+                               (const struct exporter_log_field[]){__VA_ARGS__});                  \
         }                                                                                          \
     } while (0)
 

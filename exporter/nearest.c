@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Edit distance (optimal string alignment), on three rows of a small table. */
+#include "exporter/nearest.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum { LETTERS_MAX = 64 }; /* no option or key is longer; it bounds the work and the rows */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+size_t exporter_edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][LETTERS_MAX];
+
+    if (a_length >= LETTERS_MAX || b_length >= LETTERS_MAX) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= b_length; j++) {
+        rows[0][j] = j;
+    }
+    for (size_t i = 1; i <= a_length; i++) {
+        const size_t *before = rows[(i + 1) % 3]; /* two above */
+        const size_t *above = rows[(i - 1) % 3];
+        size_t *row = rows[i % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
+            row[j] = smaller(replaced, 1 + smaller(above[j], row[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                row[j] = smaller(row[j], before[j - 2] + 1);
+            }
+        }
+    }
+    return rows[a_length % 3][b_length];
+}
+
+/* A third of the letters may be wrong, and one always: further away it is another word. */
+static size_t tolerance(size_t length)
+{
+    return length / 3 > 1 ? length / 3 : 1;
+}
+
+struct exporter_nearest exporter_nearest_begin(const char *seen, size_t length)
+{
+    return (struct exporter_nearest){
+        .seen = seen, .length = length, .best = NULL, .distance = tolerance(length) + 1};
+}
+
+void exporter_nearest_offer(struct exporter_nearest *nearest, const char *name)
+{
+    size_t distance = exporter_edit_distance(nearest->seen, nearest->length, name, strlen(name));
+
+    if (distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->best = name;
+    }
+}
