@@ -47,6 +47,7 @@ enum metric_code {
     METRIC_ERR_HELP,      /* no help text */
     METRIC_ERR_UNIT,      /* the unit is not the suffix of the name */
     METRIC_ERR_NATIVE,    /* a native range that is empty or beyond the schema limits */
+    METRIC_ERR_FLAGS,     /* exemplars on a gauge */
     METRIC_ERR_MEMORY,
 };
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Observations. Everything here runs on the path of the program that is measured: no lock, no
+ * allocation, and for the thread that owns its shard no atomic read-modify-write either. */
+#include "collectors/check.h"
+#include "collectors/family.h"
+
+void metric_add(struct metric_series *counter, uint64_t n)
+{
+    METRIC_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
+    size_t shard = metric_cells_shard(counter->exclusive);
+    metric_cell *cell = counter->cells + shard * counter->stride;
+    if (shard < counter->exclusive)
+        metric_cell_add_own(cell, n);
+    else
+        metric_cell_add_shared(cell, n);
+}
+
+void metric_mirror(struct metric_series *counter, double value)
+{
+    METRIC_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
+    atomic_store_explicit(&counter->value, metric_bits_of(value), memory_order_relaxed);
+}
+
+void metric_gauge_set(struct metric_series *gauge, double value)
+{
+    METRIC_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
+    atomic_store_explicit(&gauge->value, metric_bits_of(value), memory_order_relaxed);
+}
+
+void metric_gauge_add(struct metric_series *gauge, double delta)
+{
+    METRIC_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
+    metric_cell_sum_shared(&gauge->value, delta);
+}
+
+/* Counts the value; answers its cell. */
+static inline size_t observe(struct metric_series *histogram, double value)
+{
+    METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
+    size_t shard = metric_cells_shard(histogram->exclusive);
+    metric_cell *row = histogram->cells + shard * histogram->stride;
+    size_t cell = metric_grid_cell(histogram->grid, value);
+    if (shard < histogram->exclusive) {
+        metric_cell_add_own(&row[METRIC_ROW_CELLS + cell], 1);
+        metric_cell_sum_own(&row[METRIC_ROW_SUM], value);
+    } else {
+        metric_cell_add_shared(&row[METRIC_ROW_CELLS + cell], 1);
+        metric_cell_sum_shared(&row[METRIC_ROW_SUM], value);
+    }
+    return cell;
+}
+
+void metric_observe(struct metric_series *histogram, double value)
+{
+    observe(histogram, value);
+}
+
+void metric_add_exemplar(struct metric_series *counter, uint64_t n,
+                         const struct metric_exemplar *exemplar)
+{
+    metric_add(counter, n);
+    if (counter->exemplars != NULL)
+        metric_exemplar_store(counter->exemplars, (double)n, exemplar);
+}
+
+void metric_observe_exemplar(struct metric_series *histogram, double value,
+                             const struct metric_exemplar *exemplar)
+{
+    size_t cell = observe(histogram, value);
+    if (histogram->exemplars == NULL || cell == histogram->grid->ncells)
+        return; /* none are kept, or NaN, which lies in no bucket */
+    size_t bucket = histogram->grid->classic_of[cell];
+    metric_exemplar_store(&histogram->exemplars[bucket], value, exemplar);
+}
