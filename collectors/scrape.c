@@ -16,7 +16,8 @@ static const struct metric_encoder *encoder_of(enum metric_format format)
     case METRIC_PROTOBUF:
         return &metric_encoder_protobuf;
     }
-    METRIC_CHECK(!"a known format");
+    const bool known_format = false;
+    METRIC_CHECK(known_format);
     return NULL;
 }
 
