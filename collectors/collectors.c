@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/collectors.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "collectors/check.h"
+#include "collectors/number.h"
+#include "collectors/rows.h"
+
+#define BUCKETS(set, schema, low, high, ...)                                                       \
+    enum { SCHEMA_##set = (schema), LOW_##set = (low), HIGH_##set = (high) };                      \
+    static const double bounds_##set[] = {__VA_ARGS__};
+#include "collectors/metrics.def"
+
+#define NO_LABELS   .labels = {NULL}
+#define LABELS(...) .labels = {__VA_ARGS__}
+#define NO_BUCKETS  .nbounds = 0
+#define BUCKETS_OF(set)                                                                            \
+    .bounds = bounds_##set, .nbounds = sizeof bounds_##set / sizeof *bounds_##set,                 \
+    .native = {SCHEMA_##set, LOW_##set, HIGH_##set}
+
+static const struct metric_desc rows[] = {
+#define METRIC(symbol, kind, text, base_unit, label_names, buckets, flag_bits, help_text)          \
+    [COLLECTORS_##symbol] = {.name = (text),                                                       \
+                             .type = METRIC_##kind,                                                \
+                             .unit = (base_unit),                                                  \
+                             .help = (help_text),                                                  \
+                             label_names,                                                          \
+                             buckets,                                                              \
+                             .flags = (flag_bits)},
+#include "collectors/metrics.def"
+};
+
+const struct metric_desc *collectors_metrics(size_t *count)
+{
+    *count = sizeof rows / sizeof *rows;
+    return rows;
+}
+
+static bool register_rows(struct collectors *collectors)
+{
+    for (size_t row = 0; row < COLLECTORS_ROWS; row++) {
+        struct metric_error error;
+        struct metric_family *family = metric_register(collectors->registry, &rows[row], &error);
+        METRIC_CHECK(family != NULL || error.code == METRIC_ERR_MEMORY); /* the table is our own */
+        if (family == NULL)
+            return false;
+        collectors->families[row] = family;
+        if (rows[row].labels[0] == NULL)
+            collectors->single[row] = metric_resolve(family, NULL);
+    }
+    return true;
+}
+
+static void set_build_info(struct collectors *collectors, const struct collectors_options *options)
+{
+    bool known = options->revision != NULL && *options->revision != '\0';
+    const char *const labels[] = {options->version, known ? options->revision : "unknown",
+                                  __VERSION__};
+    metric_gauge_set(metric_resolve(collectors->families[COLLECTORS_BUILD_INFO], labels), 1);
+}
+
+static struct metric_series *scrapes_of_code(struct collectors *collectors, int code)
+{
+    char text[METRIC_NUMBER_MAX];
+    *metric_number_u64(text, code < 0 ? 0 : (uint64_t)code) = '\0';
+    const char *const labels[] = {text};
+    return metric_resolve(collectors->families[COLLECTORS_SCRAPES], labels);
+}
+
+static void read_dropped(void *arg)
+{
+    struct collectors *collectors = arg;
+    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    metric_mirror(collectors->single[COLLECTORS_SERIES_DROPPED],
+                  (double)metric_series_dropped(collectors->registry));
+}
+
+struct collectors *collectors_new(const struct collectors_options *options)
+{
+    struct collectors *collectors = calloc(1, sizeof *collectors);
+    if (collectors == NULL)
+        return NULL;
+    collectors->magic = COLLECTORS_MAGIC;
+    collectors->registry = metric_registry_new(&(struct metric_registry_options){
+        .threads = options->threads, .max_series = options->max_series});
+    if (collectors->registry == NULL || !register_rows(collectors) ||
+        !metric_on_scrape(collectors->registry, read_dropped, collectors) ||
+        !metric_on_scrape(collectors->registry, collectors_process_read, collectors)) {
+        collectors_free(&collectors);
+        return NULL;
+    }
+    set_build_info(collectors, options);
+    /* at 0 from the start, so that the first refusal is an increase */
+    scrapes_of_code(collectors, 200);
+    scrapes_of_code(collectors, 503);
+    return collectors;
+}
+
+void collectors_free(struct collectors **collectors)
+{
+    struct collectors *dying = *collectors;
+    if (dying == NULL)
+        return;
+    METRIC_CHECK(dying->magic == COLLECTORS_MAGIC);
+    *collectors = NULL;
+    metric_registry_free(&dying->registry);
+    dying->magic = 0;
+    free(dying);
+}
+
+struct metric_registry *collectors_registry(struct collectors *collectors)
+{
+    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    return collectors->registry;
+}
+
+void collectors_scrape_started(struct collectors *collectors)
+{
+    metric_gauge_add(collectors->single[COLLECTORS_SCRAPES_IN_FLIGHT], 1);
+}
+
+void collectors_scrape_done(struct collectors *collectors, int code, double seconds)
+{
+    metric_gauge_add(collectors->single[COLLECTORS_SCRAPES_IN_FLIGHT], -1);
+    metric_observe(collectors->single[COLLECTORS_SCRAPE_DURATION], seconds);
+    metric_add(scrapes_of_code(collectors, code), 1);
+}
+
+void collectors_config_reloaded(struct collectors *collectors, bool ok)
+{
+    metric_gauge_set(collectors->single[COLLECTORS_CONFIG_RELOAD_SUCCESSFUL], ok ? 1 : 0);
+    if (!ok)
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    metric_gauge_set(collectors->single[COLLECTORS_CONFIG_RELOAD_TIME],
+                     (double)now.tv_sec + (double)now.tv_nsec / 1e9);
+}
+
+void collectors_log_suppressed(struct collectors *collectors, uint64_t lines)
+{
+    metric_add(collectors->single[COLLECTORS_LOG_SUPPRESSED], lines);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * collectors.h - the daemon's own metrics: every row of metrics.def, registered, and a function for
+ * each event that changes one.
+ *
+ * Any thread may call any function, except collectors_new and collectors_free. What is only known
+ * by looking (process_*, the number of dropped series) is read when a scrape begins.
+ */
+#ifndef COLLECTORS_H
+#define COLLECTORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectors/metric.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct collectors;
+
+struct collectors_options {
+    const char *version;  /* "0.1.0" */
+    const char *revision; /* of the source; NULL or "" when it is not known */
+    unsigned threads;     /* as in struct metric_registry_options */
+    size_t max_series;
+};
+
+/* NULL: no memory. */
+struct collectors *collectors_new(const struct collectors_options *options);
+void collectors_free(struct collectors **collectors);
+
+/* Lent: where scrapes read, and where others register theirs. */
+struct metric_registry *collectors_registry(struct collectors *collectors);
+
+/* The rows of metrics.def, in their order. */
+const struct metric_desc *collectors_metrics(size_t *count);
+
+/* Around each request for metrics, whatever its end: `code` is the HTTP status of the answer. */
+void collectors_scrape_started(struct collectors *collectors);
+void collectors_scrape_done(struct collectors *collectors, int code, double seconds);
+
+/* A configuration file was read; `ok`: it is in force now. The first one counts too. */
+void collectors_config_reloaded(struct collectors *collectors, bool ok);
+
+/* `lines` log lines were not written because they repeated too fast. */
+void collectors_log_suppressed(struct collectors *collectors, uint64_t lines);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
