@@ -1,6 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl: the command line's entry. */
-int main(void)
+/*
+ * handoffctl: the operator's command line. The table below is all there is to adding a sub-command;
+ * the help and "did you mean" follow from it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/command.h"
+#include "exporter/nearest.h"
+#include "exporter/version.h"
+
+static const struct ctl_command commands[] = {
+    {"check-config", "FILE...", "Say whether configuration files are good.",
+     "Prints one line for each file: what it holds, or its first error with line and column.\n"
+     "Exit code: 0 all are good, 1 one is not, 2 wrong usage.\n"
+     "\n"
+     "Example:\n"
+     "  handoffctl check-config /etc/handoff-exporter.yml\n",
+     ctl_check_config},
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static const struct ctl_command *find_command(const char *name)
 {
-    return 0;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: handoffctl COMMAND [ARGUMENT ...]\n\n", out);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        fprintf(out, "  %s %s\n      %s\n", commands[i].name, commands[i].arguments,
+                commands[i].help);
+    }
+    fputs("\nhandoffctl COMMAND --help tells more, handoffctl --version the version.\n", out);
+}
+
+static void print_command_usage(FILE *out, const struct ctl_command *command)
+{
+    fprintf(out, "usage: handoffctl %s %s\n\n%s\n%s", command->name, command->arguments,
+            command->help, command->details);
+}
+
+int ctl_usage_error(const struct ctl_command *command, const char *what)
+{
+    fprintf(stderr, "handoffctl %s: %s\nusage: handoffctl %s %s\n", command->name, what,
+            command->name, command->arguments);
+    return CTL_USAGE;
+}
+
+static int unknown_command(const char *name)
+{
+    struct exporter_nearest nearest = exporter_nearest_begin(name, strlen(name));
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        exporter_nearest_offer(&nearest, commands[i].name, strlen(commands[i].name));
+    }
+    if (nearest.best != NULL) {
+        fprintf(stderr, "handoffctl: no command \"%s\", did you mean %s?\n", name, nearest.best);
+    } else {
+        fprintf(stderr, "handoffctl: no command \"%s\", see handoffctl --help\n", name);
+    }
+    return CTL_USAGE;
+}
+
+static int is_help(const char *argument)
+{
+    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return CTL_USAGE;
+    }
+    if (is_help(argv[1])) {
+        print_usage(stdout);
+        return CTL_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("handoffctl, version %s\n", exporter_version());
+        return CTL_OK;
+    }
+    const struct ctl_command *command = find_command(argv[1]);
+    if (command == NULL) {
+        return unknown_command(argv[1]);
+    }
+    if (argc > 2 && is_help(argv[2])) {
+        print_command_usage(stdout, command);
+        return CTL_OK;
+    }
+    return command->run(command, argc - 1, argv + 1);
 }

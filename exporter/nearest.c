@@ -47,15 +47,16 @@ static size_t tolerance(size_t length)
 struct exporter_nearest exporter_nearest_begin(const char *seen, size_t length)
 {
     return (struct exporter_nearest){
-        .seen = seen, .length = length, .best = NULL, .distance = tolerance(length) + 1};
+        .seen = seen, .length = length, .distance = tolerance(length) + 1};
 }
 
-void exporter_nearest_offer(struct exporter_nearest *nearest, const char *name)
+void exporter_nearest_offer(struct exporter_nearest *nearest, const char *name, size_t length)
 {
-    size_t distance = exporter_edit_distance(nearest->seen, nearest->length, name, strlen(name));
+    size_t distance = exporter_edit_distance(nearest->seen, nearest->length, name, length);
 
     if (distance < nearest->distance) {
         nearest->distance = distance;
         nearest->best = name;
+        nearest->best_length = length;
     }
 }

@@ -118,28 +118,10 @@ static bool read_address(const struct option_row *row, const char *value, void *
     return true;
 }
 
-/* The position of `value` among "a|b|c", or -1. */
-static int choice_index(const char *choices, const char *value)
-{
-    size_t length = strlen(value);
-    int index = 0;
-
-    for (const char *at = choices;; index++) {
-        size_t width = strcspn(at, "|");
-        if (width == length && memcmp(at, value, width) == 0) {
-            return index;
-        }
-        if (at[width] == '\0') {
-            return -1;
-        }
-        at += width + 1;
-    }
-}
-
 static bool read_choice(const struct option_row *row, const char *value, void *field,
                         struct exporter_error *error)
 {
-    int index = choice_index(row->choices, value);
+    int index = exporter_choice_index(row->choices, value);
 
     if (index < 0) {
         return refuse(row, value, row->choices, error);
@@ -210,7 +192,7 @@ static bool refuse_unknown(const char *argument, size_t length, struct exporter_
     struct exporter_quoted quoted;
 
     for (size_t i = 0; i < ROWS; i++) {
-        exporter_nearest_offer(&nearest, rows[i].name);
+        exporter_nearest_offer(&nearest, rows[i].name, strlen(rows[i].name));
     }
     exporter_error_quote(&quoted, argument, length);
     if (nearest.best != NULL) {

@@ -152,3 +152,20 @@ const char *exporter_size_print(struct exporter_printed *printed, uint64_t bytes
                    sizes[i].name);
     return printed->text;
 }
+
+int exporter_choice_index(const char *choices, const char *value)
+{
+    size_t length = strlen(value);
+    int index = 0;
+
+    for (const char *at = choices;; index++) {
+        size_t width = strcspn(at, "|");
+        if (width == length && memcmp(at, value, width) == 0) {
+            return index;
+        }
+        if (at[width] == '\0') {
+            return -1;
+        }
+        at += width + 1;
+    }
+}

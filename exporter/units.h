@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * units.h - durations and sizes as people write them.
+ * units.h - durations, sizes, numbers and choices as people write them.
  *
  * Durations: whole numbers with ms, s, m, h or d, largest unit first when combined ("1m30s").
  * Sizes: one whole number with B, KiB, MiB or GiB. A bare number has no unit and is refused, but
@@ -18,6 +18,9 @@ bool exporter_duration_parse(const char *text, uint64_t *ms);
 bool exporter_size_parse(const char *text, uint64_t *bytes);
 /* Decimal digits only: no sign, no spaces, no leading zero. */
 bool exporter_number_parse(const char *text, uint64_t *number);
+
+/* The position of `value` among "a|b|c", or -1. */
+int exporter_choice_index(const char *choices, const char *value);
 
 /* Room for what the printers write. */
 struct exporter_printed {

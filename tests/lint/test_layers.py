@@ -17,8 +17,8 @@ MAY_KNOW = {
     "client": (),
     "collectors": ("client/handoff.h",),
     "exporter": ("client/handoff.h", "collectors/metric.h", "collectors/collectors.h"),
-    # handoffctl checks configuration files with the daemon's own reader
-    "ctl": ("client/handoff.h", "exporter/config", "exporter/version.h"),
+    # handoffctl checks configuration files with the daemon's own reader, and guesses as it does
+    "ctl": ("client/handoff.h", "exporter/config", "exporter/nearest.h", "exporter/version.h"),
 }
 
 # header of a library: the only places that may include it, so that each stands behind one module

@@ -167,9 +167,9 @@ static const char *nearest(const char *seen)
 {
     struct exporter_nearest nearest = exporter_nearest_begin(seen, strlen(seen));
 
-    exporter_nearest_offer(&nearest, "timeout");
-    exporter_nearest_offer(&nearest, "ack_timeout");
-    exporter_nearest_offer(&nearest, "url");
+    exporter_nearest_offer(&nearest, "timeout", 7);
+    exporter_nearest_offer(&nearest, "ack_timeout", 11);
+    exporter_nearest_offer(&nearest, "url", 3);
     return nearest.best;
 }
 
