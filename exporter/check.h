@@ -11,4 +11,8 @@ _Noreturn void exporter_check_failed(const char *condition, const char *file, in
 #define EXPORTER_CHECK(condition)                                                                  \
     ((condition) ? (void)0 : exporter_check_failed(#condition, __FILE__, __LINE__))
 
+/* The object that a void * leads back to: is it what we think it is? */
+#define EXPORTER_CHECK_MAGIC(object, expected)                                                     \
+    EXPORTER_CHECK((object) != NULL && (object)->magic == (expected))
+
 #endif
