@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* origin.h - keeps web pages of other origins from making a browser act on the daemon. */
+#ifndef EXPORTER_ORIGIN_H
+#define EXPORTER_ORIGIN_H
+
+#include <stdbool.h>
+
+/* Whether a request with these headers (each may be NULL) came from a page of another origin than
+ * `host`. Clients that are no browsers send neither header and are never foreign. */
+bool exporter_origin_is_foreign(const char *origin, const char *sec_fetch_site, const char *host);
+
+#endif

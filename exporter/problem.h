@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * problem.h - errors as answers: RFC 9457 application/problem+json on the agent API, a line of
+ * plain text on the web listener, where people and Prometheus read it.
+ */
+#ifndef EXPORTER_PROBLEM_H
+#define EXPORTER_PROBLEM_H
+
+#include "exporter/http.h"
+
+struct exporter_problem {
+    unsigned status;
+    const char *code;              /* stable, for programs: "not_found" */
+    const char *detail;            /* for people; any bytes, escaped on the way out */
+    struct exporter_header header; /* one more header, where its name is not NULL */
+};
+
+void exporter_respond_problem(struct exporter_request *request,
+                              const struct exporter_problem *problem);
+
+/* The reason phrase of a status that this daemon answers with: "Not Found". */
+const char *exporter_status_title(unsigned status);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP server: a libmicrohttpd daemon in external epoll mode as a source of one loop.
+ *
+ * libmicrohttpd's own time-out is about idling only: a client that sends a byte each second is
+ * never idle. So every connection carries a deadline that moves with the phase it is in (receiving,
+ * waiting for us, sending, kept alive), and a sweep shuts down the sockets that are past theirs;
+ * libmicrohttpd then sees the end of the connection and cleans up as for any client that left. The
+ * sweep looks at every connection, four times a second at most: 10,000 of them cost it about 0.1
+ * ms.
+ *
+ * Thread: the loop's. in_flight is the exception, it is read by whoever waits for the drain.
+ */
+#include "exporter/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "exporter/check.h"
+#include "exporter/http_private.h"
+#include "exporter/log.h"
+
+enum {
+    SWEEP_INTERVAL_MS = 1000, /* how late a cut may come where nothing asks for it earlier */
+    SWEEP_PAUSE_MS = 250,     /* how often the sweep runs at most */
+};
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static void connection_cut(struct exporter_connection *connection)
+{
+    log_info("connection_cut", LOG_STR("listener", connection->server->options.listener),
+             LOG_STR("peer", connection->peer), LOG_STR("reason", "deadline"));
+    shutdown(connection->fd, SHUT_RDWR);
+    connection->deadline_ms = INT64_MAX;
+}
+
+static void sweep(void *arg)
+{
+    struct exporter_server *server = arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    const int64_t now = exporter_monotonic_ms();
+    int64_t next = now + SWEEP_INTERVAL_MS;
+    struct exporter_connection *connection;
+    LIST_FOREACH (connection, &server->connections, entry) {
+        if (connection->deadline_ms <= now)
+            connection_cut(connection);
+        else if (connection->deadline_ms < next)
+            next = connection->deadline_ms;
+    }
+    if (LIST_EMPTY(&server->connections))
+        return;
+    const int64_t delay = next - now;
+    exporter_timer_start(server->options.loop, &server->sweep,
+                         delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
+}
+
+void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms)
+{
+    struct exporter_server *server = connection->server;
+    connection->deadline_ms = deadline_ms;
+    if (server->sweep.armed && server->sweep.due_ms <= deadline_ms)
+        return;
+    int64_t delay = deadline_ms - exporter_monotonic_ms();
+    if (delay > SWEEP_INTERVAL_MS)
+        delay = SWEEP_INTERVAL_MS;
+    exporter_timer_start(server->options.loop, &server->sweep, delay);
+}
+
+static void write_peer(struct exporter_connection *connection, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    const void *bytes = NULL;
+    if (address != NULL && address->sa_family == AF_INET)
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    else if (address != NULL && address->sa_family == AF_INET6)
+        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    if (bytes == NULL ||
+        inet_ntop(address->sa_family, bytes, connection->peer, sizeof connection->peer) == NULL)
+        snprintf(connection->peer, sizeof connection->peer, "unix");
+}
+
+/* A connection without its object (no memory) is shut at once; its requests are refused. */
+static void connection_started(struct exporter_server *server, struct MHD_Connection *mhd,
+                               void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    EXPORTER_CHECK(info != NULL);
+    const int fd = info->connect_fd;
+    struct exporter_connection *connection = calloc(1, sizeof *connection);
+    if (connection == NULL) {
+        shutdown(fd, SHUT_RDWR);
+        return;
+    }
+    connection->magic = CONNECTION_MAGIC;
+    connection->server = server;
+    connection->fd = fd;
+    write_peer(connection, mhd);
+    LIST_INSERT_HEAD(&server->connections, connection, entry);
+    *context = connection;
+    exporter_connection_deadline(connection,
+                                 exporter_monotonic_ms() + server->options.limits.read_ms);
+}
+
+static void connection_closed(void **context)
+{
+    struct exporter_connection *connection = *context;
+    if (connection == NULL)
+        return;
+    *context = NULL;
+    EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    LIST_REMOVE(connection, entry);
+    connection->magic = 0;
+    free(connection);
+}
+
+static void notify_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                              enum MHD_ConnectionNotificationCode what)
+{
+    struct exporter_server *server = arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_started(server, mhd, context);
+    else
+        connection_closed(context);
+}
+
+/* ---- the daemon as a source of the loop ----------------------------------------------------- */
+
+static int64_t daemon_timeout_ms(void *arg)
+{
+    struct exporter_server *server = arg;
+    MHD_UNSIGNED_LONG_LONG timeout;
+    if (MHD_get_timeout(server->daemon, &timeout) != MHD_YES)
+        return -1;
+    return timeout > INT32_MAX ? INT32_MAX : (int64_t)timeout;
+}
+
+static void daemon_run(void *arg)
+{
+    struct exporter_server *server = arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    MHD_run(server->daemon);
+}
+
+/* libmicrohttpd would decode a path before it can be cut at its slashes; the router does it. */
+static size_t leave_encoded(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg;
+    (void)mhd;
+    return strlen(text);
+}
+
+static void daemon_log(void *arg, const char *format, va_list arguments)
+{
+    struct exporter_server *server = arg;
+    char text[256];
+    vsnprintf(text, sizeof text, format, arguments);
+    text[strcspn(text, "\r\n")] = '\0';
+    log_debug("http_library", LOG_STR("listener", server->options.listener),
+              LOG_STR("message", text));
+}
+
+static struct MHD_Daemon *start_daemon(struct exporter_server *server, int fd)
+{
+    const struct exporter_limits *limits = &server->options.limits;
+    const unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, exporter_request_handle, server, /* the logger goes first */
+        MHD_OPTION_EXTERNAL_LOGGER, daemon_log, server, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, limits->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        limits->connections_per_ip, MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
+        MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        exporter_request_completed, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+}
+
+static bool watch_daemon(struct exporter_server *server)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (info == NULL)
+        return false;
+    server->source = (struct exporter_source){
+        .fd = info->epoll_fd, .timeout_ms = daemon_timeout_ms, .run = daemon_run, .arg = server};
+    return exporter_loop_add(server->options.loop, &server->source);
+}
+
+struct exporter_server *exporter_server_start(int fd, const struct exporter_server_options *options,
+                                              struct exporter_error *error)
+{
+    struct exporter_server *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        goto failed;
+    server->magic = SERVER_MAGIC;
+    server->options = *options;
+    LIST_INIT(&server->connections);
+    LIST_INIT(&server->deferred);
+    server->sweep = (struct exporter_timer){.fire = sweep, .arg = server};
+    server->daemon = start_daemon(server, fd);
+    if (server->daemon == NULL)
+        goto failed;
+    fd = -1; /* the daemon's from here */
+    if (watch_daemon(server))
+        return server;
+    MHD_stop_daemon(server->daemon);
+failed:
+    exporter_error_set(error, "cannot start the %s listener: %s", options->listener,
+                       errno != 0 ? strerror(errno) : "libmicrohttpd refused its options");
+    if (fd >= 0)
+        close(fd);
+    free(server);
+    return NULL;
+}
+
+void exporter_server_quiesce(struct exporter_server *server)
+{
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    if (server->quiesced)
+        return;
+    MHD_run(server->daemon); /* whoever is in the kernel's queue already is let in */
+    server->quiesced = true;
+    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+void exporter_server_stop(struct exporter_server **server_pointer)
+{
+    struct exporter_server *server = *server_pointer;
+    if (server == NULL)
+        return;
+    *server_pointer = NULL;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    exporter_loop_remove(server->options.loop, &server->source);
+    struct exporter_request *request;
+    while ((request = LIST_FIRST(&server->deferred)) != NULL)
+        exporter_request_cancel(request);
+    MHD_stop_daemon(server->daemon);
+    exporter_timer_stop(server->options.loop, &server->sweep);
+    EXPORTER_CHECK(LIST_EMPTY(&server->connections));
+    server->magic = 0;
+    free(server);
+}
+
+unsigned exporter_server_in_flight(const struct exporter_server *server)
+{
+    return atomic_load(&server->in_flight);
+}
