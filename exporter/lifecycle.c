@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's life: start, serve, reload, drain, end.
+ *
+ * The main thread runs the control loop: signals, reloads, the drain, the watchdog. It may block on
+ * a disk, so no request is ever served on it.
+ *
+ * Draining: first the API takes no new connections, while probes still see /-/ready say 503 and
+ * Prometheus still scrapes; when nothing is in flight the web listener closes too; then everything
+ * ends. --shutdown.timeout bounds the whole. A second signal ends the process at once.
+ */
+#include "exporter/lifecycle.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "exporter/check.h"
+#include "exporter/config.h"
+#include "exporter/front.h"
+#include "exporter/log.h"
+#include "exporter/routes.h"
+#include "exporter/systemd.h"
+#include "exporter/version.h"
+
+enum {
+    LIFECYCLE_MAGIC = 0x11fec7c1,
+    DRAIN_LOOK_MS = 20,  /* how often the drain looks whether it is over */
+    LOG_FLUSH_MS = 1000, /* how late a suppressed log line is accounted for */
+};
+
+enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
+
+struct watched_loop {
+    struct exporter_post post;
+    atomic_bool answered;
+};
+
+struct exporter_lifecycle {
+    unsigned magic;
+    const struct exporter_options *options;
+    struct exporter_loop *control;
+    struct exporter_config *config;
+    struct exporter_front *front;
+    struct exporter_routes_setup routes;
+    struct exporter_source signals;
+    struct exporter_timer log_flush;
+    /* draining: the control thread's */
+    enum phase phase;
+    struct exporter_timer drain_look;
+    int64_t drain_until_ms;
+    /* watchdog */
+    struct exporter_timer watchdog;
+    struct watched_loop *watched;
+    /* any thread */
+    atomic_bool serving;
+    _Atomic(uint64_t) api_body_limit;
+};
+
+bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle)
+{
+    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    return atomic_load(&lifecycle->serving);
+}
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+/* Hands a configuration to whoever uses it; they read it through atomics, so no loop stops. */
+static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *config)
+{
+    exporter_config_unref(&lifecycle->config);
+    lifecycle->config = config;
+    atomic_store(&lifecycle->api_body_limit, config->api.max_body_bytes);
+    exporter_routes_apply(&lifecycle->routes, config);
+}
+
+static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    exporter_systemd_notify_reloading();
+    struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
+    if (config != NULL) {
+        apply(lifecycle, config);
+        log_info("configuration_reloaded");
+    } else {
+        log_error("configuration_kept", LOG_STR("error", error->text));
+    }
+    exporter_systemd_notify("READY=1");
+    return config != NULL;
+}
+
+static void finish_reload(void *arg)
+{
+    struct exporter_reload *reload = arg;
+    reload->done(reload);
+}
+
+static void run_reload(void *arg)
+{
+    struct exporter_reload *reload = arg;
+    reload->ok = load_again(reload->lifecycle, &reload->error);
+    exporter_loop_post(reload->loop, &reload->post, finish_reload, reload);
+}
+
+void exporter_lifecycle_reload(struct exporter_lifecycle *lifecycle, struct exporter_reload *reload)
+{
+    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    reload->lifecycle = lifecycle;
+    exporter_loop_post(lifecycle->control, &reload->post, run_reload, reload);
+}
+
+/* ---- draining ------------------------------------------------------------------------------- */
+
+static void look_at_drain(void *arg)
+{
+    struct exporter_lifecycle *lifecycle = arg;
+    const bool late = exporter_monotonic_ms() >= lifecycle->drain_until_ms;
+    const bool quiet = exporter_front_is_quiet(lifecycle->front);
+    if (quiet && lifecycle->phase == PHASE_DRAINING) {
+        lifecycle->phase = PHASE_CLOSING;
+        exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_WEB);
+    } else if (quiet || late) {
+        if (!quiet)
+            log_warn("drain_timed_out",
+                     LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)));
+        exporter_loop_stop(lifecycle->control);
+        return;
+    }
+    exporter_timer_start(lifecycle->control, &lifecycle->drain_look, DRAIN_LOOK_MS);
+}
+
+static void drain(struct exporter_lifecycle *lifecycle)
+{
+    log_info("draining", LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
+             LOG_UINT("timeout_ms", lifecycle->options->shutdown_timeout_ms));
+    exporter_systemd_notify("STOPPING=1");
+    atomic_store(&lifecycle->serving, false);
+    lifecycle->phase = PHASE_DRAINING;
+    lifecycle->drain_until_ms =
+        exporter_monotonic_ms() + (int64_t)lifecycle->options->shutdown_timeout_ms;
+    exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_API);
+    exporter_timer_start(lifecycle->control, &lifecycle->drain_look, 0);
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static void stop_or_exit(struct exporter_lifecycle *lifecycle, int signal)
+{
+    if (lifecycle->phase == PHASE_SERVING) {
+        drain(lifecycle);
+        return;
+    }
+    log_warn("exiting_at_once", LOG_INT("signal", signal));
+    _exit(EXPORTER_EXIT_FAILED);
+}
+
+static void take_signals(void *arg)
+{
+    struct exporter_lifecycle *lifecycle = arg;
+    struct signalfd_siginfo info;
+    struct exporter_error error;
+    while (read(lifecycle->signals.fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP)
+            load_again(lifecycle, &error);
+        else
+            stop_or_exit(lifecycle, (int)info.ssi_signo);
+    }
+}
+
+/* Blocks the signals for this and every later thread, and has them come through a descriptor. */
+static bool watch_signals(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    signal(SIGPIPE, SIG_IGN);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    lifecycle->signals = (struct exporter_source){.fd = fd, .run = take_signals, .arg = lifecycle};
+    if (fd >= 0 && exporter_loop_add(lifecycle->control, &lifecycle->signals))
+        return true;
+    exporter_error_set(error, "cannot watch for signals: %s", strerror(errno));
+    return false;
+}
+
+/* ---- the clock's duties --------------------------------------------------------------------- */
+
+static void flush_log(void *arg)
+{
+    struct exporter_lifecycle *lifecycle = arg;
+    exporter_log_flush();
+    exporter_timer_start(lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
+}
+
+static void answer_watchdog(void *arg)
+{
+    struct watched_loop *watched = arg;
+    atomic_store(&watched->answered, true);
+}
+
+/* systemd is told that all is well only if every loop has come round since the last time. */
+static void watchdog(void *arg)
+{
+    struct exporter_lifecycle *lifecycle = arg;
+    const size_t count = exporter_front_loop_count(lifecycle->front);
+    bool all = true;
+    for (size_t i = 0; i < count; i++)
+        all = all && atomic_load(&lifecycle->watched[i].answered);
+    if (all) {
+        exporter_systemd_notify("WATCHDOG=1");
+        for (size_t i = 0; i < count; i++) {
+            struct watched_loop *watched = &lifecycle->watched[i];
+            atomic_store(&watched->answered, false);
+            exporter_loop_post(exporter_front_loop(lifecycle->front, i), &watched->post,
+                               answer_watchdog, watched);
+        }
+    }
+    exporter_timer_start(lifecycle->control, &lifecycle->watchdog, exporter_systemd_watchdog_ms());
+}
+
+static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    lifecycle->log_flush = (struct exporter_timer){.fire = flush_log, .arg = lifecycle};
+    lifecycle->drain_look = (struct exporter_timer){.fire = look_at_drain, .arg = lifecycle};
+    lifecycle->watchdog = (struct exporter_timer){.fire = watchdog, .arg = lifecycle};
+    exporter_timer_start(lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
+    if (exporter_systemd_watchdog_ms() == 0)
+        return true;
+    const size_t count = exporter_front_loop_count(lifecycle->front);
+    lifecycle->watched = calloc(count, sizeof *lifecycle->watched);
+    if (lifecycle->watched == NULL) {
+        exporter_error_set(error, "there is no memory for the watchdog");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        atomic_store(&lifecycle->watched[i].answered, true);
+    exporter_timer_start(lifecycle->control, &lifecycle->watchdog, 0);
+    return true;
+}
+
+/* ---- start and end -------------------------------------------------------------------------- */
+
+/* Every waiting agent is a descriptor; the usual soft limit of 1,024 is there for select(2). */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_warn("descriptor_limit_kept", LOG_ERRNO("error", errno));
+}
+
+static bool start_control(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    lifecycle->control = exporter_loop_new("control");
+    if (lifecycle->control == NULL) {
+        exporter_error_set(error, "cannot make the control loop: %s", strerror(errno));
+        return false;
+    }
+    return watch_signals(lifecycle, error);
+}
+
+static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    const struct exporter_front_setup setup = {
+        .options = lifecycle->options,
+        .web_routes = &lifecycle->routes.web,
+        .api_routes = &lifecycle->routes.api,
+        .api_body_limit = &lifecycle->api_body_limit,
+    };
+    lifecycle->front = exporter_front_open(&setup, error);
+    if (lifecycle->front == NULL)
+        return false;
+    atomic_store(&lifecycle->serving, true);
+    return exporter_front_start(lifecycle->front, error);
+}
+
+static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    raise_descriptor_limit();
+    struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
+    if (config == NULL)
+        return false;
+    if (!start_control(lifecycle, error) ||
+        !exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, config, error)) {
+        exporter_config_unref(&config);
+        return false;
+    }
+    apply(lifecycle, config);
+    return start_front(lifecycle, error) && start_timers(lifecycle, error);
+}
+
+/* The threads end first; then what they and we still told each other is settled. */
+static void end(struct exporter_lifecycle *lifecycle)
+{
+    if (lifecycle->front != NULL)
+        exporter_front_join(lifecycle->front);
+    if (lifecycle->control != NULL)
+        exporter_loop_settle(lifecycle->control);
+    exporter_front_free(&lifecycle->front);
+    exporter_routes_fini(&lifecycle->routes);
+    if (lifecycle->signals.fd >= 0)
+        close(lifecycle->signals.fd);
+    exporter_loop_free(&lifecycle->control);
+    exporter_config_unref(&lifecycle->config);
+    free(lifecycle->watched);
+}
+
+int exporter_run(const struct exporter_options *options)
+{
+    struct exporter_lifecycle lifecycle = {
+        .magic = LIFECYCLE_MAGIC, .options = options, .signals = {.fd = -1}};
+    struct exporter_error error;
+    int code = EXPORTER_EXIT_OK;
+    log_info("starting", LOG_STR("version", exporter_version()));
+    if (start(&lifecycle, &error)) {
+        exporter_systemd_notify("READY=1");
+        log_info("ready");
+        exporter_loop_run(lifecycle.control);
+    } else {
+        log_error("start_failed", LOG_STR("error", error.text));
+        code = EXPORTER_EXIT_FAILED;
+    }
+    end(&lifecycle);
+    if (code == EXPORTER_EXIT_OK)
+        log_info("stopped");
+    exporter_log_flush();
+    return code;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* routes.h - every route of both listeners, and the state their handlers share. */
+#ifndef EXPORTER_ROUTES_H
+#define EXPORTER_ROUTES_H
+
+#include <stdbool.h>
+
+#include "exporter/config.h"
+#include "exporter/error.h"
+#include "exporter/options.h"
+#include "exporter/route_landing.h"
+#include "exporter/route_metrics.h"
+#include "exporter/router.h"
+
+struct exporter_lifecycle;
+
+enum { EXPORTER_WEB_ROUTES = 6 };
+
+struct exporter_routes_setup {
+    struct exporter_routes web;
+    struct exporter_routes api;
+    struct exporter_route web_rows[EXPORTER_WEB_ROUTES];
+    struct exporter_landing landing;
+    struct exporter_metrics_page metrics;
+};
+
+bool exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
+                          const struct exporter_options *options,
+                          const struct exporter_config *config, struct exporter_error *error);
+/* Takes over what a configuration says for routes; any thread. */
+void exporter_routes_apply(struct exporter_routes_setup *setup,
+                           const struct exporter_config *config);
+void exporter_routes_fini(struct exporter_routes_setup *setup);
+
+#endif
