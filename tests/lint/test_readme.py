@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/lint/test_readme.py --write
 
-writes the tables anew after a .def file changed.
+writes the tables anew after a .def file changed and build/release was built.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ import source_tree
 
 README = source_tree.TOP / "README.md"
 
-# Each table is printed by a few lines of C that include the .def file, as the product does.
+# A few lines of C that include options.def, as the product does, and print its rows.
 OPTIONS = r"""
 #include <stdio.h>
 #define DURATION 0
@@ -64,7 +64,12 @@ def printed(program):
         return subprocess.check_output([binary], text=True)
 
 
-TABLES = {"options": lambda: printed(OPTIONS)}
+def metrics():
+    """The metric table, as the program built from metrics.def prints it."""
+    return subprocess.check_output([source_tree.BUILD / "tests/print_metrics"], text=True)
+
+
+TABLES = {"options": lambda: printed(OPTIONS), "metrics": metrics}
 
 
 def between(name):
