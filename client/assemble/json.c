@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON of json.h. yyjson reads; writing is ours, because the bytes are hashed and counted. */
+#include "client/assemble/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/base/memory.h"
+
+/* Brackets outside strings, so that nothing deep is ever parsed or walked. Counts generously: a
+ * text that is no JSON may be refused as too deep instead of as malformed. */
+static bool is_too_deep(struct handoff_span text)
+{
+    unsigned depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > HANDOFF_JSON_DEPTH_MAX)
+                return true;
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+static void *alc_malloc(void *context, size_t size)
+{
+    (void)context;
+    return handoff_malloc(size);
+}
+
+static void *alc_realloc(void *context, void *pointer, size_t old_size, size_t size)
+{
+    (void)context;
+    (void)old_size;
+    return handoff_realloc(pointer, size);
+}
+
+static void alc_free(void *context, void *pointer)
+{
+    (void)context;
+    handoff_free(pointer);
+}
+
+static const yyjson_alc allocator = {alc_malloc, alc_realloc, alc_free, NULL};
+
+enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
+                                    struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_ERR_INVALID_JSON;
+    *doc = NULL;
+    if (is_too_deep(text)) {
+        handoff_error_set(error, code, "the JSON is nested too deep", what, NULL);
+        handoff_error_allow(error, "%d levels", HANDOFF_JSON_DEPTH_MAX);
+        return code;
+    }
+    yyjson_read_err at;
+    /* Without YYJSON_READ_INSITU yyjson copies the text and does not write into it. */
+    *doc = yyjson_read_opts((char *)(uintptr_t)text.data, text.size, YYJSON_READ_NUMBER_AS_RAW,
+                            &allocator, &at);
+    if (*doc)
+        return HANDOFF_OK;
+    if (at.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return handoff_error_no_memory(error);
+    handoff_error_set(error, code, "the text is not JSON", what, NULL);
+    handoff_error_seen(error, "%s at byte %zu", at.msg, at.pos);
+    return code;
+}
+
+static bool object_keys_are_plain(yyjson_val *object, const char **bad)
+{
+    const char *keys[HANDOFF_JSON_KEYS_MAX];
+    size_t count = 0;
+    size_t i, n;
+    yyjson_val *key, *value;
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        *bad = yyjson_get_str(key);
+        if (count == HANDOFF_JSON_KEYS_MAX)
+            return false;
+        for (size_t k = 0; k < count; k++) {
+            if (strcmp(keys[k], *bad) == 0)
+                return false;
+        }
+        keys[count++] = *bad;
+    }
+    return true;
+}
+
+bool handoff_json_keys_are_plain(yyjson_val *value, const char **bad)
+{
+    size_t i, n;
+    yyjson_val *key, *item;
+    if (yyjson_is_arr(value)) {
+        yyjson_arr_foreach(value, i, n, item)
+        {
+            if (!handoff_json_keys_are_plain(item, bad))
+                return false;
+        }
+    } else if (yyjson_is_obj(value)) {
+        if (!object_keys_are_plain(value, bad))
+            return false;
+        yyjson_obj_foreach(value, i, n, key, item)
+        {
+            if (!handoff_json_keys_are_plain(item, bad))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* The letter behind the backslash; 'u' for the long form; 0 where a byte stands for itself. */
+static char escape_of(unsigned char c)
+{
+    switch (c) {
+    case '"':
+        return '"';
+    case '\\':
+        return '\\';
+    case '\b':
+        return 'b';
+    case '\f':
+        return 'f';
+    case '\n':
+        return 'n';
+    case '\r':
+        return 'r';
+    case '\t':
+        return 't';
+    default:
+        return c < 0x20 ? 'u' : 0;
+    }
+}
+
+static void write_escape(struct handoff_buffer *out, unsigned char c, char letter)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (letter == 'u') {
+        char text[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
+        handoff_buffer_append(out, text, sizeof(text));
+    } else {
+        char text[2] = {'\\', letter};
+        handoff_buffer_append(out, text, sizeof(text));
+    }
+}
+
+void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text)
+{
+    handoff_buffer_byte(out, '"');
+    size_t plain = 0; /* where the run of bytes that stand for themselves began */
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        char letter = escape_of(c);
+        if (!letter)
+            continue;
+        handoff_buffer_append(out, text.data + plain, i - plain);
+        write_escape(out, c, letter);
+        plain = i + 1;
+    }
+    handoff_buffer_append(out, text.data + plain, text.size - plain);
+    handoff_buffer_byte(out, '"');
+}
+
+void handoff_json_write_key(struct handoff_buffer *out, struct handoff_span key)
+{
+    char before = out->size ? out->data[out->size - 1] : '{';
+    if (before != '{' && before != '[')
+        handoff_buffer_byte(out, ',');
+    handoff_json_write_string(out, key);
+    handoff_buffer_byte(out, ':');
+}
+
+static void write_array(struct handoff_buffer *out, yyjson_val *array)
+{
+    size_t i, n;
+    yyjson_val *item;
+    handoff_buffer_byte(out, '[');
+    yyjson_arr_foreach(array, i, n, item)
+    {
+        if (i)
+            handoff_buffer_byte(out, ',');
+        handoff_json_write(out, item);
+    }
+    handoff_buffer_byte(out, ']');
+}
+
+static void write_object(struct handoff_buffer *out, yyjson_val *object)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    handoff_buffer_byte(out, '{');
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        if (i)
+            handoff_buffer_byte(out, ',');
+        handoff_json_write(out, key);
+        handoff_buffer_byte(out, ':');
+        handoff_json_write(out, value);
+    }
+    handoff_buffer_byte(out, '}');
+}
+
+void handoff_json_write(struct handoff_buffer *out, yyjson_val *value)
+{
+    switch (yyjson_get_type(value)) {
+    case YYJSON_TYPE_OBJ:
+        write_object(out, value);
+        break;
+    case YYJSON_TYPE_ARR:
+        write_array(out, value);
+        break;
+    case YYJSON_TYPE_STR:
+        handoff_json_write_string(out, handoff_json_span(value));
+        break;
+    case YYJSON_TYPE_RAW:
+        handoff_buffer_append(out, yyjson_get_raw(value), yyjson_get_len(value));
+        break;
+    case YYJSON_TYPE_BOOL:
+        handoff_buffer_text(out, yyjson_is_true(value) ? "true" : "false");
+        break;
+    default:
+        handoff_buffer_text(out, "null");
+        break;
+    }
+}
+
+/* ---- numbers and equality ------------------------------------------------------------------ */
+
+enum { NUMBER_MAX = 63 }; /* characters of a number whose value is asked for */
+
+static bool number_text(yyjson_val *value, char text[NUMBER_MAX + 1])
+{
+    size_t length = yyjson_get_len(value);
+    if (!yyjson_is_raw(value) || length > NUMBER_MAX)
+        return false;
+    memcpy(text, yyjson_get_raw(value), length);
+    text[length] = '\0';
+    return true;
+}
+
+bool handoff_json_whole(yyjson_val *value, int64_t *answer)
+{
+    char text[NUMBER_MAX + 1], *end;
+    if (!number_text(value, text))
+        return false;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (*end != '\0' || errno == ERANGE)
+        return false;
+    *answer = number;
+    return true;
+}
+
+/* yyjson reads the text again: unlike strtod it does not follow the host's locale. */
+bool handoff_json_double(yyjson_val *value, double *answer)
+{
+    char text[NUMBER_MAX + 1];
+    yyjson_val number;
+    if (!number_text(value, text) || !yyjson_read_number(text, &number, 0, NULL, NULL))
+        return false;
+    *answer = yyjson_get_num(&number);
+    return true;
+}
+
+static bool numbers_equal(yyjson_val *one, yyjson_val *other)
+{
+    size_t length = yyjson_get_len(one);
+    if (length == yyjson_get_len(other) &&
+        memcmp(yyjson_get_raw(one), yyjson_get_raw(other), length) == 0)
+        return true;
+    double a, b;
+    return handoff_json_double(one, &a) && handoff_json_double(other, &b) && a >= b && a <= b;
+}
+
+static bool arrays_equal(yyjson_val *one, yyjson_val *other)
+{
+    size_t i, n;
+    yyjson_val *item, *twin = yyjson_arr_get_first(other);
+    if (yyjson_arr_size(one) != yyjson_arr_size(other))
+        return false;
+    yyjson_arr_foreach(one, i, n, item)
+    {
+        if (!handoff_json_equal(item, twin))
+            return false;
+        twin = unsafe_yyjson_get_next(twin);
+    }
+    return true;
+}
+
+static bool objects_equal(yyjson_val *one, yyjson_val *other)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    if (yyjson_obj_size(one) != yyjson_obj_size(other))
+        return false;
+    yyjson_obj_foreach(one, i, n, key, value)
+    {
+        yyjson_val *twin = yyjson_obj_getn(other, yyjson_get_str(key), yyjson_get_len(key));
+        if (!twin || !handoff_json_equal(value, twin))
+            return false;
+    }
+    return true;
+}
+
+bool handoff_json_equal(yyjson_val *one, yyjson_val *other)
+{
+    if (yyjson_get_type(one) != yyjson_get_type(other))
+        return false;
+    switch (yyjson_get_type(one)) {
+    case YYJSON_TYPE_OBJ:
+        return objects_equal(one, other);
+    case YYJSON_TYPE_ARR:
+        return arrays_equal(one, other);
+    case YYJSON_TYPE_STR:
+        return yyjson_equals_strn(one, yyjson_get_str(other), yyjson_get_len(other));
+    case YYJSON_TYPE_RAW:
+        return numbers_equal(one, other);
+    case YYJSON_TYPE_BOOL:
+        return yyjson_is_true(one) == yyjson_is_true(other);
+    default:
+        return true;
+    }
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.h - what an agent asks for, checked.
+ *
+ * A request is the body of POST /v1/handoffs. Its fields are declared once, in the table of
+ * validate.c. A field that is not in the table is refused: a constraint that was misspelt would
+ * otherwise be lost in silence. null counts as absent. The texts and values of a checked request
+ * are lent by the JSON document that it owns.
+ */
+#ifndef HANDOFF_ASSEMBLE_REQUEST_H
+#define HANDOFF_ASSEMBLE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <yyjson.h>
+
+#include "client/assemble/trim.h"
+#include "client/base/error.h"
+#include "client/base/span.h"
+
+enum {
+    HANDOFF_NAME_MAX = 128,         /* bytes of an agent's or channel's name */
+    HANDOFF_ID_MAX = 256,           /* bytes of a task's or memory's id */
+    HANDOFF_TEXT_MAX = 64 * 1024,   /* bytes of an intent or summary: longer is a document */
+    HANDOFF_MEMORY_IDS_MAX = 1000,  /* asked for at once */
+    HANDOFF_RECENT_MAX = 1000,      /* include_recent */
+    HANDOFF_HISTORY_MAX = 1000,     /* steps of one chain */
+    HANDOFF_BUDGET_MAX = 100000000, /* tokens; no model reads as many */
+};
+
+enum handoff_pattern {
+    HANDOFF_PATTERN_DIRECT = 0,
+    HANDOFF_PATTERN_BROADCAST,
+    HANDOFF_PATTERN_CHOREOGRAPHED,
+};
+
+struct handoff_request {
+    yyjson_doc *doc; /* owns all texts and values below */
+    struct handoff_span source_agent, target_agent;
+    struct handoff_span task_id; /* absent: inherited, or a new one */
+    struct handoff_span task_summary;
+    struct handoff_span intent;  /* absent: inherited, or the summary */
+    struct handoff_span channel; /* absent unless the pattern is broadcast */
+    struct handoff_span previous_id;
+    yyjson_val *state; /* each of these NULL where absent */
+    yyjson_val *memory_ids;
+    yyjson_val *constraints;
+    yyjson_val *execution_history;
+    yyjson_val *expected_output;
+    int64_t include_recent;
+    bool include_pins;
+    bool raw_log;
+    int strategy; /* enum handoff_strategy */
+    int pattern;  /* enum handoff_pattern */
+};
+
+/* Reads and checks a body. On success the caller frees the request; on failure there is nothing to
+ * free. `source_agent`, where present, is who the caller is known to be: the field may then be left
+ * out, and may not differ. */
+enum handoff_code handoff_request_read(struct handoff_span body, struct handoff_span source_agent,
+                                       struct handoff_request *request,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+void handoff_request_free(struct handoff_request *request);
+
+/* "direct" and so on; static. */
+const char *handoff_pattern_name(enum handoff_pattern pattern);
+const char *handoff_strategy_name(enum handoff_strategy strategy);
+
+/* max_tokens of constraints that passed the check, 0 where there is none. */
+uint64_t handoff_constraints_max_tokens(yyjson_val *constraints);
+
+/* What a constraint with a known meaning must look like, wherever it comes from. */
+enum handoff_code handoff_constraints_check(yyjson_val *constraints, struct handoff_error *error);
+
+/* Whether an object says of itself that it is a raw conversation log: `"raw_log": true` or
+ * `"kind": "conversation"`. */
+bool handoff_marks_raw_log(yyjson_val *object);
+
+#endif
