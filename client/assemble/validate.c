@@ -393,6 +393,8 @@ static enum handoff_code check_step(yyjson_val *step, size_t index, struct hando
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
         yyjson_val *member = yyjson_obj_get(step, members[i].name);
         enum handoff_code code = HANDOFF_OK;
+        if (yyjson_is_null(member))
+            member = NULL;
         if (!member && members[i].required)
             code = refuse(error, "a step of the history says who did what", list, NULL);
         else if (member && !yyjson_is_str(member))
