@@ -385,13 +385,28 @@ static bool is_url(const char *text)
     return host > 0 && host <= 255 && skip_port(&text) && is_path_and_query(text);
 }
 
+/* What is refused is shown, but not where it may hold a password. */
+static bool refuse_url(const struct config_reader *reader, const struct config_row *row,
+                       const yaml_node_t *node, const struct config_place *place)
+{
+    const char *text = text_of(node);
+    struct exporter_error allowed;
+
+    if (text == NULL || strchr(text, '@') == NULL) {
+        return refuse_value(reader, row, node, place);
+    }
+    describe_allowed(row, &allowed);
+    return exporter_config_refuse(
+        reader, node, place, "saw a URL with a user in it (not shown), allowed: %s", allowed.text);
+}
+
 static bool read_url(const struct config_reader *reader, const struct config_row *row,
                      const yaml_node_t *node, const struct config_place *place, void *field)
 {
     const char *text = text_of(node);
 
     if (text == NULL || strlen(text) > row->most || !is_url(text)) {
-        return refuse_value(reader, row, node, place);
+        return refuse_url(reader, row, node, place);
     }
     *(const char **)field = exporter_arena_copy(reader->arena, text, strlen(text));
     return *(const char **)field != NULL || exporter_config_no_memory(reader);

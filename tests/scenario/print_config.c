@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints config.def as the Markdown tables of docs/configuration.md: print_config root | agent. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exporter/config.h"
+#include "exporter/units.h"
+
+enum kind {
+    NUMBER,
+    DURATION,
+    SIZE,
+    FLAG,
+    CHOICE,
+    CHOICES,
+    URL,
+    FILE_PATH,
+    NAMES,
+    AGENT_MAP,
+    PIPELINE_MAP,
+    SECTION,
+};
+
+struct row {
+    const char *scope;
+    const char *path;
+    enum kind kind;
+    const char *fallback;
+    uint64_t least;
+    uint64_t most;
+    const char *choices;
+    const char *help;
+};
+
+#define FILE FILE_PATH
+static const struct row rows[] = {
+#define CONFIG(scope, field, path, kind, fallback, least, most, choices, help)                     \
+    {#scope, path, kind, fallback, least, most, choices, help},
+#include "exporter/config.def"
+#undef CONFIG
+};
+#undef FILE
+
+static void print_choices(const char *choices)
+{
+    for (const char *at = choices;; at++) {
+        size_t width = strcspn(at, "|");
+        printf("%s`%.*s`", at > choices ? ", " : "", (int)width, at);
+        at += width;
+        if (*at == '\0') {
+            return;
+        }
+    }
+}
+
+static void print_allowed(const struct row *row)
+{
+    struct exporter_printed least;
+    struct exporter_printed most;
+
+    switch (row->kind) {
+    case NUMBER:
+        printf("%" PRIu64 " to %" PRIu64, row->least, row->most);
+        break;
+    case DURATION:
+        printf("%s to %s", exporter_duration_print(&least, row->least),
+               exporter_duration_print(&most, row->most));
+        break;
+    case SIZE:
+        printf("%s to %s", exporter_size_print(&least, row->least),
+               exporter_size_print(&most, row->most));
+        break;
+    case FLAG:
+        printf("`true`, `false`");
+        break;
+    case CHOICES:
+        printf("list of ");
+        print_choices(row->choices);
+        break;
+    case CHOICE:
+        print_choices(row->choices);
+        break;
+    case URL:
+        printf("http or https URL");
+        break;
+    case FILE_PATH:
+        printf("readable file");
+        break;
+    case NAMES:
+        printf("list of up to %" PRIu64 " agents", row->most);
+        break;
+    case AGENT_MAP:
+        printf("up to %" PRIu64 " names, each with keys", row->most);
+        break;
+    case PIPELINE_MAP:
+        printf("up to %d names, each with a list of %" PRIu64 " to %" PRIu64 " agents",
+               EXPORTER_PIPELINES_MAX, row->least, row->most);
+        break;
+    case SECTION:
+        printf("keys");
+        break;
+    }
+}
+
+static void print_row(const struct row *row)
+{
+    printf("| `%s` | ", row->path);
+    print_allowed(row);
+    if (row->fallback == NULL) {
+        printf(" | ");
+    } else if (row->kind == CHOICES) {
+        printf(" | `[\"%s\"]`", row->fallback);
+    } else {
+        printf(" | `%s`", row->fallback);
+    }
+    printf(" | %s |\n", row->help);
+}
+
+int main(int argc, char *argv[])
+{
+    bool root = argc == 2 && strcmp(argv[1], "root") == 0;
+
+    if (!root && !(argc == 2 && strcmp(argv[1], "agent") == 0)) {
+        fprintf(stderr, "usage: print_config root | agent\n");
+        return 2;
+    }
+    printf("| key | allowed | default | |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (root == (strcmp(rows[i].scope, "ROOT") == 0)) {
+            print_row(&rows[i]);
+        }
+    }
+    return 0;
+}
