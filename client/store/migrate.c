@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema. A step that was released is never edited; a change is a new step at the end. Times
+ * are milliseconds since 1970 UTC; ids of envelopes are the 16 bytes of their UUID.
+ *
+ * Why it looks like this:
+ * - An envelope row is written once and never touched again until retention removes it whole. What
+ *   changes about it (its handoff is over) lives in a small row of envelope_state, so that a change
+ * of state does not rewrite kilobytes.
+ * - seq grows with every insert, and UUIDv7 ids nearly do, so both B-trees grow at their right edge
+ *   and a group of inserts touches few pages.
+ * - body stands last: reading the columns before it does not follow the chain of overflow pages.
+ */
+#include "client/store/migrate.h"
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+
+static const char *const steps[] = {
+    /* 1: envelopes */
+    "CREATE TABLE envelopes ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  id BLOB NOT NULL UNIQUE,"
+    "  task_id TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  digest BLOB NOT NULL,"
+    "  cut_at INTEGER NOT NULL,"
+    "  cut_size INTEGER NOT NULL,"
+    "  body BLOB NOT NULL);"
+    "CREATE INDEX envelopes_task ON envelopes (task_id, seq);"
+    "CREATE TABLE envelope_state ("
+    "  seq INTEGER PRIMARY KEY," /* of the envelope */
+    "  finished_at INTEGER NOT NULL DEFAULT 0);"
+    "CREATE INDEX envelope_finished ON envelope_state (finished_at) WHERE finished_at > 0;",
+};
+
+int handoff_migrate_newest(void)
+{
+    return (int)(sizeof steps / sizeof *steps);
+}
+
+static enum handoff_code refuse(struct handoff_db *db, enum handoff_code code, const char *message,
+                                struct handoff_error *error)
+{
+    return handoff_error_set(error, code, message, "storage.path", db->path);
+}
+
+static enum handoff_code check_application(struct handoff_db *db, int64_t version,
+                                           struct handoff_error *error)
+{
+    int64_t application, tables;
+    enum handoff_code code = handoff_db_number(db, "PRAGMA application_id", &application, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db, "SELECT count(*) FROM sqlite_schema", &tables, error);
+    if (code != HANDOFF_OK || application == HANDOFF_STORE_APPLICATION_ID)
+        return code;
+    if (application == 0 && version == 0 && tables == 0)
+        return HANDOFF_OK; /* a new file */
+    return refuse(db, HANDOFF_ERR_STORE_FOREIGN,
+                  "the database belongs to another program; point storage.path at another folder",
+                  error);
+}
+
+enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,
+                                          struct handoff_error *error)
+{
+    int64_t number;
+    *version = 0;
+    enum handoff_code code = handoff_db_number(db, "PRAGMA user_version", &number, error);
+    if (code == HANDOFF_OK)
+        code = check_application(db, number, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (number < 0 || number > handoff_migrate_newest()) {
+        refuse(db, HANDOFF_ERR_STORE_NEWER,
+               "the store was written by a newer version of this program; install that version, or "
+               "restore a backup made before the upgrade",
+               error);
+        handoff_error_seen(error, "%s: schema version %lld", db->path, (long long)number);
+        handoff_error_allow(error, "up to %d", handoff_migrate_newest());
+        return HANDOFF_ERR_STORE_NEWER;
+    }
+    *version = (int)number;
+    return HANDOFF_OK;
+}
+
+static enum handoff_code run_step(struct handoff_db *db, int number, struct handoff_error *error)
+{
+    char mark[96];
+    HANDOFF_CHECK(number >= 1 && number <= handoff_migrate_newest());
+    sqlite3_snprintf(sizeof mark, mark, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                     HANDOFF_STORE_APPLICATION_ID, number);
+    enum handoff_code code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
+    if (code != HANDOFF_OK)
+        return code;
+    code = handoff_db_exec(db, steps[number - 1], error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db, mark, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db, "COMMIT", error);
+    if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
+        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    return code;
+}
+
+enum handoff_code handoff_migrate(struct handoff_db *db, int to, struct handoff_error *error)
+{
+    int version;
+    enum handoff_code code = handoff_migrate_version(db, &version, error);
+    while (code == HANDOFF_OK && version < to)
+        code = run_step(db, ++version, error);
+    return code;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* migrate.h - the schema, as numbered steps. */
+#ifndef HANDOFF_STORE_MIGRATE_H
+#define HANDOFF_STORE_MIGRATE_H
+
+#include "client/store/database.h"
+
+/* "hand", in the database header: tells our files from other programs' databases. */
+#define HANDOFF_STORE_APPLICATION_ID 0x68616e64
+
+/* The schema version this program writes: the number of steps. */
+int handoff_migrate_newest(void);
+
+/* store_newer when a later version of the program wrote it, store_foreign when another program did.
+   Tells the version the store has; 0 for an empty file. */
+enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Brings the store to version `to` (handoff_migrate_newest(), or less in tests). Each step is one
+   transaction with its version number: a kill in between leaves a step done or not begun. */
+enum handoff_code handoff_migrate(struct handoff_db *db, int to,
+                                  struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

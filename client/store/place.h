@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * place.h - the store's directory: made when it is missing, and used by one process at a time.
+ *
+ * SQLite's own locks would let two daemons share a database, and each would deliver the other's
+ * handoffs; so a lock file says whose it is. `handoffctl store check` and `backup` only read and do
+ * not take it.
+ */
+#ifndef HANDOFF_STORE_PLACE_H
+#define HANDOFF_STORE_PLACE_H
+
+#include "client/handoff.h"
+
+#define HANDOFF_STORE_FILE "handoff.db"
+
+struct handoff_place {
+    char *database; /* path of the database file; owned */
+    int lock;       /* descriptor of the lock file, or -1 */
+};
+
+/* Makes the directory (mode 0700) and takes the lock, which ends with the process at the latest. */
+enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Harmless on a place that failed to be taken. */
+void handoff_place_release(struct handoff_place *place);
+
+/* path is a store's directory or a database file. Gives the database file, to be released with
+   handoff_free, or store_missing, store_foreign. */
+enum handoff_code handoff_place_find(const char *path, char **database,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* A file that is there but does not begin like a database is store_foreign, before SQLite sees it.
+ */
+enum handoff_code handoff_place_check_file(const char *database,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

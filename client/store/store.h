@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store.h - what must survive the process.
+ *
+ * A store is a directory with one SQLite database in WAL mode. Nobody outside client/store and
+ * client/spine knows that.
+ *
+ *     struct handoff_store *store;
+ *     struct handoff_store_options options = {.path = "/var/lib/handoff-exporter"};
+ *     if (handoff_store_open(&store, &options, &error) != HANDOFF_OK)
+ *         ...                                     error says what is wrong and what to do about it
+ *
+ *     put->job.mailbox = &loop->mailbox;          where the completion is delivered
+ *     put->job.done = accepted;                   runs on that loop, after the commit
+ *     put->id = ...; put->body = ...;
+ *     handoff_store_put_envelope(store, put);     returns at once
+ *
+ *     static void accepted(struct handoff_store_job *job)
+ *     {
+ *         if (job->error.code == HANDOFF_OK)      it is on the disk: now it may be acknowledged
+ *
+ * Writing: one thread writes. Jobs that arrive while it commits form the next group, and a group
+ * shares one transaction and one fsync. A job's completion is posted after its commit, never
+ * before. A job that fails fails alone; a commit that fails (disk full, I/O error) fails its whole
+ * group, and nothing that was acknowledged before is touched. A job that failed was not
+ * acknowledged, which is not a proof that it left no trace: when an fsync fails and the power goes,
+ * it may be found again. So every put can be repeated with the same id and the same bytes.
+ *
+ * Reading: any thread, at once, through read-only connections that never wait for the writer. A
+ * read sees everything whose completion was posted before it began.
+ *
+ * Memory: what a job points to is lent until its completion. Results are copied into an arena of
+ * the caller's.
+ */
+#ifndef HANDOFF_STORE_STORE_H
+#define HANDOFF_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/base/arena.h"
+#include "client/base/clock.h"
+#include "client/base/mailbox.h"
+#include "client/base/sha256.h"
+#include "client/base/span.h"
+#include "client/base/uuid.h"
+#include "client/handoff.h"
+
+struct handoff_store;
+struct handoff_db; /* a connection, see client/store/database.h */
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+enum handoff_durability {
+    HANDOFF_DURABILITY_FULL, /* a commit is on the disk before it is acknowledged */
+    HANDOFF_DURABILITY_NONE, /* a commit survives kill -9 of the process, but not a power failure;
+                                the database stays consistent either way */
+};
+
+/* One commit, for the observer. */
+struct handoff_store_commit {
+    int64_t duration_ns; /* BEGIN to the end of COMMIT, with the fsync */
+    unsigned jobs;       /* in the group */
+    bool failed;
+};
+
+struct handoff_store_options {
+    const char *path; /* directory; made if it is not there */
+    enum handoff_durability durability;
+    int64_t retention_age_ms; /* finished rows older than this are removed; 0: never */
+    int64_t retention_bytes; /* the oldest finished rows go while the data exceeds this; 0: never */
+    int64_t retention_every_ms; /* how often retention looks; 0 for the default of 1 s */
+    unsigned group_max;         /* jobs in one commit; 0 for the default of 512 */
+    unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
+    const struct handoff_clock *clock; /* NULL: the system's */
+    /* Called on the writer thread after every commit; must be quick. NULL: nobody is told. */
+    void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
+    void *observer;
+    const char *vfs; /* SQLite VFS, for tests with a failing disk; NULL: the system's */
+};
+
+/* On failure *store is NULL and error tells: store_locked (another process), store_newer,
+   store_foreign, store_corrupt, store_read_only, store_full, store_io, out_of_memory. */
+enum handoff_code handoff_store_open(struct handoff_store **store,
+                                     const struct handoff_store_options *options,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Commits what was submitted, posts the completions, joins the writer and closes. The mailboxes
+   must be run once more afterwards by their owners. Takes NULL and pointers to NULL. */
+void handoff_store_close(struct handoff_store **store);
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+/* The head of every write. The caller owns the memory and lends it from submit to done. */
+struct handoff_store_job {
+    struct handoff_mail mail; /* the store's; also links the queue */
+
+    /* set by the caller, both: somebody always has to own the memory again */
+    struct handoff_mailbox *mailbox;
+    void (*done)(struct handoff_store_job *job); /* on the mailbox's loop */
+
+    /* the verdict, to be read in done */
+    struct handoff_error error;
+
+    /* set by the typed calls below. Runs on the writer thread, inside a transaction; may run twice
+       (the group is repeated when a neighbour fails), so it changes nothing but rows and results.
+     */
+    enum handoff_code (*run)(struct handoff_store_job *job, struct handoff_db *db,
+                             struct handoff_error *error);
+};
+
+/* For modules that speak SQL; everybody else uses typed calls. Any thread; takes a lock for an
+ * instant. */
+void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job);
+
+/* Submits and blocks until it is committed; returns job->error.code. For command lines and tests,
+   not for loops. job->mailbox and job->done are overwritten. */
+enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_store_job *job);
+
+/* ---- envelopes ----------------------------------------------------------------------------- */
+
+/* An envelope is stored once and never rewritten. Its digest covers the body without the bytes
+   [cut_at, cut_at + cut_size): that is where the document names its own digest, in hexadecimal. A
+   cut_size of 0 means that the digest covers all of it. Every read checks this, so a changed byte
+   is noticed, and nothing is hashed twice for it when the envelope is made. */
+struct handoff_store_put_envelope {
+    struct handoff_store_job job;
+    struct handoff_uuid id;
+    struct handoff_span task_id;
+    struct handoff_span body;
+    uint8_t digest[HANDOFF_SHA256_BYTES];
+    uint32_t cut_at, cut_size;
+    int64_t created_ms;
+    bool finished; /* nothing will be delivered: retention may remove it when its time comes */
+};
+
+/* The same id with the same digest again is fine; with another digest it is `conflict`. */
+void handoff_store_put_envelope(struct handoff_store *store,
+                                struct handoff_store_put_envelope *put);
+
+/* Says that an envelope's handoff is over. not_found if retention or nobody ever had it. */
+struct handoff_store_finish_envelope {
+    struct handoff_store_job job;
+    struct handoff_uuid id;
+    int64_t finished_ms;
+};
+
+void handoff_store_finish_envelope(struct handoff_store *store,
+                                   struct handoff_store_finish_envelope *finish);
+
+struct handoff_stored_envelope {
+    struct handoff_uuid id;
+    struct handoff_span task_id, body; /* in the arena */
+    uint8_t digest[HANDOFF_SHA256_BYTES];
+    int64_t created_ms;
+    int64_t finished_ms; /* 0 while its handoff is under way */
+};
+
+/* not_found, or store_corrupt when the bytes are not those that were stored. Any thread. */
+enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
+                                             const struct handoff_uuid *id,
+                                             struct handoff_arena *arena,
+                                             struct handoff_stored_envelope *envelope,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The envelope of this task that was stored last. Any thread. */
+enum handoff_code handoff_store_last_of_task(struct handoff_store *store,
+                                             struct handoff_span task_id,
+                                             struct handoff_arena *arena,
+                                             struct handoff_stored_envelope *envelope,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+struct handoff_store_stats {
+    uint64_t commits, commits_failed; /* groups */
+    uint64_t jobs, jobs_failed;       /* jobs in them */
+    uint64_t waiting;                 /* jobs submitted and not yet committed */
+    uint64_t checkpoints, checkpoints_failed;
+    uint64_t removed;   /* envelopes that retention removed */
+    int64_t bytes;      /* in use in the database */
+    int64_t file_bytes; /* of the files: with free pages and the WAL */
+};
+
+/* Any thread. The two sizes are 0 when they cannot be read. */
+void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_internal.h - what the files of client/store share about a store. */
+#ifndef HANDOFF_STORE_INTERNAL_H
+#define HANDOFF_STORE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/store/database.h"
+#include "client/store/place.h"
+#include "client/store/store.h"
+
+enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
+
+struct handoff_store {
+    unsigned magic;
+
+    /* never change after opening */
+    struct handoff_store_options options;
+    struct handoff_place place;
+    pthread_t writer_thread;
+
+    /* the writer thread's */
+    struct handoff_db writer;
+    int wal_pages;            /* in the WAL after the last commit */
+    int64_t retention_due_ns; /* monotonic */
+    bool retention_more;      /* the last step removed something: go on as soon as it is quiet */
+
+    /* queue_lock: */
+    pthread_mutex_t queue_lock;
+    pthread_cond_t queue_filled;
+    struct handoff_mail *oldest, **last;
+    bool writer_waits, stopping;
+
+    /* readers_lock: */
+    pthread_mutex_t readers_lock;
+    struct handoff_db *idle_readers;
+    unsigned idle_count;
+
+    /* counted by the writer (waiting: by everybody), read by anybody */
+    atomic_uint_fast64_t commits, commits_failed, jobs, jobs_failed, waiting;
+    atomic_uint_fast64_t checkpoints, checkpoints_failed, removed;
+};
+
+/* writer.c */
+void *handoff_store_writer_main(void *argument); /* the store */
+/* The writer's connection: pragmas, and the hook that counts WAL pages. */
+enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
+                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* readers.c */
+void handoff_store_readers_close(struct handoff_store *store);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer thread: takes all jobs that wait, runs them in one transaction, commits, posts the
+ * completions. While the disk works on one commit, the jobs of the next group gather; so the group
+ * grows by itself with the load, and no job is ever made to wait for company.
+ *
+ * One bad job must not fail its neighbours. A savepoint per job would copy every page it touches,
+ * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
+ * something, the transaction is rolled back and the group is run again one job at a time, each in a
+ * transaction of its own. A job that fails before it changed anything (the usual refusal) costs
+ * nothing. The same is done when a group meets a full disk, because a smaller job may still fit;
+ * any other failure of the commit fails the group, because it says nothing about single jobs.
+ *
+ * Between groups, never within a commit that somebody waits for: checkpoints (the WAL is copied
+ * into the database and reused) and, in quiet moments or at the latest once per retention period,
+ * one step of retention.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/store/retention.h"
+#include "client/store/store_internal.h"
+
+/* How large the WAL file may stay after a checkpoint: twice the size that starts one. */
+#define WAL_FILE_LIMIT "67108864"
+
+/* ---- the connection ------------------------------------------------------------------------ */
+
+static int count_wal_pages(void *context, sqlite3 *sqlite, const char *database, int pages)
+{
+    struct handoff_store *store = context;
+    (void)sqlite;
+    (void)database;
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    store->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* synchronous FULL: the WAL is synced by every commit, before it is acknowledged. NORMAL: only by
+   checkpoints, which keeps the database consistent but may lose the last commits when the power
+   goes. wal_autocheckpoint 0: our own hook decides, outside of commits. */
+enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
+                                               struct handoff_error *error)
+{
+    struct handoff_db *db = &store->writer;
+    enum handoff_code code =
+        handoff_db_exec(db,
+                        "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
+                        "PRAGMA journal_size_limit = " WAL_FILE_LIMIT,
+                        error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db,
+                               store->options.durability == HANDOFF_DURABILITY_FULL
+                                   ? "PRAGMA synchronous = FULL"
+                                   : "PRAGMA synchronous = NORMAL",
+                               error);
+    if (code == HANDOFF_OK)
+        sqlite3_wal_hook(db->sqlite, count_wal_pages, store);
+    return code;
+}
+
+/* ---- the queue ----------------------------------------------------------------------------- */
+
+/* A job is found from its mail, which is its first member. */
+static struct handoff_store_job *job_of(struct handoff_mail *mail)
+{
+    return (struct handoff_store_job *)(void *)mail;
+}
+
+static void deliver_completion(struct handoff_mail *mail)
+{
+    struct handoff_store_job *job = job_of(mail);
+    job->done(job);
+}
+
+void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job)
+{
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    HANDOFF_CHECK(job->run && job->mailbox && job->done);
+    job->mail.next = NULL;
+    job->mail.deliver = deliver_completion;
+    atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
+    pthread_mutex_lock(&store->queue_lock);
+    HANDOFF_CHECK(!store->stopping);
+    *store->last = &job->mail;
+    store->last = &job->mail.next;
+    bool wake = store->writer_waits;
+    store->writer_waits = false;
+    pthread_mutex_unlock(&store->queue_lock);
+    if (wake)
+        pthread_cond_signal(&store->queue_filled);
+}
+
+static struct timespec at_ns(int64_t monotonic_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(monotonic_ns / 1000000000),
+                             .tv_nsec = (long)(monotonic_ns % 1000000000)};
+}
+
+/* Waits for jobs, but only until the next look at retention. The real monotonic clock, not the
+   injected one: a condition variable cannot wait for the latter. */
+static void wait_for_jobs(struct handoff_store *store)
+{
+    struct timespec until = at_ns(store->retention_due_ns);
+    while (!store->oldest && !store->stopping && !store->retention_more) {
+        store->writer_waits = true;
+        if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
+            break;
+    }
+    store->writer_waits = false;
+}
+
+/* Detaches up to group_max jobs, oldest first. NULL: it is quiet; *stopping then says whether for
+ * ever. */
+static struct handoff_mail *take_group(struct handoff_store *store, bool *stopping)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    wait_for_jobs(store);
+    struct handoff_mail *group = store->oldest, **last = &group;
+    for (unsigned count = 0; *last && count < store->options.group_max; count++)
+        last = &(*last)->next;
+    store->oldest = *last;
+    *last = NULL;
+    if (!store->oldest)
+        store->last = &store->oldest;
+    *stopping = store->stopping;
+    pthread_mutex_unlock(&store->queue_lock);
+    return group;
+}
+
+/* ---- one transaction ----------------------------------------------------------------------- */
+
+static void roll_back(struct handoff_db *db)
+{
+    if (!sqlite3_get_autocommit(db->sqlite)) /* some failures have rolled back already */
+        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static enum handoff_code begin(struct handoff_db *db, struct handoff_error *error)
+{
+    sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
+    return statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
+}
+
+static enum handoff_code commit(struct handoff_db *db, struct handoff_error *error)
+{
+    sqlite3_stmt *statement = handoff_db_statement(db, "COMMIT", error);
+    enum handoff_code code =
+        statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
+    if (code != HANDOFF_OK)
+        roll_back(db);
+    return code;
+}
+
+static void fail_all(struct handoff_mail *group, const struct handoff_error *error)
+{
+    for (struct handoff_mail *mail = group; mail; mail = mail->next)
+        job_of(mail)->error = *error;
+}
+
+/* true: the transaction is as if the job had never run, or the job did its work. */
+static bool run_job(struct handoff_db *db, struct handoff_store_job *job)
+{
+    sqlite3_int64 changes = sqlite3_total_changes64(db->sqlite);
+    handoff_error_clear(&job->error);
+    enum handoff_code code = job->run(job, db, &job->error);
+    HANDOFF_CHECK(code == job->error.code);
+    if (sqlite3_get_autocommit(db->sqlite))
+        return false;
+    return code == HANDOFF_OK || sqlite3_total_changes64(db->sqlite) == changes;
+}
+
+/* What became of a group that was run in one transaction. */
+enum group_outcome {
+    GROUP_SETTLED,  /* every job has its verdict */
+    GROUP_ONE_LEFT, /* rolled back: to be run again one by one */
+};
+
+static enum group_outcome run_together(struct handoff_db *db, struct handoff_mail *group,
+                                       struct handoff_error *error)
+{
+    if (begin(db, error) != HANDOFF_OK) {
+        fail_all(group, error);
+        return GROUP_SETTLED;
+    }
+    for (struct handoff_mail *mail = group; mail; mail = mail->next) {
+        if (!run_job(db, job_of(mail))) {
+            roll_back(db);
+            return GROUP_ONE_LEFT;
+        }
+    }
+    if (commit(db, error) == HANDOFF_OK)
+        return GROUP_SETTLED;
+    if (error->code == HANDOFF_ERR_STORE_FULL && group->next)
+        return GROUP_ONE_LEFT;
+    fail_all(group, error);
+    return GROUP_SETTLED;
+}
+
+static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
+                      struct handoff_error *error)
+{
+    struct handoff_error failure;
+    if (begin(db, &failure) != HANDOFF_OK) {
+        job->error = *error = failure;
+        return;
+    }
+    run_job(db, job);
+    if (sqlite3_get_autocommit(db->sqlite) && job->error.code == HANDOFF_OK)
+        handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended by itself",
+                          NULL, NULL);
+    if (job->error.code != HANDOFF_OK)
+        roll_back(db);
+    else if (commit(db, &failure) != HANDOFF_OK)
+        job->error = *error = failure;
+}
+
+static void settle_group(struct handoff_store *store, struct handoff_mail *group,
+                         struct handoff_error *error)
+{
+    if (run_together(&store->writer, group, error) == GROUP_SETTLED)
+        return;
+    handoff_error_clear(error);
+    for (struct handoff_mail *mail = group; mail; mail = mail->next)
+        run_alone(&store->writer, job_of(mail), error);
+}
+
+/* ---- after the commit ---------------------------------------------------------------------- */
+
+static unsigned count_group(struct handoff_store *store, struct handoff_mail *group)
+{
+    unsigned count = 0, failed = 0;
+    for (struct handoff_mail *mail = group; mail; mail = mail->next, count++)
+        failed += job_of(mail)->error.code != HANDOFF_OK;
+    atomic_fetch_add_explicit(&store->jobs, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->jobs_failed, failed, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&store->waiting, count, memory_order_relaxed);
+    return count;
+}
+
+static void post_completions(struct handoff_mail *group)
+{
+    while (group) {
+        struct handoff_mail *next = group->next; /* the mailbox uses the link for itself */
+        struct handoff_store_job *job = job_of(group);
+        handoff_mailbox_post(job->mailbox, group);
+        group = next;
+    }
+}
+
+static void commit_group(struct handoff_store *store, struct handoff_mail *group)
+{
+    struct handoff_error error;
+    const struct handoff_clock *clock = store->options.clock;
+    int64_t begun = handoff_monotonic_ns(clock);
+    handoff_error_clear(&error);
+    settle_group(store, group, &error);
+    struct handoff_store_commit done = {handoff_monotonic_ns(clock) - begun,
+                                        count_group(store, group), error.code != HANDOFF_OK};
+    atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->commits_failed, done.failed, memory_order_relaxed);
+    if (store->options.on_commit)
+        store->options.on_commit(store->options.observer, &done);
+    if (error.code == HANDOFF_ERR_STORE_FULL)
+        store->wal_pages =
+            INT_MAX; /* a checkpoint may make room: the WAL is used again from its start */
+    post_completions(group);
+}
+
+/* PASSIVE: copies what no reader is looking at and waits for nobody. Once all is copied, the next
+   commit begins the WAL anew. A failure loses nothing: the pages stay in the WAL for the next try.
+ */
+static void checkpoint(struct handoff_store *store)
+{
+    int result = sqlite3_wal_checkpoint_v2(store->writer.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                           NULL, NULL);
+    store->wal_pages = 0; /* the hook tells again with the next commit */
+    atomic_fetch_add_explicit(&store->checkpoints, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->checkpoints_failed, result != SQLITE_OK,
+                              memory_order_relaxed);
+}
+
+static void retain(struct handoff_store *store, int64_t now_ns)
+{
+    struct handoff_retention limits = {store->options.retention_age_ms,
+                                       store->options.retention_bytes};
+    int removed = 0;
+    enum handoff_code code = handoff_retention_step(
+        &store->writer, limits, handoff_wall_ms(store->options.clock), &removed, NULL);
+    atomic_fetch_add_explicit(&store->removed, (unsigned)removed, memory_order_relaxed);
+    store->retention_more = code == HANDOFF_OK && removed > 0;
+    store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
+}
+
+static void tidy(struct handoff_store *store, bool quiet)
+{
+    if (store->wal_pages >= (int)store->options.checkpoint_pages)
+        checkpoint(store);
+    int64_t now = handoff_monotonic_ns(&handoff_clock_system);
+    if (now >= store->retention_due_ns || (quiet && store->retention_more))
+        retain(store, now);
+}
+
+void *handoff_store_writer_main(void *argument)
+{
+    struct handoff_store *store = argument;
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    for (bool stopping = false;;) {
+        struct handoff_mail *group = take_group(store, &stopping);
+        if (group)
+            commit_group(store, group);
+        else if (stopping)
+            return NULL;
+        tidy(store, !group);
+    }
+}

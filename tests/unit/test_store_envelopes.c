@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Envelopes in the store: byte for byte, a changed byte is noticed, retention takes the finished.
+ */
+#include "tests/support/unit.h"
+
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "client/store/database.h"
+#include "client/store/migrate.h"
+#include "client/store/retention.h"
+#include "tests/support/temp_store.h"
+
+static struct handoff_error error;
+static struct handoff_uuid_source ids;
+
+struct fixture {
+    char *directory;
+    struct handoff_store *store;
+    struct handoff_arena arena;
+};
+
+static void reopen(struct fixture *fixture)
+{
+    struct handoff_store_options options = {.path = fixture->directory};
+    if (handoff_store_open(&fixture->store, &options, &error) != HANDOFF_OK)
+        fail_msg("%s: %s", error.message, error.seen);
+}
+
+static void begin(struct fixture *fixture)
+{
+    *fixture = (struct fixture){.directory = temp_directory()};
+    reopen(fixture);
+}
+
+static void end(struct fixture *fixture)
+{
+    handoff_store_close(&fixture->store);
+    handoff_arena_free(&fixture->arena);
+    temp_remove(fixture->directory);
+}
+
+static enum handoff_code get(struct fixture *fixture, const struct handoff_uuid *id,
+                             struct handoff_stored_envelope *found)
+{
+    return handoff_store_get_envelope(fixture->store, id, &fixture->arena, found, &error);
+}
+
+static void test_comes_back_byte_for_byte(void **state)
+{
+    static const size_t sizes[] = {10, 4000, 8192, 5000000};
+    struct fixture fixture;
+    (void)state;
+    begin(&fixture);
+    for (size_t i = 0; i < 4; i++) {
+        struct handoff_store_put_envelope put;
+        struct handoff_stored_envelope found;
+        temp_envelope(&put, &ids, "task-1", sizes[i]);
+        assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
+        assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
+        assert_true(handoff_span_equal(found.body, put.body));
+        assert_true(handoff_span_equal(found.task_id, put.task_id));
+        assert_memory_equal(found.id.bytes, put.id.bytes, 16);
+        assert_memory_equal(found.digest, put.digest, 32);
+        assert_int_equal(found.created_ms, put.created_ms);
+        assert_int_equal(found.finished_ms, 0);
+        temp_envelope_free(&put);
+    }
+    end(&fixture);
+}
+
+static void test_not_found(void **state)
+{
+    struct fixture fixture;
+    struct handoff_stored_envelope found;
+    struct handoff_uuid id = handoff_uuid_make(&ids);
+    char text[HANDOFF_UUID_TEXT];
+    (void)state;
+    begin(&fixture);
+    assert_int_equal(get(&fixture, &id, &found), HANDOFF_ERR_NOT_FOUND);
+    handoff_uuid_format(&id, text);
+    assert_string_equal(error.seen, text);
+    assert_int_equal(handoff_store_last_of_task(fixture.store, handoff_span_text("t"),
+                                                &fixture.arena, &found, &error),
+                     HANDOFF_ERR_NOT_FOUND);
+    assert_string_equal(error.seen, "t");
+    assert_int_equal(handoff_store_get_envelope(fixture.store, &id, &fixture.arena, &found, NULL),
+                     HANDOFF_ERR_NOT_FOUND);
+    end(&fixture);
+}
+
+static void test_again_is_harmless_and_another_is_a_conflict(void **state)
+{
+    struct fixture fixture;
+    struct handoff_store_put_envelope put, other;
+    struct handoff_stored_envelope found;
+    (void)state;
+    begin(&fixture);
+    temp_envelope(&put, &ids, "task", 100);
+    temp_envelope(&other, &ids, "task", 101);
+    other.id = put.id;
+    assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
+    assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
+    assert_int_equal(temp_put(fixture.store, &other), HANDOFF_ERR_CONFLICT);
+    assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
+    assert_true(handoff_span_equal(found.body, put.body));
+    temp_envelope_free(&put);
+    temp_envelope_free(&other);
+    end(&fixture);
+}
+
+static void test_last_of_task(void **state)
+{
+    struct fixture fixture;
+    struct handoff_store_put_envelope puts[6];
+    struct handoff_stored_envelope found;
+    (void)state;
+    begin(&fixture);
+    for (int i = 0; i < 6; i++) {
+        temp_envelope(&puts[i], &ids, i % 2 ? "odd" : "even", 10);
+        puts[i].created_ms = 1000 - i; /* the order of storing counts, not the clock's */
+        assert_int_equal(temp_put(fixture.store, &puts[i]), HANDOFF_OK);
+    }
+    assert_int_equal(handoff_store_last_of_task(fixture.store, handoff_span_text("even"),
+                                                &fixture.arena, &found, &error),
+                     HANDOFF_OK);
+    assert_memory_equal(found.id.bytes, puts[4].id.bytes, 16);
+    assert_int_equal(handoff_store_last_of_task(fixture.store, handoff_span_text("odd"),
+                                                &fixture.arena, &found, &error),
+                     HANDOFF_OK);
+    assert_memory_equal(found.id.bytes, puts[5].id.bytes, 16);
+    for (int i = 0; i < 6; i++)
+        temp_envelope_free(&puts[i]);
+    end(&fixture);
+}
+
+/* One bit of any byte of the body, and every column that the check depends on. */
+static void test_a_changed_byte_is_noticed(void **state)
+{
+    struct fixture fixture;
+    struct handoff_store_put_envelope put;
+    struct handoff_stored_envelope found;
+    char path[512];
+    sqlite3 *db;
+    sqlite3_blob *blob;
+    (void)state;
+    begin(&fixture);
+    temp_envelope(&put, &ids, "task", 50);
+    assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
+    snprintf(path, sizeof path, "%s/handoff.db", fixture.directory);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    for (int at = 0; at < (int)put.body.size; at++) {
+        /* the cut's quotes and name are told apart by the JSON reader; its digits are ours */
+        bool in_frame = at >= (int)put.cut_at && at < (int)put.cut_at + 18;
+        if (in_frame || at == (int)(put.cut_at + put.cut_size) - 1)
+            continue;
+        char wrong = (char)(put.body.data[at] ^ 1);
+        assert_int_equal(sqlite3_blob_open(db, "main", "envelopes", "body", 1, 1, &blob),
+                         SQLITE_OK);
+        assert_int_equal(sqlite3_blob_write(blob, &wrong, 1, at), SQLITE_OK);
+        sqlite3_blob_close(blob);
+        if (get(&fixture, &put.id, &found) != HANDOFF_ERR_STORE_CORRUPT)
+            fail_msg("byte %d was changed and not noticed", at);
+        assert_int_equal(sqlite3_blob_open(db, "main", "envelopes", "body", 1, 1, &blob),
+                         SQLITE_OK);
+        assert_int_equal(sqlite3_blob_write(blob, put.body.data + at, 1, at), SQLITE_OK);
+        sqlite3_blob_close(blob);
+    }
+    assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
+    static const char *const wrongs[] = {
+        "UPDATE envelopes SET digest = x'00'", "UPDATE envelopes SET cut_at = -1",
+        "UPDATE envelopes SET cut_at = 9999999",
+        "UPDATE envelopes SET cut_size = 9223372036854775807", "UPDATE envelopes SET body = ''"};
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "SAVEPOINT s; %s; RELEASE s", wrongs[i]);
+        assert_int_equal(
+            sqlite3_exec(db, "CREATE TEMP TABLE keep AS SELECT * FROM envelopes", 0, 0, 0),
+            SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, text, 0, 0, 0), SQLITE_OK);
+        assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_ERR_STORE_CORRUPT);
+        assert_int_equal(sqlite3_exec(db,
+                                      "DELETE FROM envelopes; INSERT INTO envelopes SELECT * FROM"
+                                      " keep; DROP TABLE keep",
+                                      0, 0, 0),
+                         SQLITE_OK);
+    }
+    assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
+    sqlite3_close(db);
+    temp_envelope_free(&put);
+    end(&fixture);
+}
+
+static enum handoff_code finish(struct fixture *fixture, const struct handoff_uuid *id, int64_t ms)
+{
+    struct handoff_store_finish_envelope job = {.id = *id, .finished_ms = ms};
+    struct handoff_mailbox mailbox;
+    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    job.job.mailbox = &mailbox;
+    job.job.done = temp_nothing;
+    handoff_store_finish_envelope(fixture->store, &job);
+    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    handoff_mailbox_free(&mailbox);
+    return job.job.error.code;
+}
+
+static void test_finish(void **state)
+{
+    struct fixture fixture;
+    struct handoff_store_put_envelope put;
+    struct handoff_stored_envelope found;
+    (void)state;
+    begin(&fixture);
+    temp_envelope(&put, &ids, "task", 10);
+    assert_int_equal(finish(&fixture, &put.id, 5), HANDOFF_ERR_NOT_FOUND);
+    assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
+    assert_int_equal(finish(&fixture, &put.id, 5), HANDOFF_OK);
+    assert_int_equal(finish(&fixture, &put.id, 7), HANDOFF_OK);
+    assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
+    assert_int_equal(found.finished_ms, 7);
+    temp_envelope_free(&put);
+    end(&fixture);
+}
+
+/* ---- retention, on a connection of our own ------------------------------------------------------
+ */
+
+enum { ROWS = 200 };
+
+/* ROWS envelopes of 8 KiB; those with an odd number are finished, number i at time 1000 + i. */
+static void fill(struct fixture *fixture, struct handoff_uuid made[ROWS])
+{
+    for (int i = 0; i < ROWS; i++) {
+        struct handoff_store_put_envelope put;
+        temp_envelope(&put, &ids, "task", 8000);
+        made[i] = put.id;
+        assert_int_equal(temp_put(fixture->store, &put), HANDOFF_OK);
+        temp_envelope_free(&put);
+        if (i % 2)
+            assert_int_equal(finish(fixture, &made[i], 1000 + i), HANDOFF_OK);
+    }
+    handoff_store_close(&fixture->store);
+}
+
+static int retain_all(struct fixture *fixture, struct handoff_retention limits, int64_t now_ms)
+{
+    char path[512];
+    struct handoff_db db;
+    int total = 0, removed;
+    snprintf(path, sizeof path, "%s/handoff.db", fixture->directory);
+    assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_WRITE, NULL, &error), HANDOFF_OK);
+    do {
+        assert_int_equal(handoff_retention_step(&db, limits, now_ms, &removed, &error), HANDOFF_OK);
+        assert_in_range(removed, 0, 64);
+        total += removed;
+    } while (removed > 0);
+    handoff_db_close(&db);
+    return total;
+}
+
+static void test_retention_by_age(void **state)
+{
+    struct fixture fixture;
+    struct handoff_uuid made[ROWS];
+    struct handoff_stored_envelope found;
+    (void)state;
+    begin(&fixture);
+    fill(&fixture, made);
+    assert_int_equal(retain_all(&fixture, (struct handoff_retention){0}, 1 << 30), 0);
+    assert_int_equal(retain_all(&fixture, (struct handoff_retention){.age_ms = 500}, 1500), 0);
+    /* older than 500 ms at 1650: finished before 1150, numbers 1, 3 ... 149 */
+    assert_int_equal(retain_all(&fixture, (struct handoff_retention){.age_ms = 500}, 1650), 75);
+    reopen(&fixture);
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(get(&fixture, &made[i], &found),
+                         i % 2 && i < 150 ? HANDOFF_ERR_NOT_FOUND : HANDOFF_OK);
+    end(&fixture);
+}
+
+static void test_retention_by_size(void **state)
+{
+    struct fixture fixture;
+    struct handoff_uuid made[ROWS];
+    struct handoff_stored_envelope found;
+    struct handoff_store_stats stats;
+    (void)state;
+    begin(&fixture);
+    fill(&fixture, made);
+    int removed = retain_all(&fixture, (struct handoff_retention){.bytes = 1600000}, 0);
+    assert_in_range(removed, 32, 99);
+    reopen(&fixture);
+    handoff_store_stats(fixture.store, &stats);
+    assert_true(stats.bytes <= 1600000);
+    assert_true(stats.bytes > 1600000 - 64 * 16384);
+    for (int i = 1; i < ROWS; i += 2) /* the oldest went first */
+        assert_int_equal(get(&fixture, &made[i], &found),
+                         i / 2 < removed ? HANDOFF_ERR_NOT_FOUND : HANDOFF_OK);
+    handoff_store_close(&fixture.store);
+    /* what is under way stays, however small the limit */
+    assert_int_equal(removed + retain_all(&fixture, (struct handoff_retention){.bytes = 1}, 0),
+                     ROWS / 2);
+    reopen(&fixture);
+    for (int i = 0; i < ROWS; i += 2)
+        assert_int_equal(get(&fixture, &made[i], &found), HANDOFF_OK);
+    end(&fixture);
+}
+
+/* The writer does it by itself when it is quiet. Waits for the count, up to the test's time limit.
+ */
+static void test_the_writer_retains(void **state)
+{
+    struct fixture fixture;
+    struct handoff_uuid made[ROWS];
+    struct handoff_store_stats stats;
+    struct handoff_manual_clock manual;
+    (void)state;
+    begin(&fixture);
+    fill(&fixture, made);
+    handoff_manual_clock_init(&manual, 1000 + ROWS + 500);
+    struct handoff_store_options options = {.path = fixture.directory,
+                                            .retention_age_ms = 500,
+                                            .retention_every_ms = 1,
+                                            .clock = &manual.clock};
+    assert_int_equal(handoff_store_open(&fixture.store, &options, &error), HANDOFF_OK);
+    do {
+        handoff_store_stats(fixture.store, &stats);
+    } while (stats.removed < ROWS / 2);
+    assert_int_equal(stats.removed, ROWS / 2);
+    end(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_comes_back_byte_for_byte),
+        cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_again_is_harmless_and_another_is_a_conflict),
+        cmocka_unit_test(test_last_of_task),
+        cmocka_unit_test(test_a_changed_byte_is_noticed),
+        cmocka_unit_test(test_finish),
+        cmocka_unit_test(test_retention_by_age),
+        cmocka_unit_test(test_retention_by_size),
+        cmocka_unit_test(test_the_writer_retains),
+    };
+    handoff_uuid_source_init(&ids, NULL, NULL);
+    return RUN_TESTS(tests);
+}

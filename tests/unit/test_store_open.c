@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a store: what is wrong with it must come back as an error that says what to do. */
+#include "tests/support/unit.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "client/store/migrate.h"
+#include "client/store/place.h"
+#include "tests/support/failing_memory.h"
+#include "tests/support/fault_vfs.h"
+#include "tests/support/temp_store.h"
+
+static struct handoff_error error;
+
+static enum handoff_code try_open(const char *path, struct handoff_store **store)
+{
+    struct handoff_store_options options = {.path = path, .vfs = "fault"};
+    memset(&error, 0, sizeof error);
+    return handoff_store_open(store, &options, &error);
+}
+
+/* Opening must fail with this code, and the text must contain the advice. */
+static void refuses(const char *path, enum handoff_code code, const char *advice)
+{
+    struct handoff_store *store;
+    char text[512];
+    assert_int_equal(try_open(path, &store), code);
+    assert_null(store);
+    assert_int_equal(error.code, code);
+    handoff_error_text(&error, text, sizeof text);
+    if (!strstr(text, advice))
+        fail_msg("no \"%s\" in: %s", advice, text);
+}
+
+static void opens(const char *path)
+{
+    struct handoff_store *store;
+    if (try_open(path, &store) != HANDOFF_OK) {
+        char text[512];
+        handoff_error_text(&error, text, sizeof text);
+        fail_msg("%s", text);
+    }
+    handoff_store_close(&store);
+    assert_null(store);
+}
+
+static char *in(const char *directory, const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void write_file(const char *path, const void *data, size_t size, off_t at)
+{
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, data, size, at), size);
+    close(fd);
+}
+
+static void sql(const char *path, const char *text)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void test_makes_the_folder_and_opens_again(void **state)
+{
+    char *directory = temp_directory(), path[512];
+    struct stat found;
+    (void)state;
+    snprintf(path, sizeof path, "%s/a/b/c/", directory);
+    opens(path);
+    opens(path);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0700);
+    refuses("", HANDOFF_ERR_STORE_READ_ONLY, "storage.path");
+    temp_remove(directory);
+}
+
+static void test_one_process_at_a_time(void **state)
+{
+    char *directory = temp_directory(), pid[32];
+    struct handoff_store *store;
+    (void)state;
+    assert_int_equal(try_open(directory, &store), HANDOFF_OK);
+    refuses(directory, HANDOFF_ERR_STORE_LOCKED, "another process uses this store");
+    snprintf(pid, sizeof pid, "process %ld", (long)getpid());
+    assert_non_null(strstr(error.seen, pid));
+    handoff_store_close(&store);
+    opens(directory);
+    temp_remove(directory);
+}
+
+static void test_newer_version(void **state)
+{
+    char *directory = temp_directory();
+    (void)state;
+    opens(directory);
+    sql(in(directory, HANDOFF_STORE_FILE), "PRAGMA user_version = 9999");
+    refuses(directory, HANDOFF_ERR_STORE_NEWER, "newer version");
+    assert_non_null(strstr(error.seen, "9999"));
+    temp_remove(directory);
+}
+
+static void test_not_our_database(void **state)
+{
+    char *directory = temp_directory();
+    (void)state;
+    sql(in(directory, HANDOFF_STORE_FILE), "CREATE TABLE birds (name)");
+    refuses(directory, HANDOFF_ERR_STORE_FOREIGN, "another program");
+    temp_remove(directory);
+}
+
+static void test_not_a_database(void **state)
+{
+    char *directory = temp_directory();
+    (void)state;
+    write_file(in(directory, HANDOFF_STORE_FILE), "hello", 5, 0);
+    refuses(directory, HANDOFF_ERR_STORE_FOREIGN, "not a store");
+    char text[8192];
+    memset(text, 'x', sizeof text);
+    write_file(in(directory, HANDOFF_STORE_FILE), text, sizeof text, 0);
+    refuses(directory, HANDOFF_ERR_STORE_FOREIGN, "not a store");
+    temp_remove(directory);
+}
+
+static void test_damaged_file(void **state)
+{
+    char *directory = temp_directory(), garbage[3000];
+    (void)state;
+    opens(directory);
+    memset(garbage, 0xA5, sizeof garbage);
+    write_file(in(directory, HANDOFF_STORE_FILE), garbage, sizeof garbage,
+               100); /* the schema's page */
+    refuses(directory, HANDOFF_ERR_STORE_CORRUPT, "restore a backup");
+    temp_remove(directory);
+}
+
+static void test_cut_file(void **state)
+{
+    char *directory = temp_directory();
+    (void)state;
+    opens(directory);
+    assert_int_equal(truncate(in(directory, HANDOFF_STORE_FILE), 5000), 0);
+    refuses(directory, HANDOFF_ERR_STORE_CORRUPT, "restore a backup");
+    temp_remove(directory);
+}
+
+static void test_an_empty_file_is_a_new_store(void **state)
+{
+    char *directory = temp_directory();
+    (void)state;
+    write_file(in(directory, HANDOFF_STORE_FILE), "", 0, 0);
+    opens(directory);
+    temp_remove(directory);
+}
+
+static void test_path_is_a_file(void **state)
+{
+    char *directory = temp_directory();
+    (void)state;
+    write_file(in(directory, "file"), "x", 1, 0);
+    refuses(in(directory, "file"), HANDOFF_ERR_STORE_READ_ONLY, "write access");
+    temp_remove(directory);
+}
+
+/* Root may write everywhere, so a child that is nobody tries. */
+static int as_nobody(void (*check)(const char *), const char *path)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+            _exit(3);
+        check(path);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void refuses_read_only(const char *path)
+{
+    struct handoff_store *store;
+    if (try_open(path, &store) != HANDOFF_ERR_STORE_READ_ONLY ||
+        !strstr(error.message, "write access"))
+        _exit(1);
+}
+
+static void test_read_only_folder(void **state)
+{
+    char *directory = temp_directory(), path[512];
+    (void)state;
+    assert_int_equal(chmod(directory, 0555), 0);
+    assert_int_equal(as_nobody(refuses_read_only, directory), 0);
+    snprintf(path, sizeof path, "%s/below", directory);
+    assert_int_equal(as_nobody(refuses_read_only, path), 0);
+    assert_int_equal(chmod(directory, 0700), 0);
+    opens(directory);
+    chmod(directory, 0777);
+    chmod(in(directory, "lock"), 0666);
+    chmod(in(directory, HANDOFF_STORE_FILE), 0444);
+    assert_int_equal(as_nobody(refuses_read_only, directory), 0);
+    temp_remove(directory);
+}
+
+/* Whichever write, sync or truncation fails while a store is made: an error, and the next try
+ * works. */
+static void test_every_disk_failure_while_opening(void **state)
+{
+    static const struct {
+        int result;
+        enum handoff_code code;
+    } kinds[] = {{SQLITE_FULL, HANDOFF_ERR_STORE_FULL}, {SQLITE_IOERR_FSYNC, HANDOFF_ERR_STORE_IO}};
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        for (long n = 1;; n++) {
+            char *directory = temp_directory();
+            struct handoff_store *store;
+            fault_at(FAULT_ANY, n, false, kinds[k].result);
+            enum handoff_code code = try_open(directory, &store);
+            fault_lift();
+            bool reached = atomic_load(&fault.failures) > 0;
+            if (code != HANDOFF_OK)
+                assert_int_equal(code, kinds[k].code);
+            handoff_store_close(&store);
+            opens(directory);
+            temp_remove(directory);
+            if (!reached) {
+                assert_true(n > 5);
+                break;
+            }
+        }
+    }
+}
+
+static void test_every_allocation_failure_while_opening(void **state)
+{
+    (void)state;
+    for (long n = 1;; n++) {
+        char *directory = temp_directory();
+        struct handoff_store *store;
+        failing_memory_at(n);
+        enum handoff_code code = try_open(directory, &store);
+        bool reached = atomic_load(&failing_memory_hit);
+        failing_memory_at(0);
+        assert_int_equal(code, reached ? HANDOFF_ERR_OUT_OF_MEMORY : HANDOFF_OK);
+        handoff_store_close(&store);
+        temp_remove(directory);
+        if (!reached) {
+            assert_true(n > 3);
+            break;
+        }
+    }
+}
+
+/* A store of each earlier version is brought up, and a step that was done is not done again. */
+static void test_migrates_from_every_version(void **state)
+{
+    (void)state;
+    for (int from = 0; from <= handoff_migrate_newest(); from++) {
+        char *directory = temp_directory();
+        struct handoff_db db;
+        int version;
+        const char *path = in(directory, HANDOFF_STORE_FILE);
+        assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_WRITE, NULL, &error), HANDOFF_OK);
+        assert_int_equal(handoff_migrate(&db, from, &error), HANDOFF_OK);
+        assert_int_equal(handoff_migrate_version(&db, &version, &error), HANDOFF_OK);
+        assert_int_equal(version, from);
+        handoff_db_close(&db);
+        opens(directory);
+        assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_READ, NULL, &error), HANDOFF_OK);
+        assert_int_equal(handoff_migrate_version(&db, &version, &error), HANDOFF_OK);
+        assert_int_equal(version, handoff_migrate_newest());
+        handoff_db_close(&db);
+        temp_remove(directory);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_makes_the_folder_and_opens_again),
+        cmocka_unit_test(test_one_process_at_a_time),
+        cmocka_unit_test(test_newer_version),
+        cmocka_unit_test(test_not_our_database),
+        cmocka_unit_test(test_not_a_database),
+        cmocka_unit_test(test_damaged_file),
+        cmocka_unit_test(test_cut_file),
+        cmocka_unit_test(test_an_empty_file_is_a_new_store),
+        cmocka_unit_test(test_path_is_a_file),
+        cmocka_unit_test(test_read_only_folder),
+        cmocka_unit_test(test_every_disk_failure_while_opening),
+        cmocka_unit_test(test_every_allocation_failure_while_opening),
+        cmocka_unit_test(test_migrates_from_every_version),
+    };
+    fault_vfs_register();
+    return RUN_TESTS(tests);
+}

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer: groups share a commit, a completion comes after its fsync, one bad job does not fail
+ * its neighbours, a failing disk fails jobs and never loses an acknowledged one.
+ */
+#include "tests/support/unit.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/store/database.h"
+#include "tests/support/fault_vfs.h"
+#include "tests/support/temp_store.h"
+
+static struct handoff_error error;
+static struct handoff_uuid_source ids;
+
+static struct handoff_store *open_store(const char *path, enum handoff_durability durability)
+{
+    struct handoff_store *store;
+    struct handoff_store_options options = {
+        .path = path, .vfs = "fault", .durability = durability, .checkpoint_pages = 50};
+    if (handoff_store_open(&store, &options, &error) != HANDOFF_OK)
+        fail_msg("%s: %s", error.message, error.seen);
+    return store;
+}
+
+static bool has(struct handoff_store *store, const struct handoff_uuid *id)
+{
+    struct handoff_arena arena = {0};
+    struct handoff_stored_envelope envelope;
+    enum handoff_code code = handoff_store_get_envelope(store, id, &arena, &envelope, &error);
+    handoff_arena_free(&arena);
+    assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_NOT_FOUND);
+    return code == HANDOFF_OK;
+}
+
+/* ---- a job that holds the writer, so that a group can gather behind it ------------------------
+ */
+
+struct gate {
+    struct handoff_store_job job;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    bool entered, open;
+};
+
+static enum handoff_code run_gate(struct handoff_store_job *job, struct handoff_db *db,
+                                  struct handoff_error *failure)
+{
+    struct gate *gate = (struct gate *)(void *)job;
+    (void)db;
+    pthread_mutex_lock(&gate->lock);
+    gate->entered = true;
+    pthread_cond_broadcast(&gate->moved);
+    while (!gate->open)
+        pthread_cond_wait(&gate->moved, &gate->lock);
+    pthread_mutex_unlock(&gate->lock);
+    return handoff_error_clear(failure);
+}
+
+static int done_count;
+
+static void count_done(struct handoff_store_job *job)
+{
+    (void)job;
+    done_count++;
+}
+
+static void hold_writer(struct handoff_store *store, struct gate *gate,
+                        struct handoff_mailbox *mailbox)
+{
+    *gate = (struct gate){.job = {.run = run_gate, .mailbox = mailbox, .done = count_done},
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .moved = PTHREAD_COND_INITIALIZER};
+    handoff_store_submit(store, &gate->job);
+    pthread_mutex_lock(&gate->lock);
+    while (!gate->entered)
+        pthread_cond_wait(&gate->moved, &gate->lock);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+static void release_writer(struct gate *gate)
+{
+    pthread_mutex_lock(&gate->lock);
+    gate->open = true;
+    pthread_cond_broadcast(&gate->moved);
+    pthread_mutex_unlock(&gate->lock);
+}
+
+static void wait_done(struct handoff_mailbox *mailbox, int count)
+{
+    while (done_count < count)
+        handoff_mailbox_wait(mailbox, -1);
+}
+
+/* ---- jobs that go wrong -----------------------------------------------------------------------
+ */
+
+/* Changes rows first and fails then: the group has to be repeated. */
+struct bad {
+    struct handoff_store_put_envelope put;
+    int runs;
+};
+
+static enum handoff_code run_bad(struct handoff_store_job *job, struct handoff_db *db,
+                                 struct handoff_error *failure)
+{
+    ((struct bad *)(void *)job)->runs++;
+    enum handoff_code code =
+        handoff_db_exec(db, "INSERT INTO envelope_state (seq) VALUES (1000000)", failure);
+    HANDOFF_CHECK(code == HANDOFF_OK);
+    return handoff_db_exec(db, "INSERT INTO envelope_state (seq) VALUES (1000000)", failure);
+}
+
+enum { GROUP = 20 };
+
+/* Submits GROUP puts with one bad job in the middle behind a held writer, and waits for all. */
+static void run_group(struct handoff_store *store, struct handoff_mailbox *mailbox,
+                      struct handoff_store_put_envelope *puts, struct bad *bad)
+{
+    struct gate gate;
+    done_count = 0;
+    hold_writer(store, &gate, mailbox);
+    for (int i = 0; i < GROUP; i++) {
+        temp_envelope(&puts[i], &ids, "task", 500);
+        puts[i].job.mailbox = mailbox;
+        puts[i].job.done = count_done;
+        if (i == GROUP / 2 && bad) {
+            *bad =
+                (struct bad){.put.job = {.run = run_bad, .mailbox = mailbox, .done = count_done}};
+            handoff_store_submit(store, &bad->put.job);
+        }
+        handoff_store_put_envelope(store, &puts[i]);
+    }
+    release_writer(&gate);
+    wait_done(mailbox, GROUP + 1 + (bad != NULL));
+}
+
+static void free_group(struct handoff_store_put_envelope *puts)
+{
+    for (int i = 0; i < GROUP; i++)
+        temp_envelope_free(&puts[i]);
+}
+
+static void test_a_group_is_one_commit_and_one_sync(void **state)
+{
+    char *directory = temp_directory();
+    struct handoff_mailbox mailbox;
+    struct handoff_store_put_envelope puts[GROUP];
+    struct handoff_store_stats before, after;
+    (void)state;
+    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    handoff_store_stats(store, &before);
+    long syncs = atomic_load(&fault.syncs);
+    run_group(store, &mailbox, puts, NULL);
+    handoff_store_stats(store, &after);
+    assert_int_equal(after.commits - before.commits, 2); /* the gate's, and the group's */
+    assert_int_equal(after.jobs - before.jobs, GROUP + 1);
+    assert_int_equal(after.waiting, 0);
+    /* the gate wrote nothing; a fresh WAL syncs its header once more; a checkpoint syncs twice */
+    assert_in_range(atomic_load(&fault.syncs) - syncs, 1, 4);
+    for (int i = 0; i < GROUP; i++)
+        assert_true(has(store, &puts[i].id));
+    free_group(puts);
+    handoff_store_close(&store);
+    handoff_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
+static void test_a_bad_job_fails_alone(void **state)
+{
+    char *directory = temp_directory();
+    struct handoff_mailbox mailbox;
+    struct handoff_store_put_envelope puts[GROUP];
+    struct bad bad;
+    (void)state;
+    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    run_group(store, &mailbox, puts, &bad);
+    assert_int_equal(bad.put.job.error.code, HANDOFF_ERR_CONFLICT);
+    assert_int_equal(bad.runs, 2);
+    for (int i = 0; i < GROUP; i++) {
+        assert_int_equal(puts[i].job.error.code, HANDOFF_OK);
+        assert_true(has(store, &puts[i].id));
+    }
+    struct handoff_db *db = handoff_store_reader(store, &error);
+    int64_t left;
+    assert_int_equal(handoff_db_number(db,
+                                       "SELECT count(*) FROM envelope_state WHERE seq = 1000000",
+                                       &left, &error),
+                     HANDOFF_OK);
+    assert_int_equal(left, 0); /* nor did its first half stay behind */
+    handoff_store_reader_done(store, db);
+    free_group(puts);
+    handoff_store_close(&store);
+    handoff_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
+/* durability full syncs every commit, none only checkpoints */
+static void test_durability_decides_on_syncs(void **state)
+{
+    (void)state;
+    for (int full = 0; full <= 1; full++) {
+        char *directory = temp_directory();
+        struct handoff_store *store =
+            open_store(directory, full ? HANDOFF_DURABILITY_FULL : HANDOFF_DURABILITY_NONE);
+        for (int i = 0; i < 5; i++) {
+            struct handoff_store_put_envelope put;
+            temp_envelope(&put, &ids, "task", 100);
+            long syncs = atomic_load(&fault.syncs);
+            assert_int_equal(temp_put(store, &put), HANDOFF_OK);
+            if (full)
+                assert_true(atomic_load(&fault.syncs) > syncs);
+            else if (i > 0) /* the first writes the WAL's header */
+                assert_int_equal(atomic_load(&fault.syncs), syncs);
+            temp_envelope_free(&put);
+        }
+        handoff_store_close(&store);
+        temp_remove(directory);
+    }
+}
+
+/* ---- a failing disk ---------------------------------------------------------------------------
+ */
+
+static void assert_sound(const char *directory)
+{
+    char path[512];
+    sqlite3 *db;
+    sqlite3_stmt *check;
+    snprintf(path, sizeof path, "%s/handoff.db", directory);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &check, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(check), SQLITE_ROW);
+    assert_string_equal((const char *)sqlite3_column_text(check, 0), "ok");
+    sqlite3_finalize(check);
+    sqlite3_close(db);
+}
+
+enum { PUTS = 24 }; /* of 8 KiB: several checkpoints at 50 pages each */
+
+/* Puts while the n-th disk operation fails; what was acknowledged must be there after a reopening.
+   Returns whether the disk failed at all. */
+static bool put_through_failure(int kinds, long n, bool lasting, int result, enum handoff_code code)
+{
+    char *directory = temp_directory();
+    struct handoff_store_put_envelope puts[PUTS];
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    int refused = 0;
+    fault_at(kinds, n, lasting, result);
+    for (int i = 0; i < PUTS; i++) {
+        temp_envelope(&puts[i], &ids, "task", 8000);
+        if (temp_put(store, &puts[i]) == HANDOFF_OK)
+            continue;
+        assert_int_equal(puts[i].job.error.code, code);
+        assert_true(strlen(puts[i].job.error.message) > 20);
+        refused++;
+    }
+    long failures = atomic_load(&fault.failures);
+    if (!lasting) /* one failure refuses one put, and the next works again */
+        assert_true(refused <= failures);
+    handoff_store_close(&store);
+    fault_lift();
+    store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    for (int i = 0; i < PUTS; i++) {
+        if (puts[i].job.error.code == HANDOFF_OK)
+            assert_true(has(store, &puts[i].id));
+        else /* not acknowledged: it can be sent again, whether it left a trace or not */
+            assert_int_equal(temp_put(store, &puts[i]), HANDOFF_OK);
+        temp_envelope_free(&puts[i]);
+    }
+    handoff_store_close(&store);
+    assert_sound(directory);
+    temp_remove(directory);
+    return failures > 0;
+}
+
+static void fail_every_nth(int kinds, int result, enum handoff_code code, long step)
+{
+    for (int lasting = 0; lasting <= 1; lasting++) {
+        long n = 1;
+        while (put_through_failure(kinds, n, lasting, result, code))
+            n += n < 25 ? 1 : step;
+        assert_true(n > 24);
+    }
+}
+
+static void test_every_nth_sync_fails(void **state)
+{
+    (void)state;
+    fail_every_nth(FAULT_SYNC, SQLITE_IOERR_FSYNC, HANDOFF_ERR_STORE_IO, 1);
+}
+
+static void test_every_nth_write_fails(void **state)
+{
+    (void)state;
+    fail_every_nth(FAULT_WRITE, SQLITE_IOERR_WRITE, HANDOFF_ERR_STORE_IO, 17);
+}
+
+static void test_every_nth_write_finds_a_full_disk(void **state)
+{
+    (void)state;
+    fail_every_nth(FAULT_WRITE, SQLITE_FULL, HANDOFF_ERR_STORE_FULL, 17);
+}
+
+/* A group on a disk that takes no more: all are told, and when there is room again all goes on. */
+static void test_a_full_disk_fails_the_group_and_recovers(void **state)
+{
+    char *directory = temp_directory();
+    struct handoff_mailbox mailbox;
+    struct handoff_store_put_envelope before, puts[GROUP];
+    (void)state;
+    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    temp_envelope(&before, &ids, "task", 100);
+    assert_int_equal(temp_put(store, &before), HANDOFF_OK);
+    fault_at(FAULT_WRITE, 1, true, SQLITE_FULL);
+    run_group(store, &mailbox, puts, NULL);
+    fault_lift();
+    for (int i = 0; i < GROUP; i++) {
+        assert_int_equal(puts[i].job.error.code, HANDOFF_ERR_STORE_FULL);
+        assert_non_null(strstr(puts[i].job.error.message, "free space"));
+        assert_false(has(store, &puts[i].id));
+        assert_int_equal(temp_put(store, &puts[i]), HANDOFF_OK);
+    }
+    assert_true(has(store, &before.id));
+    temp_envelope_free(&before);
+    free_group(puts);
+    handoff_store_close(&store);
+    handoff_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
+/* ---- SQLite's own allocations ------------------------------------------------------------------
+ */
+
+static sqlite3_mem_methods real_memory;
+static atomic_long memory_left; /* allocations until the failure; < 0: never */
+static atomic_bool memory_struck;
+
+static bool memory_strikes(void)
+{
+    if (atomic_load(&memory_left) < 0 || atomic_fetch_sub(&memory_left, 1) != 0)
+        return false;
+    atomic_store(&memory_struck, true);
+    return true;
+}
+
+static void *failing_malloc(int size)
+{
+    return memory_strikes() ? NULL : real_memory.xMalloc(size);
+}
+
+static void *failing_realloc(void *pointer, int size)
+{
+    return memory_strikes() ? NULL : real_memory.xRealloc(pointer, size);
+}
+
+static void install_failing_memory(void)
+{
+    sqlite3_mem_methods failing;
+    atomic_store(&memory_left, -1);
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real_memory);
+    failing = real_memory;
+    failing.xMalloc = failing_malloc;
+    failing.xRealloc = failing_realloc;
+    sqlite3_config(SQLITE_CONFIG_MALLOC, &failing);
+}
+
+/* The n-th allocation inside SQLite fails while it puts, for every n: that put is refused or not,
+   the following works, nothing acknowledged is lost. */
+static void test_every_allocation_failure_while_putting(void **state)
+{
+    (void)state;
+    for (long n = 0, misses = 0; misses < 3; n++) {
+        char *directory = temp_directory();
+        struct handoff_store_put_envelope puts[3];
+        struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_NONE);
+        atomic_store(&memory_struck, false);
+        atomic_store(&memory_left, n);
+        for (int i = 0; i < 3; i++) {
+            temp_envelope(&puts[i], &ids, "task", 8000);
+            if (i == 2) /* the last one after the trouble */
+                atomic_store(&memory_left, -1);
+            enum handoff_code code = temp_put(store, &puts[i]);
+            assert_true(code == HANDOFF_OK || (i < 2 && code == HANDOFF_ERR_OUT_OF_MEMORY));
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(has(store, &puts[i].id), puts[i].job.error.code == HANDOFF_OK);
+            temp_envelope_free(&puts[i]);
+        }
+        misses += !atomic_load(&memory_struck);
+        handoff_store_close(&store);
+        temp_remove(directory);
+    }
+}
+
+/* ---- many threads ------------------------------------------------------------------------------
+ */
+
+enum { LOOPS = 3, EACH = 1500, AT_ONCE = 50 };
+
+struct loop {
+    pthread_t thread;
+    struct handoff_store *store;
+    struct handoff_mailbox mailbox;
+    struct handoff_uuid written[EACH];
+    int submitted, completed;
+};
+
+struct loop_put {
+    struct handoff_store_put_envelope put;
+    struct loop *loop;
+};
+
+static void submit_next(struct loop_put *put);
+
+/* On the loop's own thread; what was acknowledged must be there for any reader. */
+static void loop_put_done(struct handoff_store_job *job)
+{
+    struct loop_put *put = (struct loop_put *)(void *)job;
+    HANDOFF_CHECK(pthread_equal(put->loop->thread, pthread_self()));
+    HANDOFF_CHECK(job->error.code == HANDOFF_OK);
+    put->loop->completed++;
+    if (put->loop->completed % 16 == 0) {
+        struct handoff_arena arena = {0};
+        struct handoff_stored_envelope found;
+        enum handoff_code code =
+            handoff_store_get_envelope(put->loop->store, &put->put.id, &arena, &found, NULL);
+        HANDOFF_CHECK(code == HANDOFF_OK);
+        HANDOFF_CHECK(handoff_span_equal(found.body, put->put.body));
+        handoff_arena_free(&arena);
+    }
+    temp_envelope_free(&put->put);
+    submit_next(put);
+}
+
+static void submit_next(struct loop_put *put)
+{
+    struct loop *loop = put->loop;
+    if (loop->submitted == EACH)
+        return;
+    temp_envelope(&put->put, &ids, "task", 300);
+    put->put.job.mailbox = &loop->mailbox;
+    put->put.job.done = loop_put_done;
+    loop->written[loop->submitted++] = put->put.id;
+    handoff_store_put_envelope(loop->store, &put->put);
+}
+
+static void *run_loop(void *argument)
+{
+    struct loop *loop = argument;
+    struct loop_put puts[AT_ONCE];
+    loop->thread = pthread_self();
+    for (int i = 0; i < AT_ONCE; i++) {
+        puts[i].loop = loop;
+        submit_next(&puts[i]);
+    }
+    while (loop->completed < EACH)
+        handoff_mailbox_wait(&loop->mailbox, -1);
+    return NULL;
+}
+
+static atomic_uint largest_group, observed_jobs;
+
+static void observe(void *observer, const struct handoff_store_commit *commit)
+{
+    HANDOFF_CHECK(observer == &largest_group && commit->duration_ns > 0 && !commit->failed);
+    atomic_fetch_add(&observed_jobs, commit->jobs);
+    if (commit->jobs > atomic_load(&largest_group))
+        atomic_store(&largest_group, commit->jobs);
+}
+
+static void test_many_loops_share_commits(void **state)
+{
+    char *directory = temp_directory();
+    static struct loop loops[LOOPS];
+    struct handoff_store *store;
+    struct handoff_store_stats stats;
+    struct handoff_store_options options = {.path = directory,
+                                            .on_commit = observe,
+                                            .observer = &largest_group,
+                                            .group_max = 64,
+                                            .checkpoint_pages = 500};
+    pthread_t threads[LOOPS];
+    (void)state;
+    assert_int_equal(handoff_store_open(&store, &options, &error), HANDOFF_OK);
+    for (int i = 0; i < LOOPS; i++) {
+        memset(&loops[i], 0, sizeof loops[i]);
+        loops[i].store = store;
+        assert_int_equal(handoff_mailbox_init(&loops[i].mailbox, &error), HANDOFF_OK);
+        assert_int_equal(pthread_create(&threads[i], NULL, run_loop, &loops[i]), 0);
+    }
+    for (int i = 0; i < LOOPS; i++)
+        pthread_join(threads[i], NULL);
+    handoff_store_stats(store, &stats);
+    assert_int_equal(stats.jobs, LOOPS * EACH);
+    assert_int_equal(atomic_load(&observed_jobs), LOOPS * EACH);
+    assert_true(stats.commits < LOOPS * EACH / 2);
+    assert_in_range(atomic_load(&largest_group), 2, 64);
+    assert_int_equal(stats.commits_failed + stats.jobs_failed + stats.checkpoints_failed, 0);
+    assert_true(stats.checkpoints > 0);
+    assert_true(stats.bytes > LOOPS * EACH * 300);
+    assert_true(stats.file_bytes >= stats.bytes);
+    for (int i = 0; i < LOOPS; i++) {
+        for (int j = 0; j < EACH; j++)
+            assert_true(has(store, &loops[i].written[j]));
+        handoff_mailbox_free(&loops[i].mailbox);
+    }
+    handoff_store_close(&store);
+    assert_sound(directory);
+    temp_remove(directory);
+}
+
+/* Closing commits what was submitted; the completions wait in the mailbox. */
+static void test_close_drains(void **state)
+{
+    char *directory = temp_directory();
+    struct handoff_mailbox mailbox;
+    struct handoff_store_put_envelope puts[GROUP];
+    (void)state;
+    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    done_count = 0;
+    for (int i = 0; i < GROUP; i++) {
+        temp_envelope(&puts[i], &ids, "task", 500);
+        puts[i].job.mailbox = &mailbox;
+        puts[i].job.done = count_done;
+        handoff_store_put_envelope(store, &puts[i]);
+    }
+    handoff_store_close(&store);
+    assert_int_equal(done_count, 0);
+    handoff_mailbox_run(&mailbox);
+    assert_int_equal(done_count, GROUP);
+    store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    for (int i = 0; i < GROUP; i++) {
+        assert_int_equal(puts[i].job.error.code, HANDOFF_OK);
+        assert_true(has(store, &puts[i].id));
+    }
+    free_group(puts);
+    handoff_store_close(&store);
+    handoff_store_close(&store);
+    handoff_store_close(NULL);
+    handoff_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_group_is_one_commit_and_one_sync),
+        cmocka_unit_test(test_a_bad_job_fails_alone),
+        cmocka_unit_test(test_durability_decides_on_syncs),
+        cmocka_unit_test(test_every_nth_sync_fails),
+        cmocka_unit_test(test_every_nth_write_fails),
+        cmocka_unit_test(test_every_nth_write_finds_a_full_disk),
+        cmocka_unit_test(test_a_full_disk_fails_the_group_and_recovers),
+        cmocka_unit_test(test_every_allocation_failure_while_putting),
+        cmocka_unit_test(test_many_loops_share_commits),
+        cmocka_unit_test(test_close_drains),
+    };
+    install_failing_memory();
+    fault_vfs_register();
+    handoff_uuid_source_init(&ids, NULL, NULL);
+    return RUN_TESTS(tests);
+}
