@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scenario tests share: the real daemon in a folder of its own, HTTP, and waiting.
+
+    from harness import Daemon, eventually
+
+    with Daemon() as daemon:
+        reply = daemon.web.get("/metrics")
+
+Nothing here sleeps for a guessed time and nothing uses a fixed port: a step waits for a condition
+with a deadline (eventually), and daemons tell the ports they were given in their log.
+"""
+
+from .daemon import Daemon, StartFailed, environment
+from .http import Http, Reply
+from .wait import eventually, TIMEOUT
+
+__all__ = ["Daemon", "StartFailed", "environment", "Http", "Reply", "eventually", "TIMEOUT"]
