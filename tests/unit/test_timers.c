@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The heap of deadlines, against the plainest thing that does the same: a scan of an array. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "client/base/timers.h"
+
+static void test_empty(void **state)
+{
+    (void)state;
+    struct handoff_timers timers = {0};
+    assert_null(handoff_timers_due(&timers, INT64_MAX));
+    assert_int_equal(handoff_timers_wait_ms(&timers, 5), -1);
+    struct handoff_timer never = {0};
+    handoff_timers_stop(&timers, &never);
+    assert_false(handoff_timer_started(&never));
+}
+
+static void test_fires_when_due_and_once(void **state)
+{
+    (void)state;
+    struct handoff_timers timers = {0};
+    struct handoff_timer timer = {0};
+    handoff_timers_start(&timers, &timer, 100);
+    assert_int_equal(handoff_timers_wait_ms(&timers, 40), 60);
+    assert_null(handoff_timers_due(&timers, 99));
+    assert_ptr_equal(handoff_timers_due(&timers, 100), &timer);
+    assert_false(handoff_timer_started(&timer));
+    assert_null(handoff_timers_due(&timers, 1000));
+}
+
+static void test_starting_again_moves_it(void **state)
+{
+    (void)state;
+    struct handoff_timers timers = {0};
+    struct handoff_timer timer = {0};
+    handoff_timers_start(&timers, &timer, 100);
+    handoff_timers_start(&timers, &timer, 50);
+    assert_ptr_equal(handoff_timers_due(&timers, 50), &timer);
+    assert_int_equal(handoff_timers_wait_ms(&timers, 0), -1);
+}
+
+enum { TIMERS = 400, STEPS = 200000 };
+
+static int64_t earliest(const int64_t *due)
+{
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < TIMERS; i++)
+        if (due[i] >= 0 && due[i] < first)
+            first = due[i];
+    return first;
+}
+
+static void test_random_starts_stops_and_firings_match_a_scan(void **state)
+{
+    (void)state;
+    static struct handoff_timer all[TIMERS];
+    int64_t due[TIMERS]; /* -1: not started */
+    struct handoff_timers timers = {0};
+    for (size_t i = 0; i < TIMERS; i++)
+        due[i] = -1;
+    unsigned seed = 7;
+    int64_t now = 0;
+    for (int step = 0; step < STEPS; step++) {
+        size_t i = (size_t)rand_r(&seed) % TIMERS;
+        switch (rand_r(&seed) % 4) {
+        case 0:
+        case 1:
+            due[i] = now + rand_r(&seed) % 1000;
+            handoff_timers_start(&timers, &all[i], due[i]);
+            break;
+        case 2:
+            due[i] = -1;
+            handoff_timers_stop(&timers, &all[i]);
+            break;
+        default: {
+            now += rand_r(&seed) % 3;
+            struct handoff_timer *fired = handoff_timers_due(&timers, now);
+            int64_t first = earliest(due);
+            if (first > now) {
+                assert_null(fired);
+            } else {
+                assert_non_null(fired);
+                assert_int_equal(due[fired - all], first);
+                due[fired - all] = -1;
+            }
+        }
+        }
+        assert_int_equal(handoff_timer_started(&all[i]), due[i] >= 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_fires_when_due_and_once),
+        cmocka_unit_test(test_starting_again_moves_it),
+        cmocka_unit_test(test_random_starts_stops_and_firings_match_a_scan),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
