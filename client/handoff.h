@@ -74,6 +74,42 @@ enum handoff_class handoff_code_class(enum handoff_code code);
    Returns the length it would have had, as snprintf does. */
 size_t handoff_error_text(const struct handoff_error *error, char *text, size_t size);
 
+/* ---- agents -------------------------------------------------------------------------------- */
+
+/* What counts as an acknowledgement of a delivery. */
+enum handoff_ack_mode {
+    HANDOFF_ACK_EXPLICIT, /* an answer that names the handoff's id */
+    HANDOFF_ACK_STATUS    /* any 2xx but 202 */
+};
+
+/* The major versions of envelopes that an agent reads, or-ed. */
+enum handoff_accepts { HANDOFF_ACCEPTS_1 = 1 << 0, HANDOFF_ACCEPTS_2 = 1 << 1 };
+
+enum handoff_emit {
+    HANDOFF_EMIT_SINGLE, /* the newest version that the agent reads */
+    HANDOFF_EMIT_DUAL    /* one document that carries both forms */
+};
+
+/* One agent that handoffs can be sent to. The host fills it in, with every default applied. */
+struct handoff_agent_options {
+    const char *name;
+    const char *url; /* http or https; NULL: it pulls from its inbox */
+    uint64_t token_budget;
+    int64_t timeout_ms;     /* of one attempt, or of a lease of its inbox */
+    int64_t ack_timeout_ms; /* of an acknowledgement that was announced with 202 */
+    unsigned retries;       /* after the first attempt */
+    enum handoff_ack_mode ack;
+    const char *const *alternates; /* names, tried in this order when it cannot be reached */
+    size_t nalternates;
+    unsigned accepts; /* enum handoff_accepts */
+    enum handoff_emit emit;
+    unsigned breaker_failures; /* exhausted handoffs in a row that open the circuit; 0: never */
+    int64_t breaker_cooldown_ms;
+    int64_t backoff_base_ms, backoff_max_ms;
+    const char *ca_file, *cert_file, *key_file; /* NULL: the system's authorities, no certificate */
+    const char *bearer_token;                   /* NULL: none. Never logged, never stored. */
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/handoff.h"
+
 /* How one attempt ended; the label `result` of handoff_attempts_total. */
 enum handoff_attempt_result {
     HANDOFF_RESULT_ACK,      /* acknowledged, or 202 */
@@ -58,8 +60,6 @@ struct handoff_finding {
     char said[200];     /* the nack's own reason, cut to fit at a character, or "" */
     int64_t retry_after_ms; /* for RETRY */
 };
-
-enum handoff_ack_mode { HANDOFF_ACK_EXPLICIT, HANDOFF_ACK_STATUS };
 
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
                    enum handoff_ack_mode mode, struct handoff_finding *finding);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agents.h - the agents that handoffs can be sent to: what is configured, and what was learnt.
+ *
+ * Two things lie under one name and live differently. The settings are a snapshot of the
+ * configuration: immutable, counted, replaced as a whole by a reload, and kept by whoever works
+ * with them until it is done. The agent itself stays for the life of the table, so that its breaker
+ * and its counts survive a reload, and a handoff on its way to a removed agent still has somebody
+ * to be counted for.
+ */
+#ifndef HANDOFF_AGENTS_H
+#define HANDOFF_AGENTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "client/base/arena.h"
+#include "client/base/span.h"
+#include "client/deliver/breaker.h"
+#include "client/handoff.h"
+
+/* Shared by counting; never changes. All strings lie in the arena. */
+struct handoff_settings {
+    _Atomic(unsigned) references;
+    struct handoff_arena arena;
+    struct handoff_agent_options options;
+    const char *authorization; /* "Authorization: Bearer ...", or NULL */
+};
+
+struct handoff_agent {
+    unsigned magic;
+
+    /* never change */
+    const char *name;
+    size_t name_size;
+
+    /* lock: */
+    pthread_mutex_t lock;
+    struct handoff_settings *settings; /* NULL: no longer in the configuration */
+    struct handoff_breaker breaker;
+    unsigned in_flight; /* handoffs on their way to it, in whatever live state */
+};
+
+struct handoff_agents;
+
+enum handoff_code handoff_agents_new(struct handoff_agents **agents,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+void handoff_agents_free(struct handoff_agents **agents);
+
+/* Puts the configuration in force: all of it or, on failure, nothing. An agent that is no longer
+   named keeps its place but cannot be found. */
+enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
+                                           const struct handoff_agent_options *options,
+                                           size_t count,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Any thread. NULL where none of this name is configured. Valid as long as the table. */
+struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct handoff_span name);
+
+/* The same, but also one that was configured once: for handoffs that a restart finds. It is made,
+   without settings, where it is new. NULL: no memory. */
+struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents,
+                                              struct handoff_span name);
+
+/* Calls `visit` for every agent, configured or not, by name. No lock is held during a call. */
+void handoff_agents_each(struct handoff_agents *agents,
+                         void (*visit)(struct handoff_agent *agent, void *arg), void *arg);
+
+/* What is in force now, to be given back; NULL where the agent is not configured any more. */
+struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent);
+/* Gives it back and sets *settings to NULL; harmless on NULL. */
+void handoff_settings_release(struct handoff_settings **settings);
+
+#endif
