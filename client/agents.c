@@ -27,14 +27,14 @@ struct handoff_agents {
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-void handoff_settings_release(struct handoff_settings **place)
+void handoff_settings_release(struct handoff_settings **settings)
 {
-    struct handoff_settings *settings = *place;
-    *place = NULL;
-    if (!settings || atomic_fetch_sub_explicit(&settings->references, 1, memory_order_acq_rel) > 1)
+    struct handoff_settings *mine = *settings;
+    *settings = NULL;
+    if (!mine || atomic_fetch_sub_explicit(&mine->references, 1, memory_order_acq_rel) > 1)
         return;
-    handoff_arena_free(&settings->arena);
-    handoff_free(settings);
+    handoff_arena_free(&mine->arena);
+    handoff_free(mine);
 }
 
 static bool copy_text(struct handoff_arena *arena, const char **text)
@@ -176,34 +176,34 @@ static size_t position(const struct directory *directory, struct handoff_span na
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-enum handoff_code handoff_agents_new(struct handoff_agents **place, struct handoff_error *error)
+enum handoff_code handoff_agents_new(struct handoff_agents **agents, struct handoff_error *error)
 {
-    struct handoff_agents *agents = handoff_calloc(1, sizeof *agents);
+    struct handoff_agents *made = handoff_calloc(1, sizeof *made);
     struct directory *directory = handoff_calloc(1, sizeof *directory);
-    if (!agents || !directory) {
-        handoff_free(agents);
+    if (!made || !directory) {
+        handoff_free(made);
         handoff_free(directory);
         return handoff_error_no_memory(error);
     }
-    agents->directory = directory;
-    pthread_mutex_init(&agents->changing, NULL);
-    pthread_rwlock_init(&agents->lock, NULL);
-    *place = agents;
+    made->directory = directory;
+    pthread_mutex_init(&made->changing, NULL);
+    pthread_rwlock_init(&made->lock, NULL);
+    *agents = made;
     return HANDOFF_OK;
 }
 
-void handoff_agents_free(struct handoff_agents **place)
+void handoff_agents_free(struct handoff_agents **agents)
 {
-    struct handoff_agents *agents = *place;
-    if (!agents)
+    struct handoff_agents *dying = *agents;
+    if (!dying)
         return;
-    *place = NULL;
-    for (size_t i = 0; i < agents->directory->count; i++)
-        agent_free(agents->directory->agents[i]);
-    handoff_free(agents->directory);
-    pthread_rwlock_destroy(&agents->lock);
-    pthread_mutex_destroy(&agents->changing);
-    handoff_free(agents);
+    *agents = NULL;
+    for (size_t i = 0; i < dying->directory->count; i++)
+        agent_free(dying->directory->agents[i]);
+    handoff_free(dying->directory);
+    pthread_rwlock_destroy(&dying->lock);
+    pthread_mutex_destroy(&dying->changing);
+    handoff_free(dying);
 }
 
 /* A directory with room for `more` further agents. */

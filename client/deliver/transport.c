@@ -82,10 +82,10 @@ static bool grow_sockets(struct handoff_transport *transport, size_t fd)
     size_t count = transport->nsockets ? transport->nsockets : 64;
     while (count <= fd)
         count *= 2;
-    struct socket **sockets = handoff_realloc(transport->sockets, count * sizeof *sockets);
+    struct socket **sockets = handoff_realloc(transport->sockets, count * sizeof sockets[0]);
     if (!sockets)
         return false;
-    memset(sockets + transport->nsockets, 0, (count - transport->nsockets) * sizeof *sockets);
+    memset(sockets + transport->nsockets, 0, (count - transport->nsockets) * sizeof sockets[0]);
     transport->sockets = sockets;
     transport->nsockets = count;
     return true;
@@ -511,51 +511,49 @@ void handoff_transport_settle(struct handoff_transport *transport)
 
 /* ---- the transport -------------------------------------------------------------------------- */
 
-enum handoff_code handoff_transport_new(struct handoff_transport **result,
+enum handoff_code handoff_transport_new(struct handoff_transport **transport,
                                         struct handoff_poller *poller,
                                         struct handoff_timers *timers,
                                         const struct handoff_clock *clock,
                                         struct handoff_error *error)
 {
-    struct handoff_transport *transport = handoff_calloc(1, sizeof *transport);
-    if (!transport)
-        return handoff_error_no_memory(error);
-    transport->magic = TRANSPORT_MAGIC;
-    transport->poller = poller;
-    transport->timers = timers;
-    transport->clock = clock;
-    transport->multi = curl_multi_init();
-    if (!transport->multi) {
-        handoff_free(transport);
+    struct handoff_transport *made = handoff_calloc(1, sizeof *made);
+    CURLM *multi = made ? curl_multi_init() : NULL;
+    if (!multi) {
+        handoff_free(made);
         return handoff_error_no_memory(error);
     }
-    CURLM *multi = transport->multi;
+    made->magic = TRANSPORT_MAGIC;
+    made->multi = multi;
+    made->poller = poller;
+    made->timers = timers;
+    made->clock = clock;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, transport);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, made);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
-    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, transport);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, made);
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
-    *result = transport;
+    *transport = made;
     return HANDOFF_OK;
 }
 
-void handoff_transport_free(struct handoff_transport **place)
+void handoff_transport_free(struct handoff_transport **transport)
 {
-    struct handoff_transport *transport = *place;
-    if (!transport)
+    struct handoff_transport *dying = *transport;
+    if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
-    HANDOFF_CHECK(transport->under_way == 0);
-    *place = NULL;
-    for (struct handoff_transfer *next; transport->free; transport->free = next) {
-        next = transport->free->next_free;
-        free_transfer(transport->free);
+    HANDOFF_CHECK_MAGIC(dying, TRANSPORT_MAGIC);
+    HANDOFF_CHECK(dying->under_way == 0);
+    *transport = NULL;
+    for (struct handoff_transfer *next; dying->free; dying->free = next) {
+        next = dying->free->next_free;
+        free_transfer(dying->free);
     }
-    curl_multi_cleanup(transport->multi); /* closes the kept connections through on_close */
-    handoff_timers_stop(transport->timers, &transport->timer);
-    for (size_t i = 0; i < transport->nsockets; i++)
-        handoff_free(transport->sockets[i]);
-    handoff_free(transport->sockets);
-    transport->magic = 0;
-    handoff_free(transport);
+    curl_multi_cleanup(dying->multi); /* closes the kept connections through on_close */
+    handoff_timers_stop(dying->timers, &dying->timer);
+    for (size_t i = 0; i < dying->nsockets; i++)
+        handoff_free(dying->sockets[i]);
+    handoff_free(dying->sockets);
+    dying->magic = 0;
+    handoff_free(dying);
 }

@@ -98,17 +98,22 @@ static bool is_refusal(int status)
     return status >= 400 && status < 500 && status != 408 && status != 425 && status != 429;
 }
 
+static bool acknowledges(const struct statement *statement, int status, enum handoff_ack_mode mode)
+{
+    if (statement->acks_ours)
+        return true;
+    return mode == HANDOFF_ACK_STATUS && status != 202 && !statement->names_other;
+}
+
 static void judge_success(struct handoff_finding *finding, int status,
                           const struct statement *statement, enum handoff_ack_mode mode)
 {
-    if (statement->acks_ours)
+    if (acknowledges(statement, status, mode))
         find(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
     else if (statement->names_other)
         find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL, "acknowledges another id");
     else if (status == 202)
         find(finding, HANDOFF_VERDICT_DEFERRED, HANDOFF_RESULT_ACK, "");
-    else if (mode == HANDOFF_ACK_STATUS)
-        find(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
     else
         find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
              "success without an acknowledgement");
