@@ -73,6 +73,11 @@ static size_t usable_cores(void)
     return cores > EXPORTER_LISTENER_SOCKETS_MAX ? EXPORTER_LISTENER_SOCKETS_MAX : (size_t)cores;
 }
 
+size_t exporter_front_threads(void)
+{
+    return 1 + usable_cores();
+}
+
 static bool is_api_name(const char *name)
 {
     return strcmp(name, "api") == 0;

@@ -26,6 +26,9 @@ struct exporter_front_setup {
     struct exporter_web_config *web_config; /* of the web listener; NULL: none */
 };
 
+/* How many threads a front will have. */
+size_t exporter_front_threads(void);
+
 /* The functions below on the control thread. */
 
 /* Opens every socket, but serves nobody yet. NULL with `error` filled. The setup is lent until the

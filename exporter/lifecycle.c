@@ -46,10 +46,12 @@ struct exporter_lifecycle {
     const struct exporter_options *options;
     struct exporter_loop *control;
     struct exporter_config *config;
+    struct collectors *collectors;
     struct exporter_front *front;
     struct exporter_routes_setup routes;
     struct exporter_source signals;
     struct exporter_timer log_flush;
+    uint64_t log_suppressed; /* as far as it was counted */
     /* draining: the control thread's */
     enum phase phase;
     struct exporter_timer drain_look;
@@ -89,6 +91,7 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
     } else {
         log_error("configuration_kept", LOG_STR("error", error->text));
     }
+    collectors_config_reloaded(lifecycle->collectors, config != NULL);
     exporter_systemd_notify("READY=1");
     return config != NULL;
 }
@@ -191,10 +194,22 @@ static bool watch_signals(struct exporter_lifecycle *lifecycle, struct exporter_
 
 /* ---- the clock's duties --------------------------------------------------------------------- */
 
+static void count_suppressed(struct exporter_lifecycle *lifecycle)
+{
+    struct exporter_log_stats stats;
+    uint64_t total = 0;
+    exporter_log_stats(&stats);
+    for (int level = 0; level < EXPORTER_LOG_LEVELS; level++)
+        total += stats.suppressed[level];
+    collectors_log_suppressed(lifecycle->collectors, total - lifecycle->log_suppressed);
+    lifecycle->log_suppressed = total;
+}
+
 static void flush_log(void *arg)
 {
     struct exporter_lifecycle *lifecycle = arg;
     exporter_log_flush();
+    count_suppressed(lifecycle);
     exporter_timer_start(lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
 }
 
@@ -282,19 +297,32 @@ static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_er
     return exporter_front_start(lifecycle->front, error);
 }
 
+static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    const struct collectors_options options = {
+        .version = exporter_version(),
+        .threads = (unsigned)exporter_front_threads(),
+        .max_series = lifecycle->config->metrics.max_series_per_family,
+    };
+    lifecycle->collectors = collectors_new(&options);
+    if (lifecycle->collectors == NULL) {
+        exporter_error_set(error, "there is no memory for the metrics");
+        return false;
+    }
+    collectors_config_reloaded(lifecycle->collectors, true);
+    exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors);
+    return true;
+}
+
 static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     raise_descriptor_limit();
     struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
     if (config == NULL)
         return false;
-    if (!start_control(lifecycle, error) ||
-        !exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, config, error)) {
-        exporter_config_unref(&config);
-        return false;
-    }
     apply(lifecycle, config);
-    return start_front(lifecycle, error) && start_timers(lifecycle, error);
+    return start_metrics(lifecycle, error) && start_control(lifecycle, error) &&
+           start_front(lifecycle, error) && start_timers(lifecycle, error);
 }
 
 /* The threads end first; then what they and we still told each other is settled. */
@@ -305,10 +333,10 @@ static void end(struct exporter_lifecycle *lifecycle)
     if (lifecycle->control != NULL)
         exporter_loop_settle(lifecycle->control);
     exporter_front_free(&lifecycle->front);
-    exporter_routes_fini(&lifecycle->routes);
     if (lifecycle->signals.fd >= 0)
         close(lifecycle->signals.fd);
     exporter_loop_free(&lifecycle->control);
+    collectors_free(&lifecycle->collectors);
     exporter_config_unref(&lifecycle->config);
     free(lifecycle->watched);
 }

@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exporter/check.h"
 #include "exporter/gzip.h"
@@ -21,6 +22,7 @@
 
 enum {
     SCRAPE_MAGIC = 0x5c7a9e00,
+    CODE_CUT = 499, /* a scrape that did not reach its last byte, as proxies log it */
     STEP_BYTES = 64 << 10,
     NAMES_MAX = 64,              /* ?name[]= filters; more are refused */
     TIMEOUT_MS_MAX = 600 * 1000, /* what a scraper may ask for */
@@ -29,6 +31,8 @@ enum {
 struct scrape {
     unsigned magic;
     struct exporter_metrics_page *page;
+    struct timespec began;
+    bool head; /* asked by HEAD: there is nothing to send */
     struct metric_scrape_options options;
     const char *names[NAMES_MAX];
     char *name_text; /* holds what names point to */
@@ -39,6 +43,13 @@ struct scrape {
     bool ended;  /* everything was sent */
     struct exporter_gzip *gzip;
 };
+
+static double seconds_since(const struct timespec *began)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
+}
 
 static void scrape_free(struct scrape **scrape_pointer)
 {
@@ -59,6 +70,8 @@ static void scrape_free(struct scrape **scrape_pointer)
 static void scrape_close(void *arg)
 {
     struct scrape *scrape = arg;
+    collectors_scrape_done(scrape->page->collectors, scrape->ended || scrape->head ? 200 : CODE_CUT,
+                           seconds_since(&scrape->began));
     scrape_free(&scrape);
 }
 
@@ -81,8 +94,10 @@ static ssize_t read_plain(void *arg, char *bytes, size_t max)
     if (!fill(scrape))
         return EXPORTER_STREAM_FAILED;
     size_t length = scrape->buffer.length - scrape->sent;
-    if (length == 0)
+    if (length == 0) {
+        scrape->ended = true;
         return EXPORTER_STREAM_END;
+    }
     if (length > max)
         length = max;
     memcpy(bytes, scrape->buffer.data + scrape->sent, length);
@@ -142,11 +157,13 @@ static struct scrape *scrape_new(struct exporter_metrics_page *page, enum metric
     scrape->magic = SCRAPE_MAGIC;
     scrape->page = page;
     page->scrapes++;
+    clock_gettime(CLOCK_MONOTONIC, &scrape->began);
     scrape->more = true;
     scrape->options.format = format;
     scrape->options.created = atomic_load(&page->created);
     if (copy_names(scrape, names, nnames))
-        scrape->reading = metric_scrape_begin(page->registry, &scrape->options);
+        scrape->reading =
+            metric_scrape_begin(collectors_registry(page->collectors), &scrape->options);
     if (gzip)
         scrape->gzip = exporter_gzip_new();
     if (scrape->reading == NULL || (gzip && scrape->gzip == NULL))
@@ -174,22 +191,11 @@ static int64_t scrape_timeout_ms(const struct exporter_request *request)
     return *text == '\0' ? ms : 0;
 }
 
-static void respond_busy(struct exporter_request *request)
+static void refuse(struct exporter_request *request, struct exporter_metrics_page *page,
+                   const struct exporter_problem *problem)
 {
-    static const struct exporter_problem busy = {
-        .status = 503,
-        .code = "too_many_scrapes",
-        .detail = "as many scrapes are under way as metrics.scrapes allows",
-        .header = {"Retry-After", "1"},
-    };
-    exporter_respond_problem(request, &busy);
-}
-
-static void respond_no_memory(struct exporter_request *request)
-{
-    static const struct exporter_problem no_memory = {
-        .status = 503, .code = "no_memory", .detail = "there is no memory for a scrape"};
-    exporter_respond_problem(request, &no_memory);
+    collectors_scrape_done(page->collectors, (int)problem->status, 0);
+    exporter_respond_problem(request, problem);
 }
 
 static void respond_scrape(struct exporter_request *request, struct scrape *scrape,
@@ -208,28 +214,47 @@ static void respond_scrape(struct exporter_request *request, struct scrape *scra
     exporter_respond_stream(request, &reply, &stream);
 }
 
+static struct scrape *begin_scrape(struct exporter_request *request,
+                                   struct exporter_metrics_page *page, enum metric_format format,
+                                   const char **names, size_t nnames)
+{
+    const bool gzip =
+        exporter_accepts_gzip(exporter_request_header_list(request, "Accept-Encoding"));
+    struct scrape *scrape = scrape_new(page, format, gzip, names, nnames);
+    if (scrape != NULL)
+        scrape->head = strcmp(exporter_request_method(request), "HEAD") == 0;
+    return scrape;
+}
+
 void exporter_route_metrics(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem too_many_names = {
         .status = 400, .code = "too_many_names", .detail = "name[] may be given up to 64 times"};
+    static const struct exporter_problem busy = {
+        .status = 503,
+        .code = "too_many_scrapes",
+        .detail = "as many scrapes are under way as metrics.scrapes allows",
+        .header = {"Retry-After", "1"},
+    };
+    static const struct exporter_problem no_memory = {
+        .status = 503, .code = "no_memory", .detail = "there is no memory for a scrape"};
     struct exporter_metrics_page *page = context;
     const char *names[NAMES_MAX];
     const size_t nnames = exporter_request_query_all(request, "name[]", names, NAMES_MAX);
+    const struct exporter_negotiated negotiated =
+        exporter_negotiate(exporter_request_header_list(request, "Accept"));
+    collectors_scrape_started(page->collectors);
     if (nnames > NAMES_MAX) {
-        exporter_respond_problem(request, &too_many_names);
+        refuse(request, page, &too_many_names);
         return;
     }
     if (page->scrapes >= atomic_load(&page->scrapes_max)) {
-        respond_busy(request);
+        refuse(request, page, &busy);
         return;
     }
-    const struct exporter_negotiated negotiated =
-        exporter_negotiate(exporter_request_header_list(request, "Accept"));
-    const bool gzip =
-        exporter_accepts_gzip(exporter_request_header_list(request, "Accept-Encoding"));
-    struct scrape *scrape = scrape_new(page, negotiated.format, gzip, names, nnames);
+    struct scrape *scrape = begin_scrape(request, page, negotiated.format, names, nnames);
     if (scrape == NULL)
-        respond_no_memory(request);
+        refuse(request, page, &no_memory);
     else
         respond_scrape(request, scrape, negotiated.content_type);
 }

@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "collectors/metric.h"
+#include "collectors/collectors.h"
 #include "exporter/http.h"
 
 struct exporter_metrics_page {
-    struct metric_registry *registry;
+    struct collectors *collectors; /* lent */
     /* written by a reload, read by the web loop */
     atomic_uint scrapes_max; /* at once; further ones are answered 503 */
     atomic_bool created;     /* OpenMetrics: X_created lines */

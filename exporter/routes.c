@@ -8,7 +8,6 @@
 
 enum {
     RELOAD_BODY_MAX = 4096, /* nothing is expected; tools send an empty form at most */
-    METRIC_THREADS = 16,    /* that count without sharing cells; each costs memory per series */
 };
 
 /* The telemetry path comes first, so that it may be any path. */
@@ -28,20 +27,12 @@ static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecy
     setup->web = (struct exporter_routes){setup->web_rows, EXPORTER_WEB_ROUTES};
 }
 
-bool exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
-                          const struct exporter_options *options,
-                          const struct exporter_config *config, struct exporter_error *error)
+void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
+                          const struct exporter_options *options, struct collectors *collectors)
 {
-    const struct metric_registry_options registry = {
-        .threads = METRIC_THREADS, .max_series = config->metrics.max_series_per_family};
-    setup->metrics.registry = metric_registry_new(&registry);
-    if (setup->metrics.registry == NULL) {
-        exporter_error_set(error, "there is no memory for the metrics");
-        return false;
-    }
+    setup->metrics.collectors = collectors;
     setup->landing.telemetry_path = options->web_telemetry_path;
     fill_web(setup, lifecycle, options->web_telemetry_path);
-    return true;
 }
 
 void exporter_routes_apply(struct exporter_routes_setup *setup,
@@ -49,9 +40,4 @@ void exporter_routes_apply(struct exporter_routes_setup *setup,
 {
     atomic_store(&setup->metrics.scrapes_max, config->metrics.scrapes);
     atomic_store(&setup->metrics.created, config->metrics.created);
-}
-
-void exporter_routes_fini(struct exporter_routes_setup *setup)
-{
-    metric_registry_free(&setup->metrics.registry);
 }

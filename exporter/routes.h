@@ -3,10 +3,8 @@
 #ifndef EXPORTER_ROUTES_H
 #define EXPORTER_ROUTES_H
 
-#include <stdbool.h>
-
+#include "collectors/collectors.h"
 #include "exporter/config.h"
-#include "exporter/error.h"
 #include "exporter/options.h"
 #include "exporter/route_landing.h"
 #include "exporter/route_metrics.h"
@@ -24,12 +22,11 @@ struct exporter_routes_setup {
     struct exporter_metrics_page metrics;
 };
 
-bool exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
-                          const struct exporter_options *options,
-                          const struct exporter_config *config, struct exporter_error *error);
+/* `collectors` are lent. */
+void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
+                          const struct exporter_options *options, struct collectors *collectors);
 /* Takes over what a configuration says for routes; any thread. */
 void exporter_routes_apply(struct exporter_routes_setup *setup,
                            const struct exporter_config *config);
-void exporter_routes_fini(struct exporter_routes_setup *setup);
 
 #endif
