@@ -127,7 +127,8 @@ static void set_open_fds(struct collectors *collectors)
 }
 
 /* RLIM_INFINITY shows as the largest 64-bit number, as it does in other exporters. */
-static void set_limit(struct collectors *collectors, enum collectors_row row, int resource)
+static void set_limit(struct collectors *collectors, enum collectors_row row,
+                      __rlimit_resource_t resource)
 {
     struct rlimit limit;
     if (getrlimit(resource, &limit) == 0)
