@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collectors/grid.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,7 +93,7 @@ struct slot_plan {
     uint64_t count;
 };
 
-/* How slots of `bits` mantissa bits would do for the positive bounds[from..to-1]. */
+/* How slots of `bits` mantissa bits would do for bounds[from..to-1]. */
 static struct slot_plan plan_slots(const double *bounds, size_t from, size_t to, unsigned bits)
 {
     struct slot_plan plan = {.shift = MANTISSA_BITS - bits};
@@ -110,13 +111,14 @@ static struct slot_plan plan_slots(const double *bounds, size_t from, size_t to,
     return plan;
 }
 
-/* The coarsest slots with the fewest comparisons. All zero when no bound is positive. */
+/* The coarsest slots with the fewest comparisons. Slots are for normal positive numbers (so that zero
+ * is in none); without such a bound there are no slots. */
 static struct slot_plan best_plan(const struct metric_grid *grid)
 {
     struct slot_plan best = {.shift = MANTISSA_BITS};
     size_t from = 0;
     size_t to = grid->ncells - 1; /* without +Inf */
-    while (from < to && !(grid->bounds[from] > 0))
+    while (from < to && !(grid->bounds[from] >= DBL_MIN))
         from++;
     for (unsigned bits = 0; from < to && bits <= SLOT_MANTISSA_BITS_MAX; bits++) {
         struct slot_plan plan = plan_slots(grid->bounds, from, to, bits);
