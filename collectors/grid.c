@@ -111,8 +111,8 @@ static struct slot_plan plan_slots(const double *bounds, size_t from, size_t to,
     return plan;
 }
 
-/* The coarsest slots with the fewest comparisons. Slots are for normal positive numbers (so that zero
- * is in none); without such a bound there are no slots. */
+/* The coarsest slots with the fewest comparisons. Slots are for normal positive numbers (so that
+ * zero is in none); without such a bound there are no slots. */
 static struct slot_plan best_plan(const struct metric_grid *grid)
 {
     struct slot_plan best = {.shift = MANTISSA_BITS};
