@@ -400,11 +400,13 @@ static struct curl_slist *link_headers(struct handoff_transfer *transfer,
                                        const struct handoff_post *post)
 {
     HANDOFF_CHECK(post->nheaders <= HANDOFF_TRANSPORT_HEADERS_MAX);
-    struct curl_slist *list = NULL;
-    for (size_t i = post->nheaders; i-- > 0;) {
-        transfer->headers[i].data = (char *)(uintptr_t)post->headers[i]; /* curl only reads it */
-        transfer->headers[i].next = list;
-        list = &transfer->headers[i];
+    struct curl_slist *list = NULL, **end = &list;
+    for (size_t i = 0; i < HANDOFF_TRANSPORT_HEADERS_MAX && i < post->nheaders; i++) {
+        struct curl_slist *header = &transfer->headers[i];
+        header->data = (char *)(uintptr_t)post->headers[i]; /* curl only reads it */
+        header->next = NULL;
+        *end = header;
+        end = &header->next;
     }
     return list;
 }
