@@ -32,6 +32,48 @@ static const char *const steps[] = {
     "  seq INTEGER PRIMARY KEY," /* of the envelope */
     "  finished_at INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX envelope_finished ON envelope_state (finished_at) WHERE finished_at > 0;",
+
+    /* 2: handoffs on their way. seq is the envelope's. The partial indexes hold only what is live
+       or parked, which is little, so they cost the many others nothing. */
+    "CREATE TABLE handoffs ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  state INTEGER NOT NULL," /* client/deliver/life.def */
+    "  source TEXT NOT NULL,"
+    "  asked_target TEXT NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  pattern INTEGER NOT NULL,"
+    "  deadline_at INTEGER NOT NULL,"
+    "  due_at INTEGER NOT NULL,"
+    "  settled_at INTEGER NOT NULL DEFAULT 0,"
+    "  attempts INTEGER NOT NULL DEFAULT 0,"
+    "  failures INTEGER NOT NULL DEFAULT 0,"
+    "  alternate INTEGER NOT NULL DEFAULT 0,"
+    "  replays INTEGER NOT NULL DEFAULT 0,"
+    "  reason TEXT NOT NULL DEFAULT '');"
+    "CREATE INDEX handoffs_live ON handoffs (seq) WHERE state IN (1, 2, 3);"
+    "CREATE INDEX handoffs_parked ON handoffs (target, settled_at) WHERE state = 5;"
+    "CREATE TABLE attempts ("
+    "  seq INTEGER NOT NULL,"
+    "  number INTEGER NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  duration_us INTEGER NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  result INTEGER NOT NULL," /* enum handoff_attempt_result */
+    "  status INTEGER NOT NULL,"
+    "  error TEXT NOT NULL,"
+    "  peer TEXT NOT NULL,"
+    "  PRIMARY KEY (seq, number)) WITHOUT ROWID;"
+    "CREATE TABLE idempotency ("
+    "  source TEXT NOT NULL,"
+    "  key TEXT NOT NULL,"
+    "  seq INTEGER NOT NULL,"
+    "  request_digest BLOB NOT NULL,"
+    "  PRIMARY KEY (source, key)) WITHOUT ROWID;"
+    "CREATE INDEX idempotency_seq ON idempotency (seq);"
+    "CREATE TABLE circuits ("
+    "  agent TEXT PRIMARY KEY,"
+    "  consecutive_failures INTEGER NOT NULL,"
+    "  open_until INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
 int handoff_migrate_newest(void)

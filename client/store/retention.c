@@ -38,21 +38,24 @@ static enum handoff_code find_cutoff(struct handoff_db *db, struct handoff_reten
     return code;
 }
 
+/* Everything that names the envelope, the large row first. */
+static const char *const removals[] = {
+    "DELETE FROM envelopes WHERE seq = ?1",      "DELETE FROM handoffs WHERE seq = ?1",
+    "DELETE FROM attempts WHERE seq = ?1",       "DELETE FROM idempotency WHERE seq = ?1",
+    "DELETE FROM envelope_state WHERE seq = ?1",
+};
+
 static enum handoff_code remove_one(struct handoff_db *db, int64_t seq, struct handoff_error *error)
 {
-    sqlite3_stmt *body = handoff_db_statement(db, "DELETE FROM envelopes WHERE seq = ?1", error);
-    if (!body)
-        return handoff_db_failure(db, NULL);
-    sqlite3_bind_int64(body, 1, seq);
-    enum handoff_code code = handoff_db_do(db, body, error);
-    if (code != HANDOFF_OK)
-        return code;
-    sqlite3_stmt *row =
-        handoff_db_statement(db, "DELETE FROM envelope_state WHERE seq = ?1", error);
-    if (!row)
-        return handoff_db_failure(db, NULL);
-    sqlite3_bind_int64(row, 1, seq);
-    return handoff_db_do(db, row, error);
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < sizeof removals / sizeof *removals && code == HANDOFF_OK; i++) {
+        sqlite3_stmt *statement = handoff_db_statement(db, removals[i], error);
+        if (!statement)
+            return handoff_db_failure(db, NULL);
+        sqlite3_bind_int64(statement, 1, seq);
+        code = handoff_db_do(db, statement, error);
+    }
+    return code;
 }
 
 static enum handoff_code find_some(struct handoff_db *db, int64_t cutoff, int64_t seqs[STEP_ROWS],

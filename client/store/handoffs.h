@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handoffs.h - what the store keeps of a handoff beside its envelope: where it stands, every
+ * attempt, the key under which its sender may repeat it, and the circuits of the agents.
+ *
+ * A handoff is written when it is accepted, and again when it moves in a way that a restart must
+ * know of. That an attempt has begun is not written: after a crash the handoff is tried again
+ * either way, and the receiver knows the id. So a handoff that is acknowledged at once costs two
+ * small writes.
+ *
+ * Writes are jobs of store.h: what they point to is lent until `done`.
+ */
+#ifndef HANDOFF_STORE_HANDOFFS_H
+#define HANDOFF_STORE_HANDOFFS_H
+
+#include "client/store/store.h"
+
+/* Where a handoff stands. Times are wall-clock milliseconds, 0: none. */
+struct handoff_standing {
+    int state;                  /* enum handoff_state */
+    struct handoff_span target; /* the agent that has it, or had it last */
+    struct handoff_span reason; /* code of the failure that parked it, or "" */
+    int64_t due_ms;             /* of the next attempt, or the end of an acknowledgement's time */
+    int64_t settled_ms;         /* acknowledged, parked, expired or discarded since then */
+    uint32_t attempts;          /* made in all */
+    uint32_t failures;          /* of these, in a row and with this target */
+    uint32_t alternate;         /* how many of the first target's alternates were used up */
+    uint32_t replays;
+};
+
+struct handoff_attempt {
+    uint32_t number; /* 1 is the first */
+    int64_t at_ms;
+    int64_t duration_us;
+    struct handoff_span target;
+    int result;                /* enum handoff_attempt_result */
+    int status;                /* HTTP; 0: no answer */
+    struct handoff_span error; /* what went wrong, or "" */
+    struct handoff_span peer;  /* "127.0.0.1:9001", or "" */
+};
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* Envelope, standing and key in one job: accepted means all of it. The same id with the same
+   envelope again is fine, and changes nothing. */
+struct handoff_store_accept {
+    struct handoff_store_put_envelope put; /* with the job; `finished` is false */
+    struct handoff_standing standing;
+    struct handoff_span source, asked_target; /* asked_target: as the sender named it */
+    int pattern;
+    int64_t deadline_ms;
+    struct handoff_span idempotency_key; /* absent: none */
+    uint8_t request_digest[HANDOFF_SHA256_BYTES];
+
+    int64_t seq; /* answer: the number by which the other writes name it */
+};
+
+void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept);
+
+/* A move, with the attempt that caused it. */
+struct handoff_store_move {
+    struct handoff_store_job job;
+    int64_t seq;
+    struct handoff_standing standing;
+    bool has_attempt;
+    bool over; /* nothing changes it any more: retention may have it */
+    struct handoff_attempt attempt;
+};
+
+void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move);
+
+struct handoff_stored_circuit {
+    struct handoff_span agent;
+    uint32_t consecutive_failures;
+    int64_t open_until_ms; /* 0: closed */
+};
+
+struct handoff_store_circuit {
+    struct handoff_store_job job;
+    struct handoff_stored_circuit circuit;
+};
+
+void handoff_store_put_circuit(struct handoff_store *store, struct handoff_store_circuit *circuit);
+
+/* ---- reading: any thread, at once ------------------------------------------------------------ */
+
+struct handoff_stored {
+    int64_t seq;
+    struct handoff_uuid id;
+    struct handoff_span task_id, source, asked_target;
+    int pattern;
+    int64_t created_ms, deadline_ms;
+    struct handoff_standing standing;
+};
+
+/* All texts are copied into the arena. not_found, or a failure of the store. */
+enum handoff_code handoff_store_get_handoff(struct handoff_store *store,
+                                            const struct handoff_uuid *id,
+                                            struct handoff_arena *arena,
+                                            struct handoff_stored *stored,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* A page of handoffs in the order of their acceptance. */
+struct handoff_store_filter {
+    uint32_t states;             /* bit 1 << state for each one wanted */
+    struct handoff_span target;  /* absent: any */
+    struct handoff_span reason;  /* absent: any */
+    struct handoff_span task_id; /* absent: any */
+    int64_t after_seq;           /* only those behind it; 0: from the first */
+    size_t limit;
+};
+
+/* *list is an array in the arena; fewer than `limit` entries are the last page. */
+enum handoff_code handoff_store_list(struct handoff_store *store,
+                                     const struct handoff_store_filter *filter,
+                                     struct handoff_arena *arena, struct handoff_stored **list,
+                                     size_t *count, struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t seq,
+                                         struct handoff_arena *arena, struct handoff_attempt **list,
+                                         size_t *count,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Which handoff was accepted under this key, and for which request. not_found: none. */
+enum handoff_code handoff_store_find_key(struct handoff_store *store, struct handoff_span source,
+                                         struct handoff_span key, struct handoff_uuid *id,
+                                         uint8_t request_digest[HANDOFF_SHA256_BYTES],
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+enum handoff_code handoff_store_circuits(struct handoff_store *store, struct handoff_arena *arena,
+                                         struct handoff_stored_circuit **list, size_t *count,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* How many handoffs are parked for a target, and since when the oldest. For gauges. */
+struct handoff_stored_parked {
+    struct handoff_span target;
+    uint64_t count;
+    int64_t oldest_ms;
+};
+
+enum handoff_code handoff_store_parked(struct handoff_store *store, struct handoff_arena *arena,
+                                       struct handoff_stored_parked **list, size_t *count,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

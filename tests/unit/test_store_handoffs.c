@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is kept of a handoff: accepted, moved, listed, found again under its key, and retained. */
+#include "tests/support/temp_store.h"
+#include "tests/support/unit.h"
+
+#include "client/deliver/life.h"
+#include "client/store/handoffs.h"
+
+struct fixture {
+    char *directory;
+    struct handoff_store *store;
+    struct handoff_uuid_source ids;
+    struct handoff_manual_clock clock;
+    struct handoff_arena arena;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    fixture = (struct fixture){.directory = temp_directory()};
+    handoff_manual_clock_init(&fixture.clock, 1700000000000);
+    handoff_uuid_source_init(&fixture.ids, &fixture.clock.clock, NULL);
+    struct handoff_store_options options = {.path = fixture.directory,
+                                            .clock = &fixture.clock.clock,
+                                            .retention_age_ms = 1000,
+                                            .retention_every_ms = 1};
+    handoff_arena_init(&fixture.arena, 0);
+    *state = &fixture;
+    return handoff_store_open(&fixture.store, &options, NULL);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    handoff_arena_free(&fixture->arena);
+    handoff_store_close(&fixture->store);
+    temp_remove(fixture->directory);
+    return 0;
+}
+
+/* Accepts one that is ready for `target`; the caller frees its envelope. */
+static void accept_one(struct fixture *fixture, struct handoff_store_accept *accept,
+                       const char *target, const char *key)
+{
+    memset(accept, 0, sizeof *accept);
+    temp_envelope(&accept->put, &fixture->ids, "task-1", 300);
+    accept->standing.state = HANDOFF_STATE_READY;
+    accept->standing.target = handoff_span_text(target);
+    accept->asked_target = handoff_span_text(target);
+    accept->source = handoff_span_text("analyst");
+    accept->pattern = 1;
+    accept->deadline_ms = 77;
+    if (key) {
+        accept->idempotency_key = handoff_span_text(key);
+        memset(accept->request_digest, 0xAB, sizeof accept->request_digest);
+    }
+    /* `run` is set by the typed call, so it goes through a mailbox of its own */
+    struct handoff_mailbox mailbox;
+    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    accept->put.job.mailbox = &mailbox;
+    accept->put.job.done = temp_nothing;
+    handoff_store_accept(fixture->store, accept);
+    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    handoff_mailbox_free(&mailbox);
+    assert_int_equal(accept->put.job.error.code, HANDOFF_OK);
+    assert_true(accept->seq > 0);
+}
+
+static void move_one(struct fixture *fixture, struct handoff_store_move *move)
+{
+    struct handoff_mailbox mailbox;
+    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    move->job.mailbox = &mailbox;
+    move->job.done = temp_nothing;
+    handoff_store_move(fixture->store, move);
+    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    handoff_mailbox_free(&mailbox);
+    assert_int_equal(move->job.error.code, HANDOFF_OK);
+}
+
+static void assert_text(struct handoff_span span, const char *text)
+{
+    assert_int_equal(span.size, strlen(text));
+    assert_memory_equal(span.data, text, span.size);
+}
+
+static void test_accepted_is_read_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    struct handoff_stored stored;
+    accept_one(fixture, &accept, "coder", NULL);
+    assert_int_equal(
+        handoff_store_get_handoff(fixture->store, &accept.put.id, &fixture->arena, &stored, NULL),
+        HANDOFF_OK);
+    assert_int_equal(stored.seq, accept.seq);
+    assert_text(stored.task_id, "task-1");
+    assert_text(stored.source, "analyst");
+    assert_text(stored.asked_target, "coder");
+    assert_text(stored.standing.target, "coder");
+    assert_text(stored.standing.reason, "");
+    assert_int_equal(stored.standing.state, HANDOFF_STATE_READY);
+    assert_int_equal(stored.pattern, 1);
+    assert_int_equal(stored.deadline_ms, 77);
+    assert_int_equal(stored.standing.attempts, 0);
+    temp_envelope_free(&accept.put);
+}
+
+static void test_unknown_is_not_found(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_uuid id = handoff_uuid_make(&fixture->ids);
+    struct handoff_stored stored;
+    struct handoff_error error;
+    assert_int_equal(
+        handoff_store_get_handoff(fixture->store, &id, &fixture->arena, &stored, &error),
+        HANDOFF_ERR_NOT_FOUND);
+    assert_string_equal(error.field, "id");
+}
+
+static void test_a_move_carries_its_attempt(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    struct handoff_attempt *attempts;
+    struct handoff_stored stored;
+    size_t count;
+    accept_one(fixture, &accept, "coder", NULL);
+    struct handoff_store_move move = {
+        .seq = accept.seq,
+        .standing = {.state = HANDOFF_STATE_READY,
+                     .target = handoff_span_text("coder-b"),
+                     .due_ms = 1234,
+                     .attempts = 1,
+                     .failures = 1,
+                     .alternate = 1},
+        .has_attempt = true,
+        .attempt = {.number = 1,
+                    .at_ms = 1000,
+                    .duration_us = 2500,
+                    .target = handoff_span_text("coder"),
+                    .result = 2,
+                    .status = 503,
+                    .error = handoff_span_text("busy"),
+                    .peer = handoff_span_text("127.0.0.1:9001")},
+    };
+    move_one(fixture, &move);
+    assert_int_equal(
+        handoff_store_get_handoff(fixture->store, &accept.put.id, &fixture->arena, &stored, NULL),
+        HANDOFF_OK);
+    assert_text(stored.standing.target, "coder-b");
+    assert_text(stored.asked_target, "coder");
+    assert_int_equal(stored.standing.due_ms, 1234);
+    assert_int_equal(stored.standing.alternate, 1);
+    assert_int_equal(handoff_store_attempts(fixture->store, accept.seq, &fixture->arena, &attempts,
+                                            &count, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(count, 1);
+    assert_text(attempts[0].target, "coder");
+    assert_text(attempts[0].error, "busy");
+    assert_text(attempts[0].peer, "127.0.0.1:9001");
+    assert_int_equal(attempts[0].duration_us, 2500);
+    assert_int_equal(attempts[0].status, 503);
+    temp_envelope_free(&accept.put);
+}
+
+static void test_the_same_again_changes_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    struct handoff_stored stored;
+    accept_one(fixture, &accept, "coder", "key-1");
+    int64_t seq = accept.seq;
+    struct handoff_store_move move = {.seq = seq,
+                                      .standing = {.state = HANDOFF_STATE_AWAITING_ACK,
+                                                   .target = handoff_span_text("coder"),
+                                                   .attempts = 1}};
+    move_one(fixture, &move);
+    struct handoff_mailbox mailbox;
+    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    accept.put.job.mailbox = &mailbox;
+    handoff_store_accept(fixture->store, &accept);
+    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    handoff_mailbox_free(&mailbox);
+    assert_int_equal(accept.put.job.error.code, HANDOFF_OK);
+    assert_int_equal(accept.seq, seq);
+    assert_int_equal(
+        handoff_store_get_handoff(fixture->store, &accept.put.id, &fixture->arena, &stored, NULL),
+        HANDOFF_OK);
+    assert_int_equal(stored.standing.state, HANDOFF_STATE_AWAITING_ACK);
+    temp_envelope_free(&accept.put);
+}
+
+static void test_a_key_leads_to_its_handoff(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    struct handoff_uuid id;
+    uint8_t digest[HANDOFF_SHA256_BYTES];
+    accept_one(fixture, &accept, "coder", "key-1");
+    assert_int_equal(handoff_store_find_key(fixture->store, handoff_span_text("analyst"),
+                                            handoff_span_text("key-1"), &id, digest, NULL),
+                     HANDOFF_OK);
+    assert_memory_equal(id.bytes, accept.put.id.bytes, sizeof id.bytes);
+    assert_int_equal(digest[31], 0xAB);
+    /* another sender's key of the same name is another key */
+    assert_int_equal(handoff_store_find_key(fixture->store, handoff_span_text("tester"),
+                                            handoff_span_text("key-1"), &id, digest, NULL),
+                     HANDOFF_ERR_NOT_FOUND);
+    temp_envelope_free(&accept.put);
+}
+
+static size_t list(struct fixture *fixture, uint32_t states, const char *target, int64_t after,
+                   size_t limit, struct handoff_stored **found)
+{
+    struct handoff_store_filter filter = {
+        .states = states, .target = handoff_span_text(target), .after_seq = after, .limit = limit};
+    size_t count;
+    assert_int_equal(
+        handoff_store_list(fixture->store, &filter, &fixture->arena, found, &count, NULL),
+        HANDOFF_OK);
+    return count;
+}
+
+static void park(struct fixture *fixture, int64_t seq, const char *target, int64_t settled_ms)
+{
+    struct handoff_store_move move = {.seq = seq,
+                                      .standing = {.state = HANDOFF_STATE_PARKED,
+                                                   .target = handoff_span_text(target),
+                                                   .reason = handoff_span_text("exhausted"),
+                                                   .settled_ms = settled_ms}};
+    move_one(fixture, &move);
+}
+
+static void test_lists_by_state_target_and_page(void **state)
+{
+    struct fixture *fixture = *state;
+    enum { MANY = 25 };
+    struct handoff_store_accept accept;
+    struct handoff_stored *found;
+    const uint32_t live = 1u << HANDOFF_STATE_READY | 1u << HANDOFF_STATE_IN_FLIGHT |
+                          1u << HANDOFF_STATE_AWAITING_ACK,
+                   parked = 1u << HANDOFF_STATE_PARKED, all = UINT32_MAX;
+    for (int i = 0; i < MANY; i++) {
+        accept_one(fixture, &accept, i % 2 ? "coder" : "tester", NULL);
+        if (i < 5)
+            park(fixture, accept.seq, i % 2 ? "coder" : "tester", 1000 + i);
+        temp_envelope_free(&accept.put);
+    }
+    assert_int_equal(list(fixture, live, NULL, 0, 100, &found), MANY - 5);
+    assert_int_equal(list(fixture, parked, NULL, 0, 100, &found), 5);
+    assert_int_equal(list(fixture, parked, "coder", 0, 100, &found), 2);
+    assert_int_equal(list(fixture, all, NULL, 0, 100, &found), MANY);
+    size_t seen = 0;
+    int64_t after = 0;
+    for (size_t count; (count = list(fixture, all, NULL, after, 10, &found)) > 0;) {
+        for (size_t i = 0; i < count; i++) {
+            assert_true(found[i].seq > after);
+            after = found[i].seq;
+        }
+        seen += count;
+    }
+    assert_int_equal(seen, MANY);
+
+    struct handoff_stored_parked *totals;
+    size_t count;
+    assert_int_equal(handoff_store_parked(fixture->store, &fixture->arena, &totals, &count, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(count, 2);
+    assert_text(totals[0].target, "coder");
+    assert_int_equal(totals[0].count, 2);
+    assert_int_equal(totals[0].oldest_ms, 1001);
+    assert_text(totals[1].target, "tester");
+    assert_int_equal(totals[1].count, 3);
+}
+
+static void test_circuits_are_remembered(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_stored_circuit *found;
+    size_t count;
+    for (uint32_t failures = 2; failures <= 3; failures++) {
+        struct handoff_mailbox mailbox;
+        assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+        struct handoff_store_circuit circuit = {
+            .job = {.mailbox = &mailbox, .done = temp_nothing},
+            .circuit = {handoff_span_text("coder"), failures, 5000},
+        };
+        handoff_store_put_circuit(fixture->store, &circuit);
+        while (handoff_mailbox_wait(&mailbox, -1) == 0)
+            ;
+        handoff_mailbox_free(&mailbox);
+    }
+    assert_int_equal(handoff_store_circuits(fixture->store, &fixture->arena, &found, &count, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(count, 1);
+    assert_text(found[0].agent, "coder");
+    assert_int_equal(found[0].consecutive_failures, 3);
+    assert_int_equal(found[0].open_until_ms, 5000);
+}
+
+static void test_retention_takes_all_of_a_finished_handoff_and_nothing_else(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept finished, kept;
+    struct handoff_stored stored;
+    struct handoff_attempt *attempts;
+    struct handoff_uuid id;
+    uint8_t digest[HANDOFF_SHA256_BYTES];
+    size_t count;
+    accept_one(fixture, &finished, "coder", "key-1");
+    accept_one(fixture, &kept, "coder", "key-2");
+    park(fixture, kept.seq, "coder", handoff_wall_ms(&fixture->clock.clock));
+    struct handoff_store_move move = {
+        .seq = finished.seq,
+        .standing = {.state = HANDOFF_STATE_ACKNOWLEDGED,
+                     .target = handoff_span_text("coder"),
+                     .settled_ms = handoff_wall_ms(&fixture->clock.clock)},
+        .has_attempt = true,
+        .attempt = {.number = 1, .target = handoff_span_text("coder")},
+        .over = true,
+    };
+    move_one(fixture, &move);
+    handoff_manual_clock_advance(&fixture->clock, 5000);
+    struct handoff_store_stats stats;
+    do
+        handoff_store_stats(fixture->store, &stats);
+    while (stats.removed == 0);
+    assert_int_equal(
+        handoff_store_get_handoff(fixture->store, &finished.put.id, &fixture->arena, &stored, NULL),
+        HANDOFF_ERR_NOT_FOUND);
+    assert_int_equal(handoff_store_attempts(fixture->store, finished.seq, &fixture->arena,
+                                            &attempts, &count, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(handoff_store_find_key(fixture->store, handoff_span_text("analyst"),
+                                            handoff_span_text("key-1"), &id, digest, NULL),
+                     HANDOFF_ERR_NOT_FOUND);
+    assert_int_equal(
+        handoff_store_get_handoff(fixture->store, &kept.put.id, &fixture->arena, &stored, NULL),
+        HANDOFF_OK);
+    assert_int_equal(stats.removed, 1);
+    temp_envelope_free(&finished.put);
+    temp_envelope_free(&kept.put);
+}
+
+#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(test_accepted_is_read_back),
+        WITH_STORE(test_unknown_is_not_found),
+        WITH_STORE(test_a_move_carries_its_attempt),
+        WITH_STORE(test_the_same_again_changes_nothing),
+        WITH_STORE(test_a_key_leads_to_its_handoff),
+        WITH_STORE(test_lists_by_state_target_and_page),
+        WITH_STORE(test_circuits_are_remembered),
+        WITH_STORE(test_retention_takes_all_of_a_finished_handoff_and_nothing_else),
+    };
+    return RUN_TESTS(tests);
+}
