@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// alert.libsonnet - builds one alert. An alert states its name, severity, scope, query and texts; the
+// links and the command to look with follow from the scope, so that no alert can be without them, and
+// so does the count of the handoffs that wait, where handoffs wait because of what is wrong.
+//
+// The scope names the labels that an alert carries besides the group labels:
+//   target   target_agent
+//   channel  channel, receiver
+//   sidecar  instance
+//   pattern  pattern
+//   job      none: it is about all handoffs
+function(config) {
+  local scopeLabels = {
+    target: ['target_agent'],
+    channel: ['channel', 'receiver'],
+    sidecar: ['instance'],
+    pattern: ['pattern'],
+    job: [],
+  },
+  local scopeDashboard = {
+    target: config.dashboards.agent,
+    channel: config.dashboards.tasks,
+    sidecar: config.dashboards.sidecar,
+    pattern: config.dashboards.tasks,
+    job: config.dashboards.overview,
+  },
+  local scopeCommand = {
+    target: 'handoffctl agents; handoffctl parked list --target {{ $labels.target_agent }}',
+    channel: 'curl -s http://127.0.0.1:8780/v1/channels/{{ $labels.channel }}',
+    sidecar: 'handoffctl agents',
+    pattern: 'handoffctl agents; handoffctl parked list',
+    job: 'handoffctl agents; handoffctl parked list',
+  },
+
+  // The labels of an aggregation: by(['target_agent']) is 'job, target_agent'.
+  by(labels):: std.join(', ', config.groupLabels + labels),
+
+  // Values of `waiting`.
+  now:: '%s',
+  lastKnown:: 'last_over_time(%s[1h])',
+
+  // A template that asks Prometheus for one number at the moment the alert is evaluated: the sum of
+  // a gauge over the series that the alert is about.
+  local number(metric, labels, around) =
+    local selector = std.join(',', [label + '=%q' for label in labels]);
+    local query = 'sum(%s)' % (around % ('%s{%s}' % [metric, selector]));
+    '{{ with printf `%s` %s | query }}{{ . | first | value }}{{ else }}?{{ end }}' % [
+      query,
+      std.join(' ', ['$labels.' + label for label in labels]),
+    ],
+
+  local waiting(scope, around) =
+    local labels = config.groupLabels + scopeLabels[scope];
+    if scope == 'channel' then
+      number('handoff_channel_pending', labels, around) + ' pending'
+    else
+      number('handoff_parked_entries', labels, around) + ' parked, ' +
+      number('handoff_in_flight', labels, around) + ' in flight',
+
+  local dashboardUrl(uid, scope) =
+    local variables = ['job'] + [label for label in scopeLabels[scope] if label != 'pattern'];
+    '%s/d/%s?%s' % [
+      config.dashboardBaseUrl,
+      uid,
+      std.join('&', ['var-%s={{ $labels.%s | urlquery }}' % [name, name] for name in variables]),
+    ],
+
+  // One alert. Optional: 'for', keep_firing_for, labels, dashboard, command, lastSentence (a template
+  // that may come out empty), and `waiting`: how to read
+  // the gauges of waiting handoffs, `now` or `lastKnown` where the sidecar that had them may be gone.
+  new(alert):: {
+    alert: alert.name,
+    expr: std.stripChars(alert.expr, '\n'),
+    [if 'for' in alert then 'for']: alert['for'],
+    [if 'keep_firing_for' in alert then 'keep_firing_for']: alert.keep_firing_for,
+    labels: { severity: alert.severity } + config.alertLabels + (if 'labels' in alert then alert.labels else {}),
+    annotations: {
+      summary: alert.summary,
+      // written over several lines in the sources, one paragraph for the reader
+      description: std.join(' ', std.split(std.stripChars(alert.description, '\n'), '\n')) +
+                   (if 'lastSentence' in alert then alert.lastSentence else ''),
+      [if 'waiting' in alert then 'waiting']: waiting(alert.scope, alert.waiting),
+      command: if 'command' in alert then alert.command else scopeCommand[alert.scope],
+      runbook_url: '%s/%s.md' % [config.runbookBaseUrl, alert.name],
+      dashboard_url: dashboardUrl(
+        if 'dashboard' in alert then alert.dashboard else scopeDashboard[alert.scope], alert.scope
+      ),
+    },
+  },
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// names.libsonnet - the names of recorded series and the arithmetic of windows, for the rule that
+// records and the alert that reads to agree. Names are level:metric:operations.
+local secondsPer = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
+{
+  // '15m' is 900
+  seconds(duration)::
+    local last = std.length(duration) - 1;
+    std.parseInt(duration[:last]) * secondsPer[duration[last]],
+
+  increase(level, metric, window):: '%s:%s:increase%s' % [level, metric, window],
+  ratio(level, metric, window):: '%s:%s:ratio_increase%s' % [level, metric, window],
+  mean(level, metric, window):: '%s:%s:mean%s' % [level, metric, window],
+
+  failures(window):: $.increase('job', 'handoff_handoffs_exhausted', window),
+  settled(window):: $.increase('job', 'handoff_handoffs_settled', window),
+  failureRatio(window):: $.ratio('job', 'handoff_handoffs_exhausted_per_settled', window),
+
+  included(window):: $.increase('job', 'handoff_memory_refs_included', window),
+  requested(window):: $.increase('job', 'handoff_memory_refs_requested', window),
+  completeness(window):: $.ratio('job', 'handoff_memory_refs_included_per_requested', window),
+  envelopes(window):: $.increase('job', 'handoff_envelopes', window),
+}

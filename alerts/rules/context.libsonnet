@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// context.libsonnet - do receivers get what they need to know? Completeness is a share of all requested
+// memories (a sum over a sum), budgets are judged per target.
+local newAlert = import '../lib/alert.libsonnet';
+local names = import '../lib/names.libsonnet';
+
+function(config)
+  local alert = newAlert(config);
+  local of = { selector: config.selector, sidecar: alert.by(['instance']) };
+  local perTarget(metric, window) = names.increase('job_target_agent', metric, window);
+  local utilization(window) = names.mean('job_target_agent', 'handoff_token_utilization_ratio', window);
+  local envelopesOfTarget(window) = perTarget('handoff_token_utilization_ratio_count', window);
+
+  local completeness(name, severity, tier, summary, description) = alert.new({
+    name: name,
+    severity: severity,
+    scope: 'job',
+    expr: |||
+      %(ratio)s < %(below)g
+      and
+      %(envelopes)s >= %(handoffs)d
+    ||| % (tier { ratio: names.completeness(tier.window), envelopes: names.envelopes(tier.window) }),
+    'for': tier['for'],
+    summary: summary,
+    description: description % (tier { percent: tier.below * 100 }),
+  });
+
+  local completenessLow = completeness(
+    'HandoffCompletenessLow', 'warning', config.completeness.low,
+    'Envelopes lack memories that were asked for.',
+    |||
+      {{ $value | humanizePercentage }} of the memories requested in the last %(window)s made it into their envelopes; below %(percent)g %% somebody should find out why.
+      Likely causes: agents ask for memories that were deleted or never stored, budgets are too small so that memories are trimmed, or the spine answers only in part.
+    |||
+  );
+
+  local completenessCritical = completeness(
+    'HandoffCompletenessCritical', 'critical', config.completeness.critical,
+    'The pipeline works on degraded context.',
+    |||
+      Only {{ $value | humanizePercentage }} of the memories requested in the last %(window)s made it into their envelopes; below %(percent)g %% across all handoffs the quality of the output is likely compromised.
+      Likely causes: the spine lost memories or answers in part, a release asks for ids that do not exist, or a budget was cut.
+    |||
+  );
+
+  local budgetUnderused = alert.new({
+    name: 'HandoffBudgetUnderused',
+    severity: 'info',
+    scope: 'target',
+    expr: |||
+      %(mean)s < %(below)g
+      and
+      %(envelopes)s >= %(handoffs)d
+    ||| % (config.budgetUnderused {
+             mean: utilization(config.budgetUnderused.window),
+             envelopes: envelopesOfTarget(config.budgetUnderused.window),
+           }),
+    'for': config.budgetUnderused['for'],
+    summary: 'An agent uses little of its token budget.',
+    description: |||
+      Envelopes to {{ $labels.target_agent }} filled {{ $value | humanizePercentage }} of their token budget on average in the last %(window)s.
+      Likely causes: the budget is larger than its work needs, or its senders ask for too few memories.
+    ||| % config.budgetUnderused,
+  });
+
+  local contextTrimmed = alert.new({
+    name: 'HandoffContextTrimmed',
+    severity: 'warning',
+    scope: 'target',
+    expr: |||
+      (
+        %(trimmed)s
+        /
+        %(requested)s
+      ) > %(trimmedAbove)g
+      and
+      %(mean)s > %(utilizationAbove)g
+      and
+      %(envelopes)s >= %(handoffs)d
+    ||| % (config.contextTrimmed {
+             trimmed: perTarget('handoff_memory_refs_trimmed', config.contextTrimmed.window),
+             requested: perTarget('handoff_memory_refs_requested', config.contextTrimmed.window),
+             mean: utilization(config.contextTrimmed.window),
+             envelopes: envelopesOfTarget(config.contextTrimmed.window),
+           }),
+    'for': config.contextTrimmed['for'],
+    summary: 'Context is trimmed to fit the token budget of an agent.',
+    description: |||
+      {{ $value | humanizePercentage }} of the memories requested for {{ $labels.target_agent }} in the last %(window)s were trimmed, because its envelopes are full.
+      Likely causes: its token_budget is too small for its work, senders ask for more than it needs, or memories without a summary take more room than they should.
+    ||| % config.contextTrimmed,
+  });
+
+  local spineDown = alert.new({
+    name: 'HandoffSpineDown',
+    severity: 'critical',
+    scope: 'sidecar',
+    expr: |||
+      min by (%(sidecar)s) (
+        avg_over_time(handoff_spine_up{%(selector)s}[%(window)s])
+      ) < %(upBelow)g
+    ||| % (of + config.spineDown),
+    'for': config.spineDown['for'],
+    waiting: alert.now,
+    summary: 'The spine cannot be reached: memories are missing from envelopes.',
+    description: |||
+      The sidecar {{ $labels.instance }} reached the spine only {{ $value | humanizePercentage }} of the last %(window)s.
+      Handoffs that need memories go out incomplete or are refused.
+      Likely causes: the memory service is down or overloaded, its address or credentials changed, or the disk of an embedded spine is full or broken.
+    ||| % config.spineDown,
+    command: 'handoffctl agents; curl -s http://{{ $labels.instance }}/metrics | grep handoff_spine',
+  });
+
+  {
+    name: 'handoff-context.alerts',
+    rules: [completenessLow, completenessCritical, budgetUnderused, contextTrimmed, spineDown],
+  }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// hops.libsonnet - do tasks take more handoffs than they used to? Depth is compared with the pipeline's
+// own past, because three hops are many for one and few for another. Without a past there is nothing to
+// compare with and nothing fires; the hop limit stands guard from the first handoff on.
+local newAlert = import '../lib/alert.libsonnet';
+local names = import '../lib/names.libsonnet';
+
+function(config)
+  local alert = newAlert(config);
+  local hops = config.hopDepth;
+
+  local hopDepthRising = alert.new({
+    name: 'HandoffHopDepthRising',
+    severity: 'warning',
+    scope: 'pattern',
+    expr: |||
+      %(now)s > %(factor)g * %(past)s
+      and
+      %(now)s >= %(hops)g + %(past)s
+      and
+      %(count)s >= %(handoffs)d
+      and
+      %(pastCount)s >= %(pastHandoffs)d
+    ||| % (hops {
+             now: names.mean('job_pattern', 'handoff_hop_depth', hops.window),
+             past: names.mean('job_pattern', 'handoff_hop_depth', hops.past) + ' offset ' + hops.pastOffset,
+             count: names.increase('job_pattern', 'handoff_hop_depth_count', hops.window),
+             pastCount: names.increase('job_pattern', 'handoff_hop_depth_count', hops.past) + ' offset ' + hops.pastOffset,
+           }),
+    'for': hops['for'],
+    summary: 'Tasks take more hops than they used to.',
+    description: |||
+      Handoffs of pattern {{ $labels.pattern }} were {{ $value | printf "%%.1f" }} hops deep on average in the last %(window)s, at least %(factor)g times the average of the %(past)s before.
+      Likely causes: two agents hand the same task back and forth, a routing rule sends work back to an agent that had it, or a release split the work over more agents.
+    ||| % hops,
+    command: 'handoffctl agents; handoffctl parked list',
+  });
+
+  local hopLimitReached = alert.new({
+    name: 'HandoffHopLimitReached',
+    severity: 'warning',
+    scope: 'target',
+    expr: |||
+      sum by (%(target)s) (
+        increase(handoff_handoffs_total{%(selector)s, outcome="hop_limit"}[%(window)s])
+      ) > 0
+    ||| % { target: alert.by(['target_agent']), selector: config.selector, window: config.hopLimit.window },
+    dashboard: config.dashboards.tasks,
+    summary: 'A task was ended by the hop limit.',
+    description: |||
+      At least one handoff to {{ $labels.target_agent }} was refused in the last %(window)s because its task had used up its hops; that task does not go on.
+      Likely causes: agents hand a task back and forth without settling it, or hops.max is smaller than the longest pipeline.
+    ||| % config.hopLimit,
+  });
+
+  {
+    name: 'handoff-hops.alerts',
+    rules: [hopDepthRising, hopLimitReached],
+  }

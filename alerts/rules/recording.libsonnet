@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// recording.libsonnet - the series that alerts and dashboards share. Numerators and denominators are
+// recorded apart and divided last: a mean of ratios would weigh an idle agent like a busy one.
+//
+// Everything is counted as an increase over a window, not as a rate per second. The ratios are the
+// same, and "at least 100 handoffs" can be said without conversion.
+local names = import '../lib/names.libsonnet';
+
+function(config)
+  local by(labels) = std.join(', ', config.groupLabels + labels);
+  local isDirect(window) = names.seconds(window) <= names.seconds(config.directUpTo);
+  local selector(matchers) = '{' + std.join(', ', [config.selector] + matchers) + '}';
+
+  local record(name, expr) = { record: name, expr: expr };
+
+  local increase(labels, metric, matchers, window) =
+    |||
+      sum by (%s) (
+        increase(%s%s[%s])
+      )
+    ||| % [by(labels), metric, selector(matchers), window];
+
+  // The sum or count of a histogram, which has series of its own when Prometheus scrapes it as a classic
+  // histogram and is inside the one series when it scrapes a native one.
+  local histogramPart(labels, metric, part, window) = |||
+    sum by (%s) (
+      increase(%s_%s%s[%s])
+      or
+      histogram_%s(increase(%s%s[%s]))
+    )
+  ||| % [by(labels), metric, part, selector([]), window, part, metric, selector([]), window];
+
+  // Consecutive tiles add up to the increase over a long window; time without a tile counts as nothing.
+  local tiles(recorded, window, tile) = 'sum_over_time(%s[%s:%s])' % [recorded, window, tile];
+
+  local divide(numerator, denominator) = '%s\n/\n%s' % [numerator, denominator];
+
+  // A counter over a window, `name` being a function from a window to the name of the recorded series.
+  local counted(name, metric, matchers, window) =
+    record(name(window), if isDirect(window) then increase([], metric, matchers, window) else tiles(name(config.tile), window, config.tile));
+
+  local unique(windows) = std.set(windows, names.seconds);
+
+  // --- failures of all handoffs ------------------------------------------------------------------
+  // Handoffs that a circuit or the hop limit ended were never tried, so they are no part of the rate.
+
+  local failureWindows = unique(
+    [config.tile] +
+    std.flattenArrays([
+      [rule.long, rule.short]
+      for rule in config.errorBudgetBurn + [config.failureRate.elevated, config.failureRate.critical]
+    ])
+  );
+
+  local failures = std.flattenArrays([
+    [
+      counted(names.failures, 'handoff_handoffs_total', ['outcome="exhausted"'], window),
+      counted(names.settled, 'handoff_handoffs_total', ['outcome=~"acknowledged|exhausted|refused|expired"'], window),
+      record(names.failureRatio(window), divide(names.failures(window), names.settled(window))),
+    ]
+    for window in failureWindows
+  ]);
+
+  // --- completeness across all handoffs ----------------------------------------------------------
+  // Requested is included + missing + trimmed: whatever did not make it into the envelope counts.
+
+  local completenessWindows = unique([config.completeness.low.window, config.completeness.critical.window]);
+
+  local completeness = std.flattenArrays([
+    [
+      record(names.included(window), increase([], 'handoff_memory_refs_total', ['outcome="included"'], window)),
+      record(names.requested(window), increase([], 'handoff_memory_refs_total', [], window)),
+      record(names.completeness(window), divide(names.included(window), names.requested(window))),
+      record(names.envelopes(window), histogramPart([], 'handoff_context_completeness_ratio', 'count', window)),
+    ]
+    for window in completenessWindows
+  ]);
+
+  // --- the token budget of each target -----------------------------------------------------------
+
+  local perTarget(metric, window) = names.increase('job_target_agent', metric, window);
+  local trimmedWindow = config.contextTrimmed.window;
+  local budget = [
+    record(perTarget('handoff_token_utilization_ratio_' + part, trimmedWindow),
+           histogramPart(['target_agent'], 'handoff_token_utilization_ratio', part, trimmedWindow))
+    for part in ['sum', 'count']
+  ] + [
+    record(perTarget('handoff_memory_refs_trimmed', trimmedWindow),
+           increase(['target_agent'], 'handoff_memory_refs_total', ['outcome="trimmed"'], trimmedWindow)),
+    record(perTarget('handoff_memory_refs_requested', trimmedWindow),
+           increase(['target_agent'], 'handoff_memory_refs_total', [], trimmedWindow)),
+  ];
+
+  // The tiles of the underused budget are as long as the window they were recorded with: a day is 24.
+  local underusedWindow = config.budgetUnderused.window;
+  local utilization = [
+    record(perTarget('handoff_token_utilization_ratio_' + part, underusedWindow),
+           tiles(perTarget('handoff_token_utilization_ratio_' + part, trimmedWindow), underusedWindow, trimmedWindow))
+    for part in ['sum', 'count']
+  ] + [
+    record(names.mean('job_target_agent', 'handoff_token_utilization_ratio', window),
+           divide(perTarget('handoff_token_utilization_ratio_sum', window), perTarget('handoff_token_utilization_ratio_count', window)))
+    for window in [trimmedWindow, underusedWindow]
+  ];
+
+  // --- hop depth, now and in the past ------------------------------------------------------------
+
+  local hops = config.hopDepth;
+  local depth(part, window) = names.increase('job_pattern', 'handoff_hop_depth_' + part, window);
+  local depthMean(window) = record(names.mean('job_pattern', 'handoff_hop_depth', window), divide(depth('sum', window), depth('count', window)));
+  local hopDepth = [
+    record(depth(part, hops.window), histogramPart(['pattern'], 'handoff_hop_depth', part, hops.window))
+    for part in ['sum', 'count']
+  ] + [
+    depthMean(hops.window),
+  ] + [
+    record(depth(part, hops.past), tiles(depth(part, hops.window), hops.past, hops.window))
+    for part in ['sum', 'count']
+  ] + [
+    depthMean(hops.past),
+  ];
+
+  local clean(rule) = rule { expr: std.stripChars(rule.expr, '\n') };
+  local group(name, rules) = { name: name, rules: [clean(rule) for rule in rules] };
+
+  [
+    group('handoff-failures.rules', failures),
+    group('handoff-completeness.rules', completeness),
+    group('handoff-budget.rules', budget + utilization),
+    group('handoff-hops.rules', hopDepth),
+  ]

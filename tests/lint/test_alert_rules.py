@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The alert rules: what ships is what the mixin says, is complete, and is the same for Kubernetes.
+What each alert does is in tests/alerts, which test_alert_units.py runs."""
+
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import re
+import tempfile
+import unittest
+
+import source_tree
+import yaml
+
+ALERTS = source_tree.TOP / "alerts"
+TEST_FILES = sorted((source_tree.TOP / "tests/alerts").glob("*.test.yml"))
+
+
+def load_renderer():
+    loader = importlib.machinery.SourceFileLoader("render", str(ALERTS / "render"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("render", loader))
+    loader.exec_module(module)
+    return module
+
+
+def shipped(name):
+    return yaml.safe_load((ALERTS / name).read_text())
+
+
+def lint(directory):
+    """What promtool complains of; nothing when the rules are clean."""
+    status, text = source_tree.run(["promtool", "check", "rules", "--lint=all", "--lint-fatal",
+                                    directory / "handoff-rules.yml", directory / "handoff-alerts.yml"])
+    return text if status != 0 else ""
+
+
+def alert_rules():
+    return [rule for group in shipped("handoff-alerts.yml")["groups"] for rule in group["rules"]]
+
+
+def alert_names():
+    return {rule["alert"] for rule in alert_rules()}
+
+
+class EveryAlert(unittest.TestCase):
+
+    def test_has_a_test_file_and_every_test_file_has_an_alert(self):
+        self.assertEqual(alert_names(), {path.name[:-len(".test.yml")] for path in TEST_FILES})
+
+    def test_is_shown_firing_and_silent(self):
+        for path in TEST_FILES:
+            alert = path.name[:-len(".test.yml")]
+            cases = [case for test in yaml.safe_load(path.read_text())["tests"]
+                     for case in test.get("alert_rule_test", []) if case["alertname"] == alert]
+            with self.subTest(alert):
+                self.assertTrue(any(case.get("exp_alerts") for case in cases))
+                # the watchdog is never silent
+                if alert != "HandoffWatchdog":
+                    self.assertTrue(any(not case.get("exp_alerts") for case in cases))
+
+    def test_carries_a_job_since_alertmanager_takes_a_missing_label_for_an_equal_one(self):
+        for path in TEST_FILES:
+            for test in yaml.safe_load(path.read_text())["tests"]:
+                for case in test.get("alert_rule_test", []):
+                    for expected in case.get("exp_alerts", []):
+                        self.assertEqual(expected["exp_labels"].get("job"), "handoff", f"{path.name}: {test['name']}")
+
+    def test_has_a_severity_and_the_annotations_people_need(self):
+        for rule in alert_rules():
+            with self.subTest(rule["alert"]):
+                self.assertIn(rule["labels"]["severity"], {"critical", "warning", "info", "none"})
+                annotations = rule["annotations"]
+                for name in ("summary", "description", "command", "runbook_url", "dashboard_url"):
+                    self.assertTrue(annotations.get(name), name)
+                self.assertNotIn("{{", annotations["summary"], "grouped alerts share their summary")
+                self.assertRegex(annotations["summary"], r"^[A-Z].*\.$")
+                self.assertTrue(annotations["runbook_url"].endswith(f"/{rule['alert']}.md"))
+                self.assertRegex(annotations["dashboard_url"], r"/d/handoff-(overview|agent|tasks|sidecar)\?")
+
+    def test_of_the_contract_is_there_with_its_severities(self):
+        severities = {}
+        for rule in alert_rules():
+            severities.setdefault(rule["alert"], set()).add(rule["labels"]["severity"])
+        self.assertEqual(severities, {
+            "HandoffFailed": {"info"},
+            "HandoffConsecutiveFailures": {"warning"},
+            "HandoffCircuitOpen": {"critical"},
+            "HandoffCompletenessLow": {"warning"},
+            "HandoffCompletenessCritical": {"critical"},
+            "HandoffFailureRateElevated": {"warning"},
+            "HandoffFailureRateCritical": {"critical"},
+            "HandoffErrorBudgetBurn": {"critical", "warning"},
+            "HandoffLatencyHigh": {"warning"},
+            "HandoffHopDepthRising": {"warning"},
+            "HandoffHopLimitReached": {"warning"},
+            "HandoffBudgetUnderused": {"info"},
+            "HandoffContextTrimmed": {"warning"},
+            "HandoffParkedWaiting": {"warning"},
+            "HandoffChannelBacklog": {"warning"},
+            "HandoffSpineDown": {"critical"},
+            "HandoffExporterDown": {"critical"},
+            "HandoffExporterInstanceUnreachable": {"warning"},
+            "HandoffConfigReloadFailed": {"warning"},
+            "HandoffSeriesDropped": {"warning"},
+            "HandoffWatchdog": {"none"},
+        })
+
+
+class Rendering(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.renderer = load_renderer()
+        cls.mixin = ALERTS / "mixin.libsonnet"
+
+    def test_shipped_files_are_what_the_mixin_says(self):
+        for name, text in self.renderer.render(self.mixin).items():
+            with self.subTest(name):
+                self.assertEqual((ALERTS / name).read_text(), text, "run alerts/render and commit")
+
+    def test_the_text_means_what_jsonnet_said(self):
+        for name, value in self.renderer.evaluate(self.mixin).items():
+            with self.subTest(name):
+                self.assertEqual(shipped(name), value)
+
+    def test_awkward_strings_survive(self):
+        awkward = ["", " ", "yes", "No", "null", "~", "1", "1e3", "0x1", "12:30", "15m", "1.5", "a: b", "a #b", "a:", "'",
+                   "it's", '"', "- a", "*a", "&a", "!a", "%a", "@a", "`a`", "{a}", "[a]", "a\nb", "a\n\n  b", "é", "word " * 40 + "end",
+                   "two  spaces " * 20 + "end", "{{ with `a b` }} " * 12 + "end", "trailing ", " leading"]
+        for text in awkward:
+            with self.subTest(text):
+                value = {"key": text, "list": [text, {"inner": text}]}
+                self.assertEqual(yaml.safe_load(self.renderer.write(value)), value)
+
+    def test_promtool_has_nothing_to_say(self):
+        self.assertEqual(lint(ALERTS), "")
+
+    def test_kubernetes_has_the_same_rules(self):
+        plain = shipped("handoff-rules.yml")["groups"] + shipped("handoff-alerts.yml")["groups"]
+        rule = shipped("kubernetes/prometheusrule.yml")
+        self.assertEqual(rule["kind"], "PrometheusRule")
+        self.assertEqual(rule["spec"]["groups"], plain)
+
+    def test_kubernetes_scrapes_the_job_that_the_rules_select(self):
+        for name, endpoints in (("servicemonitor", "endpoints"), ("podmonitor", "podMetricsEndpoints")):
+            monitor = shipped(f"kubernetes/{name}.yml")
+            relabelings = [rule for endpoint in monitor["spec"][endpoints] for rule in endpoint["relabelings"]]
+            self.assertEqual(relabelings, [{"action": "replace", "targetLabel": "job", "replacement": "handoff"}])
+
+    def test_alerts_read_only_what_is_recorded_or_scraped(self):
+        recorded = {rule["record"] for group in shipped("handoff-rules.yml")["groups"] for rule in group["rules"]}
+        read = {name for rule in alert_rules() for name in re.findall(r"\bjob\w*:\w+:\w+", rule["expr"])}
+        self.assertLessEqual(read, recorded)
+
+    def test_thresholds_and_windows_stand_in_the_configuration_alone(self):
+        for path in (ALERTS / "rules").glob("*.libsonnet"):
+            expressions = re.findall(r"expr: (\|\|\|.*?\|\|\||[^|\n]*)", path.read_text(), re.S)
+            for expression in expressions:
+                # 0 and 1 are what a gauge says, not a threshold
+                numbers = re.findall(r"(?:[<>]=?|\[) *(\d[\w.]*)", expression)
+                self.assertLessEqual(set(numbers), {"0", "1"}, f"{path.name}: {expression}")
+
+
+class Override(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.output = pathlib.Path(directory.name)
+        status, text = source_tree.run([ALERTS / "render", ALERTS / "examples/override.jsonnet", cls.output])
+        if status != 0:
+            raise AssertionError(text)
+
+    def test_renders_rules_that_promtool_accepts(self):
+        self.assertEqual(lint(self.output), "")
+
+    def test_changes_what_it_says_everywhere_it_matters(self):
+        alerts = yaml.safe_load((self.output / "handoff-alerts.yml").read_text())
+        rules = (self.output / "handoff-rules.yml").read_text()
+        everything = json.dumps(alerts) + rules
+        self.assertNotIn('job="handoff"', everything)
+        self.assertIn('job="agents/handoff"', rules)
+        self.assertIn("sum by (cluster, job)", rules)
+        self.assertIn("cluster=%q", everything)
+        for group in alerts["groups"]:
+            for rule in group["rules"]:
+                self.assertEqual(rule["labels"]["team"], "agents")
+                self.assertTrue(rule["annotations"]["runbook_url"].startswith("https://wiki.example/handoff/"))
+        by_name = {rule["alert"]: rule for group in alerts["groups"] for rule in group["rules"]}
+        self.assertEqual(set(by_name), alert_names() - {"HandoffBudgetUnderused"})
+        self.assertIn("> 0.8 * 90", by_name["HandoffLatencyHigh"]["expr"])
+        self.assertIn("ratio_increase1h > 0.01", by_name["HandoffFailureRateCritical"]["expr"])
+        self.assertIn("(1 - 0.9975)", by_name["HandoffErrorBudgetBurn"]["expr"])
+        self.assertIn("replacement: agents/handoff", (self.output / "kubernetes" / "podmonitor.yml").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
