@@ -5,10 +5,13 @@
 
 # The shared library is the static one, all of it, with only those symbols visible that handoff.h
 # declares. The names are read from the header, so there is no second list to forget.
-file(STRINGS "${PROJECT_SOURCE_DIR}/client/handoff.h" declarations REGEX "^[a-z].*handoff_[a-z0-9_]+\\(")
+file(STRINGS "${PROJECT_SOURCE_DIR}/client/handoff.h" declarations REGEX "^([a-z].*[ *])?handoff_[a-z0-9_]+\\(")
 set(exports "")
 foreach(declaration IN LISTS declarations)
-    string(REGEX REPLACE "^[^(]*[ *](handoff_[a-z0-9_]+)\\(.*" "\\1" name "${declaration}")
+    if(declaration MATCHES "^(typedef|static) ")
+        continue()
+    endif()
+    string(REGEX REPLACE "^([^(]*[ *])?(handoff_[a-z0-9_]+)\\(.*" "\\2" name "${declaration}")
     string(APPEND exports "        ${name};\n")
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/client/handoff.h")

@@ -101,6 +101,14 @@ class Readme(unittest.TestCase):
                 with self.subTest(document=document, script=script):
                     self.assertTrue((source_tree.TOP / script).is_file())
 
+    def test_the_architecture_names_every_folder_of_a_room(self):
+        text = (source_tree.TOP / "ARCHITECTURE.md").read_text()
+        folders = {str(path.parent) for path in source_tree.c_files(".c")
+                   if path.parts[0] in source_tree.ROOMS}
+        unnamed = [folder for folder in sorted(folders)
+                   if not re.search(rf"`{re.escape(folder)}/?`", text)]
+        self.assertEqual(unnamed, [], "say in ARCHITECTURE.md what they are")
+
     def test_links_between_documents_lead_somewhere(self):
         for path in source_tree.files():
             if path.suffix != ".md":
