@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8 by RFC 3629, and repairing by Unicode's recommendation (chapter 3, tables 3-8 to 3-11). */
+#include "tests/support/failing_memory.h"
+#include "tests/support/unit.h"
+
+#include "client/base/utf8.h"
+
+#include <string.h>
+
+#define FFFD "\xef\xbf\xbd"
+
+static const char *const valid[] = {
+    "",
+    "a",
+    "\x7f",
+    "\xc2\x80",
+    "\xdf\xbf",
+    "\xe0\xa0\x80",
+    "\xed\x9f\xbf",
+    "\xee\x80\x80",
+    "\xef\xbf\xbf",
+    "\xf0\x90\x80\x80",
+    "\xf4\x8f\xbf\xbf",
+    "eight or more bytes é of both",
+};
+
+static const struct {
+    const char *broken, *repaired;
+} broken[] = {
+    {"\x80", FFFD},
+    {"\xff", FFFD},
+    {"\xc0\x80", FFFD FFFD},
+    {"\xc1\xbf", FFFD FFFD},
+    {"\xc3", FFFD},
+    {"\xc3(", FFFD "("},
+    {"\xe2\x82", FFFD},
+    {"\xe2\x82"
+     "a",
+     FFFD "a"},
+    {"\xe0\x9f\xbf", FFFD FFFD FFFD},
+    {"\xed\xa0\x80", FFFD FFFD FFFD},
+    {"\xf0\x8f\xbf\xbf", FFFD FFFD FFFD FFFD},
+    {"\xf4\x90\x80\x80", FFFD FFFD FFFD FFFD},
+    {"\xf5\x80", FFFD FFFD},
+    {"\xf0\x9f\x92 x", FFFD " x"},
+    /* The standard's own examples. */
+    {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A"},
+    {"\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", FFFD FFFD FFFD FFFD "A"},
+    {"long ascii before it \xf0\x80 and behind", "long ascii before it " FFFD FFFD " and behind"},
+};
+
+static void test_valid(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(valid) / sizeof(valid[0]); i++)
+        assert_int_equal(handoff_utf8_valid_length(valid[i], strlen(valid[i])), strlen(valid[i]));
+    assert_int_equal(handoff_utf8_valid_length("a\0b\xff", 4), 3);
+}
+
+static void test_repair(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        size_t length = 0;
+        char *repaired = handoff_utf8_repair(broken[i].broken, strlen(broken[i].broken), &length);
+
+        assert_non_null(repaired);
+        assert_int_equal(length, strlen(broken[i].repaired));
+        assert_memory_equal(repaired, broken[i].repaired, length);
+        assert_int_equal(handoff_utf8_valid_length(repaired, length), length);
+        handoff_free(repaired);
+    }
+}
+
+static void test_no_memory(void **state)
+{
+    size_t length;
+
+    (void)state;
+    failing_memory_at(1);
+    assert_null(handoff_utf8_repair("\xff", 1, &length));
+    failing_memory_at(0);
+    assert_null(handoff_utf8_repair("\xff", SIZE_MAX / 2, &length));
+}
+
+/* Every code point, written by hand and read back. */
+static void test_read(void **state)
+{
+    (void)state;
+    for (uint32_t code = 0; code < 0x110000; code++) {
+        uint8_t bytes[4];
+        unsigned width = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4, read;
+
+        if (code >= 0xd800 && code < 0xe000)
+            continue;
+        for (unsigned i = 0; i < width; i++)
+            bytes[i] = (uint8_t)(0x80 | (code >> 6 * (width - 1 - i) & 0x3f));
+        if (width == 1)
+            bytes[0] = (uint8_t)code;
+        else
+            bytes[0] = (uint8_t)((0xf00u >> width) | code >> 6 * (width - 1));
+        assert_int_equal(handoff_utf8_valid_length((const char *)bytes, width), width);
+        assert_int_equal(handoff_utf8_read(bytes, &read), code);
+        assert_int_equal(read, width);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_valid),
+        cmocka_unit_test(test_repair),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_read),
+    };
+    return RUN_TESTS(tests);
+}
