@@ -43,6 +43,70 @@ def alert_names():
     return {rule["alert"] for rule in alert_rules()}
 
 
+# The metrics that alerts may read and their labels; job and instance come with the scrape.
+TARGET = {"target_agent"}
+METRICS = {
+    "up": set(),
+    "handoff_duration_seconds": TARGET | {"pattern", "outcome"},
+    "handoff_stage_duration_seconds": {"stage"},
+    "handoff_context_completeness_ratio": TARGET,
+    "handoff_memory_refs_total": TARGET | {"outcome"},
+    "handoff_handoffs_total": TARGET | {"pattern", "outcome"},
+    "handoff_attempts_total": TARGET | {"result"},
+    "handoff_consecutive_failures": TARGET,
+    "handoff_circuit_state": TARGET | {"state"},
+    "handoff_circuit_opened_total": TARGET,
+    "handoff_parked_entries": TARGET | {"reason"},
+    "handoff_oldest_parked_seconds": TARGET,
+    "handoff_parked_total": TARGET | {"reason"},
+    "handoff_replayed_total": TARGET,
+    "handoff_in_flight": TARGET,
+    "handoff_oldest_in_flight_seconds": TARGET,
+    "handoff_hop_depth": {"pattern"},
+    "handoff_task_handoffs": set(),
+    "handoff_route_cycles_total": set(),
+    "handoff_token_utilization_ratio": TARGET,
+    "handoff_envelope_tokens": TARGET,
+    "handoff_spine_up": set(),
+    "handoff_spine_request_duration_seconds": {"operation", "outcome"},
+    "handoff_channel_published_total": {"channel"},
+    "handoff_channel_pending": {"channel", "receiver"},
+    "handoff_channel_redelivered_total": {"channel", "receiver"},
+    "handoff_channel_oldest_pending_seconds": {"channel", "receiver"},
+    "handoff_exporter_series_dropped_total": set(),
+    "handoff_exporter_config_last_reload_successful": set(),
+    "handoff_exporter_config_last_reload_success_timestamp_seconds": set(),
+}
+
+
+def family(name):
+    """The metric that a series belongs to."""
+    return name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name)
+
+
+class Metrics(unittest.TestCase):
+
+    def test_that_rules_and_runbooks_read_exist(self):
+        texts = [rule["expr"] for name in ("handoff-rules.yml", "handoff-alerts.yml")
+                 for group in shipped(name)["groups"] for rule in group["rules"]]
+        texts += [text for rule in alert_rules() for text in rule["annotations"].values()]
+        texts += [block for page in (source_tree.TOP / "docs/runbooks").glob("*.md")
+                  for block in re.findall(r"```promql\n(.*?)```", page.read_text(), re.DOTALL)]
+        read = {name for text in texts for name in re.findall(r"(?<![\w:])(handoff_\w+|up)(?=[{\[])", text)}
+        self.assertGreater(len(read), 15)
+        self.assertEqual({name for name in read if family(name) not in METRICS}, set())
+
+    def test_that_the_tests_feed_have_the_labels_they_really_have(self):
+        for path in TEST_FILES:
+            for test in yaml.safe_load(path.read_text())["tests"]:
+                for series in test["input_series"]:
+                    name, labels = re.fullmatch(r"(\w+)\{(.*)\}", series["series"]).groups()
+                    labels = set(re.findall(r'(\w+)="', labels)) - {"job", "instance"}
+                    if name.endswith("_bucket"):
+                        labels.remove("le")
+                    self.assertEqual(labels, METRICS[family(name)], f"{path.name}: {series['series']}")
+
+
 class EveryAlert(unittest.TestCase):
 
     def test_has_a_test_file_and_every_test_file_has_an_alert(self):

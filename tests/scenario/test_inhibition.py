@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inhibition rules of alerts/alertmanager.yml in the real Alertmanager: what is muted, and, as
+important, what is not. The receivers are emptied, so that nothing is sent anywhere."""
+
+import json
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+import yaml
+
+TOP = pathlib.Path(os.environ.get("HANDOFF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+DEADLINE = 30
+
+
+class Alertmanager:
+    """Debian's Alertmanager on a port that the system picks."""
+
+    def __init__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        directory = pathlib.Path(self.directory.name)
+        configuration = yaml.safe_load((TOP / "alerts/alertmanager.yml").read_text())
+        configuration["receivers"] = [{"name": receiver["name"]} for receiver in configuration["receivers"]]
+        configuration["templates"] = []
+        (directory / "alertmanager.yml").write_text(yaml.safe_dump(configuration))
+        self.process = subprocess.Popen(
+            ["prometheus-alertmanager", f"--config.file={directory}/alertmanager.yml", f"--storage.path={directory}/data",
+             "--web.listen-address=127.0.0.1:0", "--cluster.listen-address="],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        addresses = queue.Queue()
+        # reads on to the end, so that Alertmanager never waits for its log to be read
+        self.reader = threading.Thread(target=self.read_log, args=(addresses,))
+        self.reader.start()
+        try:
+            self.address = addresses.get(timeout=DEADLINE)
+        except queue.Empty:
+            self.stop()
+            raise
+
+    def read_log(self, addresses):
+        for line in self.process.stderr:
+            found = re.search(r'msg="Listening on" address=(\S+)', line)
+            if found:
+                addresses.put(found[1])
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(DEADLINE)
+        self.reader.join(DEADLINE)
+        self.process.stderr.close()
+        self.directory.cleanup()
+
+    def request(self, body=None):
+        request = urllib.request.Request(f"http://{self.address}/api/v2/alerts",
+                                         data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
+            return json.load(answer) if body is None else None
+
+    def fire(self, *alerts):
+        self.request([{"labels": labels} for labels in alerts])
+
+    def muted(self, job):
+        """{alert: whether it is muted} of one job."""
+        return {label(alert["labels"]): bool(alert["status"]["inhibitedBy"])
+                for alert in self.request() if alert["labels"].get("job", "") == job}
+
+
+def label(labels):
+    """An alert, short: HandoffFailed/analyst."""
+    return "/".join(filter(None, (labels["alertname"], labels.get("target_agent"), labels.get("instance"), labels.get("long"))))
+
+
+def alert(name, severity, **labels):
+    return {"alertname": name, "severity": severity, **labels}
+
+
+class Inhibition(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.alertmanager = Alertmanager()
+        cls.addClassCleanup(cls.alertmanager.stop)
+
+    def muted(self, *alerts):
+        """Fires the alerts in a job of their own; {alert: whether it is muted} once Alertmanager has seen them all."""
+        job = self.id()
+        self.alertmanager.fire(*[{"job": job, **labels} for labels in alerts])
+        self.wait_until_seen()
+        return self.alertmanager.muted(job)
+
+    def wait_until_seen(self):
+        # Alertmanager takes alerts in their order: when this pair is known, so is all before it.
+        job = self.id() + " marker"
+        self.alertmanager.fire(alert("HandoffExporterDown", "critical", job=job), alert("HandoffFailed", "info", job=job))
+        give_up = time.monotonic() + DEADLINE
+        while not self.alertmanager.muted(job).get("HandoffFailed"):
+            self.assertLess(time.monotonic(), give_up, "Alertmanager has not seen the alerts")
+
+    def test_an_open_circuit_mutes_what_it_causes_at_its_target_and_the_rates(self):
+        self.assertEqual(self.muted(
+            alert("HandoffCircuitOpen", "critical", target_agent="analyst"),
+            alert("HandoffFailed", "info", target_agent="analyst"),
+            alert("HandoffConsecutiveFailures", "warning", target_agent="analyst"),
+            alert("HandoffParkedWaiting", "warning", target_agent="analyst"),
+            alert("HandoffFailureRateElevated", "warning"),
+            alert("HandoffFailureRateCritical", "critical"),
+            alert("HandoffErrorBudgetBurn", "critical", long="1h"),
+            # another agent, another circuit, and what no circuit explains
+            alert("HandoffConsecutiveFailures", "warning", target_agent="reviewer"),
+            alert("HandoffCircuitOpen", "critical", target_agent="reviewer"),
+            alert("HandoffCompletenessCritical", "critical"),
+            alert("HandoffConfigReloadFailed", "warning", instance="a:9780"),
+            alert("HandoffHopDepthRising", "warning"),
+        ), {
+            "HandoffCircuitOpen/analyst": False,
+            "HandoffFailed/analyst": True,
+            "HandoffConsecutiveFailures/analyst": True,
+            "HandoffParkedWaiting/analyst": True,
+            "HandoffFailureRateElevated": True,
+            "HandoffFailureRateCritical": True,
+            "HandoffErrorBudgetBurn/1h": True,
+            "HandoffConsecutiveFailures/reviewer": True,
+            "HandoffCircuitOpen/reviewer": False,
+            "HandoffCompletenessCritical": False,
+            "HandoffConfigReloadFailed/a:9780": False,
+            "HandoffHopDepthRising": False,
+        })
+
+    def test_the_circuit_of_one_agent_mutes_no_other_agent(self):
+        self.assertEqual(self.muted(
+            alert("HandoffCircuitOpen", "critical", target_agent="analyst"),
+            alert("HandoffConsecutiveFailures", "warning", target_agent="reviewer"),
+            alert("HandoffLatencyHigh", "warning", target_agent="reviewer"),
+        ), {
+            "HandoffCircuitOpen/analyst": False,
+            "HandoffConsecutiveFailures/reviewer": False,
+            "HandoffLatencyHigh/reviewer": False,
+        })
+
+    def test_a_page_without_a_target_does_not_mute_tickets_without_a_target(self):
+        # both lack target_agent, which Alertmanager takes for equal
+        self.assertEqual(self.muted(
+            alert("HandoffSpineDown", "critical", instance="a:9780"),
+            alert("HandoffHopDepthRising", "warning"),
+            alert("HandoffSeriesDropped", "warning", instance="a:9780"),
+            alert("HandoffFailureRateElevated", "warning"),
+        ), {
+            "HandoffSpineDown/a:9780": False,
+            "HandoffHopDepthRising": False,
+            "HandoffSeriesDropped/a:9780": False,
+            "HandoffFailureRateElevated": False,
+        })
+
+    def test_a_sidecar_that_is_gone_mutes_the_rest_of_its_job_and_not_the_watchdog(self):
+        self.assertEqual(self.muted(
+            alert("HandoffExporterDown", "critical"),
+            alert("HandoffExporterInstanceUnreachable", "warning", instance="a:9780"),
+            alert("HandoffCircuitOpen", "critical", target_agent="analyst"),
+            alert("HandoffSpineDown", "critical", instance="a:9780"),
+            alert("HandoffErrorBudgetBurn", "critical", long="6h"),
+            alert("HandoffWatchdog", "none"),
+            alert("NodeDown", "critical", instance="a:9100"),
+        ), {
+            "HandoffExporterDown": False,
+            "HandoffExporterInstanceUnreachable/a:9780": True,
+            "HandoffCircuitOpen/analyst": True,
+            "HandoffSpineDown/a:9780": True,
+            "HandoffErrorBudgetBurn/6h": True,
+            "HandoffWatchdog": False,
+            "NodeDown/a:9100": False,
+        })
+
+    def test_failures_page_once(self):
+        self.assertEqual(self.muted(
+            alert("HandoffErrorBudgetBurn", "critical", long="1h"),
+            alert("HandoffErrorBudgetBurn", "warning", long="1d"),
+            alert("HandoffFailureRateCritical", "critical"),
+            alert("HandoffFailureRateElevated", "warning"),
+        ), {
+            "HandoffErrorBudgetBurn/1h": False,
+            "HandoffErrorBudgetBurn/1d": True,
+            "HandoffFailureRateCritical": True,
+            "HandoffFailureRateElevated": True,
+        })
+
+    def test_a_systemic_rate_pages_by_itself(self):
+        self.assertEqual(self.muted(
+            alert("HandoffFailureRateCritical", "critical"),
+            alert("HandoffFailureRateElevated", "warning"),
+            alert("HandoffErrorBudgetBurn", "warning", long="3d"),
+        ), {
+            "HandoffFailureRateCritical": False,
+            "HandoffFailureRateElevated": True,
+            "HandoffErrorBudgetBurn/3d": True,
+        })
+
+    def test_a_spine_that_is_down_explains_missing_memories(self):
+        self.assertEqual(self.muted(
+            alert("HandoffSpineDown", "critical", instance="a:9780"),
+            alert("HandoffCompletenessCritical", "critical"),
+            alert("HandoffCompletenessLow", "warning"),
+        ), {
+            "HandoffSpineDown/a:9780": False,
+            "HandoffCompletenessCritical": True,
+            "HandoffCompletenessLow": True,
+        })
+
+    def test_incomplete_context_is_one_page_and_no_ticket(self):
+        self.assertEqual(self.muted(
+            alert("HandoffCompletenessCritical", "critical"),
+            alert("HandoffCompletenessLow", "warning"),
+        ), {"HandoffCompletenessCritical": False, "HandoffCompletenessLow": True})
+
+    def test_alerts_of_others_are_out_of_reach_even_without_any_label(self):
+        self.alertmanager.fire({"alertname": "DiskFull", "severity": "warning"})
+        self.alertmanager.fire({"alertname": "HandoffExporterDown", "severity": "critical"},
+                               {"alertname": "HandoffCircuitOpen", "severity": "critical"})
+        self.wait_until_seen()
+        self.assertFalse(self.alertmanager.muted("")["DiskFull"])
+
+
+if __name__ == "__main__":
+    unittest.main()
