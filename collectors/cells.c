@@ -10,6 +10,7 @@ enum { WORD_BITS = 64, WORDS = METRIC_SLOTS_MAX / WORD_BITS };
 
 /* Slots are process-wide, so that a thread has one index for all registries. A set bit is taken. */
 static _Atomic(uint64_t) slots_taken[WORDS];
+static _Atomic(size_t) slots_used; /* the highest slot ever taken, plus 1 */
 
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -32,6 +33,20 @@ static void on_thread_end(void *value)
 static void make_key(void)
 {
     key_made = pthread_key_create(&key, on_thread_end) == 0;
+}
+
+static void note_used(size_t used)
+{
+    size_t before = atomic_load_explicit(&slots_used, memory_order_relaxed);
+    while (before < used &&
+           !atomic_compare_exchange_weak_explicit(&slots_used, &before, used, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+size_t metric_cells_slots_used(void)
+{
+    return atomic_load_explicit(&slots_used, memory_order_relaxed);
 }
 
 /* The lowest free slot, so that few threads use few shards. */
@@ -63,6 +78,7 @@ static unsigned slot_ask(void)
         slot_hand_back(slot);
         return METRIC_SLOT_SHARED;
     }
+    note_used((size_t)slot + 1);
     return slot;
 }
 

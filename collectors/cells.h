@@ -38,6 +38,10 @@ extern _Thread_local unsigned metric_thread_slot;
 /* Takes a slot if the thread has not tried yet; the shard that it then counts in. */
 size_t metric_cells_shard_slow(size_t exclusive);
 
+/* How many slots were ever taken, by any thread of the process: shards beyond hold nothing. Whoever
+ * learns of an observation (by a lock, by joining a thread) also sees its slot here. */
+size_t metric_cells_slots_used(void);
+
 /* The shard of this thread: below `exclusive` it is the thread's own. */
 static inline size_t metric_cells_shard(size_t exclusive)
 {

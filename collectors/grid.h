@@ -57,15 +57,28 @@ void metric_grid_free(struct metric_grid **grid);
 
 size_t metric_grid_cell_slow(const struct metric_grid *grid, double value);
 
-static inline size_t metric_grid_cell(const struct metric_grid *grid, double value)
+/* The slot of a value; beyond the table for one that takes the slow way. */
+static inline uint64_t metric_grid_slot(const struct metric_grid *grid, double value)
 {
-    uint64_t slot = (metric_bits_of(value) >> grid->shift) - grid->first_slot;
-    if (__builtin_expect(slot >= grid->nslots, 0))
-        return metric_grid_cell_slow(grid, value);
+    return (metric_bits_of(value) >> grid->shift) - grid->first_slot;
+}
+
+/* The cell of a value whose slot is in the table. */
+static inline size_t metric_grid_cell_in(const struct metric_grid *grid, uint64_t slot,
+                                         double value)
+{
     size_t cell = grid->slots[slot];
-    for (unsigned step = 0; step < grid->steps; step++)
+    cell += value > grid->bounds[cell];
+    for (unsigned step = 1; __builtin_expect(step < grid->steps, 0); step++)
         cell += value > grid->bounds[cell];
     return cell;
+}
+
+static inline size_t metric_grid_cell(const struct metric_grid *grid, double value)
+{
+    uint64_t slot = metric_grid_slot(grid, value);
+    return slot < grid->nslots ? metric_grid_cell_in(grid, slot, value)
+                               : metric_grid_cell_slow(grid, value);
 }
 
 /* The upper bound of native bucket `index`: 2^(index * 2^-schema), rounded to the nearest double.

@@ -4,12 +4,27 @@
  * observation ahead of or behind the counts; the counts agree with each other always. */
 #include "collectors/scrape.h"
 
+/* The shards to read: those that threads have owned, then the shared one. */
+struct shards {
+    size_t owned;
+    size_t shared;
+};
+
+static struct shards shards_of(const struct metric_series *series)
+{
+    size_t used = metric_cells_slots_used();
+    return (struct shards){.owned = used < series->exclusive ? used : series->exclusive,
+                           .shared = series->exclusive};
+}
+
 static uint64_t sum_cell(const struct metric_series *series, size_t index)
 {
-    uint64_t sum = 0;
+    struct shards shards = shards_of(series);
     const metric_cell *cell = series->cells + index;
-    for (size_t shard = 0; shard <= series->exclusive; shard++, cell += series->stride)
-        sum += atomic_load_explicit(cell, memory_order_relaxed);
+    uint64_t sum =
+        atomic_load_explicit(cell + shards.shared * series->stride, memory_order_relaxed);
+    for (size_t shard = 0; shard < shards.owned; shard++)
+        sum += atomic_load_explicit(cell + shard * series->stride, memory_order_relaxed);
     return sum;
 }
 
@@ -26,19 +41,24 @@ double metric_snapshot_gauge(const struct metric_series *series)
     return metric_double_of(atomic_load_explicit(&series->value, memory_order_relaxed));
 }
 
+/* Adds one shard's row to the snapshot. */
+static void add_row(struct metric_scrape *scrape, const metric_cell *row, size_t ncells)
+{
+    scrape->sum +=
+        metric_double_of(atomic_load_explicit(&row[METRIC_ROW_SUM], memory_order_relaxed));
+    for (size_t i = 0; i < ncells; i++)
+        scrape->cells[i] += atomic_load_explicit(&row[METRIC_ROW_CELLS + i], memory_order_relaxed);
+}
+
 void metric_snapshot_histogram(struct metric_scrape *scrape, const struct metric_series *series)
 {
+    struct shards shards = shards_of(series);
     size_t ncells = series->grid->ncells + 1; /* with that of NaN */
-    const metric_cell *row = series->cells;
     scrape->sum = 0;
-    for (size_t shard = 0; shard <= series->exclusive; shard++, row += series->stride) {
-        scrape->sum +=
-            metric_double_of(atomic_load_explicit(&row[METRIC_ROW_SUM], memory_order_relaxed));
-        for (size_t i = 0; i < ncells; i++) {
-            uint64_t count = atomic_load_explicit(&row[METRIC_ROW_CELLS + i], memory_order_relaxed);
-            scrape->cells[i] = shard == 0 ? count : scrape->cells[i] + count;
-        }
-    }
+    memset(scrape->cells, 0, ncells * sizeof *scrape->cells);
+    for (size_t shard = 0; shard < shards.owned; shard++)
+        add_row(scrape, series->cells + shard * series->stride, ncells);
+    add_row(scrape, series->cells + shards.shared * series->stride, ncells);
     scrape->count = 0;
     for (size_t i = 0; i < ncells; i++)
         scrape->count += scrape->cells[i];
