@@ -174,6 +174,57 @@ static size_t position(const struct directory *directory, struct handoff_span na
     return low;
 }
 
+/* ---- the breaker ---------------------------------------------------------------------------- */
+
+static bool teach(struct handoff_breaker *breaker, enum handoff_lesson lesson, int64_t now_ms)
+{
+    switch (lesson) {
+    case HANDOFF_LESSON_ANSWERED:
+        return handoff_breaker_answered(breaker);
+    case HANDOFF_LESSON_PROBE_FAILED:
+        return handoff_breaker_probe_failed(breaker, now_ms);
+    case HANDOFF_LESSON_PROBE_ABANDONED:
+        return handoff_breaker_probe_abandoned(breaker, now_ms);
+    case HANDOFF_LESSON_EXHAUSTED:
+        return handoff_breaker_exhausted(breaker, now_ms);
+    case HANDOFF_LESSON_RESET:
+        return handoff_breaker_reset(breaker);
+    }
+    return false;
+}
+
+bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson, int64_t now_ms,
+                         struct handoff_breaker *after)
+{
+    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    pthread_mutex_lock(&agent->lock);
+    unsigned failures = agent->breaker.consecutive_failures;
+    bool changed = teach(&agent->breaker, lesson, now_ms);
+    *after = agent->breaker;
+    pthread_mutex_unlock(&agent->lock);
+    return changed || after->consecutive_failures != failures;
+}
+
+enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t now_ms,
+                                           int64_t *wait_ms, struct handoff_breaker *after)
+{
+    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    pthread_mutex_lock(&agent->lock);
+    enum handoff_admission admission = handoff_breaker_admit(&agent->breaker, now_ms, wait_ms);
+    *after = agent->breaker;
+    pthread_mutex_unlock(&agent->lock);
+    return admission;
+}
+
+bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t *wait_ms)
+{
+    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    pthread_mutex_lock(&agent->lock);
+    bool open = handoff_breaker_is_open(&agent->breaker, now_ms, wait_ms);
+    pthread_mutex_unlock(&agent->lock);
+    return open;
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 enum handoff_code handoff_agents_new(struct handoff_agents **agents, struct handoff_error *error)

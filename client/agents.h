@@ -67,6 +67,26 @@ struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents,
 void handoff_agents_each(struct handoff_agents *agents,
                          void (*visit)(struct handoff_agent *agent, void *arg), void *arg);
 
+/* What the breaker is told. */
+enum handoff_lesson {
+    HANDOFF_LESSON_ANSWERED,        /* it acknowledged, deferred or refused: it is there */
+    HANDOFF_LESSON_PROBE_FAILED,    /* the probe's attempt failed */
+    HANDOFF_LESSON_PROBE_ABANDONED, /* the probe found nothing out */
+    HANDOFF_LESSON_EXHAUSTED,       /* a handoff used up its attempts */
+    HANDOFF_LESSON_RESET,           /* by hand */
+};
+
+/* Tells the breaker; any thread. True when the circuit or the count of failures changed, and then
+ *after says to what. */
+bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson, int64_t now_ms,
+                         struct handoff_breaker *after);
+/* May an attempt start? As handoff_breaker_admit; any thread. *after is filled where the circuit
+   went from open to half open, which is when the answer is HANDOFF_ADMIT_PROBE. */
+enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t now_ms,
+                                           int64_t *wait_ms, struct handoff_breaker *after);
+/* Is the circuit open now, and for how long? Any thread; changes nothing. */
+bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t *wait_ms);
+
 /* What is in force now, to be given back; NULL where the agent is not configured any more. */
 struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent);
 /* Gives it back and sets *settings to NULL; harmless on NULL. */

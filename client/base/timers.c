@@ -57,7 +57,7 @@ void handoff_timers_start(struct handoff_timers *timers, struct handoff_timer *t
                           int64_t due_ms)
 {
     handoff_timers_stop(timers, timer);
-    *timer = (struct handoff_timer){.due_ms = due_ms};
+    *timer = (struct handoff_timer){.fire = timer->fire, .due_ms = due_ms};
     set_root(timers, meld(timers->first, timer));
 }
 
@@ -69,7 +69,7 @@ void handoff_timers_stop(struct handoff_timers *timers, struct handoff_timer *ti
     if (timer->next)
         timer->next->link = timer->link;
     struct handoff_timer *orphans = meld_siblings(timer->child);
-    *timer = (struct handoff_timer){.due_ms = timer->due_ms};
+    *timer = (struct handoff_timer){.fire = timer->fire, .due_ms = timer->due_ms};
     set_root(timers, meld(timers->first, orphans));
 }
 
@@ -80,6 +80,24 @@ struct handoff_timer *handoff_timers_due(struct handoff_timers *timers, int64_t 
         return NULL;
     handoff_timers_stop(timers, first);
     return first;
+}
+
+void handoff_timers_run(struct handoff_timers *timers, int64_t now_ms)
+{
+    struct handoff_timer *due = NULL, **last = &due;
+    for (struct handoff_timer *timer; (timer = handoff_timers_due(timers, now_ms)) != NULL;) {
+        timer->link = last; /* counts as started, so that firing one can stop another */
+        *last = timer;
+        last = &timer->next;
+    }
+    while (due) {
+        struct handoff_timer *timer = due;
+        due = timer->next;
+        if (due)
+            due->link = &due;
+        *timer = (struct handoff_timer){.fire = timer->fire, .due_ms = timer->due_ms};
+        timer->fire(timer);
+    }
 }
 
 int64_t handoff_timers_wait_ms(const struct handoff_timers *timers, int64_t now_ms)

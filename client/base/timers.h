@@ -13,8 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero it before its first use. */
+/* Zero it and set `fire` before its first use. */
 struct handoff_timer {
+    void (*fire)(struct handoff_timer *timer); /* on the loop; the timer is not started any more */
     int64_t due_ms;
     struct handoff_timer *child, *next; /* first child; next sibling */
     struct handoff_timer **link;        /* what points here; NULL: not started */
@@ -38,6 +39,10 @@ void handoff_timers_stop(struct handoff_timers *timers, struct handoff_timer *ti
 
 /* Takes the earliest one out if it is due, else NULL. */
 struct handoff_timer *handoff_timers_due(struct handoff_timers *timers, int64_t now_ms);
+
+/* Fires all that are due. One that is started meanwhile waits for the next run, even when it is due
+   at once, so that a run always ends. */
+void handoff_timers_run(struct handoff_timers *timers, int64_t now_ms);
 
 /* How long until the earliest one: 0 when it is due, -1 when there is none. */
 int64_t handoff_timers_wait_ms(const struct handoff_timers *timers, int64_t now_ms);

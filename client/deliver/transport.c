@@ -204,13 +204,11 @@ static int on_timer(CURLM *multi, long timeout_ms, void *arg)
     return 0;
 }
 
-struct handoff_timer *handoff_transport_timer(struct handoff_transport *transport)
+static void timer_fired(struct handoff_timer *timer)
 {
-    return &transport->timer;
-}
-
-void handoff_transport_timer_fired(struct handoff_transport *transport)
-{
+    struct handoff_transport *transport =
+        (void *)((char *)timer - offsetof(struct handoff_transport, timer));
+    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
     int running;
     curl_multi_socket_action(transport->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
@@ -530,6 +528,7 @@ enum handoff_code handoff_transport_new(struct handoff_transport **transport,
     made->poller = poller;
     made->timers = timers;
     made->clock = clock;
+    made->timer.fire = timer_fired;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, made);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);

@@ -74,8 +74,4 @@ void handoff_transport_cancel(struct handoff_transport *transport, struct handof
 /* Tells what has ended. Called after the poller and the timers ran. */
 void handoff_transport_settle(struct handoff_transport *transport);
 
-/* The timer that drives curl's time-outs; the loop hands it back here when it is due. */
-struct handoff_timer *handoff_transport_timer(struct handoff_transport *transport);
-void handoff_transport_timer_fired(struct handoff_transport *transport);
-
 #endif

@@ -94,12 +94,57 @@ static void test_random_starts_stops_and_firings_match_a_scan(void **state)
     }
 }
 
+/* ---- firing ---- */
+
+struct bell {
+    struct handoff_timer timer; /* first */
+    struct handoff_timers *timers;
+    struct handoff_timer *stops; /* what firing it stops */
+    bool again;                  /* firing it starts it anew, due at once */
+    unsigned rung;
+};
+
+static void ring(struct handoff_timer *timer)
+{
+    struct bell *bell = (struct bell *)timer;
+    bell->rung++;
+    if (bell->stops)
+        handoff_timers_stop(bell->timers, bell->stops);
+    if (bell->again)
+        handoff_timers_start(bell->timers, timer, timer->due_ms);
+}
+
+static void test_run_fires_what_is_due_and_ends(void **state)
+{
+    (void)state;
+    struct handoff_timers timers = {0};
+    struct bell bells[4];
+    for (int i = 0; i < 4; i++) {
+        bells[i] = (struct bell){.timer = {.fire = ring}, .timers = &timers};
+        handoff_timers_start(&timers, &bells[i].timer, 10 * i);
+    }
+    bells[0].again = true;
+    bells[1].stops = &bells[2].timer; /* both are due: the second must not ring any more */
+    handoff_timers_run(&timers, 20);
+    assert_int_equal(bells[0].rung, 1);
+    assert_int_equal(bells[1].rung, 1);
+    assert_int_equal(bells[2].rung, 0);
+    assert_int_equal(bells[3].rung, 0);
+    assert_true(handoff_timer_started(&bells[0].timer));
+    assert_false(handoff_timer_started(&bells[2].timer));
+    assert_true(handoff_timer_started(&bells[3].timer));
+    handoff_timers_run(&timers, 30);
+    assert_int_equal(bells[0].rung, 2);
+    assert_int_equal(bells[3].rung, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_fires_when_due_and_once),
         cmocka_unit_test(test_starting_again_moves_it),
+        cmocka_unit_test(test_run_fires_what_is_due_and_ends),
         cmocka_unit_test(test_random_starts_stops_and_firings_match_a_scan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

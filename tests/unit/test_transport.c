@@ -1,165 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The transport against a real socket: a small server in a thread of its own, which answers by
- * path.
- *
- *   /ack /header   acknowledge         /silent  never answers     /garbage   not HTTP
- *   /break         half a body         /close   closes at once    /long      100 KB of body
- *   /redirect      302 to /ack         /later   503, Retry-After
- */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/* The transport against real sockets and a receiver that misbehaves. */
+#include "tests/support/receiver.h"
+#include "tests/support/unit.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "client/deliver/transport.h"
-
-/* ---- the server: one thread for each connection ---------------------------------------------- */
-
-static int listener;
-static int port;
-static atomic_int connections;
-static atomic_int requests;
-static pthread_mutex_t head_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_head[4096]; /* head_lock */
-
-static bool read_request(int fd, char *path)
-{
-    char head[4096];
-    size_t size = 0;
-    char *end = NULL;
-    while (!end) {
-        ssize_t got = read(fd, head + size, sizeof head - 1 - size);
-        if (got <= 0)
-            return false;
-        size += (size_t)got;
-        head[size] = '\0';
-        end = strstr(head, "\r\n\r\n");
-    }
-    const char *length = strstr(head, "Content-Length: ");
-    long missing = strtol(length ? length + 16 : "0", NULL, 10) - (long)(head + size - end - 4);
-    char body[4096];
-    while (missing > 0) {
-        ssize_t got = read(fd, body, missing < (long)sizeof body ? (size_t)missing : sizeof body);
-        if (got <= 0)
-            return false;
-        missing -= got;
-    }
-    assert_int_equal(sscanf(head, "POST %31s ", path), 1);
-    end[2] = '\0';
-    pthread_mutex_lock(&head_lock);
-    memcpy(last_head, head, sizeof last_head);
-    pthread_mutex_unlock(&head_lock);
-    atomic_fetch_add(&requests, 1);
-    return true;
-}
-
-static void send_text(int fd, const char *text)
-{
-    size_t size = strlen(text);
-    while (size > 0) {
-        ssize_t sent = send(fd, text, size, MSG_NOSIGNAL);
-        if (sent <= 0)
-            return;
-        text += sent;
-        size -= (size_t)sent;
-    }
-}
-
-static void wait_for_the_end(int fd)
-{
-    char byte;
-    while (read(fd, &byte, 1) > 0)
-        ;
-}
-
-/* false: the connection is over */
-static bool answer(int fd, const char *path)
-{
-    if (strcmp(path, "/ack") == 0) {
-        send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"ack\":\"x1\"}");
-        return true;
-    }
-    if (strcmp(path, "/header") == 0) {
-        send_text(fd, "HTTP/1.1 204 No Content\r\nhandoff-ACK: \t x1 \r\n\r\n");
-        return true;
-    }
-    if (strcmp(path, "/redirect") == 0)
-        send_text(fd, "HTTP/1.1 302 Found\r\nLocation: /ack\r\nContent-Length: 0\r\n\r\n");
-    else if (strcmp(path, "/later") == 0)
-        send_text(fd, "HTTP/1.1 503 No\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
-    else if (strcmp(path, "/garbage") == 0)
-        send_text(fd, "\x16\x03\x01 what?\r\n\r\n");
-    else if (strcmp(path, "/break") == 0)
-        send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"ack\"");
-    else if (strcmp(path, "/silent") == 0)
-        wait_for_the_end(fd);
-    else if (strcmp(path, "/long") == 0) {
-        send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 102400\r\n\r\n");
-        char line[1025] = {0};
-        memset(line, 'x', 1024);
-        for (int i = 0; i < 100; i++)
-            send_text(fd, line);
-    }
-    return false;
-}
-
-static void *serve_one(void *arg)
-{
-    int fd = (int)(intptr_t)arg;
-    char path[32];
-    while (read_request(fd, path) && answer(fd, path))
-        ;
-    close(fd);
-    return NULL;
-}
-
-static void *serve(void *unused)
-{
-    (void)unused;
-    for (int fd; (fd = accept(listener, NULL, NULL)) >= 0;) {
-        atomic_fetch_add(&connections, 1);
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, serve_one, (void *)(intptr_t)fd), 0);
-        pthread_detach(thread);
-    }
-    return NULL;
-}
-
-static pthread_t server;
-
-static int start_server(void **state)
-{
-    (void)state;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(listener, (struct sockaddr *)&address, size) || listen(listener, 512) ||
-        getsockname(listener, (struct sockaddr *)&address, &size))
-        return -1;
-    port = ntohs(address.sin_port);
-    return pthread_create(&server, NULL, serve, NULL);
-}
-
-static int stop_server(void **state)
-{
-    (void)state;
-    shutdown(listener, SHUT_RDWR);
-    pthread_join(server, NULL);
-    close(listener);
-    return 0;
-}
 
 /* ---- a loop and its posts ---------------------------------------------------------------------
  */
@@ -224,15 +70,14 @@ static void turn(struct loop *loop)
     struct pollfd ready = {.fd = loop->poller.fd, .events = POLLIN};
     poll(&ready, 1, wait < 0 || wait > 1000 ? 1000 : (int)wait);
     handoff_poller_run(&loop->poller);
-    while (handoff_timers_due(&loop->timers, now_ms()))
-        handoff_transport_timer_fired(loop->transport);
+    handoff_timers_run(&loop->timers, now_ms());
     handoff_transport_settle(loop->transport);
 }
 
 static void probe_init(struct probe *probe, const char *path, int64_t timeout_ms)
 {
     *probe = (struct probe){0};
-    snprintf(probe->url, sizeof probe->url, "http://127.0.0.1:%d%s", port, path);
+    snprintf(probe->url, sizeof probe->url, "http://127.0.0.1:%d%s", receiver.port, path);
     probe->post = (struct handoff_post){
         .url = probe->url, .body = "{}", .size = 2, .timeout_ms = timeout_ms, .done = told};
 }
@@ -260,7 +105,7 @@ static void test_reads_body_and_facts(void **state)
     assert_int_equal(probe.status, 200);
     assert_string_equal(probe.body, "{\"ack\":\"x1\"}");
     char peer[32];
-    snprintf(peer, sizeof peer, "127.0.0.1:%d", port);
+    snprintf(peer, sizeof peer, "127.0.0.1:%d", receiver.port);
     assert_string_equal(probe.facts.peer, peer);
     assert_true(probe.facts.duration_us > 0);
     assert_string_equal(probe.facts.error, "");
@@ -294,11 +139,11 @@ static void test_sends_its_headers_and_no_expect(void **state)
     loop_close(&loop);
     free(large);
     assert_int_equal(probe.status, 200);
-    pthread_mutex_lock(&head_lock);
-    assert_non_null(strstr(last_head, "\r\nHandoff-Id: x1\r\n"));
-    assert_non_null(strstr(last_head, "\r\nHandoff-Attempt: 2\r\n"));
-    assert_null(strstr(last_head, "Expect"));
-    pthread_mutex_unlock(&head_lock);
+    pthread_mutex_lock(&receiver.lock);
+    assert_non_null(strstr(receiver.last_head, "\r\nHandoff-Id: x1\r\n"));
+    assert_non_null(strstr(receiver.last_head, "\r\nHandoff-Attempt: 2\r\n"));
+    assert_null(strstr(receiver.last_head, "Expect"));
+    pthread_mutex_unlock(&receiver.lock);
 }
 
 static void test_failures_are_told_apart(void **state)
@@ -324,19 +169,11 @@ static void test_failures_are_told_apart(void **state)
 static void test_nobody_listens(void **state)
 {
     (void)state;
-    /* a port that was just ours and is closed again */
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-
     struct loop loop;
     struct probe probe;
     loop_open(&loop);
     probe_init(&probe, "/ack", 15000);
-    snprintf(probe.url, sizeof probe.url, "http://127.0.0.1:%d/", ntohs(address.sin_port));
+    snprintf(probe.url, sizeof probe.url, "http://127.0.0.1:%d/", receiver_dead_port());
     assert_int_equal(handoff_transport_start(loop.transport, &probe.post), HANDOFF_OK);
     while (!probe.told)
         turn(&loop);
@@ -349,17 +186,17 @@ static void test_redirects_are_not_followed(void **state)
 {
     (void)state;
     struct probe probe;
-    int before = atomic_load(&requests);
+    int before = atomic_load(&receiver.requests);
     run_one("/redirect", 15000, &probe);
     assert_int_equal(probe.status, 302);
-    assert_int_equal(atomic_load(&requests) - before, 1);
+    assert_int_equal(atomic_load(&receiver.requests) - before, 1);
 }
 
 static void test_retry_after_in_seconds(void **state)
 {
     (void)state;
     struct probe probe;
-    run_one("/later", 15000, &probe);
+    run_one("/503wait", 15000, &probe);
     assert_int_equal(probe.status, 503);
     assert_int_equal(probe.retry_after_ms, 7000);
 }
@@ -385,7 +222,7 @@ static void test_a_warm_connection_is_used_again(void **state)
     struct loop loop;
     struct probe probe;
     loop_open(&loop);
-    int before = atomic_load(&connections);
+    int before = atomic_load(&receiver.connections);
     for (int i = 0; i < 20; i++) {
         probe_init(&probe, "/ack", 15000);
         assert_int_equal(handoff_transport_start(loop.transport, &probe.post), HANDOFF_OK);
@@ -393,7 +230,7 @@ static void test_a_warm_connection_is_used_again(void **state)
             turn(&loop);
         assert_int_equal(probe.status, 200);
     }
-    assert_int_equal(atomic_load(&connections) - before, 1);
+    assert_int_equal(atomic_load(&receiver.connections) - before, 1);
     loop_close(&loop);
 }
 
@@ -439,5 +276,5 @@ int main(void)
         cmocka_unit_test(test_a_warm_connection_is_used_again),
         cmocka_unit_test(test_many_at_once_and_some_cancelled),
     };
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
 }

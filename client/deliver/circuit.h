@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* circuit.h - a breaker's memory across restarts. */
+#ifndef HANDOFF_DELIVER_CIRCUIT_H
+#define HANDOFF_DELIVER_CIRCUIT_H
+
+#include "client/agents.h"
+#include "client/deliver/lane.h"
+
+/* Has the store write how it stands with the agent now. Best effort: a breaker that is forgotten is
+   learnt again, so neither memory nor the disk is insisted on. */
+void handoff_circuit_save(struct handoff_lane *lane, const struct handoff_agent *agent,
+                          const struct handoff_breaker *breaker);
+
+#endif

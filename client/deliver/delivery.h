@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* delivery.h - one handoff on its way, in memory. Shared by the files of this folder only. */
+#ifndef HANDOFF_DELIVER_DELIVERY_H
+#define HANDOFF_DELIVER_DELIVERY_H
+
+#include "client/deliver/engine.h"
+#include "client/deliver/live.h"
+
+enum { HANDOFF_DELIVERY_MAGIC = 0x64656c76u, HANDOFF_LANE_MAGIC = 0x6c616e65u };
+
+struct handoff_engine {
+    unsigned magic;
+    struct handoff_engine_options options; /* never changes */
+    struct handoff_live live;              /* has locks of its own */
+    _Atomic(unsigned) in_flight;
+    _Atomic(bool) draining;
+};
+
+/* All of it belongs to the thread of its lane, and lies in its own arena. */
+struct handoff_delivery {
+    unsigned magic;
+    struct handoff_arena arena;
+    struct handoff_lane *lane;
+    TAILQ_ENTRY(handoff_delivery) entry;
+    struct handoff_live_entry live;
+
+    /* what it is; never changes */
+    struct handoff_uuid id;
+    char id_text[HANDOFF_UUID_TEXT];
+    struct handoff_span envelope, source, asked_target;
+    const char *traceparent, *tracestate; /* whole headers, or NULL */
+    struct handoff_span trace_id;
+    int pattern;
+    int64_t created_ms, deadline_ms; /* wall clock; deadline 0: none */
+    uint64_t tokens;
+
+    /* where it stands */
+    enum handoff_state state; /* changed by handoff_delivery_move alone */
+    struct handoff_agent *agent;
+    struct handoff_settings *settings; /* while an attempt or its acknowledgement is out */
+    const char *reason;                /* constant text */
+    uint32_t attempts, failures, alternate, replays;
+    int64_t due_ms, settled_ms; /* wall clock */
+    int64_t began_ns;           /* monotonic: accepted, resumed or replayed */
+    bool probe;                 /* the attempt that is out is the breaker's probe */
+    bool waited_for_circuit;    /* once is enough */
+    struct handoff_waiter *waiter;
+
+    /* the attempt that is out, or was the last */
+    struct handoff_timer timer;
+    struct handoff_post post;
+    struct handoff_tls tls;
+    const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
+    char id_header[64], key_header[64], attempt_header[40];
+    char attempt_error[200], attempt_peer[72];
+    struct handoff_attempt attempt;
+    const char *attempt_target;
+
+    /* what the store is told: one write at a time, and once more if it changed meanwhile */
+    union {
+        struct handoff_store_accept accept;
+        struct handoff_store_move move;
+    } write;
+    int64_t seq; /* 0: not accepted yet */
+    bool writing, changed, has_attempt;
+    struct handoff_timer write_timer;
+};
+
+/* Not on a lane's list or in the live table yet. NULL: no memory. */
+struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
+                                              const struct handoff_uuid *id);
+/* Whatever state it is in; nothing of it may be out. */
+void handoff_delivery_free(struct handoff_delivery *delivery);
+
+/* Counts a live handoff; false where `limited` and a limit is reached. It is uncounted by itself
+   when it leaves the live states. */
+bool handoff_delivery_count(struct handoff_engine *engine, struct handoff_agent *agent,
+                            bool limited);
+void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agent *agent);
+
+/* One that the store has, with its envelope; not entered yet. */
+enum handoff_code handoff_delivery_load(struct handoff_lane *lane,
+                                        const struct handoff_stored *stored,
+                                        struct handoff_delivery **delivery,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Puts it on its lane, in the state in which it begins there. */
+void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
+                            struct handoff_agent *agent);
+/* Tells the observer that it is there. */
+void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed);
+
+/* Its next step, whatever that is by its state and its clocks. */
+void handoff_delivery_go_on(struct handoff_delivery *delivery);
+
+/* What an agent said of it, by an answer or by the API. */
+void handoff_delivery_judged(struct handoff_delivery *delivery,
+                             const struct handoff_finding *finding);
+
+/* It was not accepted: tells the waiter why, and releases it. Nothing is out. */
+void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error);
+
+/* Breaks off what is out and releases it; the store keeps it for the next start. */
+void handoff_delivery_abandon(struct handoff_delivery *delivery);
+
+/* delivery.c to replies and waiters */
+void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine.h - delivery: a handoff that was accepted is acknowledged, or parked.
+ *
+ *     accept ─▶ READY ─▶ IN_FLIGHT ─▶ ACKNOWLEDGED
+ *                 ▲          │  │
+ *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...        (life.def has all the moves)
+ *                               └─▶ PARKED, EXPIRED
+ *
+ * Accepted means durable: the envelope and its standing are committed before the sender is told,
+ * and before the first attempt. An acknowledgement is passed on at once and written behind it,
+ * because losing it in a crash costs a repeated delivery, which receivers must bear anyway; a
+ * parking is written first, because losing it would lose the work.
+ *
+ * Threads: the engine's own state is the table of live handoffs and some counts. Everything else
+ * belongs to a lane or to an agent (agents.h).
+ */
+#ifndef HANDOFF_DELIVER_ENGINE_H
+#define HANDOFF_DELIVER_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/agents.h"
+#include "client/base/clock.h"
+#include "client/base/random.h"
+#include "client/base/uuid.h"
+#include "client/deliver/event.h"
+#include "client/deliver/lane.h"
+#include "client/store/handoffs.h"
+
+struct handoff_engine;
+
+struct handoff_engine_options {
+    struct handoff_store *store;
+    struct handoff_agents *agents;
+    const struct handoff_clock *clock;
+    const struct handoff_random *random;
+    unsigned max_in_flight; /* handoffs in all live states; 0: any number */
+    unsigned max_in_flight_per_agent;
+    handoff_delivery_observer *observe; /* NULL: nobody */
+    void *observer;
+};
+
+enum handoff_code handoff_engine_new(struct handoff_engine **engine,
+                                     const struct handoff_engine_options *options,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* All lanes are gone. */
+void handoff_engine_free(struct handoff_engine **engine);
+
+/* Breakers as the store remembers them. Before the first lane. */
+enum handoff_code handoff_engine_restore(struct handoff_engine *engine,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Takes up what was live when the last process ended, spread over the lanes. Once, before the lanes
+   run. */
+enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct handoff_lane **lanes,
+                                        size_t count,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* No new handoffs from now on; those that live go on. Any thread. */
+void handoff_engine_drain(struct handoff_engine *engine);
+/* Handoffs in live states. Any thread. */
+unsigned handoff_engine_in_flight(const struct handoff_engine *engine);
+
+/* ---- handing over --------------------------------------------------------------------------- */
+
+/* An assembled envelope on its way in. Everything is copied. */
+struct handoff_parcel {
+    struct handoff_uuid id;
+    struct handoff_span envelope;
+    uint8_t digest[HANDOFF_SHA256_BYTES];
+    uint32_t cut_at, cut_size; /* where the envelope names its digest */
+    struct handoff_span task_id, source, target;
+    int pattern;
+    int64_t created_ms;
+    int64_t deadline_ms; /* wall clock; 0: none */
+    uint64_t tokens;     /* an alternate with a smaller budget is passed over */
+    struct handoff_span traceparent, tracestate;
+    struct handoff_span idempotency_key; /* absent: none */
+    uint8_t request_digest[HANDOFF_SHA256_BYTES];
+};
+
+/* How it stands with a handoff, as the sender is told. */
+struct handoff_news {
+    const char *id;
+    enum handoff_state state;
+    const char *target;
+    const char *reason; /* why it was parked, or "" */
+    uint32_t attempts;
+    int64_t settled_ms;         /* 0: it goes on */
+    struct handoff_error error; /* of the store, where it could not be written; else OK */
+};
+
+/* Who wants to know. Embedded in its owner, who keeps it until `settled` was called, or until it
+   withdrew it. Told on the lane's thread, and never from within the call that handed it over. */
+struct handoff_waiter {
+    /* It is durable. May be NULL. */
+    void (*accepted)(struct handoff_waiter *waiter, const struct handoff_news *news);
+    /* Acknowledged, parked or expired; or not accepted, and then error says why. The last call. */
+    void (*settled)(struct handoff_waiter *waiter, const struct handoff_news *news);
+    struct handoff_delivery *delivery; /* the engine's */
+};
+
+/* Takes it in, on the lane's thread. OK: the waiter will be told. Otherwise nothing was stored:
+   unknown_agent, circuit_open (error->needed: milliseconds until it is worth another try),
+   too_many_in_flight, shutting_down, out_of_memory. The waiter may be NULL. */
+enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
+                                         const struct handoff_parcel *parcel,
+                                         struct handoff_waiter *waiter,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The sender no longer waits; the handoff goes on. On the lane's thread. */
+void handoff_waiter_withdraw(struct handoff_waiter *waiter);
+
+/* ---- the receiver's word, by the API --------------------------------------------------------- */
+
+enum handoff_word {
+    HANDOFF_WORD_ACK,
+    HANDOFF_WORD_NACK_RETRY,
+    HANDOFF_WORD_NACK_FINAL,
+};
+
+/* Embedded in its owner, who keeps it until `told`. */
+struct handoff_reply {
+    struct handoff_mail mail;  /* the engine's */
+    struct handoff_lane *lane; /* of the caller; `told` is called there */
+    void (*told)(struct handoff_reply *reply);
+    struct handoff_uuid id;
+    enum handoff_word word;
+    char said[200];            /* the nack's reason, or "" */
+    struct handoff_span agent; /* who speaks; absent: anybody. Lent until `told`. */
+
+    /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict */
+    struct handoff_error error;
+    enum handoff_state state; /* as it is now, where OK or conflict */
+
+    struct handoff_lane *owner; /* the engine's */
+};
+
+void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply);
+
+/* Closes a breaker by hand. Any thread. false: no agent of this name is configured. */
+bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
+                          struct handoff_span agent);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/deliver/lane.h"
+
+#include <sys/epoll.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/base/memory.h"
+#include "client/deliver/delivery.h"
+
+static void mail_arrived(struct handoff_watch *watch, uint32_t events)
+{
+    (void)events;
+    struct handoff_lane *lane =
+        (void *)((char *)watch - offsetof(struct handoff_lane, mailbox_watch));
+    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    handoff_mailbox_run(&lane->mailbox);
+}
+
+static enum handoff_code open_parts(struct handoff_lane *lane, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_poller_init(&lane->poller, error);
+    if (code == HANDOFF_OK)
+        code = handoff_mailbox_init(&lane->mailbox, error);
+    if (code == HANDOFF_OK)
+        code = handoff_transport_new(&lane->transport, &lane->poller, &lane->timers,
+                                     lane->engine->options.clock, error);
+    if (code != HANDOFF_OK)
+        return code;
+    lane->mailbox_watch.ready = mail_arrived;
+    if (handoff_poller_watch(&lane->poller, handoff_mailbox_fd(&lane->mailbox), EPOLLIN,
+                             &lane->mailbox_watch) != 0)
+        return handoff_error_no_memory(error);
+    return HANDOFF_OK;
+}
+
+static void close_parts(struct handoff_lane *lane)
+{
+    handoff_transport_free(&lane->transport);
+    handoff_mailbox_free(&lane->mailbox);
+    handoff_poller_free(&lane->poller);
+    lane->magic = 0;
+    handoff_free(lane);
+}
+
+enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
+                                   struct handoff_error *error)
+{
+    *lane = NULL;
+    struct handoff_lane *made = handoff_calloc(1, sizeof *made);
+    if (!made)
+        return handoff_error_no_memory(error);
+    made->magic = HANDOFF_LANE_MAGIC;
+    made->engine = engine;
+    TAILQ_INIT(&made->deliveries);
+    enum handoff_code code = open_parts(made, error);
+    if (code != HANDOFF_OK)
+        close_parts(made);
+    else
+        *lane = made;
+    return code;
+}
+
+void handoff_lane_free(struct handoff_lane **lane)
+{
+    struct handoff_lane *dying = *lane;
+    if (!dying)
+        return;
+    HANDOFF_CHECK_MAGIC(dying, HANDOFF_LANE_MAGIC);
+    *lane = NULL;
+    dying->closing = true;
+    while (dying->writes > 0)
+        handoff_mailbox_wait(&dying->mailbox, -1);
+    struct handoff_delivery *next;
+    for (struct handoff_delivery *delivery = TAILQ_FIRST(&dying->deliveries); delivery;
+         delivery = next) {
+        next = TAILQ_NEXT(delivery, entry);
+        handoff_delivery_abandon(delivery);
+    }
+    close_parts(dying);
+}
+
+int64_t handoff_lane_now_ms(const struct handoff_lane *lane)
+{
+    return handoff_monotonic_ns(lane->engine->options.clock) / 1000000;
+}
+
+int64_t handoff_lane_wait_ms(const struct handoff_lane *lane)
+{
+    return handoff_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
+}
+
+void handoff_lane_run(struct handoff_lane *lane)
+{
+    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    handoff_poller_run(&lane->poller);
+    handoff_timers_run(&lane->timers, handoff_lane_now_ms(lane));
+    handoff_transport_settle(lane->transport);
+}

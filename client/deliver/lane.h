@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lane.h - one host loop's share of delivery.
+ *
+ * A host runs one loop per core and gives each a lane: it watches handoff_lane_fd in its own epoll,
+ * sleeps no longer than handoff_lane_wait_ms, and calls handoff_lane_run when either comes due. A
+ * handoff stays on the lane that accepted it, so that nothing of it is ever shared between threads;
+ * what other threads want of it comes by mail.
+ */
+#ifndef HANDOFF_DELIVER_LANE_H
+#define HANDOFF_DELIVER_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "client/base/mailbox.h"
+#include "client/base/poller.h"
+#include "client/base/timers.h"
+#include "client/deliver/transport.h"
+
+struct handoff_engine;
+struct handoff_delivery;
+
+struct handoff_lane {
+    unsigned magic;
+    struct handoff_engine *engine;
+    struct handoff_mailbox mailbox; /* any thread posts, the lane's thread runs */
+
+    /* the lane's thread: */
+    struct handoff_poller poller;
+    struct handoff_watch mailbox_watch;
+    struct handoff_timers timers;
+    struct handoff_transport *transport;
+    TAILQ_HEAD(, handoff_delivery) deliveries; /* all that live here */
+    unsigned writes;                           /* jobs at the store that will come back by mail */
+    bool closing;                              /* begins nothing any more */
+};
+
+enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
+                                   struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Breaks off what is under way (the store has it, the next start resumes it) and waits for the
+   store's answers. The store must still be open. */
+void handoff_lane_free(struct handoff_lane **lane);
+
+static inline int handoff_lane_fd(const struct handoff_lane *lane)
+{
+    return lane->poller.fd;
+}
+
+/* How long the host may sleep: -1 for ever. */
+int64_t handoff_lane_wait_ms(const struct handoff_lane *lane);
+void handoff_lane_run(struct handoff_lane *lane);
+
+int64_t handoff_lane_now_ms(const struct handoff_lane *lane); /* monotonic */
+
+#endif

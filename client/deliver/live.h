@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * live.h - which lane has a handoff: the one table that all threads share.
+ *
+ * Split into shards, each with a lock that is held for a lookup only. Entries are embedded, so
+ * adding one cannot fail.
+ */
+#ifndef HANDOFF_DELIVER_LIVE_H
+#define HANDOFF_DELIVER_LIVE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "client/base/uuid.h"
+
+struct handoff_lane;
+
+struct handoff_live_entry {
+    LIST_ENTRY(handoff_live_entry) link;
+    const struct handoff_uuid *id;
+    struct handoff_lane *lane;
+    void *owner;
+};
+
+enum { HANDOFF_LIVE_SHARDS = 16, HANDOFF_LIVE_BUCKETS = 1024 };
+
+struct handoff_live_shard {
+    pthread_mutex_t lock; /* of the lists */
+    LIST_HEAD(, handoff_live_entry) buckets[HANDOFF_LIVE_BUCKETS];
+};
+
+struct handoff_live {
+    struct handoff_live_shard *shards;
+};
+
+bool handoff_live_init(struct handoff_live *live); /* false: no memory */
+void handoff_live_free(struct handoff_live *live); /* it is empty */
+
+void handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry);
+void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry);
+
+/* Any thread: the lane that has it, or NULL. */
+struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct handoff_uuid *id);
+
+/* The lane's thread: the owner of the entry, if it is on this lane; else NULL. */
+void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,
+                        const struct handoff_lane *lane);
+
+#endif
