@@ -66,8 +66,9 @@ enum metric_flag {
 };
 
 /* The native (exponential) side of a histogram: resolution 2^(2^-schema), range 2^low..2^high.
- * Values at or under 2^low are counted in the zero bucket, values over 2^high in the bucket of
- * +Inf. All zero: the histogram has no native side. */
+ * Values at or under 2^low, negative ones too, are counted in the zero bucket, values over 2^high
+ * in the bucket of +Inf. With a negative schema s, low and high are multiples of 2^-s. All zero:
+ * the histogram has no native side. */
 struct metric_native {
     int schema; /* -4..8; 3 gives buckets 9 % wide */
     int low;
@@ -97,7 +98,8 @@ struct metric_registry_options {
 struct metric_registry *metric_registry_new(const struct metric_registry_options *options);
 void metric_registry_free(struct metric_registry **registry);
 
-/* Adds a family; the strings and bounds are copied. NULL with `error` filled (where not NULL). */
+/* Adds a family; the strings and bounds are copied. A family without labels shows its one series,
+ * at 0, from now on. NULL with `error` filled (where not NULL). */
 struct metric_family *metric_register(struct metric_registry *registry,
                                       const struct metric_desc *desc, struct metric_error *error);
 
@@ -106,7 +108,8 @@ struct metric_family *metric_register(struct metric_registry *registry,
 /* The series of a label set, made at 0 when it is new. `values` holds one string for each label
  * of the family, any bytes; it may be NULL for a family without labels. Invalid UTF-8 is replaced
  * by U+FFFD. Never NULL: where the cap is reached or memory is short, the answer is the family's
- * "other" series, and metric_series_dropped() counts it. */
+ * "other" series, and metric_series_dropped() counts it. Such series come on top of the cap; there
+ * are as many as the cap at most, and one where all labels are "other". */
 struct metric_series *metric_resolve(struct metric_family *family, const char *const *values);
 
 /* Ends every series, of all families, whose label `label` has the value `value`: scrapes no
@@ -127,7 +130,9 @@ void metric_observe(struct metric_series *histogram, double value);
  * mixed with metric_add on the same series. */
 void metric_mirror(struct metric_series *counter, double value);
 
-/* Names and values of an exemplar: `count` pairs, 128 code points in all or it is left out. */
+/* Names and values of an exemplar: `count` pairs. It is left out (the observation counts all the
+ * same) when it has more than 128 code points, or than 167 bytes with a NUL for each text, when a
+ * name is not a label name, or when another thread is writing the same bucket's exemplar. */
 struct metric_exemplar {
     size_t count;
     const char *const *names;
@@ -143,14 +148,15 @@ void metric_observe_exemplar(struct metric_series *histogram, double value,
 
 enum metric_format { METRIC_TEXT, METRIC_OPENMETRICS, METRIC_PROTOBUF };
 
-/* Called before a scrape reads, to set gauges and mirrors that are only known by looking. No lock
- * is held. Hooks are added before the first scrape and stay. false: no memory. */
+/* Called when a scrape begins, to set gauges and mirrors that are only known by looking. Hooks run
+ * one at a time, also with several scrapes at once; they may resolve and observe, but not scrape.
+ * They stay until the registry is freed. false: no memory. */
 typedef void metric_hook(void *arg);
 bool metric_on_scrape(struct metric_registry *registry, metric_hook *hook, void *arg);
 
 struct metric_scrape_options {
     enum metric_format format;
-    bool created;             /* OpenMetrics: X_created lines */
+    bool created;             /* OpenMetrics: X_created lines; protobuf: start timestamps */
     const char *const *names; /* only these families (metric names as declared); NULL: all */
     size_t nnames;
 };
@@ -165,7 +171,8 @@ struct metric_buffer {
 void metric_buffer_free(struct metric_buffer *buffer);
 
 /* A scrape is read in steps, so that it can be streamed: each step appends whole series, at least
- * `want` bytes of them unless the scrape ends, and answers whether there is more. Each series is
+ * `want` bytes of them unless the scrape ends, and answers whether there is more. In protobuf a
+ * family is one message, so there a step appends whole families. Each series is
  * a consistent snapshot of itself: the buckets of a histogram add up to its count, in the classic
  * and in the native form. Series that appear or are retired between two steps may or may not be
  * shown. `options` and its names must live until the end. Used by one thread at a time; any number
