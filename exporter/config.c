@@ -170,22 +170,33 @@ static bool read_whole(const char *path, char *text, size_t *length, struct expo
     return n >= 0;
 }
 
+char *exporter_config_slurp(const char *path, size_t *length, struct exporter_error *error)
+{
+    char *text = malloc(EXPORTER_CONFIG_FILE_MAX + 1);
+
+    if (text == NULL) {
+        exporter_error_set(error, "%s: out of memory", path);
+        return NULL;
+    }
+    if (!read_whole(path, text, length, error)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 struct exporter_config *exporter_config_load(const char *path, struct exporter_error *error)
 {
-    struct exporter_config *config = NULL;
     size_t length;
 
     if (path == NULL) {
         return exporter_config_load_memory("defaults", "", 0, error);
     }
-    char *text = malloc(EXPORTER_CONFIG_FILE_MAX + 1);
+    char *text = exporter_config_slurp(path, &length, error);
     if (text == NULL) {
-        exporter_error_set(error, "%s: out of memory", path);
         return NULL;
     }
-    if (read_whole(path, text, &length, error)) {
-        config = exporter_config_load_memory(path, text, length, error);
-    }
+    struct exporter_config *config = exporter_config_load_memory(path, text, length, error);
     free(text);
     return config;
 }

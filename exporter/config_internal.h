@@ -92,6 +92,25 @@ bool exporter_config_is_null(const yaml_node_t *node);
 /* 1 to 128 of [A-Za-z0-9._-]. */
 bool exporter_config_is_name(const char *text, size_t length);
 
+/* A mapping, or nothing at all: a section whose keys are commented out. *pairs is 0 for the
+ * latter. */
+bool exporter_config_open(const struct config_reader *reader, const yaml_node_t *node,
+                          const struct config_place *place, size_t *pairs);
+/* The i-th key and value of a mapping. */
+yaml_node_t *exporter_config_key(const struct config_reader *reader, const yaml_node_t *node,
+                                 size_t i);
+yaml_node_t *exporter_config_value(const struct config_reader *reader, const yaml_node_t *node,
+                                   size_t i);
+/* Refuses a key that is no text or stands twice. All keys before `index` were checked already. */
+bool exporter_config_check_key(const struct config_reader *reader, const yaml_node_t *node,
+                               size_t index, const struct config_place *above);
+struct config_place exporter_config_below(const struct config_place *above, const yaml_node_t *key);
+/* Text of the node, or NULL where it is no text: another type, null, a tag, a zero inside. */
+const char *exporter_config_text(const yaml_node_t *node);
+/* Reads a whole file of up to EXPORTER_CONFIG_FILE_MAX bytes, and one more where it is larger; the
+ * caller frees. NULL with `error` filled. */
+char *exporter_config_slurp(const char *path, size_t *length, struct exporter_error *error);
+
 /* Sets the row's field of `target` from its default. */
 void exporter_config_set_default(const struct config_row *row, void *target);
 /* Sets the row's field of `target` from a node. */

@@ -57,18 +57,19 @@ static size_t pair_count(const yaml_node_t *node)
     return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
 }
 
-static yaml_node_t *pair_key(const struct config_reader *reader, const yaml_node_t *node, size_t i)
+yaml_node_t *exporter_config_key(const struct config_reader *reader, const yaml_node_t *node,
+                                 size_t i)
 {
     return yaml_document_get_node(reader->document, node->data.mapping.pairs.start[i].key);
 }
 
-static yaml_node_t *pair_value(const struct config_reader *reader, const yaml_node_t *node,
-                               size_t i)
+yaml_node_t *exporter_config_value(const struct config_reader *reader, const yaml_node_t *node,
+                                   size_t i)
 {
     return yaml_document_get_node(reader->document, node->data.mapping.pairs.start[i].value);
 }
 
-static struct config_place place_below(const struct config_place *above, const yaml_node_t *key)
+struct config_place exporter_config_below(const struct config_place *above, const yaml_node_t *key)
 {
     return (struct config_place){above, (const char *)key->data.scalar.value,
                                  key->data.scalar.length};
@@ -76,8 +77,8 @@ static struct config_place place_below(const struct config_place *above, const y
 
 /* A mapping, or nothing at all: a section whose keys are commented out. *pairs is 0 for the
  * latter. */
-static bool open_mapping(const struct config_reader *reader, const yaml_node_t *node,
-                         const struct config_place *place, size_t *pairs)
+bool exporter_config_open(const struct config_reader *reader, const yaml_node_t *node,
+                          const struct config_place *place, size_t *pairs)
 {
     *pairs = 0;
     if (exporter_config_is_null(node)) {
@@ -98,19 +99,19 @@ static bool same_key(const yaml_node_t *a, const yaml_node_t *b)
 }
 
 /* A key is text and stands once. All keys before `index` were checked already. */
-static bool check_key(const struct config_reader *reader, const yaml_node_t *node, size_t index,
-                      const struct config_place *above)
+bool exporter_config_check_key(const struct config_reader *reader, const yaml_node_t *node,
+                               size_t index, const struct config_place *above)
 {
-    const yaml_node_t *key = pair_key(reader, node, index);
+    const yaml_node_t *key = exporter_config_key(reader, node, index);
 
     if (key->type != YAML_SCALAR_NODE ||
         strcmp((const char *)key->tag, YAML_DEFAULT_SCALAR_TAG) != 0) {
         return exporter_config_refuse_node(reader, key, above, "a name before each colon");
     }
     for (size_t i = 0; i < index; i++) {
-        const yaml_node_t *other = pair_key(reader, node, i);
+        const yaml_node_t *other = exporter_config_key(reader, node, i);
         if (same_key(key, other)) {
-            struct config_place place = place_below(above, key);
+            struct config_place place = exporter_config_below(above, key);
             return exporter_config_refuse(reader, key, &place, "given twice, first in line %zu",
                                           other->start_mark.line + 1);
         }
@@ -244,18 +245,18 @@ static bool read_section(struct config_reader *reader, const struct level *level
 {
     size_t pairs;
 
-    if (!open_mapping(reader, node, above, &pairs)) {
+    if (!exporter_config_open(reader, node, above, &pairs)) {
         return false;
     }
     for (size_t i = 0; i < pairs; i++) {
-        const yaml_node_t *key = pair_key(reader, node, i);
-        yaml_node_t *value = pair_value(reader, node, i);
+        const yaml_node_t *key = exporter_config_key(reader, node, i);
+        yaml_node_t *value = exporter_config_value(reader, node, i);
         bool leaf = false;
         bool ok;
-        if (!check_key(reader, node, i, above)) {
+        if (!exporter_config_check_key(reader, node, i, above)) {
             return false;
         }
-        struct config_place place = place_below(above, key);
+        struct config_place place = exporter_config_below(above, key);
         const struct config_row *row = find_row(level, key, &leaf);
         if (row == NULL) {
             return refuse_unknown(reader, level, key, &place);
@@ -358,7 +359,7 @@ static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
 static bool open_map(const struct config_reader *reader, const yaml_node_t *node,
                      const struct config_place *place, size_t most, size_t *pairs)
 {
-    if (!open_mapping(reader, node, place, pairs)) {
+    if (!exporter_config_open(reader, node, place, pairs)) {
         return false;
     }
     if (*pairs > most) {
@@ -384,8 +385,8 @@ static bool name_agents(struct config_reader *reader)
         return exporter_config_no_memory(reader);
     }
     for (size_t i = 0; i < pairs; i++) {
-        if (!check_key(reader, node, i, &agents_place) ||
-            !name_agent(reader, pair_key(reader, node, i))) {
+        if (!exporter_config_check_key(reader, node, i, &agents_place) ||
+            !name_agent(reader, exporter_config_key(reader, node, i))) {
             return false;
         }
     }
@@ -415,7 +416,7 @@ static bool read_agent(struct config_reader *reader, struct exporter_agent *agen
                        const yaml_node_t *key, const yaml_node_t *node)
 {
     static const struct level level = {CONFIG_IN_AGENT, ""};
-    struct config_place place = place_below(&agents_place, key);
+    struct config_place place = exporter_config_below(&agents_place, key);
     const char *name = agent->name;
     bool ok;
 
@@ -433,8 +434,8 @@ static bool read_agents(struct config_reader *reader)
     const yaml_node_t *node = reader->agents_node;
 
     for (size_t i = 0; i < reader->nagents; i++) {
-        if (!read_agent(reader, &reader->agents[i], pair_key(reader, node, i),
-                        pair_value(reader, node, i))) {
+        if (!read_agent(reader, &reader->agents[i], exporter_config_key(reader, node, i),
+                        exporter_config_value(reader, node, i))) {
             return false;
         }
     }
@@ -446,7 +447,7 @@ static bool read_agents(struct config_reader *reader)
 static bool read_pipeline(struct config_reader *reader, struct exporter_pipeline *pipeline,
                           const yaml_node_t *key, const yaml_node_t *node)
 {
-    struct config_place place = place_below(&pipelines_place, key);
+    struct config_place place = exporter_config_below(&pipelines_place, key);
     const char *name = (const char *)key->data.scalar.value;
 
     if (!check_name(reader, key, &pipelines_place) ||
@@ -475,9 +476,9 @@ static bool read_pipelines(struct config_reader *reader)
         return exporter_config_no_memory(reader);
     }
     for (size_t i = 0; i < pairs; i++) {
-        if (!check_key(reader, node, i, &pipelines_place) ||
-            !read_pipeline(reader, &pipelines[i], pair_key(reader, node, i),
-                           pair_value(reader, node, i))) {
+        if (!exporter_config_check_key(reader, node, i, &pipelines_place) ||
+            !read_pipeline(reader, &pipelines[i], exporter_config_key(reader, node, i),
+                           exporter_config_value(reader, node, i))) {
             return false;
         }
     }

@@ -135,7 +135,7 @@ bool exporter_config_refuse_node(const struct config_reader *reader, const yaml_
 /* "a|b|c" as "a, b or c". */
 static void append_choices(struct exporter_error *text, const char *choices)
 {
-    char name[32];
+    char name[64];
 
     for (const char *at = choices;;) {
         size_t width = strcspn(at, "|");
@@ -214,8 +214,7 @@ static bool refuse_value(const struct config_reader *reader, const struct config
 
 /* ---- text to value ------------------------------------------------------------------------- */
 
-/* Text of the node, or NULL where it is no text: another type, null, a tag, a zero inside. */
-static const char *text_of(const yaml_node_t *node)
+const char *exporter_config_text(const yaml_node_t *node)
 {
     if (node->type != YAML_SCALAR_NODE || exporter_config_is_null(node) ||
         strcmp((const char *)node->tag, YAML_DEFAULT_SCALAR_TAG) != 0 ||
@@ -308,7 +307,7 @@ void exporter_config_set_default(const struct config_row *row, void *target)
 static bool read_word(const struct config_reader *reader, const struct config_row *row,
                       const yaml_node_t *node, const struct config_place *place, void *field)
 {
-    const char *text = text_of(node);
+    const char *text = exporter_config_text(node);
     bool wants_plain = row->kind == CONFIG_NUMBER || row->kind == CONFIG_FLAG;
 
     if (text != NULL && wants_plain && node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) {
@@ -389,7 +388,7 @@ static bool is_url(const char *text)
 static bool refuse_url(const struct config_reader *reader, const struct config_row *row,
                        const yaml_node_t *node, const struct config_place *place)
 {
-    const char *text = text_of(node);
+    const char *text = exporter_config_text(node);
     struct exporter_error allowed;
 
     if (text == NULL || strchr(text, '@') == NULL) {
@@ -403,7 +402,7 @@ static bool refuse_url(const struct config_reader *reader, const struct config_r
 static bool read_url(const struct config_reader *reader, const struct config_row *row,
                      const yaml_node_t *node, const struct config_place *place, void *field)
 {
-    const char *text = text_of(node);
+    const char *text = exporter_config_text(node);
 
     if (text == NULL || strlen(text) > row->most || !is_url(text)) {
         return refuse_url(reader, row, node, place);
@@ -450,7 +449,7 @@ static int try_file(const char *path)
 static bool read_file_path(const struct config_reader *reader, const struct config_row *row,
                            const yaml_node_t *node, const struct config_place *place, void *field)
 {
-    const char *text = text_of(node);
+    const char *text = exporter_config_text(node);
     struct exporter_quoted quoted;
     char reason[128];
 
@@ -527,7 +526,7 @@ static const char *read_name(const struct config_reader *reader, const yaml_node
                              const struct config_place *place, const char *const *before,
                              size_t nbefore)
 {
-    const char *text = text_of(item);
+    const char *text = exporter_config_text(item);
     const char *name = text == NULL ? NULL : known_agent(reader, text);
 
     if (name == NULL) {

@@ -18,7 +18,7 @@ enum {
     REQUEST_MAGIC = 0x7ea0e575,
 };
 
-struct exporter_tls_session;
+struct exporter_tls;
 
 struct exporter_connection {
     unsigned magic;
@@ -26,7 +26,7 @@ struct exporter_connection {
     int fd;
     /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
     int64_t deadline_ms;
-    struct exporter_tls_session *tls; /* NULL on a plain connection */
+    struct exporter_tls *tls; /* NULL on a plain connection */
     char peer[INET6_ADDRSTRLEN];
     LIST_ENTRY(exporter_connection) entry;
 };

@@ -27,6 +27,7 @@
 #include "exporter/routes.h"
 #include "exporter/systemd.h"
 #include "exporter/version.h"
+#include "exporter/web_config.h"
 
 enum {
     LIFECYCLE_MAGIC = 0x11fec7c1,
@@ -47,6 +48,7 @@ struct exporter_lifecycle {
     struct exporter_loop *control;
     struct exporter_config *config;
     struct collectors *collectors;
+    struct exporter_web_config *web_config; /* NULL: none */
     struct exporter_front *front;
     struct exporter_routes_setup routes;
     struct exporter_source signals;
@@ -282,6 +284,14 @@ static bool start_control(struct exporter_lifecycle *lifecycle, struct exporter_
     return watch_signals(lifecycle, error);
 }
 
+static bool open_web_config(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    const char *path = lifecycle->options->web_config_file;
+    if (path != NULL)
+        lifecycle->web_config = exporter_web_config_open(path, error);
+    return path == NULL || lifecycle->web_config != NULL;
+}
+
 static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     const struct exporter_front_setup setup = {
@@ -289,6 +299,7 @@ static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_er
         .web_routes = &lifecycle->routes.web,
         .api_routes = &lifecycle->routes.api,
         .api_body_limit = &lifecycle->api_body_limit,
+        .web_config = lifecycle->web_config,
     };
     lifecycle->front = exporter_front_open(&setup, error);
     if (lifecycle->front == NULL)
@@ -322,7 +333,8 @@ static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *e
         return false;
     apply(lifecycle, config);
     return start_metrics(lifecycle, error) && start_control(lifecycle, error) &&
-           start_front(lifecycle, error) && start_timers(lifecycle, error);
+           open_web_config(lifecycle, error) && start_front(lifecycle, error) &&
+           start_timers(lifecycle, error);
 }
 
 /* The threads end first; then what they and we still told each other is settled. */
@@ -330,9 +342,12 @@ static void end(struct exporter_lifecycle *lifecycle)
 {
     if (lifecycle->front != NULL)
         exporter_front_join(lifecycle->front);
+    if (lifecycle->web_config != NULL)
+        exporter_web_config_stop(lifecycle->web_config);
     if (lifecycle->control != NULL)
         exporter_loop_settle(lifecycle->control);
     exporter_front_free(&lifecycle->front);
+    exporter_web_config_free(&lifecycle->web_config);
     if (lifecycle->signals.fd >= 0)
         close(lifecycle->signals.fd);
     exporter_loop_free(&lifecycle->control);

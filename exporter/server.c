@@ -15,6 +15,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,8 @@
 #include "exporter/check.h"
 #include "exporter/http_private.h"
 #include "exporter/log.h"
+#include "exporter/tls.h"
+#include "exporter/web_config.h"
 
 enum {
     SWEEP_INTERVAL_MS = 1000, /* how late a cut may come where nothing asks for it earlier */
@@ -88,6 +92,20 @@ static void write_peer(struct exporter_connection *connection, struct MHD_Connec
         snprintf(connection->peer, sizeof connection->peer, "unix");
 }
 
+/* Where TLS is on, the session gets today's credentials, so that files may rotate under way. */
+static bool attach_tls(struct exporter_connection *connection, struct MHD_Connection *mhd)
+{
+    struct exporter_web_config *web_config = connection->server->options.web_config;
+    if (web_config == NULL || !exporter_web_config_has_tls(web_config))
+        return true;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    EXPORTER_CHECK(info != NULL);
+    exporter_web_config_refresh(web_config);
+    connection->tls = exporter_tls_attach(exporter_web_config_tls(web_config), info->tls_session);
+    return connection->tls != NULL;
+}
+
 /* A connection without its object (no memory) is shut at once; its requests are refused. */
 static void connection_started(struct exporter_server *server, struct MHD_Connection *mhd,
                                void **context)
@@ -107,6 +125,8 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
     write_peer(connection, mhd);
     LIST_INSERT_HEAD(&server->connections, connection, entry);
     *context = connection;
+    if (!attach_tls(connection, mhd))
+        shutdown(fd, SHUT_RDWR);
     exporter_connection_deadline(connection,
                                  exporter_monotonic_ms() + server->options.limits.read_ms);
 }
@@ -118,6 +138,7 @@ static void connection_closed(void **context)
         return;
     *context = NULL;
     EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    exporter_tls_unref(&connection->tls);
     LIST_REMOVE(connection, entry);
     connection->magic = 0;
     free(connection);
@@ -170,10 +191,27 @@ static void daemon_log(void *arg, const char *format, va_list arguments)
               LOG_STR("message", text));
 }
 
+/* libmicrohttpd asks for a certificate when it starts; sessions get theirs from attach_tls(). */
+static int no_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+                          gnutls_pcert_st **certificates, unsigned *count,
+                          gnutls_ocsp_data_st **ocsp, unsigned *ocsp_count, gnutls_privkey_t *key,
+                          unsigned *flags)
+{
+    (void)session, (void)info, (void)certificates, (void)count;
+    (void)ocsp, (void)ocsp_count, (void)key, (void)flags;
+    return -1;
+}
+
 static struct MHD_Daemon *start_daemon(struct exporter_server *server, int fd)
 {
     const struct exporter_limits *limits = &server->options.limits;
-    const unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
+    const bool has_tls = server->options.web_config != NULL &&
+                         exporter_web_config_has_tls(server->options.web_config);
+    const unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME |
+                           (has_tls ? (unsigned)MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)no_certificate},
+        {MHD_OPTION_END, 0, NULL}};
     return MHD_start_daemon(
         flags, 0, NULL, NULL, exporter_request_handle, server, /* the logger goes first */
         MHD_OPTION_EXTERNAL_LOGGER, daemon_log, server, MHD_OPTION_LISTEN_SOCKET, fd,
@@ -182,7 +220,8 @@ static struct MHD_Daemon *start_daemon(struct exporter_server *server, int fd)
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
         MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
         exporter_request_completed, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY,
+        has_tls ? tls : tls + 1, MHD_OPTION_END);
 }
 
 static bool watch_daemon(struct exporter_server *server)
