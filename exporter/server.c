@@ -197,8 +197,10 @@ static int no_certificate(gnutls_session_t session, const struct gnutls_cert_ret
                           gnutls_ocsp_data_st **ocsp, unsigned *ocsp_count, gnutls_privkey_t *key,
                           unsigned *flags)
 {
-    (void)session, (void)info, (void)certificates, (void)count;
-    (void)ocsp, (void)ocsp_count, (void)key, (void)flags;
+    (void)session, (void)info, (void)certificates, (void)ocsp, (void)key;
+    *count = 0;
+    *ocsp_count = 0;
+    *flags = 0;
     return -1;
 }
 

@@ -134,9 +134,9 @@ struct exporter_tls *exporter_tls_attach(struct exporter_tls *tls, gnutls_sessio
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* What a PEM setting holds, as a string; the caller frees. Keys are wiped by free_pem(). */
-static char *read_pem(const struct exporter_pem *pem, gnutls_datum_t *datum,
-                      struct exporter_error *error)
+/* What a PEM setting holds; given back, and wiped, by free_pem(). */
+static bool read_pem(const struct exporter_pem *pem, gnutls_datum_t *datum,
+                     struct exporter_error *error)
 {
     size_t length = pem->text != NULL ? strlen(pem->text) : 0;
     char *bytes = NULL;
@@ -145,7 +145,7 @@ static char *read_pem(const struct exporter_pem *pem, gnutls_datum_t *datum,
     else if ((bytes = strdup(pem->text)) == NULL)
         exporter_error_set(error, "out of memory");
     *datum = (gnutls_datum_t){(unsigned char *)bytes, (unsigned)length};
-    return bytes;
+    return bytes != NULL;
 }
 
 static void free_pem(gnutls_datum_t *datum)
@@ -166,8 +166,7 @@ static bool set_certificate(struct exporter_tls *tls, const struct exporter_web_
     gnutls_datum_t certificate = {NULL, 0};
     gnutls_datum_t key = {NULL, 0};
     int result = -1;
-    if (read_pem(&settings->cert, &certificate, error) != NULL &&
-        read_pem(&settings->key, &key, error) != NULL) {
+    if (read_pem(&settings->cert, &certificate, error) && read_pem(&settings->key, &key, error)) {
         result = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate, &key,
                                                      GNUTLS_X509_FMT_PEM);
         if (result < 0)
@@ -186,7 +185,7 @@ static bool set_trust(struct exporter_tls *tls, const struct exporter_web_tls *s
     gnutls_datum_t ca;
     if (settings->client_ca.text == NULL && settings->client_ca.file == NULL)
         return true;
-    if (read_pem(&settings->client_ca, &ca, error) == NULL)
+    if (!read_pem(&settings->client_ca, &ca, error))
         return false;
     int result = gnutls_certificate_set_x509_trust_mem(tls->credentials, &ca, GNUTLS_X509_FMT_PEM);
     free_pem(&ca);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any web configuration file: it is taken, or refused with one line that names it. */
+#include <stdint.h>
+#include <string.h>
+
+#include "exporter/check.h"
+#include "exporter/tls_priority.h"
+#include "exporter/web_settings.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct exporter_error error = {""};
+    struct exporter_web_settings *settings =
+        exporter_web_settings_load_memory("web.yml", (const char *)data, size, &error);
+    if (settings == NULL) {
+        EXPORTER_CHECK(strncmp(error.text, "web.yml:", 8) == 0);
+        EXPORTER_CHECK(strchr(error.text, '\n') == NULL);
+        return 0;
+    }
+    char priority[EXPORTER_TLS_PRIORITY_MAX];
+    EXPORTER_CHECK(!settings->tls.given || exporter_tls_priority(&settings->tls, priority, &error));
+    EXPORTER_CHECK(settings->nheaders <= EXPORTER_WEB_HEADERS_MAX);
+    exporter_web_settings_free(&settings);
+    return 0;
+}
