@@ -18,6 +18,18 @@ static const struct ctl_command commands[] = {
      "Example:\n"
      "  handoffctl check-config /etc/handoff-exporter.yml\n",
      ctl_check_config},
+    {"tokens", "[--encoding NAME] [--json] FILE", "Count the tokens of a text; - is stdin.",
+     "  --encoding NAME  o200k_base (the default), cl100k_base, or estimate: an upper bound\n"
+     "  --json           print {\"tokens\": N, \"encoding\": NAME} instead of the number\n"
+     "\n"
+     "The vocabularies are looked for in $HANDOFF_VOCABULARY_DIR, or where they were installed.\n"
+     "Without one and without --encoding, the number is the estimate, and stderr says so.\n"
+     "Exit code: 0 counted, 1 the file or the named vocabulary cannot be read, 2 wrong usage.\n"
+     "\n"
+     "Examples:\n"
+     "  handoffctl tokens brief.md\n"
+     "  git diff | handoffctl tokens --json -\n",
+     ctl_tokens},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any text, in both encodings: the count is the number of ids; the ids' bytes put together are the
+ * text (or, where it is no valid UTF-8, its repaired form); the estimate is not below the count.
+ * Where the build has no vocabulary, only the splitters and the estimate are exercised.
+ */
+#include "client/assemble/split.h"
+#include "client/assemble/tokens.h"
+#include "client/base/memory.h"
+#include "client/base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static struct handoff_tokenizer *tokenizers[2];
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    struct handoff_error error;
+
+    (void)argc;
+    (void)argv;
+    tokenizers[0] = handoff_tokenizer_open_encoding("o200k_base", NULL, &error);
+    tokenizers[1] = handoff_tokenizer_open_encoding("cl100k_base", NULL, &error);
+    if (!tokenizers[0] || !tokenizers[1])
+        (void)fprintf(stderr, "no vocabulary: %s\n", error.message);
+    return 0;
+}
+
+static void check_split(handoff_split_function *split, const char *text, size_t length)
+{
+    const uint8_t *at = (const uint8_t *)text, *end = at + length;
+
+    while (at < end) {
+        const uint8_t *stop = split(at, end);
+
+        EXPECT(stop > at && stop <= end);
+        EXPECT(handoff_utf8_valid_length((const char *)at, (size_t)(stop - at)) ==
+               (size_t)(stop - at));
+        at = stop;
+    }
+}
+
+static void check_bytes(const struct handoff_tokenizer *tokenizer, const uint32_t *ids,
+                        size_t count, const char *text, size_t length)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t token_length = 0;
+        const uint8_t *bytes = handoff_tokens_bytes(tokenizer, ids[i], &token_length);
+
+        EXPECT(bytes && token_length <= length - at);
+        EXPECT(memcmp(bytes, text + at, token_length) == 0);
+        at += token_length;
+    }
+    EXPECT(at == length);
+}
+
+static void check_encoding(const struct handoff_tokenizer *tokenizer, const char *text,
+                           size_t length, const char *repaired, size_t repaired_length)
+{
+    uint32_t *ids = malloc((repaired_length + 1) * sizeof(*ids));
+    size_t count = 0, counted = 0;
+
+    EXPECT(ids);
+    EXPECT(handoff_tokens_encode(tokenizer, text, length, ids, repaired_length, &count) ==
+           HANDOFF_OK);
+    EXPECT(handoff_tokens_count(tokenizer, text, length, &counted) == HANDOFF_OK);
+    EXPECT(count == counted && count <= repaired_length);
+    check_bytes(tokenizer, ids, count, repaired, repaired_length);
+    EXPECT(handoff_tokens_estimate(text, length) >= count);
+    free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *text = (const char *)data;
+    size_t repaired_length = 0;
+    char *repaired = handoff_utf8_repair(text, size, &repaired_length);
+
+    EXPECT(repaired);
+    EXPECT(handoff_utf8_valid_length(repaired, repaired_length) == repaired_length);
+    check_split(handoff_split_cl100k, repaired, repaired_length);
+    check_split(handoff_split_o200k, repaired, repaired_length);
+    (void)handoff_tokens_estimate(text, size);
+    for (int i = 0; i < 2; i++)
+        if (tokenizers[i])
+            check_encoding(tokenizers[i], text, size, repaired, repaired_length);
+    handoff_free(repaired);
+    return 0;
+}
