@@ -152,7 +152,7 @@ const char *handoff_tokenizer_encoding(const struct handoff_tokenizer *tokenizer
 void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer);
 
 /*
- * Counts. OUT_OF_MEMORY: only text that is no valid UTF-8 or has a run of more than 128 bytes that
+ * Counts. OUT_OF_MEMORY: only text that is no valid UTF-8 or has a run of more than 256 bytes that
  * nothing cuts (white space does) needs any. TOO_LARGE: such a run has more than 1 GiB. The count
  * is set on success only.
  */

@@ -5,61 +5,101 @@
 #include "client/base/check.h"
 #include "client/base/memory.h"
 
-#include <string.h>
+#include <stdbool.h>
 
 /* The highest rank, so that it never is the lowest. */
 #define NO_MERGE HANDOFF_VOCABULARY_NO_TOKEN
 
-/* The tokens of single bytes, and the rank of merging each with its right neighbour. */
-static void start_from_bytes(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
-                             size_t length, uint32_t *ids, uint32_t *ranks)
+/* The rank of merging the byte at a place with the one behind it. */
+static uint32_t byte_rank(const struct handoff_vocabulary *vocabulary, const uint8_t *at)
 {
-    for (size_t i = 0; i < length; i++)
-        ids[i] = vocabulary->byte_ids[piece[i]];
-    for (size_t i = 0; i + 1 < length; i++)
-        ranks[i] = vocabulary->byte_pairs[piece[i] << 8 | piece[i + 1]];
-    ranks[length - 1] = NO_MERGE;
+    return vocabulary->byte_pairs[at[0] << 8 | at[1]];
 }
 
 /* --- short pieces -------------------------------------------------------------------------- */
 
-static size_t leftmost_lowest(const uint32_t *ranks, size_t count)
-{
-    uint32_t lowest = ranks[0];
-    size_t at = 0;
+/*
+ * Parts are known by the place of their first byte and never move. A candidate is a rank above a
+ * place in one number, so that the lowest number is the leftmost merge of the lowest rank, and
+ * finding it is a loop without a branch, which the compiler turns into vector instructions.
+ */
+#define PLACE_BITS 6
+#define NOTHING    INT32_MAX
+_Static_assert(HANDOFF_MERGE_SHORT <= 1 << PLACE_BITS, "a place has to fit");
+_Static_assert(HANDOFF_VOCABULARY_ID_BITS + PLACE_BITS < 31, "a candidate has to fit");
 
-    for (size_t i = 1; i < count; i++) {
-        if (ranks[i] < lowest) {
-            lowest = ranks[i];
-            at = i;
-        }
+struct short_merge {
+    const struct handoff_vocabulary *vocabulary;
+    unsigned length;
+    unsigned width; /* the length rounded up, so that the loop has no odd end */
+    int32_t candidates[HANDOFF_MERGE_SHORT];
+    uint32_t ids[HANDOFF_MERGE_SHORT];
+    uint8_t next[HANDOFF_MERGE_SHORT]; /* length marks the end */
+    uint8_t previous[HANDOFF_MERGE_SHORT];
+};
+
+static int32_t candidate_of(uint32_t rank, unsigned place)
+{
+    return rank == NO_MERGE ? NOTHING : (int32_t)(rank << PLACE_BITS | place);
+}
+
+static int32_t lowest_candidate(const int32_t *candidates, unsigned width)
+{
+    int32_t lowest = NOTHING;
+
+    for (unsigned i = 0; i < width; i++)
+        lowest = candidates[i] < lowest ? candidates[i] : lowest;
+    return lowest;
+}
+
+static void short_merge_start(struct short_merge *merge, const uint8_t *piece)
+{
+    for (unsigned i = 0; i < merge->length; i++) {
+        merge->ids[i] = merge->vocabulary->byte_ids[piece[i]];
+        merge->next[i] = (uint8_t)(i + 1);
+        merge->previous[i] = (uint8_t)(i - 1);
     }
-    return at;
+    for (unsigned i = 0; i + 1 < merge->length; i++)
+        merge->candidates[i] = candidate_of(byte_rank(merge->vocabulary, piece + i), i);
+    for (unsigned i = merge->length - 1; i < merge->width; i++)
+        merge->candidates[i] = NOTHING;
+}
+
+static void short_merge_update(struct short_merge *merge, unsigned place)
+{
+    unsigned right = merge->next[place];
+    uint32_t rank = NO_MERGE;
+
+    if (right < merge->length)
+        rank = handoff_vocabulary_merge(merge->vocabulary, merge->ids[place], merge->ids[right]);
+    merge->candidates[place] = candidate_of(rank, place);
 }
 
 static void merge_short(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
                         size_t length, struct handoff_token_sink *sink)
 {
-    uint32_t ids[HANDOFF_MERGE_SHORT], ranks[HANDOFF_MERGE_SHORT];
-    size_t count = length;
+    struct short_merge merge;
+    int32_t lowest;
 
-    start_from_bytes(vocabulary, piece, length, ids, ranks);
-    for (;;) {
-        size_t at = leftmost_lowest(ranks, count);
+    merge.vocabulary = vocabulary;
+    merge.length = (unsigned)length;
+    merge.width = (merge.length + 7) & ~7u;
+    short_merge_start(&merge, piece);
+    while ((lowest = lowest_candidate(merge.candidates, merge.width)) != NOTHING) {
+        unsigned place = (unsigned)lowest & ((1u << PLACE_BITS) - 1);
+        unsigned gone = merge.next[place];
 
-        if (ranks[at] == NO_MERGE)
-            break;
-        ids[at] = ranks[at];
-        count--;
-        memmove(&ids[at + 1], &ids[at + 2], (count - at - 1) * sizeof(ids[0]));
-        memmove(&ranks[at], &ranks[at + 1], (count - at) * sizeof(ranks[0]));
-        if (at + 1 < count)
-            ranks[at] = handoff_vocabulary_merge(vocabulary, ids[at], ids[at + 1]);
-        if (at > 0)
-            ranks[at - 1] = handoff_vocabulary_merge(vocabulary, ids[at - 1], ids[at]);
+        merge.ids[place] = (uint32_t)lowest >> PLACE_BITS;
+        merge.candidates[gone] = NOTHING;
+        merge.next[place] = merge.next[gone];
+        if (merge.next[gone] < merge.length)
+            merge.previous[merge.next[gone]] = (uint8_t)place;
+        short_merge_update(&merge, place);
+        if (place > 0)
+            short_merge_update(&merge, merge.previous[place]);
     }
-    for (size_t i = 0; i < count; i++)
-        handoff_token_sink_put(sink, ids[i]);
+    for (unsigned place = 0; place < merge.length; place = merge.next[place])
+        handoff_token_sink_put(sink, merge.ids[place]);
 }
 
 /* --- long pieces --------------------------------------------------------------------------- */
@@ -70,6 +110,8 @@ static void merge_short(const struct handoff_vocabulary *vocabulary, const uint8
  * their parts change: one whose rank is no longer that of its place is stale and skipped.
  * Each merge takes one candidate and adds at most two, so the heap never holds more than 2 n.
  */
+#define WORDS_PER_BYTE 4 /* two of the heap, and four numbers of half a word */
+
 struct long_merge {
     const struct handoff_vocabulary *vocabulary;
     uint32_t length;
@@ -124,8 +166,10 @@ static uint64_t heap_pop(struct long_merge *merge)
 
 static void long_merge_start(struct long_merge *merge, const uint8_t *piece)
 {
-    start_from_bytes(merge->vocabulary, piece, merge->length, merge->ids, merge->ranks);
     for (uint32_t i = 0; i < merge->length; i++) {
+        merge->ids[i] = merge->vocabulary->byte_ids[piece[i]];
+        merge->ranks[i] =
+            i + 1 < merge->length ? byte_rank(merge->vocabulary, piece + i) : NO_MERGE;
         merge->next[i] = i + 1;
         merge->previous[i] = i - 1;
         if (merge->ranks[i] != NO_MERGE)
@@ -173,9 +217,11 @@ static enum handoff_code merge_long(const struct handoff_vocabulary *vocabulary,
 {
     struct long_merge merge = {.vocabulary = vocabulary, .length = (uint32_t)length};
     /* One block for all: the heap first, because its words are the widest. */
-    size_t bytes = length * (2 * sizeof(*merge.heap) + 4 * sizeof(*merge.ids));
+    uint64_t on_stack[WORDS_PER_BYTE * HANDOFF_MERGE_ON_STACK];
+    bool allocate = length > HANDOFF_MERGE_ON_STACK;
 
-    merge.heap = handoff_malloc(bytes);
+    merge.heap =
+        allocate ? handoff_malloc(length * WORDS_PER_BYTE * sizeof(*merge.heap)) : on_stack;
     if (!merge.heap)
         return HANDOFF_ERR_OUT_OF_MEMORY;
     merge.ids = (uint32_t *)(merge.heap + 2 * length);
@@ -186,7 +232,8 @@ static enum handoff_code merge_long(const struct handoff_vocabulary *vocabulary,
     long_merge_run(&merge);
     for (uint32_t place = 0; place < merge.length; place = merge.next[place])
         handoff_token_sink_put(sink, merge.ids[place]);
-    handoff_free(merge.heap);
+    if (allocate)
+        handoff_free(merge.heap);
     return HANDOFF_OK;
 }
 

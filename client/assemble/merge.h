@@ -16,7 +16,10 @@
 #include <stdint.h>
 
 /* Up to this length scanning beats the heap (tests/bench/bench_tokens.c measures it). */
-#define HANDOFF_MERGE_SHORT 128
+#define HANDOFF_MERGE_SHORT 64
+
+/* Up to this length the heap and the list lie on the stack, 8 KB of it. */
+#define HANDOFF_MERGE_ON_STACK 256
 
 /* Above this a piece is refused; positions have 32 bits, and no honest text looks like that. */
 #define HANDOFF_MERGE_LONGEST ((size_t)1 << 30)
