@@ -74,6 +74,41 @@ static const char *const steps[] = {
     "  agent TEXT PRIMARY KEY,"
     "  consecutive_failures INTEGER NOT NULL,"
     "  open_until INTEGER NOT NULL) WITHOUT ROWID;",
+
+    /* 3: the embedded spine. A memory that is put anew gets a new seq, so that seq is the order of
+       recency, in the table as in the index. Text never changes under its seq; there is no update
+       to keep the index in step with. AUTOINCREMENT: the seq of a removed memory never comes back,
+       and with it a token count or a cursor that belonged to it. */
+    "CREATE TABLE memories ("
+    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  importance INTEGER NOT NULL,"
+    "  pinned INTEGER NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  updated_at INTEGER NOT NULL,"
+    "  tags TEXT NOT NULL," /* one on each line */
+    "  metadata TEXT,"
+    "  summary TEXT,"
+    "  content TEXT NOT NULL);"
+    "CREATE INDEX memories_pinned ON memories (seq) WHERE pinned = 1;"
+    "CREATE VIRTUAL TABLE memories_text USING fts5 (content, summary, tags,"
+    "  content = 'memories', content_rowid = 'seq',"
+    "  tokenize = 'unicode61 remove_diacritics 2');"
+    "CREATE TRIGGER memories_added AFTER INSERT ON memories BEGIN"
+    "  INSERT INTO memories_text (rowid, content, summary, tags)"
+    "  VALUES (new.seq, new.content, new.summary, new.tags); END;"
+    "CREATE TRIGGER memories_removed AFTER DELETE ON memories BEGIN"
+    "  INSERT INTO memories_text (memories_text, rowid, content, summary, tags)"
+    "  VALUES ('delete', old.seq, old.content, old.summary, old.tags);"
+    "  DELETE FROM memory_tokens WHERE seq = old.seq; END;"
+    "CREATE TABLE memory_tokens ("
+    "  seq INTEGER NOT NULL," /* of the memory */
+    "  encoding TEXT NOT NULL,"
+    "  rendering INTEGER NOT NULL,"
+    "  tokens INTEGER NOT NULL,"
+    "  PRIMARY KEY (seq, encoding, rendering)) WITHOUT ROWID;"
+    "CREATE TRIGGER memories_pin_changed AFTER UPDATE OF pinned ON memories BEGIN"
+    "  DELETE FROM memory_tokens WHERE seq = new.seq; END;",
 };
 
 int handoff_migrate_newest(void)

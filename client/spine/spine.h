@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spine.h - where memories live.
+ *
+ * A memory is a fact that agents share: text under an id, with what is known about it. The spine
+ * keeps them and finds those that matter for a task. There is one implementation now (embedded, in
+ * the store); a remote one speaks HTTP. So every call has an asynchronous shape:
+ *
+ *     struct handoff_spine_resolve resolve = {
+ *         .call = {.mailbox = &loop->mailbox, .done = resolved},
+ *         .arena = &request->arena,
+ *         .ids = ids, .id_count = 3,           "memory_ids" of the request
+ *         .pins = true,                        "include_pins"
+ *         .recent = 20, .query = task_summary, "include_recent"
+ *     };
+ *     if (handoff_spine_resolve(spine, &resolve) == HANDOFF_SPINE_DONE)
+ *         resolved(&resolve.call);             finished already: done is not called by the spine
+ *
+ * HANDOFF_SPINE_DONE means that the result is there and done will not be called;
+ * HANDOFF_SPINE_PENDING that done is called later, on the mailbox's loop. A call is never finished
+ * both ways, and done never runs inside the function that began it. The verdict is call.error.
+ *
+ * Memory: the caller owns the call and what it points to until it is finished. Results lie in the
+ * caller's arena. A call is done by one thread; different calls may come from different threads.
+ */
+#ifndef HANDOFF_SPINE_SPINE_H
+#define HANDOFF_SPINE_SPINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/base/arena.h"
+#include "client/base/clock.h"
+#include "client/base/mailbox.h"
+#include "client/base/span.h"
+#include "client/handoff.h"
+#include "client/store/store.h"
+
+/* ---- memories ------------------------------------------------------------------------------ */
+
+enum handoff_importance {
+    HANDOFF_IMPORTANCE_LOW,
+    HANDOFF_IMPORTANCE_MEDIUM,
+    HANDOFF_IMPORTANCE_HIGH,
+    HANDOFF_IMPORTANCE_CRITICAL,
+};
+
+/* "low", "medium", "high", "critical"; static. */
+const char *handoff_importance_name(enum handoff_importance importance);
+/* false for any other text. */
+bool handoff_importance_parse(struct handoff_span text, enum handoff_importance *importance);
+
+struct handoff_memory {
+    struct handoff_span id;       /* chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ : - */
+    struct handoff_span content;  /* UTF-8, not empty */
+    struct handoff_span summary;  /* absent (data NULL) where there is none */
+    struct handoff_span metadata; /* the text of a JSON object; absent is {} */
+    const struct handoff_span *tags;
+    size_t tag_count;
+    enum handoff_importance importance;
+    bool pinned;
+    int64_t created_ms, updated_ms; /* wall clock */
+    int64_t version; /* another number whenever the text, or anything else of it, is put anew */
+};
+
+struct handoff_memory_limits {
+    size_t content_bytes, summary_bytes;
+    size_t tags, tag_bytes;
+    size_t metadata_bytes, metadata_depth; /* {} has depth 1 */
+    size_t pins;                           /* pinned memories in the whole spine */
+    size_t ids;                            /* in one resolve */
+    size_t recent;                         /* largest `recent` */
+    size_t page;                           /* largest page of a list */
+};
+
+/* 256 KiB, 16 KiB; 32 tags of 64 bytes; 16 KiB of metadata, 8 deep; 256 pins; 1,000 each. */
+extern const struct handoff_memory_limits handoff_memory_limits_default;
+
+/* Says what is wrong with a memory: field, what was seen, what is allowed. Every implementation
+   calls this before anything else. */
+enum handoff_code handoff_memory_validate(const struct handoff_memory *memory,
+                                          const struct handoff_memory_limits *limits,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The id alone; field names it in the error ("id", "memory_ids[3]"). */
+enum handoff_code handoff_memory_validate_id(struct handoff_span id, const char *field,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+enum handoff_spine_progress {
+    HANDOFF_SPINE_DONE,    /* finished: look at call.error; done is not called */
+    HANDOFF_SPINE_PENDING, /* done will be called on the mailbox's loop */
+};
+
+/* The head of every call. */
+struct handoff_spine_call {
+    struct handoff_mailbox *mailbox;
+    void (*done)(struct handoff_spine_call *call);
+    struct handoff_error error;
+
+    /* the implementation's own */
+    struct handoff_store_job work;
+    void *context;
+};
+
+struct handoff_spine;
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+/* Why a memory was found; a memory found for several reasons comes once. */
+enum handoff_memory_origin {
+    HANDOFF_ORIGIN_ASKED = 1,  /* its id was asked for */
+    HANDOFF_ORIGIN_PINNED = 2, /* it is pinned, and pins were asked for */
+    HANDOFF_ORIGIN_RECENT = 4, /* among the `recent` best */
+};
+
+/* Ways to write a memory into an envelope; token counts are kept for each. */
+enum handoff_memory_rendering {
+    HANDOFF_RENDERING_FULL,
+    HANDOFF_RENDERING_SUMMARY,
+    HANDOFF_RENDERING_ID,
+    HANDOFF_RENDERINGS,
+};
+
+struct handoff_found_memory {
+    struct handoff_memory memory;
+    unsigned origin; /* HANDOFF_ORIGIN_... */
+    double
+        relevance; /* to the query, 0 to 1: BM25 as a share of the best found; 0 without a query */
+    double score;  /* relevance, recency and importance together: see client/spine/score.h */
+    int64_t tokens[HANDOFF_RENDERINGS]; /* as kept for `encoding`; -1 where none is kept */
+};
+
+struct handoff_spine_resolve {
+    struct handoff_spine_call call;
+    struct handoff_arena *arena;
+
+    const struct handoff_span *ids; /* a repeated id counts once */
+    size_t id_count;
+    bool pins;     /* all pinned memories */
+    size_t recent; /* so many of the most relevant recent ones, found or not otherwise */
+    struct handoff_span query;    /* any text; absent or without words: the newest are the best */
+    struct handoff_span encoding; /* whose kept token counts are wanted; absent: none */
+
+    /* results, in the arena */
+    struct handoff_found_memory *found; /* best score first, equal ones by id */
+    size_t found_count;
+    struct handoff_span *missing; /* ids that are not there, in the order they were asked for */
+    size_t missing_count;
+};
+
+enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
+                                                  struct handoff_spine_resolve *resolve);
+
+struct handoff_spine_list {
+    struct handoff_spine_call call;
+    struct handoff_arena *arena;
+
+    size_t limit;               /* 1 to limits.page */
+    struct handoff_span cursor; /* `next` of the page before; absent: the first page */
+    bool pinned_only;
+
+    /* results, in the arena: the one that was put last comes first */
+    struct handoff_memory *memories;
+    size_t count;
+    struct handoff_span next; /* absent: this was the last page */
+};
+
+/* A memory that is put anew while somebody pages moves to the front; no other is skipped or
+ * repeated. */
+enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
+                                               struct handoff_spine_list *list);
+
+/* ---- changing ------------------------------------------------------------------------------ */
+
+enum handoff_pin_change {
+    HANDOFF_PIN_KEEP, /* as it was; a new memory is not pinned */
+    HANDOFF_PIN_YES,
+    HANDOFF_PIN_NO,
+};
+
+struct handoff_spine_put {
+    struct handoff_spine_call call;
+    struct handoff_memory memory; /* created_ms, updated_ms, pinned and version are results */
+    enum handoff_pin_change pin;
+    bool created; /* result: it was not there before */
+};
+
+/* Makes a memory or replaces it; created_ms of a replaced one stays. */
+enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
+                                              struct handoff_spine_put *put);
+
+struct handoff_spine_remove {
+    struct handoff_spine_call call;
+    struct handoff_span id;
+};
+
+/* not_found if it is not there. */
+enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
+                                                 struct handoff_spine_remove *remove);
+
+struct handoff_spine_pin {
+    struct handoff_spine_call call;
+    struct handoff_span id;
+    bool pinned;
+};
+
+/* not_found, or too_many_pins. Pinning a pinned one is fine. */
+enum handoff_spine_progress handoff_spine_pin(struct handoff_spine *spine,
+                                              struct handoff_spine_pin *pin);
+
+/* ---- token counts -------------------------------------------------------------------------- */
+
+struct handoff_token_count {
+    struct handoff_span id;
+    int64_t version; /* of the memory that was counted: a count of an older text is dropped */
+    enum handoff_memory_rendering rendering;
+    int64_t tokens;
+};
+
+struct handoff_spine_keep_tokens {
+    struct handoff_spine_call call;
+    struct handoff_span encoding; /* "o200k_base" */
+    const struct handoff_token_count *counts;
+    size_t count;
+};
+
+/* Keeps counts, so that the same text is not counted again. A put or a change of the pin forgets
+ * them. */
+enum handoff_spine_progress handoff_spine_keep_tokens(struct handoff_spine *spine,
+                                                      struct handoff_spine_keep_tokens *keep);
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+struct handoff_spine_stats {
+    struct handoff_spine_call call;
+    int64_t memories, pinned; /* results */
+};
+
+enum handoff_spine_progress handoff_spine_stats(struct handoff_spine *spine,
+                                                struct handoff_spine_stats *stats);
+
+/* ---- implementations ----------------------------------------------------------------------- */
+
+struct handoff_spine_methods {
+    const char *kind; /* "embedded" */
+    enum handoff_spine_progress (*resolve)(struct handoff_spine *, struct handoff_spine_resolve *);
+    enum handoff_spine_progress (*list)(struct handoff_spine *, struct handoff_spine_list *);
+    enum handoff_spine_progress (*put)(struct handoff_spine *, struct handoff_spine_put *);
+    enum handoff_spine_progress (*remove)(struct handoff_spine *, struct handoff_spine_remove *);
+    enum handoff_spine_progress (*pin)(struct handoff_spine *, struct handoff_spine_pin *);
+    enum handoff_spine_progress (*keep_tokens)(struct handoff_spine *,
+                                               struct handoff_spine_keep_tokens *);
+    enum handoff_spine_progress (*stats)(struct handoff_spine *, struct handoff_spine_stats *);
+    void (*destroy)(struct handoff_spine *);
+};
+
+/* First in every implementation's own struct. */
+struct handoff_spine {
+    unsigned magic;
+    const struct handoff_spine_methods *methods;
+    struct handoff_memory_limits limits;
+};
+
+enum { HANDOFF_SPINE_MAGIC = 0x7370696e };
+
+/* No call may be under way. Takes NULL and pointers to NULL. */
+void handoff_spine_destroy(struct handoff_spine **spine);
+
+struct handoff_embedded_options {
+    struct handoff_memory_limits limits; /* a 0 is the default */
+    int64_t half_life_ms;                /* after which recency counts half; 0: 7 days */
+    const struct handoff_clock *clock;   /* NULL: the system's */
+};
+
+/* The one in the store, which must live longer. Reads finish at once, writes are pending. */
+enum handoff_code handoff_spine_embedded(struct handoff_spine **spine, struct handoff_store *store,
+                                         const struct handoff_embedded_options *options,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A spine in a fresh store, and calls that wait for their end. */
+#ifndef TESTS_SUPPORT_TEMP_SPINE_H
+#define TESTS_SUPPORT_TEMP_SPINE_H
+
+#include "client/spine/spine.h"
+#include "tests/support/temp_store.h"
+
+struct temp_spine {
+    char *directory;
+    struct handoff_store *store;
+    struct handoff_spine *spine;
+    struct handoff_manual_clock clock;
+    struct handoff_mailbox mailbox;
+    struct handoff_arena arena;
+    struct handoff_error error; /* of the last call */
+};
+
+static int temp_spine_done;
+
+static inline void temp_spine_count(struct handoff_spine_call *call)
+{
+    (void)call;
+    temp_spine_done++;
+}
+
+static inline void temp_spine_open(struct temp_spine *temp,
+                                   const struct handoff_store_options *more,
+                                   struct handoff_memory_limits limits)
+{
+    struct handoff_store_options store = more ? *more : (struct handoff_store_options){0};
+    memset(temp, 0, sizeof *temp);
+    handoff_manual_clock_init(&temp->clock, INT64_C(1767225600000)); /* 2026-01-01 */
+    struct handoff_embedded_options options = {.limits = limits, .clock = &temp->clock.clock};
+    temp->directory = temp_directory();
+    store.path = temp->directory;
+    if (handoff_store_open(&temp->store, &store, &temp->error) != HANDOFF_OK ||
+        handoff_spine_embedded(&temp->spine, temp->store, &options, &temp->error) != HANDOFF_OK ||
+        handoff_mailbox_init(&temp->mailbox, &temp->error) != HANDOFF_OK)
+        abort();
+}
+
+static inline void temp_spine_close(struct temp_spine *temp)
+{
+    handoff_spine_destroy(&temp->spine);
+    handoff_store_close(&temp->store);
+    handoff_mailbox_free(&temp->mailbox);
+    handoff_arena_free(&temp->arena);
+    temp_remove(temp->directory);
+}
+
+static inline void temp_spine_begin(struct temp_spine *temp, struct handoff_spine_call *call)
+{
+    call->mailbox = &temp->mailbox;
+    call->done = temp_spine_count;
+    temp_spine_done = 0;
+}
+
+static inline enum handoff_code temp_spine_end(struct temp_spine *temp,
+                                               struct handoff_spine_call *call,
+                                               enum handoff_spine_progress progress)
+{
+    while (progress == HANDOFF_SPINE_PENDING && temp_spine_done == 0)
+        handoff_mailbox_wait(&temp->mailbox, -1);
+    temp->error = call->error;
+    return call->error.code;
+}
+
+#define TEMP_SPINE_CALL(temp, function, typed)                                                     \
+    (temp_spine_begin((temp), &(typed)->call),                                                     \
+     temp_spine_end((temp), &(typed)->call, function((temp)->spine, (typed))))
+
+static inline enum handoff_code temp_put_call(struct temp_spine *temp,
+                                              struct handoff_spine_put *put)
+{
+    return TEMP_SPINE_CALL(temp, handoff_spine_put, put);
+}
+
+/* A memory with nothing but text. */
+static inline enum handoff_code temp_remember(struct temp_spine *temp, const char *id,
+                                              const char *content,
+                                              enum handoff_importance importance)
+{
+    struct handoff_spine_put put = {.memory = {.id = handoff_span_text(id),
+                                               .content = handoff_span_text(content),
+                                               .importance = importance}};
+    return temp_put_call(temp, &put);
+}
+
+#endif
