@@ -123,6 +123,7 @@ static void agent_free(struct handoff_agent *agent)
         return;
     HANDOFF_CHECK_MAGIC(agent, MAGIC);
     handoff_settings_release(&agent->settings);
+    handoff_inbox_free(&agent->inbox);
     pthread_mutex_destroy(&agent->lock);
     agent->magic = 0;
     handoff_free(agent);
@@ -139,6 +140,7 @@ static struct handoff_agent *agent_new(struct handoff_span name)
     agent->name = copy;
     agent->name_size = name.size;
     pthread_mutex_init(&agent->lock, NULL);
+    handoff_inbox_init(&agent->inbox);
     return agent;
 }
 

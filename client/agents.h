@@ -18,6 +18,7 @@
 #include "client/base/arena.h"
 #include "client/base/span.h"
 #include "client/deliver/breaker.h"
+#include "client/deliver/inbox.h"
 #include "client/handoff.h"
 
 /* Shared by counting; never changes. All strings lie in the arena. */
@@ -40,6 +41,8 @@ struct handoff_agent {
     struct handoff_settings *settings; /* NULL: no longer in the configuration */
     struct handoff_breaker breaker;
     unsigned in_flight; /* handoffs on their way to it, in whatever live state */
+
+    struct handoff_inbox inbox; /* has a lock of its own */
 };
 
 struct handoff_agents;

@@ -14,7 +14,7 @@ struct circuit_write {
 static void written(struct handoff_store_job *job)
 {
     struct circuit_write *write = (void *)job;
-    write->lane->writes--;
+    write->lane->awaited--;
     handoff_free(write);
 }
 
@@ -33,7 +33,7 @@ void handoff_circuit_save(struct handoff_lane *lane, const struct handoff_agent 
     if (breaker->circuit != HANDOFF_CIRCUIT_CLOSED)
         write->store.circuit.open_until_ms =
             handoff_wall_ms(options->clock) + breaker->open_until_ms - handoff_lane_now_ms(lane);
-    lane->writes++;
+    lane->awaited++;
     handoff_store_put_circuit(options->store, &write->store);
 }
 

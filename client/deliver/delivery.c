@@ -99,6 +99,8 @@ struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
     delivery->live.id = &delivery->id;
     delivery->live.lane = lane;
     delivery->live.owner = delivery;
+    delivery->offer.lane = lane;
+    delivery->offer.id = *id;
     delivery->timer.fire = timer_fired;
     delivery->write_timer.fire = write_timer_fired;
     delivery->reason = "";
@@ -242,14 +244,23 @@ static void observe_move(struct handoff_delivery *delivery, enum handoff_state f
 
 /* ---- moving --------------------------------------------------------------------------------- */
 
+static void take_back_offer(struct handoff_delivery *delivery)
+{
+    if (delivery->offered)
+        handoff_inbox_take_back(&delivery->agent->inbox, &delivery->offer);
+    delivery->offered = false;
+}
+
 /* The one place where a handoff changes its state. */
 static void move(struct handoff_delivery *delivery, enum handoff_state to)
 {
     enum handoff_state from = delivery->state;
     HANDOFF_CHECK(handoff_life_move(from, to) != NULL);
+    take_back_offer(delivery);
     if (!handoff_state_is_live(to)) {
         handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
         delivery->settled_ms = wall_ms(delivery);
+        delivery->due_ms = 0;
     }
     if (handoff_state_is_live(from) && !handoff_state_is_live(to))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
@@ -262,14 +273,16 @@ static void move(struct handoff_delivery *delivery, enum handoff_state to)
         tell_settled(delivery, NULL);
 }
 
-void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
+bool handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
                             struct handoff_agent *agent)
 {
     delivery->agent = agent;
     delivery->state = state;
     delivery->began_ns = now_ns(delivery);
+    if (!handoff_live_add(&delivery->lane->engine->live, &delivery->live))
+        return false;
     TAILQ_INSERT_TAIL(&delivery->lane->deliveries, delivery, entry);
-    handoff_live_add(&delivery->lane->engine->live, &delivery->live);
+    return true;
 }
 
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed)
@@ -279,6 +292,7 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 
 static void leave(struct handoff_delivery *delivery)
 {
+    take_back_offer(delivery);
     handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
     handoff_timers_stop(&delivery->lane->timers, &delivery->write_timer);
     handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
@@ -330,7 +344,7 @@ static void written(struct handoff_store_job *job)
     struct handoff_delivery *delivery =
         (void *)((char *)job - offsetof(struct handoff_delivery, write.move.job));
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    delivery->lane->writes--;
+    delivery->lane->awaited--;
     delivery->writing = false;
     if (delivery->changed) {
         submit_write(delivery);
@@ -364,7 +378,7 @@ static void submit_write(struct handoff_delivery *delivery)
     };
     fill_standing(delivery, &write->standing);
     delivery->writing = true;
-    delivery->lane->writes++;
+    delivery->lane->awaited++;
     handoff_store_move(delivery->lane->engine->options.store, write);
 }
 
@@ -429,6 +443,7 @@ static struct handoff_agent *next_alternate(struct handoff_delivery *delivery)
 
 static void hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent)
 {
+    take_back_offer(delivery);
     agent_uncounts(delivery->agent);
     agent_counts(agent, 0);
     delivery->agent = agent;
@@ -536,6 +551,64 @@ static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
     wake_in(delivery, wait_ms > 0 ? wait_ms : PROBE_LOOK_MS);
 }
 
+/* ---- a lease -------------------------------------------------------------------------------- */
+
+static bool fill_lease(struct handoff_delivery *delivery, struct handoff_poller_request *request)
+{
+    request->envelope = handoff_malloc(delivery->envelope.size);
+    if (!request->envelope)
+        return false;
+    memcpy(request->envelope, delivery->envelope.data, delivery->envelope.size);
+    request->envelope_size = delivery->envelope.size;
+    request->id = delivery->id;
+    request->attempt = delivery->attempts + 1;
+    request->lease_ms = delivery->settings->options.ack_timeout_ms;
+    return true;
+}
+
+bool handoff_delivery_lease(struct handoff_delivery *delivery,
+                            struct handoff_poller_request *request)
+{
+    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    delivery->offered = false;
+    if (delivery->state != HANDOFF_STATE_READY || delivery->agent != request->agent ||
+        delivery->writing || !delivery->settings || !fill_lease(delivery, request))
+        return false;
+    note_attempt(delivery);
+    delivery->leased = true;
+    delivery->due_ms = wall_ms(delivery) + request->lease_ms;
+    move(delivery, HANDOFF_STATE_IN_FLIGHT);
+    wake_in(delivery, request->lease_ms);
+    handoff_inbox_tell(request);
+    return true;
+}
+
+bool handoff_delivery_extend(struct handoff_delivery *delivery)
+{
+    bool held = delivery->leased || delivery->state == HANDOFF_STATE_AWAITING_ACK;
+    if (!held || !delivery->settings)
+        return false;
+    delivery->due_ms = wall_ms(delivery) + delivery->settings->options.ack_timeout_ms;
+    wake_in(delivery, delivery->settings->options.ack_timeout_ms);
+    if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
+        submit_write(delivery);
+    return true;
+}
+
+/* READY, for an agent that pulls. */
+static void offer(struct handoff_delivery *delivery)
+{
+    if (delivery->deadline_ms)
+        wake_in(delivery, INT64_MAX);
+    delivery->offered = true;
+    struct handoff_poller_request *request =
+        handoff_inbox_offer(&delivery->agent->inbox, &delivery->offer);
+    if (request && !handoff_delivery_lease(delivery, request)) { /* no memory */
+        handoff_inbox_tell(request);
+        wake_in(delivery, MEMORY_AGAIN_MS);
+    }
+}
+
 /* READY, and its time has come. */
 static void begin(struct handoff_delivery *delivery)
 {
@@ -547,8 +620,10 @@ static void begin(struct handoff_delivery *delivery)
         give_up(delivery, "unknown_agent");
         return;
     }
-    if (!delivery->settings->options.url)
-        return; /* it is pulled */
+    if (!delivery->settings->options.url) {
+        offer(delivery);
+        return;
+    }
     switch (handoff_agent_admit(delivery->agent, handoff_lane_now_ms(delivery->lane), &wait_ms,
                                 &after)) {
     case HANDOFF_ADMIT:
@@ -656,6 +731,7 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding)
 {
     note_finding(delivery, finding);
+    delivery->leased = false;
     if (finding->verdict != HANDOFF_VERDICT_RETRY) {
         delivery->probe = false;
         learn(delivery, HANDOFF_LESSON_ANSWERED);
@@ -687,6 +763,39 @@ static void ack_overdue(struct handoff_delivery *delivery)
     handoff_delivery_judged(delivery, &finding);
 }
 
+static void lease_over(struct handoff_delivery *delivery)
+{
+    const struct handoff_finding finding = {.verdict = HANDOFF_VERDICT_RETRY,
+                                            .result = HANDOFF_RESULT_TIMEOUT,
+                                            .reason = "the lease ran out"};
+    delivery->attempts++;
+    handoff_delivery_judged(delivery, &finding);
+}
+
+/* ---- a person's decisions ------------------------------------------------------------------- */
+
+void handoff_delivery_replay(struct handoff_delivery *delivery)
+{
+    delivery->replays++;
+    delivery->failures = 0;
+    delivery->alternate = 0;
+    delivery->settled_ms = 0;
+    delivery->reason = "";
+    move(delivery, HANDOFF_STATE_READY);
+}
+
+void handoff_delivery_discard(struct handoff_delivery *delivery, const char *reason)
+{
+    delivery->reason = reason;
+    move(delivery, HANDOFF_STATE_DISCARDED);
+}
+
+void handoff_delivery_settle_late(struct handoff_delivery *delivery)
+{
+    delivery->reason = "";
+    move(delivery, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
 /* ---- going on ------------------------------------------------------------------------------- */
 
 static int64_t until_due(const struct handoff_delivery *delivery)
@@ -702,14 +811,18 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
         leave(delivery);
         return;
     }
-    if (delivery->state == HANDOFF_STATE_IN_FLIGHT || delivery->lane->closing)
-        return; /* the transport will tell; or the next start goes on */
+    if (delivery->lane->closing)
+        return; /* the next start goes on */
+    if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !delivery->leased)
+        return; /* the transport will tell */
     if (until_deadline(delivery) <= 0)
         expire(delivery);
     else if (until_due(delivery) > 0)
         wake_in(delivery, until_due(delivery));
     else if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
         ack_overdue(delivery);
+    else if (delivery->leased)
+        lease_over(delivery);
     else
         begin(delivery);
 }

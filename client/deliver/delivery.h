@@ -45,6 +45,9 @@ struct handoff_delivery {
     bool probe;                 /* the attempt that is out is the breaker's probe */
     bool waited_for_circuit;    /* once is enough */
     struct handoff_waiter *waiter;
+    struct handoff_offer offer;
+    bool offered; /* in its agent's inbox, maybe */
+    bool leased;  /* IN_FLIGHT with somebody who pulled it */
 
     /* the attempt that is out, or was the last */
     struct handoff_timer timer;
@@ -84,14 +87,26 @@ enum handoff_code handoff_delivery_load(struct handoff_lane *lane,
                                         struct handoff_delivery **delivery,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Puts it on its lane, in the state in which it begins there. */
-void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
+/* Puts it on its lane, in the state in which it begins there. false: it is on some lane already. */
+bool handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
                             struct handoff_agent *agent);
 /* Tells the observer that it is there. */
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed);
 
 /* Its next step, whatever that is by its state and its clocks. */
 void handoff_delivery_go_on(struct handoff_delivery *delivery);
+
+/* Gives it to somebody who pulls, and tells them. false: it is not to be had any more, and they
+   were not told. */
+bool handoff_delivery_lease(struct handoff_delivery *delivery,
+                            struct handoff_poller_request *request);
+/* Whoever has it wants more time. false: nobody has it. */
+bool handoff_delivery_extend(struct handoff_delivery *delivery);
+
+/* A person's decision on a parked one. */
+void handoff_delivery_replay(struct handoff_delivery *delivery);
+void handoff_delivery_discard(struct handoff_delivery *delivery, const char *reason);
+void handoff_delivery_settle_late(struct handoff_delivery *delivery);
 
 /* What an agent said of it, by an answer or by the API. */
 void handoff_delivery_judged(struct handoff_delivery *delivery,

@@ -11,6 +11,7 @@
 #include "client/base/memory.h"
 #include "client/deliver/circuit.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/parked.h"
 
 enum { ENGINE_MAGIC = 0x656e676eu, RESUME_PAGE = 256 };
 
@@ -122,7 +123,7 @@ static void accepted(struct handoff_store_job *job)
     struct handoff_delivery *delivery =
         (void *)((char *)job - offsetof(struct handoff_delivery, write.accept.put.job));
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    delivery->lane->writes--;
+    delivery->lane->awaited--;
     delivery->writing = false;
     if (job->error.code != HANDOFF_OK) {
         struct handoff_error error = job->error;
@@ -151,7 +152,7 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->standing.target = handoff_span(delivery->agent->name, delivery->agent->name_size);
     accept->standing.alternate = delivery->alternate;
     delivery->writing = true;
-    delivery->lane->writes++;
+    delivery->lane->awaited++;
     handoff_store_accept(delivery->lane->engine->options.store, accept);
 }
 
@@ -248,7 +249,8 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     delivery->waiter = waiter;
     if (waiter)
         waiter->delivery = delivery;
-    handoff_delivery_enter(delivery, HANDOFF_STATE_READY, agent);
+    bool fresh = handoff_delivery_enter(delivery, HANDOFF_STATE_READY, agent);
+    HANDOFF_CHECK(fresh); /* ids are made once */
     submit_accept(delivery);
     return HANDOFF_OK;
 }
@@ -323,7 +325,9 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     if (code != HANDOFF_OK)
         return code;
     handoff_delivery_count(lane->engine, agent, false);
-    handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
+    bool fresh =
+        handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
+    HANDOFF_CHECK(fresh); /* the store has each once */
     handoff_delivery_observe_start(delivery, true);
     handoff_delivery_go_on(delivery);
     return HANDOFF_OK;
@@ -385,9 +389,9 @@ static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_stat
 /* What the word means for one that is settled. */
 static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
 {
-    bool acknowledged = state == HANDOFF_STATE_ACKNOWLEDGED;
-    bool agrees = reply->word == HANDOFF_WORD_ACK
-                      ? acknowledged
+    bool agrees = reply->word == HANDOFF_WORD_ACK ? state == HANDOFF_STATE_ACKNOWLEDGED
+                  : reply->word == HANDOFF_WORD_EXTEND
+                      ? false
                       : state == HANDOFF_STATE_PARKED || state == HANDOFF_STATE_DISCARDED;
     reply->state = state;
     if (agrees)
@@ -411,9 +415,15 @@ static const struct handoff_finding word_findings[] = {
 /* A live one, on its lane. */
 static void answer_live(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
+    handoff_error_clear(&reply->error);
+    if (reply->word == HANDOFF_WORD_EXTEND) {
+        if (!handoff_delivery_extend(delivery))
+            conflict(reply, delivery->state);
+        reply->state = delivery->state;
+        return;
+    }
     struct handoff_finding finding = word_findings[reply->word];
     snprintf(finding.said, sizeof finding.said, "%s", reply->said);
-    handoff_error_clear(&reply->error);
     bool out = delivery->state == HANDOFF_STATE_IN_FLIGHT;
     if (delivery->state == HANDOFF_STATE_READY) {
         if (reply->word == HANDOFF_WORD_NACK_RETRY) { /* it will be tried again anyway */
@@ -451,21 +461,44 @@ static void on_owning_lane(struct handoff_mail *mail)
     send_back(reply);
 }
 
+static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
+    reply->state = news->state;
+    reply->error = news->error;
+    reply->told(reply);
+}
+
+/* On the caller's lane: the agent had done the work after all. */
+static void acknowledge_parked(struct handoff_mail *mail)
+{
+    struct handoff_reply *reply = (void *)mail;
+    reply->waiter = (struct handoff_waiter){.settled = acknowledged_late};
+    if (handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE,
+                              handoff_span(NULL, 0), handoff_span(NULL, 0), &reply->waiter,
+                              &reply->error) != HANDOFF_OK)
+        reply->told(reply);
+}
+
 /* Not live: what the store has of it. */
 static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply)
 {
     struct handoff_arena arena;
     struct handoff_stored stored;
+    bool late = false;
     handoff_arena_init(&arena, 0);
     if (handoff_store_get_handoff(engine->options.store, &reply->id, &arena, &stored,
                                   &reply->error) == HANDOFF_OK) {
         if (reply->agent.data && !handoff_span_equal(reply->agent, stored.standing.target))
             forbid(reply);
+        else if (stored.standing.state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK)
+            late = true;
         else
             answer_settled(reply, (enum handoff_state)stored.standing.state);
     }
     handoff_arena_free(&arena);
-    send_back(reply);
+    reply->mail.deliver = late ? acknowledge_parked : tell;
+    handoff_mailbox_post(&reply->lane->mailbox, &reply->mail);
 }
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)

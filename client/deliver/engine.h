@@ -119,6 +119,7 @@ enum handoff_word {
     HANDOFF_WORD_ACK,
     HANDOFF_WORD_NACK_RETRY,
     HANDOFF_WORD_NACK_FINAL,
+    HANDOFF_WORD_EXTEND, /* more time, for a lease or an announced acknowledgement */
 };
 
 /* Embedded in its owner, who keeps it until `told`. */
@@ -135,7 +136,9 @@ struct handoff_reply {
     struct handoff_error error;
     enum handoff_state state; /* as it is now, where OK or conflict */
 
-    struct handoff_lane *owner; /* the engine's */
+    /* the engine's */
+    struct handoff_lane *owner;
+    struct handoff_waiter waiter;
 };
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply);

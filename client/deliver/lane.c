@@ -69,7 +69,7 @@ void handoff_lane_free(struct handoff_lane **lane)
     HANDOFF_CHECK_MAGIC(dying, HANDOFF_LANE_MAGIC);
     *lane = NULL;
     dying->closing = true;
-    while (dying->writes > 0)
+    while (dying->awaited > 0)
         handoff_mailbox_wait(&dying->mailbox, -1);
     struct handoff_delivery *next;
     for (struct handoff_delivery *delivery = TAILQ_FIRST(&dying->deliveries); delivery;

@@ -33,8 +33,8 @@ struct handoff_lane {
     struct handoff_timers timers;
     struct handoff_transport *transport;
     TAILQ_HEAD(, handoff_delivery) deliveries; /* all that live here */
-    unsigned writes;                           /* jobs at the store that will come back by mail */
-    bool closing;                              /* begins nothing any more */
+    unsigned awaited; /* mails that will come: what the store was asked to write, and pollers */
+    bool closing;     /* begins nothing any more */
 };
 
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,

@@ -43,23 +43,6 @@ static size_t bucket_of(uint32_t bits)
     return bits / HANDOFF_LIVE_SHARDS % HANDOFF_LIVE_BUCKETS;
 }
 
-void handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry)
-{
-    uint32_t bits = hash(entry->id);
-    struct handoff_live_shard *shard = shard_of(live, bits);
-    pthread_mutex_lock(&shard->lock);
-    LIST_INSERT_HEAD(&shard->buckets[bucket_of(bits)], entry, link);
-    pthread_mutex_unlock(&shard->lock);
-}
-
-void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry)
-{
-    struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
-    pthread_mutex_lock(&shard->lock);
-    LIST_REMOVE(entry, link);
-    pthread_mutex_unlock(&shard->lock);
-}
-
 static struct handoff_live_entry *find(const struct handoff_live_shard *shard, size_t bucket,
                                        const struct handoff_uuid *id)
 {
@@ -69,6 +52,26 @@ static struct handoff_live_entry *find(const struct handoff_live_shard *shard, s
             return entry;
     }
     return NULL;
+}
+
+bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry)
+{
+    uint32_t bits = hash(entry->id);
+    struct handoff_live_shard *shard = shard_of(live, bits);
+    pthread_mutex_lock(&shard->lock);
+    bool there = find(shard, bucket_of(bits), entry->id) != NULL;
+    if (!there)
+        LIST_INSERT_HEAD(&shard->buckets[bucket_of(bits)], entry, link);
+    pthread_mutex_unlock(&shard->lock);
+    return !there;
+}
+
+void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry)
+{
+    struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
+    pthread_mutex_lock(&shard->lock);
+    LIST_REMOVE(entry, link);
+    pthread_mutex_unlock(&shard->lock);
 }
 
 struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct handoff_uuid *id)

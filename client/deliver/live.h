@@ -37,7 +37,8 @@ struct handoff_live {
 bool handoff_live_init(struct handoff_live *live); /* false: no memory */
 void handoff_live_free(struct handoff_live *live); /* it is empty */
 
-void handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry);
+/* false: there is one of this id. */
+bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry);
 void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry);
 
 /* Any thread: the lane that has it, or NULL. */

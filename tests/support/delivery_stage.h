@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage for tests of delivery: a real store, a real receiver, and one lane that the test
+ * drives. Three agents stand in the configuration; behave() tells what each does.
+ */
+#ifndef TESTS_SUPPORT_DELIVERY_STAGE_H
+#define TESTS_SUPPORT_DELIVERY_STAGE_H
+
+#include "tests/support/receiver.h"
+#include "tests/support/temp_store.h"
+#include "tests/support/unit.h"
+
+#include <poll.h>
+
+#include "client/deliver/engine.h"
+
+/* ---- the stage ------------------------------------------------------------------------------ */
+
+enum { EVENTS_MAX = 256 };
+
+struct seen {
+    struct handoff_delivery_event event; /* its texts are gone, but for the static ones */
+    char target[32];
+};
+
+static struct {
+    char *directory;
+    struct handoff_store *store;
+    struct handoff_agents *agents;
+    struct handoff_engine *engine;
+    struct handoff_lane *lane;
+    struct handoff_uuid_source ids;
+    struct handoff_agent_options options[3]; /* coder, coder-b, reviewer */
+    char urls[3][96];
+    unsigned max_in_flight, max_per_agent;
+    struct seen events[EVENTS_MAX];
+    size_t nevents;
+} stage;
+
+static inline void zeros(const struct handoff_random *random, void *bytes, size_t size)
+{
+    (void)random;
+    memset(bytes, 0, size);
+}
+static const struct handoff_random no_jitter = {zeros}; /* each draw is 0: retries follow at once */
+
+static inline void watch(void *unused, const struct handoff_delivery_event *event)
+{
+    (void)unused;
+    assert_true(stage.nevents < EVENTS_MAX);
+    struct seen *seen = &stage.events[stage.nevents++];
+    seen->event = *event;
+    snprintf(seen->target, sizeof seen->target, "%s", event->target);
+}
+
+static inline void open_engine(void)
+{
+    struct handoff_store_options store = {.path = stage.directory};
+    struct handoff_error error;
+    if (handoff_store_open(&stage.store, &store, &error) != HANDOFF_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(handoff_agents_new(&stage.agents, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL), HANDOFF_OK);
+    struct handoff_engine_options options = {
+        .store = stage.store,
+        .agents = stage.agents,
+        .clock = &handoff_clock_system,
+        .random = &no_jitter,
+        .max_in_flight = stage.max_in_flight,
+        .max_in_flight_per_agent = stage.max_per_agent,
+        .observe = watch,
+    };
+    assert_int_equal(handoff_engine_new(&stage.engine, &options, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_engine_restore(stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_engine_resume(stage.engine, &stage.lane, 1, NULL), HANDOFF_OK);
+}
+
+static inline void close_engine(void)
+{
+    handoff_lane_free(&stage.lane);
+    assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
+    handoff_engine_free(&stage.engine);
+    handoff_agents_free(&stage.agents);
+    handoff_store_close(&stage.store);
+}
+
+/* As after a crash: what was in memory is gone, what was in the store is there. */
+static inline void restart(void)
+{
+    close_engine();
+    stage.nevents = 0;
+    open_engine();
+}
+
+static inline void behave(int agent, const char *script)
+{
+    snprintf(stage.urls[agent], sizeof stage.urls[agent], "http://127.0.0.1:%d/%s", receiver.port,
+             script);
+    stage.options[agent].url = stage.urls[agent];
+    if (stage.agents)
+        assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL),
+                         HANDOFF_OK);
+}
+
+static inline int set_up(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"coder", "coder-b", "reviewer"};
+    memset(&stage, 0, sizeof stage);
+    stage.directory = temp_directory();
+    handoff_uuid_source_init(&stage.ids, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        stage.options[i] = (struct handoff_agent_options){.name = names[i],
+                                                          .token_budget = 8000,
+                                                          .timeout_ms = 15000,
+                                                          .ack_timeout_ms = 60000,
+                                                          .retries = 3,
+                                                          .breaker_failures = 3,
+                                                          .breaker_cooldown_ms = 60000,
+                                                          .backoff_base_ms = 1000,
+                                                          .backoff_max_ms = 30000};
+        behave(i, "ack");
+    }
+    open_engine();
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    (void)state;
+    close_engine();
+    temp_remove(stage.directory);
+    return 0;
+}
+
+static inline void turn(void)
+{
+    int64_t wait = handoff_lane_wait_ms(stage.lane);
+    struct pollfd ready = {.fd = handoff_lane_fd(stage.lane), .events = POLLIN};
+    poll(&ready, 1, wait < 0 || wait > 1000 ? 1000 : (int)wait);
+    handoff_lane_run(stage.lane);
+}
+
+/* ---- senders -------------------------------------------------------------------------------- */
+
+struct sender {
+    struct handoff_waiter waiter; /* first */
+    struct handoff_store_put_envelope envelope;
+    struct handoff_parcel parcel;
+    unsigned accepted, settled;
+    struct handoff_news news; /* the last */
+};
+
+static inline void on_accepted(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct sender *sender = (struct sender *)waiter;
+    sender->accepted++;
+    sender->news = *news;
+    struct handoff_arena arena; /* accepted means durable */
+    struct handoff_stored stored;
+    handoff_arena_init(&arena, 0);
+    assert_int_equal(
+        handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &stored, NULL),
+        HANDOFF_OK);
+    handoff_arena_free(&arena);
+}
+
+static inline void on_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct sender *sender = (struct sender *)waiter;
+    sender->settled++;
+    sender->news = *news;
+}
+
+static inline void prepare(struct sender *sender, const char *target, int64_t deadline_in_ms)
+{
+    memset(sender, 0, sizeof *sender);
+    sender->waiter.accepted = on_accepted;
+    sender->waiter.settled = on_settled;
+    temp_envelope(&sender->envelope, &stage.ids, "task-1", 500);
+    sender->parcel = (struct handoff_parcel){
+        .id = sender->envelope.id,
+        .envelope = sender->envelope.body,
+        .cut_at = sender->envelope.cut_at,
+        .cut_size = sender->envelope.cut_size,
+        .task_id = sender->envelope.task_id,
+        .source = handoff_span_text("analyst"),
+        .target = handoff_span_text(target),
+        .created_ms = sender->envelope.created_ms,
+        .deadline_ms = deadline_in_ms ? handoff_wall_ms(&handoff_clock_system) + deadline_in_ms : 0,
+        .tokens = 100,
+        .traceparent = handoff_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+    };
+    memcpy(sender->parcel.digest, sender->envelope.digest, sizeof sender->parcel.digest);
+}
+
+static inline enum handoff_code try_send(struct sender *sender, const char *target,
+                                         struct handoff_error *error)
+{
+    prepare(sender, target, 0);
+    enum handoff_code code =
+        handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, error);
+    temp_envelope_free(&sender->envelope); /* the engine has its own copy */
+    return code;
+}
+
+static inline void send_to(struct sender *sender, const char *target)
+{
+    assert_int_equal(try_send(sender, target, NULL), HANDOFF_OK);
+    assert_int_equal(sender->accepted + sender->settled, 0); /* never from within the call */
+}
+
+static inline void until_settled(struct sender *sender)
+{
+    while (!sender->settled)
+        turn();
+}
+
+static inline void send_and_wait(struct sender *sender, const char *target)
+{
+    send_to(sender, target);
+    until_settled(sender);
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+struct row {
+    enum handoff_state state;
+    uint32_t attempts;
+    char target[32], reason[32];
+    size_t nrecorded;
+    struct {
+        int result, status;
+        char target[32], error[200];
+    } recorded[16];
+};
+
+/* false: it is not accepted yet */
+static inline bool read_row(const struct sender *sender, struct row *row)
+{
+    struct handoff_arena arena;
+    struct handoff_stored found;
+    struct handoff_attempt *attempts;
+    memset(row, 0, sizeof *row);
+    handoff_arena_init(&arena, 0);
+    bool there = handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &found, NULL) ==
+                 HANDOFF_OK;
+    if (there) {
+        assert_int_equal(handoff_store_attempts(stage.store, found.seq, &arena, &attempts,
+                                                &row->nrecorded, NULL),
+                         HANDOFF_OK);
+        row->state = (enum handoff_state)found.standing.state;
+        row->attempts = found.standing.attempts;
+        snprintf(row->target, sizeof row->target, "%s", found.standing.target.data);
+        snprintf(row->reason, sizeof row->reason, "%s", found.standing.reason.data);
+    }
+    for (size_t i = 0; i < row->nrecorded; i++) {
+        assert_int_equal(attempts[i].number, i + 1);
+        row->recorded[i].result = attempts[i].result;
+        row->recorded[i].status = attempts[i].status;
+        snprintf(row->recorded[i].target, 32, "%s", attempts[i].target.data);
+        snprintf(row->recorded[i].error, 200, "%s", attempts[i].error.data);
+    }
+    handoff_arena_free(&arena);
+    return there;
+}
+
+/* Turns until the store has the handoff in this state, then answers its row. */
+static inline struct row stored(const struct sender *sender, enum handoff_state state)
+{
+    struct row row;
+    while (!read_row(sender, &row) || row.state != state)
+        turn();
+    return row;
+}
+
+static inline unsigned count_moves(enum handoff_state to)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < stage.nevents; i++)
+        count += stage.events[i].event.happened == HANDOFF_HAPPENED_MOVE &&
+                 stage.events[i].event.to == to;
+    return count;
+}
+
+static inline unsigned count_results(enum handoff_attempt_result result)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < stage.nevents; i++)
+        count += stage.events[i].event.has_attempt && stage.events[i].event.result == result;
+    return count;
+}
+
+static inline unsigned count_outcomes(enum handoff_outcome outcome)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < stage.nevents; i++)
+        count += stage.events[i].event.outcome == outcome;
+    return count;
+}
+
+/* ---- the receiver's word by the API ---------------------------------------------------------- */
+
+struct speaker {
+    struct handoff_reply reply; /* first */
+    unsigned told;
+};
+
+static inline void on_told(struct handoff_reply *reply)
+{
+    ((struct speaker *)reply)->told++;
+}
+
+static inline enum handoff_code say(const struct sender *about, enum handoff_word word,
+                                    const char *agent)
+{
+    struct speaker speaker = {.reply = {.lane = stage.lane,
+                                        .told = on_told,
+                                        .id = about->parcel.id,
+                                        .word = word,
+                                        .agent = handoff_span_text(agent)}};
+    handoff_engine_reply(stage.engine, &speaker.reply);
+    while (!speaker.told)
+        turn();
+    return speaker.reply.error.code;
+}
+
+#define STAGED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+#endif

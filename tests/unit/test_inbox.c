@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pull delivery: offers and pollers meet, whoever comes first; leases run out; nothing is lost. */
+#include "tests/support/delivery_stage.h"
+
+#include "client/base/memory.h"
+#include "client/deliver/inbox.h"
+
+struct poller {
+    struct handoff_poller_request request; /* first */
+    unsigned told;
+};
+
+static void on_poll_told(struct handoff_poller_request *request)
+{
+    ((struct poller *)request)->told++;
+}
+
+static void poll_inbox(struct poller *poller, int64_t wait_ms)
+{
+    *poller = (struct poller){
+        .request = {.lane = stage.lane,
+                    .agent = handoff_agents_find(stage.agents, handoff_span_text("coder")),
+                    .told = on_poll_told}};
+    handoff_inbox_poll(&poller->request, wait_ms);
+    assert_int_equal(poller->told, 0); /* never from within the call */
+}
+
+static void until_told(struct poller *poller)
+{
+    while (!poller->told)
+        turn();
+    assert_int_equal(poller->told, 1);
+}
+
+static bool got(struct poller *poller, const struct sender *sender)
+{
+    bool same = poller->request.envelope &&
+                memcmp(poller->request.id.bytes, sender->parcel.id.bytes, 16) == 0;
+    handoff_free(poller->request.envelope);
+    return same;
+}
+
+static void pulls(void)
+{
+    stage.options[0].url = NULL;
+    assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL), HANDOFF_OK);
+}
+
+static void until_accepted(struct sender *sender)
+{
+    while (!sender->accepted)
+        turn();
+    turn();
+}
+
+static void test_a_handoff_waits_for_a_poller(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    poll_inbox(&poller, 1000);
+    until_told(&poller);
+    assert_int_equal(poller.request.attempt, 1);
+    assert_int_equal(poller.request.lease_ms, 60000);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(sender.settled, 0);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.nrecorded, 1);
+    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_ACK);
+}
+
+static void test_a_poller_waits_for_a_handoff(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    poll_inbox(&poller, 60000);
+    send_to(&sender, "coder");
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+}
+
+static void test_an_empty_inbox_answers_after_the_wait(void **state)
+{
+    (void)state;
+    struct poller poller;
+    pulls();
+    poll_inbox(&poller, 20);
+    until_told(&poller);
+    assert_null(poller.request.envelope);
+    poll_inbox(&poller, 60000);
+    handoff_inbox_withdraw(&poller.request);
+    until_told(&poller);
+    assert_null(poller.request.envelope);
+}
+
+static void test_first_come_first_served_on_both_sides(void **state)
+{
+    (void)state;
+    enum { MANY = 5 };
+    struct poller pollers[MANY];
+    struct sender senders[MANY];
+    pulls();
+    for (int i = 0; i < MANY; i++)
+        poll_inbox(&pollers[i], 60000);
+    for (int i = 0; i < MANY; i++) {
+        send_to(&senders[i], "coder");
+        until_told(&pollers[i]);
+        assert_true(got(&pollers[i], &senders[i]));
+        assert_int_equal(say(&senders[i], HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    }
+    for (int i = 0; i < MANY; i++) {
+        send_to(&senders[i], "coder");
+        until_accepted(&senders[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        poll_inbox(&pollers[i], 1000);
+        until_told(&pollers[i]);
+        assert_true(got(&pollers[i], &senders[i]));
+        assert_int_equal(say(&senders[i], HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    }
+}
+
+static void test_a_lease_that_runs_out_is_offered_again(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller first, second;
+    stage.options[0].ack_timeout_ms = 20;
+    pulls();
+    send_to(&sender, "coder");
+    poll_inbox(&first, 60000);
+    until_told(&first);
+    assert_true(got(&first, &sender));
+    poll_inbox(&second, 60000);
+    until_told(&second);
+    assert_int_equal(second.request.attempt, 2);
+    assert_true(got(&second, &sender));
+    assert_int_equal(count_results(HANDOFF_RESULT_TIMEOUT), 1);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.nrecorded, 2);
+    assert_string_equal(row.recorded[0].error, "the lease ran out");
+}
+
+static void test_leases_that_all_run_out_park_it(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    stage.options[0].ack_timeout_ms = 5;
+    stage.options[0].retries = 1;
+    pulls();
+    send_to(&sender, "coder");
+    for (int i = 0; i < 2; i++) {
+        poll_inbox(&poller, 60000);
+        until_told(&poller);
+        assert_true(got(&poller, &sender));
+    }
+    until_settled(&sender);
+    assert_string_equal(sender.news.reason, "exhausted");
+}
+
+static void test_more_time_on_request(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    assert_int_equal(say(&sender, HANDOFF_WORD_EXTEND, "coder"), HANDOFF_ERR_CONFLICT);
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_EXTEND, "coder"), HANDOFF_OK);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_int_equal(say(&sender, HANDOFF_WORD_EXTEND, "coder"), HANDOFF_ERR_CONFLICT);
+}
+
+static void test_given_back(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    send_to(&sender, "coder");
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_NACK_RETRY, "coder"), HANDOFF_OK);
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_int_equal(poller.request.attempt, 2);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, "coder"), HANDOFF_OK);
+    until_settled(&sender);
+    assert_string_equal(sender.news.reason, "refused");
+}
+
+static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    prepare(&sender, "coder", 40);
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
+                     HANDOFF_OK);
+    temp_envelope_free(&sender.envelope);
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
+    poll_inbox(&poller, 1);
+    until_told(&poller);
+    assert_null(poller.request.envelope);
+}
+
+static void test_leased_ones_are_offered_again_after_a_restart(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    send_to(&sender, "coder");
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    restart();
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
+/* A lane that ends has to tell its pollers first. */
+static void test_pollers_are_told_when_the_lane_ends(void **state)
+{
+    (void)state;
+    struct poller poller;
+    pulls();
+    poll_inbox(&poller, 60000);
+    handoff_inbox_withdraw(&poller.request);
+    close_engine();
+    assert_int_equal(poller.told, 1);
+    open_engine();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGED(test_a_handoff_waits_for_a_poller),
+        STAGED(test_a_poller_waits_for_a_handoff),
+        STAGED(test_an_empty_inbox_answers_after_the_wait),
+        STAGED(test_first_come_first_served_on_both_sides),
+        STAGED(test_a_lease_that_runs_out_is_offered_again),
+        STAGED(test_leases_that_all_run_out_park_it),
+        STAGED(test_more_time_on_request),
+        STAGED(test_given_back),
+        STAGED(test_waiting_handoffs_expire_and_are_not_handed_out),
+        STAGED(test_leased_ones_are_offered_again_after_a_restart),
+        STAGED(test_pollers_are_told_when_the_lane_ends),
+    };
+    return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
+}

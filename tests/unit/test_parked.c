@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What becomes of parked handoffs: replayed, discarded, or acknowledged after all. */
+#include "tests/support/delivery_stage.h"
+
+#include "client/deliver/parked.h"
+
+static void park(struct sender *sender)
+{
+    stage.options[0].breaker_failures = 0; /* never opens: it would stand in the way */
+    behave(0, "503");
+    send_and_wait(sender, "coder");
+    assert_int_equal(sender->news.state, HANDOFF_STATE_PARKED);
+    stored(sender, HANDOFF_STATE_PARKED);
+    turn(); /* it has left the memory */
+    stage.nevents = 0;
+    sender->settled = sender->accepted = 0;
+}
+
+static enum handoff_code decide(struct sender *sender, enum handoff_decision decision,
+                                const char *target, const char *reason, struct handoff_error *error)
+{
+    return handoff_engine_decide(stage.lane, &sender->parcel.id, decision,
+                                 handoff_span_text(target), handoff_span_text(reason),
+                                 &sender->waiter, error);
+}
+
+static void test_replayed_to_the_same_agent(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    behave(0, "503,503,503,503,ack"); /* the fifth attempt in all: the count goes on */
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.nrecorded, 5);
+    assert_int_equal(stage.events[0].event.from, HANDOFF_STATE_PARKED);
+    assert_int_equal(stage.events[0].event.to, HANDOFF_STATE_READY);
+    assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
+}
+
+static void test_replayed_to_another(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, "reviewer", NULL, NULL), HANDOFF_OK);
+    until_settled(&sender);
+    assert_string_equal(sender.news.target, "reviewer");
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_string_equal(row.target, "reviewer");
+}
+
+static void test_a_replay_has_all_its_attempts_and_is_parked_again(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
+    assert_int_equal(sender.news.attempts, 8);
+}
+
+static void test_discarded_with_a_reason(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct handoff_error error;
+    park(&sender);
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_DISCARD, NULL, "asked twice", NULL),
+                     HANDOFF_OK);
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_DISCARDED);
+    struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
+    assert_string_equal(row.reason, "asked twice");
+    turn();
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, &error),
+                     HANDOFF_ERR_CONFLICT);
+    assert_string_equal(error.seen, "discarded");
+}
+
+static void test_acknowledged_after_all(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_ACKNOWLEDGE, NULL, NULL, NULL), HANDOFF_OK);
+    until_settled(&sender);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
+static void test_a_late_word_of_the_agent_ends_the_parking(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, "coder"), HANDOFF_OK); /* it is parked */
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
+static void test_only_one_decides(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct handoff_error error;
+    park(&sender);
+    behave(0, "silent");
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
+    struct handoff_waiter other = {.settled = on_settled};
+    assert_int_equal(handoff_engine_decide(stage.lane, &sender.parcel.id, HANDOFF_DECISION_DISCARD,
+                                           handoff_span(NULL, 0), handoff_span(NULL, 0), &other,
+                                           &error),
+                     HANDOFF_ERR_CONFLICT);
+    handoff_waiter_withdraw(&sender.waiter);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct sender sender, stranger;
+    struct handoff_error error;
+    park(&sender);
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, "nobody", NULL, &error),
+                     HANDOFF_ERR_UNKNOWN_AGENT);
+    assert_string_equal(error.seen, "nobody");
+    prepare(&stranger, "coder", 0);
+    temp_envelope_free(&stranger.envelope);
+    assert_int_equal(decide(&stranger, HANDOFF_DECISION_REPLAY, NULL, NULL, &error),
+                     HANDOFF_ERR_NOT_FOUND);
+    struct row row = stored(&sender, HANDOFF_STATE_PARKED);
+    assert_int_equal(row.attempts, 4);
+}
+
+static void test_a_replay_goes_on_after_a_restart(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    behave(0, "silent");
+    assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
+    while (count_moves(HANDOFF_STATE_IN_FLIGHT) == 0)
+        turn();
+    behave(0, "ack");
+    restart();
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGED(test_replayed_to_the_same_agent),
+        STAGED(test_replayed_to_another),
+        STAGED(test_a_replay_has_all_its_attempts_and_is_parked_again),
+        STAGED(test_discarded_with_a_reason),
+        STAGED(test_acknowledged_after_all),
+        STAGED(test_a_late_word_of_the_agent_ends_the_parking),
+        STAGED(test_only_one_decides),
+        STAGED(test_refusals),
+        STAGED(test_a_replay_goes_on_after_a_restart),
+    };
+    return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
+}
