@@ -37,10 +37,13 @@ enum {
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
+/* What the client has not read is thrown away with the connection: it does not read. */
 static void connection_cut(struct exporter_connection *connection)
 {
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
     log_info("connection_cut", LOG_STR("listener", connection->server->options.listener),
              LOG_STR("peer", connection->peer), LOG_STR("reason", "deadline"));
+    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     shutdown(connection->fd, SHUT_RDWR);
     connection->deadline_ms = INT64_MAX;
 }

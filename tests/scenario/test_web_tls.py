@@ -308,6 +308,7 @@ class Passwords(unittest.TestCase):
             self.assertGreaterEqual(before, 1)
             for connection in waiting[:30]:
                 connection.close()  # some leave meanwhile, and the daemon ends with others waiting
+            self.addCleanup(lambda: [connection.close() for connection in waiting])
 
     def test_the_queue_is_bounded(self):
         with Daemon("--shutdown.timeout=100ms",

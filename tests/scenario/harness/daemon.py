@@ -77,6 +77,7 @@ class Daemon:
         self.tls = tls
         self.process = None
         self.expected_exit = 0
+        self.asked_to_end = False
         if start:
             self.start()
 
@@ -85,6 +86,7 @@ class Daemon:
     def start(self):
         """Starts it and waits until it is ready; StartFailed with its log where it ends instead."""
         with open(self.log_path, "ab") as log:
+            self.asked_to_end = False
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=self.env, cwd=self.folder,
                                             pass_fds=self.pass_fds)
@@ -107,6 +109,8 @@ class Daemon:
 
     def signal(self, number):
         self.process.send_signal(number)
+        # a second one would not be a drain any more
+        self.asked_to_end = self.asked_to_end or number in (signal.SIGTERM, signal.SIGINT)
 
     def terminate(self):
         """Asks it to drain; wait() for the end."""
@@ -133,7 +137,7 @@ class Daemon:
 
     def __exit__(self, kind, value, traceback):
         try:
-            if self.is_running():
+            if self.is_running() and not self.asked_to_end:
                 self.terminate()
             try:
                 code = self.wait()
