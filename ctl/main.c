@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ctl/api.h"
 #include "ctl/command.h"
 #include "exporter/nearest.h"
 #include "exporter/version.h"
@@ -30,6 +31,35 @@ static const struct ctl_command commands[] = {
      "  handoffctl tokens brief.md\n"
      "  git diff | handoffctl tokens --json -\n",
      ctl_tokens},
+    {"envelope", "[FILE] [OPTION ...]", "Assemble an envelope and print it; nothing is delivered.",
+     "The request is the JSON object in FILE (- is stdin), with what the options set:\n"
+     "  --from AGENT  --to AGENT  --summary TEXT  --task ID  --intent TEXT\n"
+     "  --memory ID (again for more)  --recent N  --no-pins\n"
+     "  --max-tokens N  --deadline TIME  --constraint NAME=VALUE (JSON, else text; again for "
+     "more)\n"
+     "  --strategy priority|full|summary|lazy  --previous ID\n"
+     "  --pattern direct|broadcast|choreographed  --channel NAME\n"
+     "  --state JSON  --history JSON  --expect JSON\n"
+     "The envelope is printed as indented JSON, or\n"
+     "  --json                  byte for byte as it is stored\n"
+     "  --markdown              as a brief for a prompt\n" CTL_API_DETAILS "\n"
+     "Examples:\n"
+     "  handoffctl envelope --from analyst --to coder --summary 'Write the retry logic' \\\n"
+     "      --memory ms-4821 --recent 20 --max-tokens 4000 --markdown\n"
+     "  handoffctl envelope request.json --json | jq .tokens\n",
+     ctl_envelope},
+    {"memories", "put|get|list|pin|unpin|rm [ID] [OPTION ...]", "Work on the embedded spine.",
+     "  put ID     --content TEXT or --file FILE (- is stdin), --summary TEXT,\n"
+     "             --importance low|medium|high|critical, --tag TAG (again for more),\n"
+     "             --metadata JSON, --pin\n"
+     "  get ID     print one\n"
+     "  list       --query TEXT, --recent N, --pinned, --limit N, --cursor CURSOR\n"
+     "  pin ID, unpin ID, rm ID\n"
+     "  --json     the API's JSON instead of text\n" CTL_API_DETAILS "\n"
+     "Examples:\n"
+     "  handoffctl memories put ms-4821 --file notes.md --summary 'Gateway limits' --tag gateway\n"
+     "  handoffctl memories list --query 'payment retries' --recent 5\n",
+     ctl_memories},
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of the agent API, see api.h. */
+#include "ctl/api.h"
+
+#include <curl/curl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yyjson.h>
+
+static const char default_url[] = "http://127.0.0.1:8780";
+
+enum {
+    CONNECT_TIMEOUT_MS = 5000,
+    TOTAL_TIMEOUT_MS = 120000, /* an answer may wait for a slow receiver */
+    TOKEN_MAX = 4096,
+};
+
+bool ctl_api_option(struct ctl_api *api, int argc, char *const argv[], int *i)
+{
+    const struct {
+        const char *name;
+        const char **value;
+    } options[] = {{"--api.url", &api->url}, {"--api.token-file", &api->token_file}};
+    for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++) {
+        size_t length = strlen(options[o].name);
+        if (strncmp(argv[*i], options[o].name, length) != 0)
+            continue;
+        if (argv[*i][length] == '=') {
+            *options[o].value = argv[*i] + length + 1;
+            return true;
+        }
+        if (argv[*i][length] == '\0' && *i + 1 < argc) {
+            *options[o].value = argv[++*i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- one transfer ------------------------------------------------------------------------------
+ */
+
+static size_t take(char *bytes, size_t size, size_t count, void *arg)
+{
+    struct ctl_answer *answer = arg;
+    size_t more = size * count;
+    char *body = realloc(answer->body, answer->size + more + 1);
+    if (!body)
+        return 0;
+    answer->body = body;
+    memcpy(body + answer->size, bytes, more);
+    answer->size += more;
+    body[answer->size] = '\0';
+    return more;
+}
+
+static struct curl_slist *with_header(struct curl_slist *headers, const char *name,
+                                      const char *value)
+{
+    char *line;
+    if (!value || asprintf(&line, "%s: %s", name, value) < 0)
+        return headers;
+    struct curl_slist *longer = curl_slist_append(headers, line);
+    free(line);
+    return longer ? longer : headers;
+}
+
+/* "Bearer <first word of the file>"; free() it. NULL, with a line on stderr, where that fails. */
+static char *read_token(const struct ctl_command *command, const char *path)
+{
+    char token[TOKEN_MAX] = "", *value = NULL;
+    FILE *file = fopen(path, "re");
+    bool read = file && fgets(token, sizeof(token), file);
+    if (file)
+        fclose(file);
+    token[strcspn(token, " \t\r\n")] = '\0';
+    if (!read || !*token)
+        fprintf(stderr, "handoffctl %s: there is no token in %s (--api.token-file)\n",
+                command->name, path);
+    else if (asprintf(&value, "Bearer %s", token) < 0)
+        value = NULL;
+    return value;
+}
+
+/* The URL for curl; a unix socket goes into its own option. */
+static char *set_target(CURL *curl, const char *base, const char *path)
+{
+    char *url;
+    if (strncmp(base, "unix:", 5) == 0) {
+        curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, base + 5);
+        base = "http://localhost";
+    }
+    size_t length = strlen(base);
+    while (length > 0 && base[length - 1] == '/')
+        length--;
+    if (asprintf(&url, "%.*s%s", (int)length, base, path) < 0)
+        return NULL;
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    return url;
+}
+
+static const char *url_of(const struct ctl_api *api)
+{
+    const char *given = api->url ? api->url : getenv("HANDOFF_API_URL");
+    return given && *given ? given : default_url;
+}
+
+static CURLcode transfer(const struct ctl_api *api, const char *method, const char *path,
+                         struct curl_slist *headers, const char *body, struct ctl_answer *answer)
+{
+    CURL *curl = curl_easy_init();
+    if (!curl)
+        return CURLE_OUT_OF_MEMORY;
+    char *url = set_target(curl, url_of(api), path);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TOTAL_TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* the sidecar is beside us */
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    if (body) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+    }
+    CURLcode result = url ? curl_easy_perform(curl) : CURLE_OUT_OF_MEMORY;
+    if (result == CURLE_OK)
+        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+    curl_easy_cleanup(curl);
+    free(url);
+    return result;
+}
+
+/* ---- what it came to
+ * ----------------------------------------------------------------------------- */
+
+static const char *text_of(yyjson_val *problem, const char *key)
+{
+    const char *text = yyjson_get_str(yyjson_obj_get(problem, key));
+    return text ? text : "";
+}
+
+/* A problem as one line: "budget_too_small: what is wrong". */
+static int say_problem(const struct ctl_command *command, const struct ctl_answer *answer)
+{
+    yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
+    yyjson_val *problem = yyjson_doc_get_root(doc);
+    if (*text_of(problem, "code"))
+        fprintf(stderr, "handoffctl %s: %s: %s\n", command->name, text_of(problem, "code"),
+                text_of(problem, "detail"));
+    else
+        fprintf(stderr, "handoffctl %s: the answer was status %ld\n", command->name,
+                answer->status);
+    yyjson_doc_free(doc);
+    return answer->status == 404 ? CTL_NOT_FOUND : CTL_FAILED;
+}
+
+int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, const char *method,
+                 const char *path, const char *accept, const char *body, struct ctl_answer *answer)
+{
+    struct curl_slist *headers = NULL;
+    char *token = NULL;
+    *answer = (struct ctl_answer){0};
+    if (api->token_file) {
+        token = read_token(command, api->token_file);
+        if (!token)
+            return CTL_FAILED;
+    }
+    headers = with_header(headers, "Authorization", token);
+    headers = with_header(headers, "Accept", accept);
+    headers = with_header(headers, "Content-Type", body ? "application/json" : NULL);
+    headers = with_header(headers, "Expect", body ? "" : NULL);
+    CURLcode result = transfer(api, method, path, headers, body, answer);
+    curl_slist_free_all(headers);
+    free(token);
+    if (result != CURLE_OK) {
+        fprintf(stderr, "handoffctl %s: %s: %s (--api.url)\n", command->name, url_of(api),
+                curl_easy_strerror(result));
+        return CTL_UNREACHABLE;
+    }
+    return answer->status / 100 == 2 ? CTL_OK : say_problem(command, answer);
+}
+
+void ctl_answer_free(struct ctl_answer *answer)
+{
+    free(answer->body);
+    *answer = (struct ctl_answer){0};
+}
+
+char *ctl_api_escape(const char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *escaped = malloc(3 * strlen(text) + 1), *to = escaped;
+    for (; escaped && *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~", c)) {
+            *to++ = (char)c;
+        } else {
+            *to++ = '%';
+            *to++ = digits[c >> 4];
+            *to++ = digits[c & 15];
+        }
+    }
+    if (escaped)
+        *to = '\0';
+    return escaped;
+}
