@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of stages, and the time each takes. */
+#include "client/assemble/assemble.h"
+
+#include "client/assemble/json.h"
+#include "client/base/check.h"
+
+static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
+{
+    if (handoff_request_read(assembly->body, assembly->caller, &assembly->request,
+                             &assembly->error) != HANDOFF_OK)
+        return HANDOFF_PROGRESS_FAILED;
+    assembly->target(assembly);
+    return HANDOFF_PROGRESS_NEXT;
+}
+
+static const struct stage {
+    const char *name;
+    enum handoff_progress (*run)(struct handoff_assembly *);
+} stages[HANDOFF_STAGES] = {
+    [HANDOFF_STAGE_VALIDATE] = {"validate", stage_validate},
+    [HANDOFF_STAGE_INHERIT] = {"inherit", handoff_stage_inherit},
+    [HANDOFF_STAGE_RESOLVE] = {"resolve", handoff_stage_resolve},
+    [HANDOFF_STAGE_TRIM] = {"trim", handoff_stage_trim},
+    [HANDOFF_STAGE_ENCODE] = {"encode", handoff_stage_encode},
+};
+
+const char *handoff_stage_name(enum handoff_stage stage)
+{
+    return stages[stage].name;
+}
+
+bool handoff_assembly_run(struct handoff_assembly *assembly)
+{
+    const struct handoff_clock *clock = assembly->with->clock;
+    if (!assembly->stage_began_ns)
+        assembly->stage_began_ns = handoff_monotonic_ns(clock);
+    while (assembly->stage < HANDOFF_STAGES) {
+        enum handoff_progress progress = stages[assembly->stage].run(assembly);
+        if (progress == HANDOFF_PROGRESS_WAIT)
+            return false;
+        HANDOFF_CHECK((progress == HANDOFF_PROGRESS_FAILED) ==
+                      (assembly->error.code != HANDOFF_OK));
+        int64_t now = handoff_monotonic_ns(clock);
+        assembly->stage_ns[assembly->stage++] = now - assembly->stage_began_ns;
+        assembly->stage_began_ns = now;
+        if (progress == HANDOFF_PROGRESS_FAILED)
+            return true;
+    }
+    return true;
+}
+
+bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
+{
+    struct handoff_span target = assembly->request.target_agent;
+    size_t i, n;
+    yyjson_val *agent;
+    yyjson_arr_foreach(assembly->parent.path, i, n, agent)
+    {
+        if (handoff_span_equal(handoff_json_span(agent), target))
+            return true;
+    }
+    return handoff_span_equal(assembly->request.source_agent, target) ||
+           (assembly->parent.doc && handoff_span_equal(assembly->parent.source_agent, target));
+}
+
+void handoff_assembly_free(struct handoff_assembly *assembly)
+{
+    handoff_request_free(&assembly->request);
+    handoff_envelope_free(&assembly->parent);
+    yyjson_doc_free(assembly->constraints_doc);
+    handoff_buffer_free(&assembly->constraints);
+    handoff_buffer_free(&assembly->head);
+    handoff_buffer_free(&assembly->tail);
+    handoff_buffer_free(&assembly->out);
+    handoff_arena_free(&assembly->arena);
+    *assembly = (struct handoff_assembly){0};
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * assemble.h - from a request to an envelope: validate, inherit, resolve, trim, encode.
+ *
+ * Each step is a row of a table in assemble.c and works on one struct, the assembly; the time each
+ * took is in it afterwards. Persisting and everything later is the client's (client/client.c),
+ * which is also the only caller.
+ *
+ * An assembly lives on one thread. Its texts are lent by the request's and the parent's documents
+ * and by its arena, all of which go with handoff_assembly_free.
+ */
+#ifndef HANDOFF_ASSEMBLE_ASSEMBLE_H
+#define HANDOFF_ASSEMBLE_ASSEMBLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/assemble/digest.h"
+#include "client/assemble/envelope.h"
+#include "client/assemble/request.h"
+#include "client/assemble/segment.h"
+#include "client/assemble/trace.h"
+#include "client/assemble/trim.h"
+#include "client/base/arena.h"
+#include "client/base/clock.h"
+#include "client/base/random.h"
+#include "client/base/uuid.h"
+#include "client/handoff.h"
+#include "client/spine/spine.h"
+#include "client/store/store.h"
+
+/* What all assemblies share. Read-only once it is set up; any thread. */
+struct handoff_assembler {
+    const struct handoff_tokenizer *tokenizer;
+    struct handoff_spine *spine;
+    struct handoff_store *store;
+    const struct handoff_clock *clock;
+    const struct handoff_random *random;
+    struct handoff_uuid_source *uuids;
+    uint32_t hops_max;
+    size_t memory_max_bytes; /* a memory with more goes by its summary */
+
+    /* tokens of the lists' glue, counted once by handoff_assembler_prepare */
+    uint32_t memories_none, memories_some, history_none, history_some;
+};
+
+enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* One memory of the request, as it will stand in the envelope. */
+struct handoff_slot {
+    struct handoff_segment_memory show;
+    enum handoff_rank rank;
+    enum handoff_importance importance;
+    double relevance;              /* to the summary; 0 where it was not searched for */
+    int64_t version;               /* of what was counted */
+    bool content_stays;            /* too large or a conversation: only its summary may go */
+    uint32_t known[HANDOFF_FORMS]; /* tokens of its segments; 0: not counted yet */
+    bool learned[HANDOFF_FORMS];   /* the count is new, and the spine should keep it */
+};
+
+struct handoff_missing {
+    struct handoff_span id;
+    const char *reason;
+};
+
+enum handoff_stage {
+    HANDOFF_STAGE_VALIDATE,
+    HANDOFF_STAGE_INHERIT,
+    HANDOFF_STAGE_RESOLVE,
+    HANDOFF_STAGE_TRIM,
+    HANDOFF_STAGE_ENCODE,
+    HANDOFF_STAGES,
+};
+
+struct handoff_assembly {
+    /* given; the texts are lent until validate is over, the mailbox until the end */
+    const struct handoff_assembler *with;
+    struct handoff_mailbox *mailbox; /* of the loop that waits for the spine */
+    struct handoff_span body;
+    struct handoff_span caller;                              /* absent: anybody */
+    struct handoff_span given_traceparent, given_tracestate; /* absent, or not checked yet */
+    /* tells what is configured for the target, once it is known who that is: token_budget, dual */
+    void (*target)(struct handoff_assembly *assembly);
+    void *context; /* the caller's */
+    /* called on the mailbox's loop when handoff_assembly_run answered false */
+    void (*finished)(struct handoff_assembly *assembly);
+
+    /* the verdict */
+    struct handoff_error error;
+    int64_t stage_ns[HANDOFF_STAGES]; /* 0: not reached */
+
+    struct handoff_arena arena;
+    unsigned stage; /* enum handoff_stage, the one that runs */
+    int64_t stage_began_ns;
+    uint64_t token_budget;
+    bool dual;
+
+    /* validate */
+    struct handoff_request request;
+
+    /* inherit */
+    struct handoff_envelope parent; /* doc NULL: the chain begins here */
+    struct handoff_span task_id, intent, traceparent, tracestate;
+    struct handoff_buffer constraints; /* compact JSON */
+    yyjson_doc *constraints_doc;       /* the same, read */
+    int64_t hop_count, hop_max;
+    yyjson_val **steps; /* the parent's, then the request's new ones */
+    size_t nsteps;
+    size_t history_dropped; /* older ones, beyond what one envelope may have */
+
+    /* resolve: one slot or one entry of missing per memory that was requested */
+    struct handoff_spine_resolve resolve;
+    struct handoff_span *ids;   /* that were asked for */
+    bool resolved;              /* the spine has answered what was waited for */
+    int64_t spine_ns;           /* how long it took */
+    struct handoff_slot *slots; /* in rank order */
+    size_t nslots;
+    struct handoff_missing *missing;
+    size_t nmissing;
+
+    /* trim */
+    uint64_t budget;
+    struct handoff_buffer head, tail; /* of the context; see segment.h */
+    struct handoff_trim_plan plan;
+
+    /* encode */
+    struct handoff_uuid id;
+    char id_text[HANDOFF_UUID_TEXT];
+    int64_t created_ms;
+    struct handoff_buffer out;
+    unsigned char digest[HANDOFF_SHA256_BYTES];
+    size_t context_at, context_size;   /* in out */
+    size_t memories_at, memories_size; /* the array, in out */
+    size_t included;
+};
+
+/* Runs the stages. True: it is over, look at error. False: the spine is being waited for, and
+ * `finished` will be called. Either way the assembly is to be freed when it is over. */
+bool handoff_assembly_run(struct handoff_assembly *assembly);
+void handoff_assembly_free(struct handoff_assembly *assembly);
+
+/* Whether the target was on the path already, or hands off to itself. */
+bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);
+
+/* "resolve" and so on; static. */
+const char *handoff_stage_name(enum handoff_stage stage);
+
+/* What a stage comes to. */
+enum handoff_progress {
+    HANDOFF_PROGRESS_NEXT,
+    HANDOFF_PROGRESS_WAIT, /* it will be called again */
+    HANDOFF_PROGRESS_FAILED,
+};
+
+/* The stages, each in its own file; failures are in assembly->error. */
+enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly);
+enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly);
+enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly);
+enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly);
+
+#endif

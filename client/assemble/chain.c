@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage `inherit`: what comes from the envelope before. Intent, constraints, history and path
+ * are the parent's; the request adds to them. Where there is no parent, a chain begins.
+ */
+#include "client/assemble/assemble.h"
+#include "client/assemble/inherit.h"
+#include "client/assemble/json.h"
+
+static enum handoff_code load_parent(struct handoff_assembly *assembly, struct handoff_error *error)
+{
+    struct handoff_stored_envelope stored;
+    struct handoff_uuid id;
+    struct handoff_span previous = assembly->request.previous_id;
+    if (!previous.data)
+        return HANDOFF_OK;
+    if (!handoff_uuid_parse(previous.data, previous.size, &id))
+        return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id",
+                                 "previous_id", previous.data);
+    enum handoff_code code =
+        handoff_store_get_envelope(assembly->with->store, &id, &assembly->arena, &stored, error);
+    if (code == HANDOFF_ERR_NOT_FOUND)
+        return handoff_error_set(error, code, "no envelope has this id", "previous_id",
+                                 previous.data);
+    if (code != HANDOFF_OK)
+        return code;
+    return handoff_envelope_read(stored.body, &assembly->parent, error);
+}
+
+/* The user's own words do not change on the way: a child's are its parent's. */
+static enum handoff_code inherit_task(struct handoff_assembly *assembly,
+                                      struct handoff_error *error)
+{
+    const struct handoff_request *request = &assembly->request;
+    const struct handoff_envelope *parent = &assembly->parent;
+    assembly->intent = request->intent.data ? request->intent : request->task_summary;
+    assembly->task_id = request->task_id;
+    if (parent->doc) {
+        assembly->intent = parent->intent;
+        if (request->task_id.data && !handoff_span_equal(request->task_id, parent->task_id)) {
+            handoff_error_set(error, HANDOFF_ERR_INVALID,
+                              "the previous envelope belongs to another task", "task_id",
+                              request->task_id.data);
+            handoff_error_allow(error, "%s, or leave it out", parent->task_id.data);
+            return HANDOFF_ERR_INVALID;
+        }
+        assembly->task_id = parent->task_id;
+    }
+    if (!assembly->task_id.data) {
+        struct handoff_uuid id = handoff_uuid_make(assembly->with->uuids);
+        char *text = handoff_arena_alloc(&assembly->arena, HANDOFF_UUID_TEXT);
+        if (!text)
+            return handoff_error_no_memory(error);
+        handoff_uuid_format(&id, text);
+        assembly->task_id = handoff_span_text(text);
+    }
+    return HANDOFF_OK;
+}
+
+static enum handoff_code count_hop(struct handoff_assembly *assembly, struct handoff_error *error)
+{
+    const struct handoff_envelope *parent = &assembly->parent;
+    assembly->hop_count = 1;
+    assembly->hop_max = assembly->with->hops_max;
+    if (parent->doc) {
+        assembly->hop_count = parent->hop_count + 1;
+        if (parent->hop_max < assembly->hop_max)
+            assembly->hop_max = parent->hop_max;
+    }
+    if (assembly->hop_count <= assembly->hop_max)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT,
+                      "the chain of the task is as long as it may become (hops.max)", "hop.count",
+                      NULL);
+    handoff_error_seen(error, "%lld", (long long)assembly->hop_count);
+    handoff_error_allow(error, "%lld", (long long)assembly->hop_max);
+    return HANDOFF_ERR_HOP_LIMIT;
+}
+
+static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
+                                             struct handoff_error *error)
+{
+    enum handoff_code code = handoff_inherit_constraints(
+        &assembly->constraints, assembly->parent.constraints, assembly->request.constraints, error);
+    if (code != HANDOFF_OK)
+        return code;
+    return handoff_json_read(handoff_buffer_span(&assembly->constraints), "constraints",
+                             &assembly->constraints_doc, error);
+}
+
+/* FNV-1a of a step as it would be written, so that steps are compared one by one only where they
+ * are likely the same: comparing all with all would be quadratic in what a request may send. */
+static uint64_t hash_step(struct handoff_buffer *scratch, yyjson_val *step)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    handoff_buffer_clear(scratch);
+    handoff_segment_step_write(scratch, step);
+    for (size_t i = 0; i < scratch->size; i++)
+        hash = (hash ^ (unsigned char)scratch->data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Agents often repeat the history they were given; a step that is there already is not added. */
+static bool is_inherited(const struct handoff_assembly *assembly, const uint64_t *hashes,
+                         size_t ninherited, yyjson_val *step, uint64_t hash)
+{
+    for (size_t i = 0; i < ninherited; i++) {
+        if (hashes[i] == hash && handoff_json_equal(assembly->steps[i], step))
+            return true;
+    }
+    return false;
+}
+
+static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
+{
+    struct handoff_buffer scratch = {0};
+    size_t i, n, ninherited = assembly->nsteps;
+    yyjson_val *step;
+    for (i = 0; i < ninherited; i++)
+        hashes[i] = hash_step(&scratch, assembly->steps[i]);
+    yyjson_arr_foreach(assembly->request.execution_history, i, n, step)
+    {
+        uint64_t hash = hash_step(&scratch, step);
+        /* Without memory for the text the hash says nothing, and a step that is there twice is
+         * better than one that is lost. */
+        if (scratch.failed || !is_inherited(assembly, hashes, ninherited, step, hash))
+            assembly->steps[assembly->nsteps++] = step;
+    }
+    handoff_buffer_free(&scratch);
+}
+
+static enum handoff_code join_history(struct handoff_assembly *assembly,
+                                      struct handoff_error *error)
+{
+    yyjson_val *inherited = assembly->parent.history, *given = assembly->request.execution_history;
+    size_t i, n, ninherited = yyjson_arr_size(inherited);
+    yyjson_val *step;
+    uint64_t *hashes = handoff_arena_calloc(&assembly->arena, ninherited + 1, sizeof(*hashes));
+    assembly->steps = handoff_arena_calloc(
+        &assembly->arena, ninherited + yyjson_arr_size(given) + 1, sizeof(yyjson_val *));
+    if (!assembly->steps || !hashes)
+        return handoff_error_no_memory(error);
+    yyjson_arr_foreach(inherited, i, n, step)
+    {
+        assembly->steps[assembly->nsteps++] = step;
+    }
+    add_new_steps(assembly, hashes);
+    if (assembly->nsteps > HANDOFF_HISTORY_MAX) {
+        assembly->history_dropped = assembly->nsteps - HANDOFF_HISTORY_MAX;
+        assembly->steps += assembly->history_dropped;
+        assembly->nsteps = HANDOFF_HISTORY_MAX;
+    }
+    return HANDOFF_OK;
+}
+
+/* The caller's trace, else the parent's, else a new one. */
+static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
+                                       struct handoff_error *error)
+{
+    const struct handoff_envelope *parent = &assembly->parent;
+    if (handoff_traceparent_is_valid(assembly->given_traceparent)) {
+        assembly->traceparent = assembly->given_traceparent;
+        if (handoff_tracestate_is_valid(assembly->given_tracestate))
+            assembly->tracestate = assembly->given_tracestate;
+        return HANDOFF_OK;
+    }
+    if (parent->doc && handoff_traceparent_is_valid(parent->traceparent)) {
+        assembly->traceparent = parent->traceparent;
+        assembly->tracestate = parent->tracestate;
+        return HANDOFF_OK;
+    }
+    char *text = handoff_arena_alloc(&assembly->arena, HANDOFF_TRACEPARENT_SIZE);
+    if (!text)
+        return handoff_error_no_memory(error);
+    handoff_traceparent_make(assembly->with->random, text);
+    assembly->traceparent = handoff_span_text(text);
+    return HANDOFF_OK;
+}
+
+enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
+{
+    static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
+        load_parent, inherit_task, count_hop, inherit_constraints, join_history, inherit_trace,
+    };
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (steps[i](assembly, &assembly->error) != HANDOFF_OK)
+            return HANDOFF_PROGRESS_FAILED;
+    }
+    return HANDOFF_PROGRESS_NEXT;
+}

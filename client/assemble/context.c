@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage `trim`: what each part of the context costs, and the plan of what is kept. The costs of
+ * memories are kept by the spine, so that for memories which were handed on before this stage adds
+ * numbers and counts nothing but the request's own texts.
+ */
+#include "client/assemble/assemble.h"
+#include "client/assemble/json.h"
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+/* The forms a strategy may use; the others are not counted. */
+static bool strategy_uses(enum handoff_strategy strategy, const struct handoff_slot *slot,
+                          enum handoff_form form)
+{
+    switch (strategy) {
+    case HANDOFF_STRATEGY_FULL:
+        return form == (slot->content_stays ? HANDOFF_FORM_SUMMARY : HANDOFF_FORM_FULL);
+    case HANDOFF_STRATEGY_SUMMARY:
+        return form != HANDOFF_FORM_FULL;
+    case HANDOFF_STRATEGY_LAZY:
+        return form == HANDOFF_FORM_REFERENCE;
+    default:
+        return form != HANDOFF_FORM_REFERENCE;
+    }
+}
+
+static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
+{
+    return (form == HANDOFF_FORM_FULL && !slot->content_stays) ||
+           (form == HANDOFF_FORM_SUMMARY && slot->show.summary.data) ||
+           form == HANDOFF_FORM_REFERENCE;
+}
+
+/* A sum of counts is exact only as long as none was lost on the way: false is remembered. */
+struct counter {
+    const struct handoff_tokenizer *tokenizer;
+    struct handoff_buffer scratch;
+    bool failed;
+};
+
+static uint32_t count(struct counter *counter, struct handoff_span text)
+{
+    size_t tokens = 0;
+    if (handoff_tokens_count(counter->tokenizer, text.data, text.size, &tokens) != HANDOFF_OK)
+        counter->failed = true;
+    return (uint32_t)tokens;
+}
+
+static uint32_t count_scratch(struct counter *counter)
+{
+    if (counter->scratch.failed)
+        counter->failed = true;
+    return counter->failed ? 0 : count(counter, handoff_buffer_span(&counter->scratch));
+}
+
+static uint32_t count_memory(struct counter *counter, const struct handoff_slot *slot,
+                             enum handoff_form form)
+{
+    handoff_buffer_clear(&counter->scratch);
+    handoff_segment_memory_write(&counter->scratch, &slot->show, form);
+    handoff_buffer_text(&counter->scratch, HANDOFF_SEGMENT_MEMORIES_NEXT);
+    return count_scratch(counter);
+}
+
+/* What a memory costs more at the end of the list than with another one behind it. */
+static int32_t count_last_extra(struct counter *counter, const struct handoff_slot *slot)
+{
+    uint32_t cost[2];
+    static const char *const ends[] = {HANDOFF_SEGMENT_MEMORIES_NEXT, HANDOFF_SEGMENT_MEMORIES_END};
+    for (int i = 0; i < 2; i++) {
+        handoff_buffer_clear(&counter->scratch);
+        handoff_segment_memory_end_write(&counter->scratch, &slot->show);
+        handoff_buffer_text(&counter->scratch, ends[i]);
+        cost[i] = count_scratch(counter);
+    }
+    return (int32_t)cost[1] - (int32_t)cost[0];
+}
+
+static uint32_t count_step(struct counter *counter, yyjson_val *step, bool newest)
+{
+    handoff_buffer_clear(&counter->scratch);
+    handoff_segment_step_write(&counter->scratch, step);
+    handoff_buffer_text(&counter->scratch,
+                        newest ? HANDOFF_SEGMENT_HISTORY_END : HANDOFF_SEGMENT_HISTORY_NEXT);
+    return count_scratch(counter);
+}
+
+enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
+                                            struct handoff_error *error)
+{
+    struct counter counter = {.tokenizer = assembler->tokenizer};
+    assembler->memories_none = count(&counter, handoff_span_text(HANDOFF_SEGMENT_MEMORIES_NONE));
+    assembler->memories_some = count(&counter, handoff_span_text(HANDOFF_SEGMENT_MEMORIES_OPEN));
+    assembler->history_none = count(&counter, handoff_span_text(HANDOFF_SEGMENT_HISTORY_NONE));
+    assembler->history_some = count(&counter, handoff_span_text(HANDOFF_SEGMENT_HISTORY_OPEN));
+    return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+/* ---- the parts that are not trimmed ------------------------------------------------------------
+ */
+
+static void write_object_or_empty(struct handoff_buffer *out, yyjson_val *object)
+{
+    if (object)
+        handoff_json_write(out, object);
+    else
+        handoff_buffer_text(out, "{}");
+}
+
+static void write_head(struct handoff_assembly *assembly)
+{
+    struct handoff_buffer *out = &assembly->head;
+    handoff_buffer_text(out, "{\"task\":{\"intent\":");
+    handoff_json_write_string(out, assembly->intent);
+    handoff_buffer_text(out, ",\"summary\":");
+    handoff_json_write_string(out, assembly->request.task_summary);
+    handoff_buffer_text(out, ",\"state\":");
+    write_object_or_empty(out, assembly->request.state);
+    handoff_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
+}
+
+static void write_tail(struct handoff_assembly *assembly)
+{
+    struct handoff_buffer *out = &assembly->tail;
+    handoff_buffer_text(out, "\":");
+    handoff_buffer_append(out, assembly->constraints.data, assembly->constraints.size);
+    handoff_buffer_text(out, ",\"expected_output\":");
+    write_object_or_empty(out, assembly->request.expected_output);
+    handoff_buffer_byte(out, '}');
+}
+
+/* ---- the plan -----------------------------------------------------------------------------------
+ */
+
+static void fill_memory(struct counter *counter, const struct handoff_assembly *assembly,
+                        struct handoff_slot *slot, struct handoff_trim_memory *memory)
+{
+    enum handoff_strategy strategy = (enum handoff_strategy)assembly->request.strategy;
+    memory->rank = slot->rank;
+    for (enum handoff_form form = 0; form < HANDOFF_FORMS; form++) {
+        if (!strategy_uses(strategy, slot, form) || !has_form(slot, form))
+            continue;
+        if (!slot->known[form]) {
+            slot->known[form] = count_memory(counter, slot, form);
+            slot->learned[form] = !counter->failed;
+        }
+        memory->cost[form] = slot->known[form];
+    }
+    memory->last_extra = count_last_extra(counter, slot);
+}
+
+static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct handoff_error *error)
+{
+    struct handoff_trim_plan *plan = &assembly->plan;
+    struct handoff_arena *arena = &assembly->arena;
+    struct counter counter = {.tokenizer = assembly->with->tokenizer};
+    uint32_t *history = handoff_arena_calloc(arena, assembly->nsteps + 1, sizeof(*history));
+    plan->memories = handoff_arena_calloc(arena, assembly->nslots + 1, sizeof(*plan->memories));
+    if (!history || !plan->memories || assembly->head.failed || assembly->tail.failed)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < assembly->nslots; i++)
+        fill_memory(&counter, assembly, &assembly->slots[i], &plan->memories[i]);
+    for (size_t i = 0; i < assembly->nsteps; i++)
+        history[i] = count_step(&counter, assembly->steps[i], i + 1 == assembly->nsteps);
+    plan->strategy = (enum handoff_strategy)assembly->request.strategy;
+    plan->budget = assembly->budget;
+    plan->nmemories = assembly->nslots;
+    plan->history = history;
+    plan->nhistory = assembly->nsteps;
+    plan->memories_none = assembly->with->memories_none;
+    plan->memories_some = assembly->with->memories_some;
+    plan->history_none = assembly->with->history_none;
+    plan->history_some = assembly->with->history_some;
+    plan->fixed = (uint64_t)count(&counter, handoff_buffer_span(&assembly->head)) +
+                  count(&counter, handoff_buffer_span(&assembly->tail));
+    handoff_buffer_free(&counter.scratch);
+    return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+static uint64_t max_tokens_of(const struct handoff_assembly *assembly)
+{
+    return handoff_constraints_max_tokens(yyjson_doc_get_root(assembly->constraints_doc));
+}
+
+static int digits_of(uint64_t number)
+{
+    int digits = 1;
+    while (number >= 10) {
+        number /= 10;
+        digits++;
+    }
+    return digits;
+}
+
+/* The budget stands inside the context as max_tokens. Raising it may make it longer, by at most a
+ * token a digit; the number we tell must do when it is used. */
+static uint64_t needed_with_itself(uint64_t needed, uint64_t max_tokens)
+{
+    if (!max_tokens)
+        return needed;
+    int more = digits_of(needed + 20) - digits_of(max_tokens);
+    return needed + (uint64_t)(more > 0 ? more : 0);
+}
+
+static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
+{
+    struct handoff_error *error = &assembly->error;
+    uint64_t needed = needed_with_itself(assembly->plan.needed, max_tokens_of(assembly));
+    handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
+                      assembly->request.strategy == HANDOFF_STRATEGY_FULL
+                          ? "strategy full leaves nothing out, and all of it does not fit"
+                          : "task, constraints, expected output and pinned memories are never "
+                            "trimmed, and they do not fit",
+                      "constraints.max_tokens", NULL);
+    handoff_error_seen(error, "%llu", (unsigned long long)assembly->budget);
+    handoff_error_allow(error, "%llu or more", (unsigned long long)needed);
+    error->needed = (int64_t)needed;
+    return HANDOFF_PROGRESS_FAILED;
+}
+
+enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly)
+{
+    uint64_t max_tokens = max_tokens_of(assembly);
+    assembly->budget = assembly->token_budget;
+    if (max_tokens && max_tokens < assembly->budget)
+        assembly->budget = max_tokens;
+    write_head(assembly);
+    write_tail(assembly);
+    if (fill_plan(assembly, &assembly->error) != HANDOFF_OK)
+        return HANDOFF_PROGRESS_FAILED;
+    return handoff_trim(&assembly->plan) ? HANDOFF_PROGRESS_NEXT : refuse_budget(assembly);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage `resolve`: the spine is asked once for everything, and every memory that was requested
+ * becomes either a slot, in rank order, or an entry of `missing`. A spine that fails is no failure
+ * of the handoff: the envelope then says what it lacks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/assemble/assemble.h"
+#include "client/assemble/json.h"
+
+/* Names that no memory can have, for memories of which nobody knows how many there are. */
+static const char all_pinned[] = "*pinned", all_recent[] = "*recent";
+
+/* ---- what may not go in full
+ * ----------------------------------------------------------------------- */
+
+static bool metadata_marks_raw_log(struct handoff_span metadata)
+{
+    static const char *const words[] = {"conversation", "raw_log"};
+    bool worth_reading = false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && metadata.size; i++)
+        worth_reading |= memmem(metadata.data, metadata.size, words[i], strlen(words[i])) != NULL;
+    yyjson_doc *doc;
+    if (!worth_reading || handoff_json_read(metadata, "metadata", &doc, NULL) != HANDOFF_OK)
+        return false;
+    bool marked = handoff_marks_raw_log(yyjson_doc_get_root(doc));
+    yyjson_doc_free(doc);
+    return marked;
+}
+
+/* Why the content may not be handed on, or NULL. */
+static const char *reason_to_stay(const struct handoff_assembly *assembly,
+                                  const struct handoff_memory *memory)
+{
+    if (memory->content.size > assembly->with->memory_max_bytes)
+        return "too_large";
+    return metadata_marks_raw_log(memory->metadata) ? "conversation_log" : NULL;
+}
+
+/* ---- slots
+ * ------------------------------------------------------------------------------------------ */
+
+/* False: no memory. */
+static bool write_tags(struct handoff_arena *arena, const struct handoff_memory *memory,
+                       struct handoff_span *tags)
+{
+    struct handoff_buffer out = {0};
+    *tags = handoff_span_text("[]");
+    if (memory->tag_count == 0)
+        return true;
+    for (size_t i = 0; i < memory->tag_count; i++) {
+        handoff_buffer_byte(&out, i ? ',' : '[');
+        handoff_json_write_string(&out, memory->tags[i]);
+    }
+    handoff_buffer_byte(&out, ']');
+    tags->data = out.failed ? NULL : handoff_arena_copy(arena, out.data, out.size);
+    tags->size = out.size;
+    handoff_buffer_free(&out);
+    return tags->data != NULL;
+}
+
+static enum handoff_rank rank_of(const struct handoff_found_memory *found)
+{
+    return found->origin & HANDOFF_ORIGIN_PINNED  ? HANDOFF_RANK_PINNED
+           : found->origin & HANDOFF_ORIGIN_ASKED ? HANDOFF_RANK_ASKED
+                                                  : HANDOFF_RANK_FOUND;
+}
+
+static uint32_t kept_count(const struct handoff_found_memory *found,
+                           enum handoff_memory_rendering rendering)
+{
+    int64_t tokens = found->tokens[rendering];
+    return tokens > 0 && tokens <= UINT32_MAX ? (uint32_t)tokens : 0;
+}
+
+static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *slot,
+                      const struct handoff_found_memory *found)
+{
+    const struct handoff_memory *memory = &found->memory;
+    *slot = (struct handoff_slot){
+        .show = {.id = memory->id,
+                 .content = memory->content,
+                 .summary = memory->summary,
+                 .priority = handoff_importance_name(memory->importance),
+                 .pinned = memory->pinned,
+                 .created_ms = memory->created_ms},
+        .rank = rank_of(found),
+        .importance = memory->importance,
+        .relevance = found->relevance,
+        .version = memory->version,
+        .known = {[HANDOFF_FORM_FULL] = kept_count(found, HANDOFF_RENDERING_FULL),
+                  [HANDOFF_FORM_SUMMARY] = kept_count(found, HANDOFF_RENDERING_SUMMARY),
+                  [HANDOFF_FORM_REFERENCE] = kept_count(found, HANDOFF_RENDERING_ID)},
+    };
+    return write_tags(&assembly->arena, memory, &slot->show.tags);
+}
+
+/* The order of keeping; see trim.h for what follows from the rank. */
+static int compare_slots(const void *left, const void *right)
+{
+    const struct handoff_slot *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->importance != b->importance)
+        return a->importance > b->importance ? -1 : 1;
+    if (a->relevance < b->relevance || a->relevance > b->relevance)
+        return a->relevance > b->relevance ? -1 : 1;
+    if (a->show.created_ms != b->show.created_ms)
+        return a->show.created_ms > b->show.created_ms ? -1 : 1;
+    size_t shorter = a->show.id.size < b->show.id.size ? a->show.id.size : b->show.id.size;
+    int order = memcmp(a->show.id.data, b->show.id.data, shorter);
+    return order ? order
+                 : (a->show.id.size > b->show.id.size) - (a->show.id.size < b->show.id.size);
+}
+
+static void miss(struct handoff_assembly *assembly, struct handoff_span id, const char *reason)
+{
+    assembly->missing[assembly->nmissing++] = (struct handoff_missing){id, reason};
+}
+
+/* The other strategies can show a memory by its id alone. */
+static bool wants_texts(const struct handoff_assembly *assembly)
+{
+    return assembly->request.strategy == HANDOFF_STRATEGY_PRIORITY ||
+           assembly->request.strategy == HANDOFF_STRATEGY_FULL;
+}
+
+static bool sort_out(struct handoff_assembly *assembly)
+{
+    const struct handoff_spine_resolve *resolve = &assembly->resolve;
+    for (size_t i = 0; i < resolve->missing_count; i++)
+        miss(assembly, resolve->missing[i], "not_found");
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        const struct handoff_found_memory *found = &resolve->found[i];
+        const char *reason = reason_to_stay(assembly, &found->memory);
+        struct handoff_slot *slot = &assembly->slots[assembly->nslots];
+        if (reason && !found->memory.summary.data && wants_texts(assembly)) {
+            miss(assembly, found->memory.id, reason);
+            continue;
+        }
+        if (!fill_slot(assembly, slot, found))
+            return false;
+        slot->content_stays = reason != NULL;
+        assembly->nslots++;
+    }
+    qsort(assembly->slots, assembly->nslots, sizeof(*assembly->slots), compare_slots);
+    return true;
+}
+
+/* ---- a spine that is away
+ * --------------------------------------------------------------------------- */
+
+static int compare_spans(const void *left, const void *right)
+{
+    const struct handoff_span *a = left, *b = right;
+    size_t shorter = a->size < b->size ? a->size : b->size;
+    int order = memcmp(a->data, b->data, shorter);
+    return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static void miss_all(struct handoff_assembly *assembly, struct handoff_span *ids, size_t count)
+{
+    static const char reason[] = "spine_unavailable";
+    qsort(ids, count, sizeof(*ids), compare_spans);
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || !handoff_span_equal(ids[i], ids[i - 1]))
+            miss(assembly, ids[i], reason);
+    }
+    if (assembly->request.include_pins)
+        miss(assembly, handoff_span_text(all_pinned), reason);
+    if (assembly->request.include_recent > 0)
+        miss(assembly, handoff_span_text(all_recent), reason);
+}
+
+/* ---- asking
+ * ----------------------------------------------------------------------------------------- */
+
+/* Whether the failure is the spine's, and not ours or the caller's. */
+static bool is_away(enum handoff_code code)
+{
+    enum handoff_class class = handoff_code_class(code);
+    return code != HANDOFF_ERR_OUT_OF_MEMORY &&
+           (class == HANDOFF_CLASS_UNAVAILABLE || class == HANDOFF_CLASS_TIMEOUT ||
+            class == HANDOFF_CLASS_FAILED || class == HANDOFF_CLASS_INTERNAL);
+}
+
+static enum handoff_progress take_answer(struct handoff_assembly *assembly)
+{
+    struct handoff_spine_resolve *resolve = &assembly->resolve;
+    bool away = is_away(resolve->call.error.code);
+    size_t nfound = away ? 0 : resolve->found_count;
+    size_t nmissing = nfound + (away ? resolve->id_count + 2 : resolve->missing_count);
+    assembly->spine_ns = handoff_monotonic_ns(assembly->with->clock) - assembly->spine_ns;
+    if (resolve->call.error.code != HANDOFF_OK && !away) {
+        assembly->error = resolve->call.error;
+        return HANDOFF_PROGRESS_FAILED;
+    }
+    assembly->slots =
+        handoff_arena_calloc(&assembly->arena, nfound + 1, sizeof(struct handoff_slot));
+    assembly->missing =
+        handoff_arena_calloc(&assembly->arena, nmissing + 1, sizeof(struct handoff_missing));
+    if (!assembly->slots || !assembly->missing) {
+        handoff_error_no_memory(&assembly->error);
+        return HANDOFF_PROGRESS_FAILED;
+    }
+    if (away) {
+        miss_all(assembly, assembly->ids, resolve->id_count);
+    } else if (!sort_out(assembly)) {
+        handoff_error_no_memory(&assembly->error);
+        return HANDOFF_PROGRESS_FAILED;
+    }
+    return HANDOFF_PROGRESS_NEXT;
+}
+
+static void answered(struct handoff_spine_call *call)
+{
+    struct handoff_assembly *assembly =
+        (struct handoff_assembly *)(void *)((char *)call -
+                                            offsetof(struct handoff_assembly, resolve.call));
+    assembly->resolved = true;
+    if (handoff_assembly_run(assembly))
+        assembly->finished(assembly);
+}
+
+static bool prepare(struct handoff_assembly *assembly)
+{
+    const struct handoff_request *request = &assembly->request;
+    size_t i, n, count = yyjson_arr_size(request->memory_ids);
+    yyjson_val *id;
+    assembly->ids = handoff_arena_calloc(&assembly->arena, count + 1, sizeof(*assembly->ids));
+    if (!assembly->ids)
+        return false;
+    yyjson_arr_foreach(request->memory_ids, i, n, id)
+    {
+        assembly->ids[i] = handoff_json_span(id);
+    }
+    assembly->resolve = (struct handoff_spine_resolve){
+        .call = {.mailbox = assembly->mailbox, .done = answered},
+        .arena = &assembly->arena,
+        .ids = assembly->ids,
+        .id_count = count,
+        .pins = request->include_pins,
+        .recent = (size_t)request->include_recent,
+        .query = request->task_summary,
+        .encoding = handoff_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)),
+    };
+    return true;
+}
+
+enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly)
+{
+    if (assembly->resolved)
+        return take_answer(assembly);
+    if (!prepare(assembly)) {
+        handoff_error_no_memory(&assembly->error);
+        return HANDOFF_PROGRESS_FAILED;
+    }
+    assembly->spine_ns = handoff_monotonic_ns(assembly->with->clock);
+    if (handoff_spine_resolve(assembly->with->spine, &assembly->resolve) == HANDOFF_SPINE_PENDING)
+        return HANDOFF_PROGRESS_WAIT;
+    return take_answer(assembly);
+}

@@ -1,0 +1,868 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The assembly as a whole: envelopes for thousands of random spines, requests and budgets, chains
+ * of twelve hops, and the golden pair. What is checked is read back from the bytes, by a reader and
+ * a token counter that know nothing of how they were made.
+ */
+#include "tests/support/property.h"
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+#include "client/assemble/assemble.h"
+#include "client/assemble/json.h"
+#include "tests/support/failing_memory.h"
+#include "tests/support/fake_spine.h"
+#include "tests/support/files.h"
+#include "tests/support/temp_store.h"
+
+struct world {
+    struct handoff_assembler assembler;
+    struct handoff_tokenizer *tokenizer;
+    struct handoff_store *store;
+    struct handoff_manual_clock clock;
+    struct handoff_uuid_source uuids;
+    struct fake_spine spine;
+    struct handoff_mailbox mailbox;
+    char *directory;
+    uint64_t token_budget;
+    bool dual;
+    bool finished;
+};
+
+static struct world world;
+
+static int open_world(void **state)
+{
+    (void)state;
+    struct handoff_store_options options = {.durability = HANDOFF_DURABILITY_NONE};
+    world.directory = temp_directory();
+    options.path = world.directory;
+    assert_int_equal(handoff_store_open(&world.store, &options, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_mailbox_init(&world.mailbox, NULL), HANDOFF_OK);
+    handoff_manual_clock_init(&world.clock, 1769592600250);
+    handoff_uuid_source_init(&world.uuids, &world.clock.clock, NULL);
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    handoff_tokenizer_close(&world.tokenizer);
+    handoff_store_close(&world.store);
+    handoff_mailbox_run(&world.mailbox);
+    handoff_mailbox_free(&world.mailbox);
+    temp_remove(world.directory);
+    return 0;
+}
+
+/* False where the vocabulary is not installed. */
+static bool use_encoding(const char *encoding)
+{
+    struct handoff_error why;
+    handoff_tokenizer_close(&world.tokenizer);
+    world.tokenizer = handoff_tokenizer_open_encoding(encoding, NULL, &why);
+    if (!world.tokenizer) {
+        print_message("%s is not installed: %s\n", encoding, why.message);
+        return false;
+    }
+    world.assembler = (struct handoff_assembler){
+        .tokenizer = world.tokenizer,
+        .spine = &world.spine.spine,
+        .store = world.store,
+        .clock = &world.clock.clock,
+        .random = &handoff_random_system,
+        .uuids = &world.uuids,
+        .hops_max = 12,
+        .memory_max_bytes = 64 * 1024,
+    };
+    world.token_budget = 8000;
+    world.dual = false;
+    assert_int_equal(handoff_assembler_prepare(&world.assembler, NULL), HANDOFF_OK);
+    return true;
+}
+
+static const char *const encodings[] = {"o200k_base", "cl100k_base", "estimate"};
+
+static void target_of_world(struct handoff_assembly *assembly)
+{
+    assembly->token_budget = world.token_budget;
+    assembly->dual = world.dual;
+}
+
+static void finish(struct handoff_assembly *assembly)
+{
+    (void)assembly;
+    world.finished = true;
+}
+
+static enum handoff_code assemble(struct handoff_assembly *assembly, const char *body)
+{
+    *assembly = (struct handoff_assembly){.with = &world.assembler,
+                                          .mailbox = &world.mailbox,
+                                          .body = handoff_span_text(body),
+                                          .target = target_of_world,
+                                          .finished = finish};
+    world.finished = false;
+    if (handoff_assembly_run(assembly)) {
+        assert_false(world.finished);
+    } else {
+        handoff_mailbox_wait(&world.mailbox, 5000);
+        assert_true(world.finished);
+    }
+    return assembly->error.code;
+}
+
+static void persist(struct handoff_assembly *assembly)
+{
+    struct handoff_store_put_envelope put = {.id = assembly->id,
+                                             .task_id = assembly->task_id,
+                                             .body = handoff_buffer_span(&assembly->out),
+                                             .cut_at = HANDOFF_DIGEST_AT,
+                                             .cut_size = HANDOFF_DIGEST_SIZE,
+                                             .created_ms = assembly->created_ms};
+    memcpy(put.digest, assembly->digest, sizeof(put.digest));
+    assert_int_equal(temp_put(world.store, &put), HANDOFF_OK);
+}
+
+static size_t count_tokens(const char *text, size_t size)
+{
+    size_t tokens;
+    assert_int_equal(handoff_tokens_count(world.tokenizer, text, size, &tokens), HANDOFF_OK);
+    return tokens;
+}
+
+static int64_t number_at(yyjson_val *root, const char *object, const char *name)
+{
+    int64_t number = -1;
+    handoff_json_whole(yyjson_obj_get(yyjson_obj_get(root, object), name), &number);
+    return number;
+}
+
+/* Everything that holds for every envelope. */
+static void check_envelope(const struct handoff_assembly *assembly)
+{
+    struct handoff_span text = handoff_buffer_span(&assembly->out);
+    struct handoff_envelope envelope;
+    struct handoff_buffer context = {0};
+    assert_true(handoff_digest_verify(text));
+    assert_int_equal(handoff_envelope_read(text, &envelope, NULL), HANDOFF_OK);
+    yyjson_val *root = yyjson_doc_get_root(envelope.doc);
+    handoff_json_write(&context, envelope.context);
+    int64_t count = number_at(root, "tokens", "count");
+    if (strcmp(handoff_tokenizer_encoding(world.tokenizer), "estimate") == 0)
+        assert_true(count >= (int64_t)count_tokens(context.data, context.size));
+    else
+        assert_int_equal(count, count_tokens(context.data, context.size));
+    assert_true(count <= number_at(root, "tokens", "budget"));
+    size_t included = yyjson_arr_size(envelope.memories);
+    assert_int_equal(included, yyjson_arr_size(yyjson_obj_get(root, "memory_refs")));
+    assert_int_equal(included, number_at(root, "completeness", "included"));
+    assert_int_equal(included + yyjson_arr_size(yyjson_obj_get(root, "missing")) +
+                         yyjson_arr_size(yyjson_obj_get(root, "trimmed")),
+                     number_at(root, "completeness", "requested"));
+    handoff_buffer_free(&context);
+    handoff_envelope_free(&envelope);
+}
+
+/* ---- random texts, spines and requests
+ * ------------------------------------------------------------ */
+
+/* What tokenizers find difficult, at the ends of texts too. */
+static void add_text(struct handoff_buffer *out, struct property *property, uint32_t most)
+{
+    static const char *const parts[] = {
+        "the gateway ",
+        "retry",
+        " 503",
+        "1234567",
+        "\\n\\n",
+        "  ",
+        "\\t",
+        "'s",
+        "'ll",
+        "'D",
+        "\\\"",
+        "\\\\",
+        "},{",
+        "],",
+        "id",
+        "\\u0001",
+        "Größe",
+        "日本語",
+        "👩‍👩‍👧",
+        "e\u0301",
+        "\u2028",
+        "\u00a0",
+        "Ж",
+        "...",
+        "://",
+        "/*",
+        "CamelCase",
+        "x=1;",
+        "\\r\\n",
+        "ǅ",
+        "٣",
+        "'",
+    };
+    uint32_t count = property_below(property, most);
+    for (uint32_t i = 0; i < count; i++)
+        handoff_buffer_text(out, parts[property_below(property, sizeof(parts) / sizeof(parts[0]))]);
+}
+
+/* The same as it is outside JSON. */
+static char *plain_text(struct property *property, uint32_t most)
+{
+    struct handoff_buffer json = {0};
+    yyjson_doc *doc;
+    handoff_buffer_byte(&json, '"');
+    handoff_buffer_byte(&json, 'x');
+    add_text(&json, property, most);
+    handoff_buffer_byte(&json, '"');
+    assert_int_equal(handoff_json_read(handoff_buffer_span(&json), "t", &doc, NULL), HANDOFF_OK);
+    char *text = strdup(yyjson_get_str(yyjson_doc_get_root(doc)));
+    yyjson_doc_free(doc);
+    handoff_buffer_free(&json);
+    return text;
+}
+
+static struct {
+    char *texts[4 * FAKE_MEMORIES_MAX];
+    struct handoff_span tags[FAKE_MEMORIES_MAX][2];
+    size_t count;
+} owned;
+
+static char *own(char *text)
+{
+    owned.texts[owned.count++] = text;
+    return text;
+}
+
+static void free_owned(void)
+{
+    for (size_t i = 0; i < owned.count; i++)
+        free(owned.texts[i]);
+    owned.count = 0;
+}
+
+static void make_spine(struct property *property)
+{
+    static char ids[FAKE_MEMORIES_MAX][12];
+    fake_spine_init(&world.spine);
+    uint32_t count = property_below(property, 30);
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "m%u", i);
+        char *summary = property_chance(property, 60) ? own(plain_text(property, 10)) : NULL;
+        struct handoff_found_memory *found =
+            fake_add(&world.spine, ids[i], own(plain_text(property, 120)), summary);
+        found->memory.importance = (enum handoff_importance)property_below(property, 4);
+        found->memory.pinned = property_chance(property, 15);
+        found->relevance = (double)property_below(property, 100) / 100;
+        if (property_chance(property, 5))
+            found->memory.metadata = handoff_span_text("{\"kind\":\"conversation\"}");
+        for (size_t t = 0; t < 2 && property_chance(property, 50); t++) {
+            owned.tags[i][t] = handoff_span_text(own(plain_text(property, 4)));
+            found->memory.tags = owned.tags[i];
+            found->memory.tag_count = t + 1;
+        }
+    }
+    world.spine.later = property_chance(property, 20);
+    world.spine.failure = property_chance(property, 5) ? HANDOFF_ERR_STORE_IO : HANDOFF_OK;
+}
+
+static void add_quoted(struct handoff_buffer *out, struct property *property, const char *key,
+                       uint32_t most)
+{
+    handoff_buffer_printf(out, "\"%s\":\"x", key);
+    add_text(out, property, most);
+    handoff_buffer_text(out, "\"");
+}
+
+static void add_steps(struct handoff_buffer *out, struct property *property)
+{
+    uint32_t count = property_below(property, 6);
+    handoff_buffer_text(out, ",\"execution_history\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        handoff_buffer_text(out, i ? ",{" : "{");
+        add_quoted(out, property, "agent", 2);
+        handoff_buffer_byte(out, ',');
+        add_quoted(out, property, "action", 12);
+        if (property_chance(property, 40)) {
+            handoff_buffer_byte(out, ',');
+            add_quoted(out, property, property_chance(property, 50) ? "reason" : "extra", 8);
+        }
+        handoff_buffer_byte(out, '}');
+    }
+    handoff_buffer_byte(out, ']');
+}
+
+static const char *make_request(struct handoff_buffer *out, struct property *property,
+                                const char *previous)
+{
+    static const char *const strategies[] = {"priority", "priority", "full", "summary", "lazy"};
+    handoff_buffer_clear(out);
+    handoff_buffer_text(out, "{\"source_agent\":\"a\",\"target_agent\":\"b\",");
+    add_quoted(out, property, "task_summary", 20);
+    handoff_buffer_byte(out, ',');
+    add_quoted(out, property, "intent", 12);
+    add_steps(out, property);
+    handoff_buffer_printf(out, ",\"strategy\":\"%s\",\"include_recent\":%u",
+                          strategies[property_below(property, 5)], property_below(property, 20));
+    if (property_chance(property, 30))
+        handoff_buffer_text(out, ",\"include_pins\":false");
+    handoff_buffer_text(out, ",\"memory_ids\":[\"m0\"");
+    for (uint32_t i = property_below(property, 12); i > 0; i--)
+        handoff_buffer_printf(out, ",\"m%u\"", property_below(property, 40));
+    handoff_buffer_text(out, "],\"constraints\":{");
+    add_quoted(out, property, "style", 4);
+    if (property_chance(property, 90) && !previous)
+        handoff_buffer_printf(out, ",\"max_tokens\":%u", 60 + property_below(property, 4000));
+    handoff_buffer_text(out, "},\"expected_output\":{");
+    add_quoted(out, property, "format", 4);
+    handoff_buffer_byte(out, '}');
+    if (previous)
+        handoff_buffer_printf(out, ",\"previous_id\":\"%s\"", previous);
+    handoff_buffer_byte(out, '}');
+    assert_false(out->failed);
+    return out->data;
+}
+
+static void check_pins(const struct handoff_assembly *assembly)
+{
+    for (size_t i = 0; i < assembly->nslots; i++) {
+        if (assembly->slots[i].rank == HANDOFF_RANK_PINNED)
+            assert_int_not_equal(assembly->plan.memories[i].form, HANDOFF_FORM_NONE);
+    }
+}
+
+/* The budget that a refusal names is one that works. */
+static void check_needed(const struct handoff_assembly *refused, const char *body)
+{
+    struct handoff_assembly again;
+    char *larger = NULL;
+    const char *at = strstr(body, "\"max_tokens\":");
+    uint64_t budget = world.token_budget;
+    assert_true(refused->error.needed > (int64_t)refused->budget);
+    world.token_budget = (uint64_t)refused->error.needed;
+    if (at) /* the last of the constraints */
+        assert_true(asprintf(&larger, "%.*s\"max_tokens\":%lld%s", (int)(at - body), body,
+                             (long long)refused->error.needed, at + strcspn(at, "}")) > 0);
+    assert_int_equal(assemble(&again, larger ? larger : body), HANDOFF_OK);
+    check_envelope(&again);
+    handoff_assembly_free(&again);
+    world.token_budget = budget;
+    free(larger);
+}
+
+enum { ROUNDS = 1500 };
+
+static void random_envelopes(const char *encoding)
+{
+    struct property property = property_begin(encoding);
+    struct handoff_buffer request = {0};
+    size_t refused = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct handoff_assembly assembly;
+        make_spine(&property);
+        const char *body = make_request(&request, &property, NULL);
+        enum handoff_code code = assemble(&assembly, body);
+        if (code == HANDOFF_ERR_BUDGET_TOO_SMALL) {
+            refused++;
+            check_needed(&assembly, body);
+        } else {
+            assert_int_equal(code, HANDOFF_OK);
+            check_envelope(&assembly);
+            check_pins(&assembly);
+        }
+        handoff_assembly_free(&assembly);
+        free_owned();
+    }
+    assert_true(refused > 0 && refused < ROUNDS / 2);
+    handoff_buffer_free(&request);
+}
+
+static void test_random_envelopes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(encodings) / sizeof(encodings[0]); i++) {
+        if (use_encoding(encodings[i]))
+            random_envelopes(encodings[i]);
+    }
+}
+
+/* ---- chains
+ * --------------------------------------------------------------------------------------- */
+
+static void assert_chained(const struct handoff_assembly *child,
+                           const struct handoff_envelope *first, const char *parent_id, int hop)
+{
+    struct handoff_envelope envelope;
+    assert_int_equal(handoff_envelope_read(handoff_buffer_span(&child->out), &envelope, NULL),
+                     HANDOFF_OK);
+    yyjson_val *previous = yyjson_obj_get(yyjson_doc_get_root(envelope.doc), "previous");
+    assert_string_equal(yyjson_get_str(yyjson_obj_get(previous, "id")), parent_id);
+    assert_true(handoff_span_equal(handoff_json_span(yyjson_obj_get(previous, "digest")),
+                                   child->parent.digest));
+    assert_true(handoff_span_equal(envelope.intent, first->intent));
+    assert_true(handoff_span_equal(envelope.task_id, first->task_id));
+    assert_true(handoff_span_equal(envelope.traceparent, first->traceparent));
+    assert_true(handoff_json_equal(envelope.constraints, first->constraints));
+    assert_int_equal(envelope.hop_count, hop);
+    assert_int_equal(yyjson_arr_size(envelope.path), hop - 1);
+    handoff_envelope_free(&envelope);
+}
+
+/* The style is the request's own and random, so a child repeats the parent's by leaving it out. */
+static const char *child_request(struct handoff_buffer *out, struct property *property,
+                                 const char *previous)
+{
+    make_request(out, property, previous);
+    char *begin = strstr(out->data, "\"constraints\":{"), *end = strstr(begin, "},\"expected");
+    memmove(begin + 15, end, strlen(end) + 1);
+    return out->data;
+}
+
+static void chain_of_twelve(struct property *property)
+{
+    struct handoff_buffer request = {0};
+    struct handoff_assembly assembly;
+    struct handoff_envelope first;
+    char parent_id[HANDOFF_UUID_TEXT];
+    world.token_budget = 1000000;
+    make_spine(property);
+    char *head = strdup(make_request(&request, property, NULL));
+    char *limit = strstr(head, ",\"max_tokens\"");
+    if (limit)
+        memmove(limit, strchr(limit, '}'), strlen(strchr(limit, '}')) + 1);
+    assert_int_equal(assemble(&assembly, head), HANDOFF_OK);
+    assert_int_equal(handoff_envelope_read(handoff_buffer_span(&assembly.out), &first, NULL),
+                     HANDOFF_OK);
+    for (int hop = 2;; hop++) {
+        persist(&assembly);
+        strcpy(parent_id, assembly.id_text);
+        handoff_assembly_free(&assembly);
+        enum handoff_code code = assemble(&assembly, child_request(&request, property, parent_id));
+        if (hop == 13) {
+            assert_int_equal(code, HANDOFF_ERR_HOP_LIMIT);
+            break;
+        }
+        assert_int_equal(code, HANDOFF_OK);
+        check_envelope(&assembly);
+        assert_chained(&assembly, &first, parent_id, hop);
+    }
+    handoff_assembly_free(&assembly);
+    handoff_envelope_free(&first);
+    handoff_buffer_free(&request);
+    free_owned();
+    free(head);
+}
+
+static void test_chains_of_twelve_hops(void **state)
+{
+    (void)state;
+    struct property property = property_begin("chains");
+    if (!use_encoding("o200k_base"))
+        use_encoding("estimate");
+    for (int round = 0; round < 40; round++)
+        chain_of_twelve(&property);
+}
+
+#define BASE "{\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":\"s\""
+
+static void test_what_a_chain_refuses(void **state)
+{
+    (void)state;
+    struct handoff_assembly parent, child;
+    char body[512];
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    assert_int_equal(assemble(&parent,
+                              BASE ",\"task_id\":\"t\",\"constraints\":{\"max_tokens\":4000,"
+                                   "\"style\":\"plain\"}}"),
+                     HANDOFF_OK);
+    persist(&parent);
+    snprintf(body, sizeof(body),
+             BASE ",\"previous_id\":\"%s\",\"constraints\":{\"max_tokens\":5000,"
+                  "\"style\":null}}",
+             parent.id_text);
+    assert_int_equal(assemble(&child, body), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+    assert_string_equal(child.error.seen, "max_tokens, style");
+    handoff_assembly_free(&child);
+    snprintf(body, sizeof(body), BASE ",\"previous_id\":\"%s\",\"task_id\":\"other\"}",
+             parent.id_text);
+    assert_int_equal(assemble(&child, body), HANDOFF_ERR_INVALID);
+    assert_string_equal(child.error.field, "task_id");
+    handoff_assembly_free(&child);
+    assert_int_equal(
+        assemble(&child, BASE ",\"previous_id\":\"0190aaaa-0000-7000-8000-0000000000ff\"}"),
+        HANDOFF_ERR_NOT_FOUND);
+    assert_string_equal(child.error.field, "previous_id");
+    handoff_assembly_free(&child);
+    snprintf(body, sizeof(body),
+             BASE ",\"previous_id\":\"%s\",\"constraints\":{\"max_tokens\":300,"
+                  "\"extra\":1}}",
+             parent.id_text);
+    assert_int_equal(assemble(&child, body), HANDOFF_OK);
+    assert_int_equal(child.budget, 300);
+    assert_true(handoff_assembly_is_cycle(&child) == false);
+    handoff_assembly_free(&child);
+    handoff_assembly_free(&parent);
+}
+
+static void test_repeated_history_is_not_added_twice(void **state)
+{
+    (void)state;
+    struct handoff_assembly parent, child;
+    char body[512];
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    assert_int_equal(assemble(&parent, BASE ",\"execution_history\":[{\"agent\":\"a\",\"action\":"
+                                            "\"one\"}]}"),
+                     HANDOFF_OK);
+    persist(&parent);
+    snprintf(body, sizeof(body),
+             BASE
+             ",\"previous_id\":\"%s\",\"execution_history\":[{\"action\":\"one\",\"agent\":\"a\"},"
+             "{\"agent\":\"a\",\"action\":\"two\"}]}",
+             parent.id_text);
+    assert_int_equal(assemble(&child, body), HANDOFF_OK);
+    assert_int_equal(child.nsteps, 2);
+    handoff_assembly_free(&child);
+    handoff_assembly_free(&parent);
+}
+
+/* ---- the golden pair
+ * ------------------------------------------------------------------------------- */
+
+/* Replaces what is new in every envelope: its own id and digest, and those of its parent. */
+static void mask(char *text)
+{
+    static const char *const marks[] = {"0190aaaa-0000-7000-8000-00000000000", "sha256:"};
+    static const size_t lengths[] = {36, 71};
+    for (char *at = text; (at = strstr(at, "\"id\":\"")) && at[14] == '-' && at[29] == '-'; at += 6)
+        memset(at + 6, '#', lengths[0]);
+    for (char *at = text; (at = strstr(at, marks[1])); at += lengths[1])
+        memset(at, '#', lengths[1]);
+}
+
+static void assert_golden(const struct handoff_assembly *assembly, const char *path)
+{
+    struct handoff_span golden = files_read(path);
+    char *made = strndup(assembly->out.data, assembly->out.size);
+    mask((char *)(uintptr_t)golden.data);
+    mask(made);
+    assert_string_equal(made, golden.data);
+    free(made);
+    files_free(golden);
+}
+
+static char *words(size_t count)
+{
+    char *text = malloc(5 * count + 1);
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + 5 * i, "word ", 6);
+    return text;
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    static const struct handoff_span tags[] = {{"gateway", 7}, {"failure-modes", 13}};
+    struct handoff_assembly first, child;
+    char *long_low = words(5079), *long_high = words(4000);
+    if (!use_encoding("o200k_base")) {
+        skip();
+        return;
+    }
+    fake_spine_init(&world.spine);
+    struct handoff_found_memory *pinned =
+        fake_add(&world.spine, "ms-4824",
+                 "Timeouts come in bursts;\nthe gateway answers 503 with \"Retry-After\".", NULL);
+    pinned->memory.pinned = true;
+    pinned->memory.importance = HANDOFF_IMPORTANCE_CRITICAL;
+    pinned->memory.created_ms = 1769500800000;
+    pinned->memory.tags = tags;
+    pinned->memory.tag_count = 2;
+    struct handoff_found_memory *high =
+        fake_add(&world.spine, "ms-4825", long_high,
+                 "Exponential backoff with jitter, 3 retries – never for captures.");
+    high->memory.importance = HANDOFF_IMPORTANCE_HIGH;
+    high->memory.created_ms = 1769505300500;
+    fake_add(&world.spine, "ms-4821", long_low, NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
+
+    world.assembler.hops_max = 10;
+    handoff_manual_clock_init(&world.clock, 1769590800000);
+    struct handoff_assembly given = {
+        .given_traceparent =
+            handoff_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")};
+    const char *request =
+        "{\"source_agent\":\"researcher\",\"target_agent\":\"analyst\",\"task_id\":\"payments-17\","
+        "\"intent\":\"Make payments survive a flaky gateway.\",\"task_summary\":\"Find out how the "
+        "gateway fails.\",\"include_pins\":false,\"execution_history\":[{\"agent\":\"researcher\","
+        "\"action\":\"gathered API docs\",\"memory_id\":\"ms-4821\"}],\"constraints\":{"
+        "\"max_tokens\":8000,\"security\":\"no plaintext credentials\"}}";
+    first = (struct handoff_assembly){.with = &world.assembler,
+                                      .mailbox = &world.mailbox,
+                                      .body = handoff_span_text(request),
+                                      .given_traceparent = given.given_traceparent,
+                                      .target = target_of_world};
+    assert_true(handoff_assembly_run(&first));
+    assert_int_equal(first.error.code, HANDOFF_OK);
+    assert_golden(&first, "tests/golden/envelope-first.json");
+    persist(&first);
+
+    handoff_manual_clock_advance(&world.clock, 1800250);
+    char body[2048];
+    snprintf(
+        body, sizeof(body),
+        "{\"source_agent\":\"analyst\",\"target_agent\":\"code-generator\",\"pattern\":"
+        "\"choreographed\",\"previous_id\":\"%s\",\"task_summary\":\"Implement the retry logic for "
+        "the payment gateway based on the analysis in memories ms-4821 through ms-4825.\","
+        "\"state\":{\"progress\":\"analysis done\",\"decisions\":[\"retry idempotent calls only\"],"
+        "\"unresolved\":[\"who alerts?\"],\"remaining\":[\"code\",\"tests\"]},\"memory_ids\":["
+        "\"ms-4825\",\"ms-4822\",\"ms-4821\",\"ms-4825\"],\"execution_history\":[{\"agent\":"
+        "\"analyst\",\"action\":\"recommended retry strategy\",\"decision\":\"backoff with "
+        "jitter\","
+        "\"reason\":\"bursts\",\"memory_id\":\"ms-4825\",\"at\":\"2026-01-28T09:20:00Z\"}],"
+        "\"constraints\":{\"language\":\"python\",\"max_tokens\":4000,\"do_not\":[\"log card "
+        "numbers\"]},\"expected_output\":{\"format\":\"patch\",\"length\":\"under 300 lines\","
+        "\"criteria\":[\"tests pass\"]}}",
+        first.id_text);
+    child = (struct handoff_assembly){.with = &world.assembler,
+                                      .mailbox = &world.mailbox,
+                                      .body = handoff_span_text(body),
+                                      .given_traceparent = given.given_traceparent,
+                                      .given_tracestate = handoff_span_text("vendor=1"),
+                                      .target = target_of_world};
+    assert_true(handoff_assembly_run(&child));
+    assert_int_equal(child.error.code, HANDOFF_OK);
+    assert_golden(&child, "tests/golden/envelope-child.json");
+    assert_false(handoff_assembly_is_cycle(&child));
+    handoff_assembly_free(&first);
+    handoff_assembly_free(&child);
+    free(long_low);
+    free(long_high);
+}
+
+/* ---- details
+ * --------------------------------------------------------------------------------------- */
+
+static yyjson_doc *assembled(const char *body)
+{
+    struct handoff_assembly assembly;
+    yyjson_doc *doc;
+    assert_int_equal(assemble(&assembly, body), HANDOFF_OK);
+    check_envelope(&assembly);
+    assert_int_equal(handoff_json_read(handoff_buffer_span(&assembly.out), "e", &doc, NULL),
+                     HANDOFF_OK);
+    handoff_assembly_free(&assembly);
+    return doc;
+}
+
+static const char *text_at(yyjson_doc *doc, const char *pointer)
+{
+    return yyjson_get_str(yyjson_doc_ptr_get(doc, pointer));
+}
+
+static void test_a_spine_that_is_away(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    world.spine.failure = HANDOFF_ERR_STORE_IO;
+    yyjson_doc *doc =
+        assembled(BASE ",\"memory_ids\":[\"m2\",\"m1\",\"m2\"],\"include_recent\":5}");
+    assert_string_equal(text_at(doc, "/missing/0/id"), "m1");
+    assert_string_equal(text_at(doc, "/missing/1/id"), "m2");
+    assert_string_equal(text_at(doc, "/missing/2/id"), "*pinned");
+    assert_string_equal(text_at(doc, "/missing/3/id"), "*recent");
+    assert_string_equal(text_at(doc, "/missing/3/reason"), "spine_unavailable");
+    assert_int_equal(number_at(yyjson_doc_get_root(doc), "completeness", "requested"), 4);
+    yyjson_doc_free(doc);
+}
+
+static void test_what_may_not_go_in_full(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    world.assembler.memory_max_bytes = 20;
+    struct handoff_span log = handoff_span_text("{\"raw_log\":true}");
+    fake_add(&world.spine, "large", "this is more than twenty bytes", NULL);
+    fake_add(&world.spine, "told", "this is more than twenty bytes", "in short");
+    fake_add(&world.spine, "log", "user: hi", NULL)->memory.metadata = log;
+    fake_add(&world.spine, "logged", "user: hi", "they met")->memory.metadata = log;
+    fake_add(&world.spine, "fine", "short", "also short")->memory.metadata =
+        handoff_span_text("{\"about\":\"conversation\"}");
+    const char *ids = ",\"memory_ids\":[\"large\",\"told\",\"log\",\"logged\",\"fine\"]";
+    const char *strategies[] = {"priority", "full"};
+    for (int i = 0; i < 2; i++) {
+        char body[256];
+        snprintf(body, sizeof(body), BASE "%s,\"strategy\":\"%s\"}", ids, strategies[i]);
+        yyjson_doc *doc = assembled(body);
+        assert_string_equal(text_at(doc, "/missing/0/reason"), "too_large");
+        assert_string_equal(text_at(doc, "/missing/1/reason"), "conversation_log");
+        assert_string_equal(text_at(doc, "/context/memories/0/id"), "fine");
+        assert_string_equal(text_at(doc, "/context/memories/0/content"), "short");
+        assert_null(text_at(doc, "/context/memories/0/summary"));
+        assert_string_equal(text_at(doc, "/context/memories/1/summary"), "they met");
+        assert_null(text_at(doc, "/context/memories/1/content"));
+        assert_string_equal(text_at(doc, "/context/memories/2/summary"), "in short");
+        yyjson_doc_free(doc);
+    }
+    yyjson_doc *doc = assembled(BASE ",\"memory_ids\":[\"large\"],\"strategy\":\"lazy\"}");
+    assert_string_equal(text_at(doc, "/context/memories/0/id"), "large");
+    assert_null(text_at(doc, "/context/memories/0/content"));
+    yyjson_doc_free(doc);
+}
+
+static void test_rank_order(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "found-low", "c", NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
+    fake_add(&world.spine, "found-critical", "c", NULL)->memory.importance =
+        HANDOFF_IMPORTANCE_CRITICAL;
+    fake_add(&world.spine, "asked-less", "c", NULL)->relevance = 0.2;
+    fake_add(&world.spine, "asked-more", "c", NULL)->relevance = 0.9;
+    fake_add(&world.spine, "asked-old", "c", NULL)->memory.created_ms = 5;
+    fake_add(&world.spine, "asked-new", "c", NULL)->memory.created_ms = 6;
+    fake_add(&world.spine, "asked-high", "c", NULL)->memory.importance = HANDOFF_IMPORTANCE_HIGH;
+    struct handoff_found_memory *pinned = fake_add(&world.spine, "pinned-low", "c", NULL);
+    pinned->memory.importance = HANDOFF_IMPORTANCE_LOW;
+    pinned->memory.pinned = true;
+    yyjson_doc *doc =
+        assembled(BASE ",\"include_recent\":9,\"memory_ids\":[\"asked-old\","
+                       "\"asked-less\",\"asked-high\",\"asked-new\",\"asked-more\"]}");
+    static const char *const order[] = {"pinned-low", "asked-high", "asked-more",     "asked-less",
+                                        "asked-new",  "asked-old",  "found-critical", "found-low"};
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        char pointer[32];
+        snprintf(pointer, sizeof(pointer), "/memory_refs/%zu", i);
+        assert_string_equal(text_at(doc, pointer), order[i]);
+    }
+    yyjson_doc_free(doc);
+}
+
+static void test_dual(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "m", "content", NULL);
+    world.dual = true;
+    yyjson_doc *doc = assembled(BASE ",\"memory_ids\":[\"m\"],\"constraints\":{\"a\":1.0}}");
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    assert_true(handoff_json_equal(yyjson_obj_get(root, "memories"),
+                                   yyjson_doc_ptr_get(doc, "/context/memories")));
+    assert_true(handoff_json_equal(yyjson_obj_get(root, "constraints"),
+                                   yyjson_doc_ptr_get(doc, "/context/constraints")));
+    assert_string_equal(text_at(doc, "/from"), "a");
+    assert_string_equal(text_at(doc, "/to"), "b");
+    assert_string_equal(text_at(doc, "/task"), "s");
+    yyjson_doc_free(doc);
+}
+
+static void test_ratio(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned there, asked;
+        const char *ratio;
+    } rows[] = {{0, 0, "\"ratio\":1}"},      {0, 1, "\"ratio\":0}"},
+                {1, 2, "\"ratio\":0.5}"},    {1, 3, "\"ratio\":0.3333}"},
+                {2, 3, "\"ratio\":0.6667}"}, {19, 20, "\"ratio\":0.95}"},
+                {20, 20, "\"ratio\":1}"}};
+    use_encoding("estimate");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static char ids[32][12];
+        struct handoff_buffer body = {0};
+        struct handoff_assembly assembly;
+        fake_spine_init(&world.spine);
+        handoff_buffer_text(&body, BASE ",\"memory_ids\":[");
+        for (unsigned m = 0; m < rows[i].asked; m++) {
+            snprintf(ids[m], sizeof(ids[m]), "m%u", m);
+            if (m < rows[i].there)
+                fake_add(&world.spine, ids[m], "c", NULL);
+            handoff_buffer_printf(&body, "%s\"m%u\"", m ? "," : "", m);
+        }
+        handoff_buffer_text(&body, "]}");
+        assert_int_equal(assemble(&assembly, body.data), HANDOFF_OK);
+        assert_non_null(strstr(assembly.out.data, rows[i].ratio));
+        handoff_assembly_free(&assembly);
+        handoff_buffer_free(&body);
+    }
+}
+
+/* Kept counts are used and give the same result; a wrong one would show. */
+static void test_kept_counts(void **state)
+{
+    (void)state;
+    const char *body = BASE ",\"memory_ids\":[\"m\"]}";
+    struct handoff_assembly assembly;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    struct handoff_found_memory *found = fake_add(&world.spine, "m", "some content", "some");
+    assert_int_equal(assemble(&assembly, body), HANDOFF_OK);
+    uint64_t count = assembly.plan.count;
+    assert_true(assembly.slots[0].learned[HANDOFF_FORM_FULL]);
+    assert_true(assembly.slots[0].learned[HANDOFF_FORM_SUMMARY]);
+    assert_false(assembly.slots[0].learned[HANDOFF_FORM_REFERENCE]);
+    found->tokens[HANDOFF_RENDERING_FULL] = assembly.slots[0].known[HANDOFF_FORM_FULL];
+    found->tokens[HANDOFF_RENDERING_SUMMARY] = assembly.slots[0].known[HANDOFF_FORM_SUMMARY];
+    handoff_assembly_free(&assembly);
+    assert_int_equal(assemble(&assembly, body), HANDOFF_OK);
+    assert_int_equal(assembly.plan.count, count);
+    assert_false(assembly.slots[0].learned[HANDOFF_FORM_FULL]);
+    handoff_assembly_free(&assembly);
+    found->tokens[HANDOFF_RENDERING_FULL] += 7;
+    assert_int_equal(assemble(&assembly, body), HANDOFF_OK);
+    assert_int_equal(assembly.plan.count, count + 7);
+    handoff_assembly_free(&assembly);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct handoff_assembly assembly;
+    enum handoff_code code;
+    long n = 1;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "m", "content", "summary")->memory.metadata =
+        handoff_span_text("{\"raw_log\":false}");
+    world.dual = true;
+    do {
+        failing_memory_at(n++);
+        code = assemble(&assembly,
+                        BASE ",\"memory_ids\":[\"x\",\"m\"],\"execution_history\":[{"
+                             "\"agent\":\"a\",\"action\":\"b\"}],\"constraints\":{\"a\":1}}");
+        assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY);
+        if (code == HANDOFF_OK)
+            assert_true(handoff_digest_verify(handoff_buffer_span(&assembly.out)));
+        handoff_assembly_free(&assembly);
+    } while (atomic_load(&failing_memory_hit));
+    failing_memory_at(0);
+    assert_int_equal(code, HANDOFF_OK);
+    assert_true(n > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_envelopes),
+        cmocka_unit_test(test_chains_of_twelve_hops),
+        cmocka_unit_test(test_what_a_chain_refuses),
+        cmocka_unit_test(test_repeated_history_is_not_added_twice),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_a_spine_that_is_away),
+        cmocka_unit_test(test_what_may_not_go_in_full),
+        cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_dual),
+        cmocka_unit_test(test_ratio),
+        cmocka_unit_test(test_kept_counts),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
