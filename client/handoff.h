@@ -159,6 +159,200 @@ void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer);
 enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer, const char *text,
                                        size_t length, size_t *count) HANDOFF_MUST_CHECK;
 
+/* ---- the client ---------------------------------------------------------------------------- */
+
+/*
+ * A client owns a store, the embedded spine and a tokenizer. It is opened once per process and used
+ * from any thread; what takes time is asked on a loop and answered there.
+ *
+ *     struct handoff_options options = {.storage_path = "/var/lib/agents"};
+ *     struct handoff_client *client;
+ *     struct handoff_loop *loop;
+ *     if (handoff_client_open(&client, &options, &error) != HANDOFF_OK ||
+ *         handoff_loop_open(&loop, client, &error) != HANDOFF_OK)
+ *         ...
+ *     handoff_envelope_assemble(loop, &ask, answered, context);
+ *     for (;;) {
+ *         poll(handoff_loop_fd(loop));
+ *         handoff_loop_run(loop);                  calls answered(context, &answer)
+ *     }
+ */
+struct handoff_client;
+struct handoff_loop;
+struct handoff_event;
+
+struct handoff_options {
+    const char *storage_path;   /* a directory; made if it is not there */
+    bool durability_none;       /* commits survive the process but not the machine */
+    int64_t retention_age_ms;   /* finished envelopes older than this are removed; 0: never */
+    int64_t retention_bytes;    /* the oldest finished ones go while there is more; 0: never */
+    const char *encoding;       /* of tokens; NULL: "o200k_base" */
+    const char *vocabulary_dir; /* NULL: as handoff_tokenizer_open_encoding has it */
+    uint64_t memory_max_bytes;  /* a larger memory goes by its summary; 0: 64 KiB */
+    /* Told of everything that happens, on whatever thread it happens; must not block. May be NULL.
+     */
+    void (*observe)(void *observer, const struct handoff_event *event);
+    void *observer;
+};
+
+/* On failure *client is NULL. A vocabulary that is not there is not a failure: counts are then
+   estimated, see handoff_client_tokenizer. */
+enum handoff_code handoff_client_open(struct handoff_client **client,
+                                      const struct handoff_options *options,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* All loops are closed before. Commits what was begun. NULL is fine. */
+void handoff_client_close(struct handoff_client **client);
+
+/* What may change while the client runs. */
+struct handoff_configuration {
+    const struct handoff_agent_options *agents;
+    size_t nagents;
+    uint64_t default_token_budget; /* of targets that are not among the agents; 0: 8,000 */
+    uint32_t hops_max;             /* 0: 10 */
+};
+
+/* Any thread. All of it or, on failure, nothing. */
+enum handoff_code handoff_client_configure(struct handoff_client *client,
+                                           const struct handoff_configuration *configuration,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* What counts tokens: exactly, or "estimate" with the reason in `error` (may be NULL). */
+const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_client *client,
+                                                         struct handoff_error *error);
+
+/* ---- loops --------------------------------------------------------------------------------- */
+
+/* One per thread that asks. Its functions, and the answers, run on that thread only. */
+enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Nothing that was asked may be unanswered, see handoff_loop_pending. NULL is fine. */
+void handoff_loop_close(struct handoff_loop **loop);
+
+/* Readable when handoff_loop_run has something to do. */
+int handoff_loop_fd(const struct handoff_loop *loop);
+/* Gives the answers that are there; never waits. */
+void handoff_loop_run(struct handoff_loop *loop);
+/* How many answers are still to come. */
+size_t handoff_loop_pending(const struct handoff_loop *loop);
+
+/* ---- asking and answering ------------------------------------------------------------------ */
+
+/* An answer. Everything in it is lent for the call. */
+struct handoff_result {
+    struct handoff_error error; /* code HANDOFF_OK: it was done */
+    const char *body;           /* JSON, or NULL */
+    size_t size;
+    bool created; /* it was not there before */
+};
+
+/* Called exactly once, on the loop, possibly before the call that asked returns. */
+typedef void handoff_answered(void *context, const struct handoff_result *answer);
+
+/* Text that is given away; released with handoff_text_free. */
+struct handoff_text {
+    char *data; /* NUL-terminated */
+    size_t size;
+};
+
+void handoff_text_free(struct handoff_text *text);
+
+/* ---- envelopes ----------------------------------------------------------------------------- */
+
+struct handoff_ask {
+    const char *body; /* the request, JSON; lent for the call */
+    size_t size;
+    const char *caller;      /* who asks, where that is known for sure; NULL: anybody */
+    const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
+    const char *tracestate;
+};
+
+/* Assembles an envelope and stores it; delivers nothing. The answer's body is the envelope, which
+   is then on the disk. */
+void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_ask *ask,
+                               handoff_answered *answered, void *context);
+
+enum handoff_rendering {
+    HANDOFF_RENDER_STORED,    /* byte for byte as it was assembled */
+    HANDOFF_RENDER_VERSION_1, /* the flat form for agents that read nothing newer */
+    HANDOFF_RENDER_MARKDOWN,  /* a brief for a prompt */
+};
+
+/* Any thread; reads the disk. not_found, or store_corrupt when a byte of it has changed. */
+enum handoff_code handoff_envelope_get(struct handoff_client *client, const char *id,
+                                       enum handoff_rendering rendering, struct handoff_text *text,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Another form of an envelope that one has. */
+enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
+                                          enum handoff_rendering rendering,
+                                          struct handoff_text *text,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* ---- memories ------------------------------------------------------------------------------ */
+
+/* Stores a memory: JSON with content, and optionally summary, importance (low, medium, high,
+   critical), tags, metadata, pinned. The answer's body is the memory. */
+void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
+                        handoff_answered *answered, void *context);
+/* A pinned memory is in every envelope. The answer's body is the memory. */
+void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
+                        handoff_answered *answered, void *context);
+void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                           void *context);
+
+void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                        void *context);
+
+struct handoff_memory_query {
+    const char *query; /* the most relevant to this text first; NULL: see recent */
+    int64_t recent;    /* that many of the best; 0: 20 where there is a query, else a page of all */
+    const char *cursor; /* of all: where an earlier page ended; NULL: from the beginning */
+    int64_t limit;      /* at most so many; 0: 50 */
+    bool pinned;        /* of all: only the pinned ones */
+};
+
+/* The answer's body is {"items": [...], "next": "cursor" or null}. */
+void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_query *query,
+                         handoff_answered *answered, void *context);
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+enum handoff_event_kind {
+    HANDOFF_EVENT_ASSEMBLED, /* an envelope was assembled and stored, or that failed */
+    HANDOFF_EVENT_COMMITTED, /* the store committed a group, or that failed */
+    HANDOFF_EVENT_SPINE,     /* the spine was asked */
+};
+
+/* Something that happened, with all that is known. Lent for the call; what does not belong to the
+   kind is zero. */
+struct handoff_event {
+    enum handoff_event_kind kind;
+    enum handoff_code code; /* HANDOFF_OK, or why it failed */
+
+    int64_t duration_ns;   /* committed, spine */
+    unsigned jobs;         /* committed: in the group */
+    const char *operation; /* spine: "get", "search", "pinned", "put", "pin", "delete", "list" */
+
+    /* assembled; texts are NULL where the failure was earlier */
+    const char *id, *task_id, *source_agent, *target_agent, *pattern, *traceparent;
+    int64_t resolve_ns, trim_ns, encode_ns, persist_ns; /* 0: not reached */
+    uint64_t tokens, budget;
+    size_t requested, included, missing, trimmed;
+    int64_t hop_count;
+    bool cycle; /* the target was on the path already */
+};
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+struct handoff_stats {
+    int64_t store_bytes; /* in use in the database */
+    bool spine_up;       /* its last answer was one */
+    bool exact_tokens;   /* a vocabulary is in use */
+};
+
+/* Any thread. */
+void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,9 +4,23 @@
 
 #include "client/assemble/json.h"
 #include "client/base/check.h"
+#include "client/base/error.h"
+
+/* The host lends its texts for one call, and the spine may take longer. */
+static bool own(struct handoff_assembly *assembly, struct handoff_span *text)
+{
+    if (text->data)
+        text->data = handoff_arena_copy(&assembly->arena, text->data, text->size);
+    return text->data || text->size == 0;
+}
 
 static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
 {
+    if (!own(assembly, &assembly->caller) || !own(assembly, &assembly->given_traceparent) ||
+        !own(assembly, &assembly->given_tracestate)) {
+        handoff_error_no_memory(&assembly->error);
+        return HANDOFF_PROGRESS_FAILED;
+    }
     if (handoff_request_read(assembly->body, assembly->caller, &assembly->request,
                              &assembly->error) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;

@@ -37,7 +37,6 @@ struct handoff_assembler {
     const struct handoff_clock *clock;
     const struct handoff_random *random;
     struct handoff_uuid_source *uuids;
-    uint32_t hops_max;
     size_t memory_max_bytes; /* a memory with more goes by its summary */
 
     /* tokens of the lists' glue, counted once by handoff_assembler_prepare */
@@ -74,12 +73,14 @@ enum handoff_stage {
 };
 
 struct handoff_assembly {
-    /* given; the texts are lent until validate is over, the mailbox until the end */
+    /* given; the texts are lent for the first run, the rest until the end */
     const struct handoff_assembler *with;
-    struct handoff_mailbox *mailbox; /* of the loop that waits for the spine */
+    struct handoff_loop *loop;       /* whose target looks things up; the stages do not use it */
+    struct handoff_mailbox *mailbox; /* where the spine's answer is waited for */
     struct handoff_span body;
     struct handoff_span caller;                              /* absent: anybody */
     struct handoff_span given_traceparent, given_tracestate; /* absent, or not checked yet */
+    int64_t hop_max; /* the configured one; inherit lowers it to the parent's */
     /* tells what is configured for the target, once it is known who that is: token_budget, dual */
     void (*target)(struct handoff_assembly *assembly);
     void *context; /* the caller's */
@@ -104,7 +105,7 @@ struct handoff_assembly {
     struct handoff_span task_id, intent, traceparent, tracestate;
     struct handoff_buffer constraints; /* compact JSON */
     yyjson_doc *constraints_doc;       /* the same, read */
-    int64_t hop_count, hop_max;
+    int64_t hop_count;
     yyjson_val **steps; /* the parent's, then the request's new ones */
     size_t nsteps;
     size_t history_dropped; /* older ones, beyond what one envelope may have */

@@ -61,7 +61,6 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
 {
     const struct handoff_envelope *parent = &assembly->parent;
     assembly->hop_count = 1;
-    assembly->hop_max = assembly->with->hops_max;
     if (parent->doc) {
         assembly->hop_count = parent->hop_count + 1;
         if (parent->hop_max < assembly->hop_max)

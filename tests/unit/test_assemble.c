@@ -73,7 +73,6 @@ static bool use_encoding(const char *encoding)
         .clock = &world.clock.clock,
         .random = &handoff_random_system,
         .uuids = &world.uuids,
-        .hops_max = 12,
         .memory_max_bytes = 64 * 1024,
     };
     world.token_budget = 8000;
@@ -100,6 +99,7 @@ static enum handoff_code assemble(struct handoff_assembly *assembly, const char 
 {
     *assembly = (struct handoff_assembly){.with = &world.assembler,
                                           .mailbox = &world.mailbox,
+                                          .hop_max = 12,
                                           .body = handoff_span_text(body),
                                           .target = target_of_world,
                                           .finished = finish};
@@ -590,7 +590,6 @@ static void test_golden(void **state)
     high->memory.created_ms = 1769505300500;
     fake_add(&world.spine, "ms-4821", long_low, NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
 
-    world.assembler.hops_max = 10;
     handoff_manual_clock_init(&world.clock, 1769590800000);
     struct handoff_assembly given = {
         .given_traceparent =
@@ -604,6 +603,7 @@ static void test_golden(void **state)
     first = (struct handoff_assembly){.with = &world.assembler,
                                       .mailbox = &world.mailbox,
                                       .body = handoff_span_text(request),
+                                      .hop_max = 10,
                                       .given_traceparent = given.given_traceparent,
                                       .target = target_of_world};
     assert_true(handoff_assembly_run(&first));
@@ -631,6 +631,7 @@ static void test_golden(void **state)
     child = (struct handoff_assembly){.with = &world.assembler,
                                       .mailbox = &world.mailbox,
                                       .body = handoff_span_text(body),
+                                      .hop_max = 10,
                                       .given_traceparent = given.given_traceparent,
                                       .given_tracestate = handoff_span_text("vendor=1"),
                                       .target = target_of_world};

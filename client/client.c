@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing a client, its loops, and what it tells its observer. The order of closing is
+ * the order of opening turned round: loops, then the spine, then the store, which commits what it
+ * was given.
+ */
+#include "client/client.h"
+
+#include <string.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/base/memory.h"
+
+enum {
+    DEFAULT_TOKEN_BUDGET = 8000,
+    DEFAULT_HOPS_MAX = 10,
+    DEFAULT_MEMORY_MAX_BYTES = 64 * 1024,
+};
+
+/* ---- telling -----------------------------------------------------------------------------------
+ */
+
+void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event)
+{
+    if (client->observe)
+        client->observe(client->observer, event);
+}
+
+/* A caller's mistake says nothing about the spine. */
+static bool is_spines_fault(enum handoff_code code)
+{
+    enum handoff_class class = handoff_code_class(code);
+    return class == HANDOFF_CLASS_UNAVAILABLE || class == HANDOFF_CLASS_TIMEOUT ||
+           class == HANDOFF_CLASS_INTERNAL || class == HANDOFF_CLASS_FAILED;
+}
+
+void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
+                               enum handoff_code code, int64_t duration_ns)
+{
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_SPINE,
+                                        .code = code,
+                                        .operation = operation,
+                                        .duration_ns = duration_ns};
+    atomic_store(&client->spine_up, !is_spines_fault(code));
+    handoff_client_tell(client, &event);
+}
+
+/* On the store's writer thread. */
+static void tell_commit(void *observer, const struct handoff_store_commit *commit)
+{
+    const struct handoff_client *client = observer;
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_COMMITTED,
+                                        .code = commit->failed ? HANDOFF_ERR_STORE_IO : HANDOFF_OK,
+                                        .duration_ns = commit->duration_ns,
+                                        .jobs = commit->jobs};
+    handoff_client_tell(client, &event);
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------
+ */
+
+static enum handoff_code open_store(struct handoff_client *client,
+                                    const struct handoff_options *options,
+                                    struct handoff_error *error)
+{
+    const struct handoff_store_options store = {
+        .path = options->storage_path,
+        .durability = options->durability_none ? HANDOFF_DURABILITY_NONE : HANDOFF_DURABILITY_FULL,
+        .retention_age_ms = options->retention_age_ms,
+        .retention_bytes = options->retention_bytes,
+        .on_commit = tell_commit,
+        .observer = client};
+    return handoff_store_open(&client->store, &store, error);
+}
+
+/* A vocabulary that is not there must not keep handoffs from being made: an estimate fits too. An
+ * encoding that does not exist is a mistake to be told. */
+static enum handoff_code open_tokenizer(struct handoff_client *client,
+                                        const struct handoff_options *options,
+                                        struct handoff_error *error)
+{
+    const char *encoding = options->encoding ? options->encoding : "o200k_base";
+    client->tokenizer = handoff_tokenizer_open_encoding(encoding, options->vocabulary_dir,
+                                                        &client->tokenizer_error);
+    if (client->tokenizer)
+        return HANDOFF_OK;
+    if (client->tokenizer_error.code == HANDOFF_ERR_UNKNOWN_ENCODING) {
+        if (error)
+            *error = client->tokenizer_error;
+        return HANDOFF_ERR_UNKNOWN_ENCODING;
+    }
+    client->tokenizer = handoff_tokenizer_estimate();
+    return HANDOFF_OK;
+}
+
+static enum handoff_code open_assembler(struct handoff_client *client,
+                                        const struct handoff_options *options,
+                                        struct handoff_error *error)
+{
+    client->assembler = (struct handoff_assembler){
+        .tokenizer = client->tokenizer,
+        .spine = client->spine,
+        .store = client->store,
+        .clock = &handoff_clock_system,
+        .random = &handoff_random_system,
+        .uuids = &client->uuids,
+        .memory_max_bytes =
+            options->memory_max_bytes ? options->memory_max_bytes : DEFAULT_MEMORY_MAX_BYTES};
+    return handoff_assembler_prepare(&client->assembler, error);
+}
+
+static enum handoff_code open_parts(struct handoff_client *client,
+                                    const struct handoff_options *options,
+                                    struct handoff_error *error)
+{
+    const struct handoff_embedded_options spine = {0};
+    enum handoff_code code = handoff_agents_new(&client->agents, error);
+    if (code == HANDOFF_OK)
+        code = open_tokenizer(client, options, error);
+    if (code == HANDOFF_OK)
+        code = open_store(client, options, error);
+    if (code == HANDOFF_OK)
+        code = handoff_spine_embedded(&client->spine, client->store, &spine, error);
+    if (code == HANDOFF_OK)
+        code = open_assembler(client, options, error);
+    return code;
+}
+
+enum handoff_code handoff_client_open(struct handoff_client **opened,
+                                      const struct handoff_options *options,
+                                      struct handoff_error *error)
+{
+    *opened = NULL;
+    struct handoff_client *client = handoff_calloc(1, sizeof(*client));
+    if (!client)
+        return handoff_error_no_memory(error);
+    client->magic = HANDOFF_CLIENT_MAGIC;
+    client->observe = options->observe;
+    client->observer = options->observer;
+    atomic_init(&client->hops_max, DEFAULT_HOPS_MAX);
+    atomic_init(&client->default_token_budget, DEFAULT_TOKEN_BUDGET);
+    atomic_init(&client->spine_up, true);
+    handoff_uuid_source_init(&client->uuids, NULL, NULL);
+    enum handoff_code code = open_parts(client, options, error);
+    if (code != HANDOFF_OK) {
+        handoff_client_close(&client);
+        return code;
+    }
+    *opened = client;
+    return HANDOFF_OK;
+}
+
+void handoff_client_close(struct handoff_client **closing)
+{
+    struct handoff_client *client = *closing;
+    *closing = NULL;
+    if (!client)
+        return;
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    handoff_spine_destroy(&client->spine);
+    handoff_store_close(&client->store);
+    handoff_tokenizer_close(&client->tokenizer);
+    handoff_agents_free(&client->agents);
+    client->magic = 0;
+    handoff_free(client);
+}
+
+enum handoff_code handoff_client_configure(struct handoff_client *client,
+                                           const struct handoff_configuration *configuration,
+                                           struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    enum handoff_code code = handoff_agents_configure(client->agents, configuration->agents,
+                                                      configuration->nagents, error);
+    if (code != HANDOFF_OK)
+        return code;
+    atomic_store(&client->hops_max,
+                 configuration->hops_max ? configuration->hops_max : DEFAULT_HOPS_MAX);
+    atomic_store(&client->default_token_budget, configuration->default_token_budget
+                                                    ? configuration->default_token_budget
+                                                    : DEFAULT_TOKEN_BUDGET);
+    return HANDOFF_OK;
+}
+
+const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_client *client,
+                                                         struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    if (error)
+        *error = client->tokenizer_error;
+    return client->tokenizer;
+}
+
+void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats)
+{
+    struct handoff_store_stats store;
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    handoff_store_stats(client->store, &store);
+    *stats =
+        (struct handoff_stats){.store_bytes = store.bytes,
+                               .spine_up = atomic_load(&client->spine_up),
+                               .exact_tokens = client->tokenizer != handoff_tokenizer_estimate()};
+}
+
+/* ---- loops
+ * ---------------------------------------------------------------------------------------- */
+
+enum handoff_code handoff_loop_open(struct handoff_loop **opened, struct handoff_client *client,
+                                    struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    *opened = NULL;
+    struct handoff_loop *loop = handoff_calloc(1, sizeof(*loop));
+    if (!loop)
+        return handoff_error_no_memory(error);
+    loop->magic = HANDOFF_LOOP_MAGIC;
+    loop->client = client;
+    enum handoff_code code = handoff_mailbox_init(&loop->mailbox, error);
+    if (code != HANDOFF_OK) {
+        handoff_free(loop);
+        return code;
+    }
+    *opened = loop;
+    return HANDOFF_OK;
+}
+
+void handoff_loop_close(struct handoff_loop **closing)
+{
+    struct handoff_loop *loop = *closing;
+    *closing = NULL;
+    if (!loop)
+        return;
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    HANDOFF_CHECK(loop->pending == 0);
+    handoff_mailbox_free(&loop->mailbox);
+    loop->magic = 0;
+    handoff_free(loop);
+}
+
+int handoff_loop_fd(const struct handoff_loop *loop)
+{
+    return handoff_mailbox_fd(&loop->mailbox);
+}
+
+void handoff_loop_run(struct handoff_loop *loop)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    handoff_mailbox_run(&loop->mailbox);
+}
+
+size_t handoff_loop_pending(const struct handoff_loop *loop)
+{
+    return loop->pending;
+}
+
+/* ---- texts given away
+ * ------------------------------------------------------------------------------ */
+
+enum handoff_code handoff_client_give(struct handoff_buffer *from, struct handoff_text *text,
+                                      struct handoff_error *error)
+{
+    *text = (struct handoff_text){0};
+    if (from->failed || !from->data) {
+        handoff_buffer_free(from);
+        return handoff_error_no_memory(error);
+    }
+    *text = (struct handoff_text){.data = from->data, .size = from->size};
+    *from = (struct handoff_buffer){0};
+    return HANDOFF_OK;
+}
+
+void handoff_text_free(struct handoff_text *text)
+{
+    handoff_free(text->data);
+    *text = (struct handoff_text){0};
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - the client and its loops from the inside; handoff.h has what a host sees.
+ *
+ * A client is shared by all threads: what it points to is safe for that, and what may change
+ * (hops_max, default_token_budget) is atomic. A loop belongs to one thread; whatever it asks is
+ * answered through its mailbox.
+ */
+#ifndef HANDOFF_CLIENT_H
+#define HANDOFF_CLIENT_H
+
+#include <stdatomic.h>
+
+#include "client/agents.h"
+#include "client/assemble/assemble.h"
+#include "client/base/mailbox.h"
+#include "client/handoff.h"
+#include "client/spine/spine.h"
+#include "client/store/store.h"
+
+enum { HANDOFF_CLIENT_MAGIC = 0x68636c69, HANDOFF_LOOP_MAGIC = 0x686c6f6f };
+
+struct handoff_client {
+    unsigned magic;
+    struct handoff_store *store;
+    struct handoff_spine *spine;
+    struct handoff_tokenizer *tokenizer;
+    struct handoff_error tokenizer_error; /* why it only estimates; else code HANDOFF_OK */
+    struct handoff_agents *agents;
+    struct handoff_uuid_source uuids;
+    struct handoff_assembler assembler;
+    void (*observe)(void *observer, const struct handoff_event *event);
+    void *observer;
+
+    /* any thread */
+    _Atomic(uint32_t) hops_max;
+    _Atomic(uint64_t) default_token_budget;
+    atomic_bool spine_up;
+};
+
+struct handoff_loop {
+    unsigned magic;
+    struct handoff_client *client;
+    struct handoff_mailbox mailbox;
+    size_t pending; /* answers to come */
+};
+
+/* Tells the observer, if there is one. */
+void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event);
+
+/* The same for one call of the spine; remembers whether it is up. */
+void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
+                               enum handoff_code code, int64_t duration_ns);
+
+/* Sets up an assembly on a loop: the caller fills in context and finished, runs it, and frees it.
+ * The ask is lent until the assembly is over. */
+void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_assembly *assembly,
+                                   const struct handoff_ask *ask);
+
+/* What an assembly came to, as an event; persist_ns and the kind are the caller's to add. */
+void handoff_client_describe(const struct handoff_assembly *assembly, struct handoff_event *event);
+
+/* Hands the token counts that an assembly learnt to the spine, which forgets them if it is busy.
+ * Nobody waits for it. */
+void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_assembly *assembly);
+
+/* Gives a text away; takes the buffer's memory. */
+enum handoff_code handoff_client_give(struct handoff_buffer *from, struct handoff_text *text,
+                                      struct handoff_error *error);
+
+#endif
