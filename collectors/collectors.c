@@ -87,11 +87,13 @@ struct collectors *collectors_new(const struct collectors_options *options)
         .threads = options->threads, .max_series = options->max_series});
     if (collectors->registry == NULL || !register_rows(collectors) ||
         !metric_on_scrape(collectors->registry, read_dropped, collectors) ||
+        !metric_on_scrape(collectors->registry, collectors_client_read, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_process_read, collectors)) {
         collectors_free(&collectors);
         return NULL;
     }
     set_build_info(collectors, options);
+    collectors_client_init(collectors);
     /* at 0 from the start, so that the first refusal is an increase */
     scrapes_of_code(collectors, 200);
     scrapes_of_code(collectors, 503);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/handoff.h"
 #include "collectors/metric.h"
 
 #ifdef __cplusplus
@@ -44,6 +45,14 @@ void collectors_scrape_done(struct collectors *collectors, int code, double seco
 
 /* A configuration file was read; `ok`: it is in force now. The first one counts too. */
 void collectors_config_reloaded(struct collectors *collectors, bool ok);
+
+/* An observer for handoff_client_open, with the collectors as the observer's argument. Any thread;
+ * no lock, no allocation. */
+void collectors_observe(void *collectors, const struct handoff_event *event);
+
+/* Scrapes read this client's numbers from now on. Before the first scrape; the client lives as long
+ * as there are scrapes. */
+void collectors_watch_client(struct collectors *collectors, struct handoff_client *client);
 
 /* `lines` log lines were not written because they repeated too fast. */
 void collectors_log_suppressed(struct collectors *collectors, uint64_t lines);

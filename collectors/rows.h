@@ -13,15 +13,34 @@ enum collectors_row {
 
 #define COLLECTORS_MAGIC 0x6d636f01u
 
+/* The label values of handoff_stage_duration_seconds and handoff_spine_request_duration_seconds,
+ * which are known beforehand. */
+enum collectors_stage {
+    COLLECTORS_RESOLVE,
+    COLLECTORS_TRIM,
+    COLLECTORS_ENCODE,
+    COLLECTORS_PERSIST,
+    COLLECTORS_STAGES,
+};
+enum { COLLECTORS_OPERATIONS = 7, COLLECTORS_OUTCOMES = 3 };
+
 struct collectors {
     unsigned magic;
     struct metric_registry *registry;
     struct metric_family *families[COLLECTORS_ROWS];
     struct metric_series *single[COLLECTORS_ROWS]; /* the series of a row without labels */
+    struct metric_series *stages[COLLECTORS_STAGES];
+    struct metric_series *spine[COLLECTORS_OPERATIONS][COLLECTORS_OUTCOMES];
+    struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */
     bool start_known; /* process_start_time_seconds is set; under the lock of the hooks */
 };
 
 /* The hook that reads process_*. Sets what it can read and leaves the rest as it was. */
 void collectors_process_read(void *arg);
+
+/* Resolves the series that events of the client go to, so that each begins at 0. */
+void collectors_client_init(struct collectors *collectors);
+/* The hook that reads the client's numbers. */
+void collectors_client_read(void *arg);
 
 #endif

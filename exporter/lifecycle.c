@@ -23,6 +23,7 @@
 #include "exporter/check.h"
 #include "exporter/config.h"
 #include "exporter/front.h"
+#include "exporter/hosting.h"
 #include "exporter/log.h"
 #include "exporter/routes.h"
 #include "exporter/systemd.h"
@@ -49,6 +50,7 @@ struct exporter_lifecycle {
     struct exporter_config *config;
     struct collectors *collectors;
     struct exporter_web_config *web_config; /* NULL: none */
+    struct exporter_hosting *hosting;
     struct exporter_front *front;
     struct exporter_routes_setup routes;
     struct exporter_source signals;
@@ -87,6 +89,8 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
 {
     exporter_systemd_notify_reloading();
     struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
+    if (config != NULL && !exporter_hosting_configure(lifecycle->hosting, config, error))
+        exporter_config_unref(&config);
     if (config != NULL) {
         apply(lifecycle, config);
         log_info("configuration_reloaded");
@@ -302,7 +306,8 @@ static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_er
         .web_config = lifecycle->web_config,
     };
     lifecycle->front = exporter_front_open(&setup, error);
-    if (lifecycle->front == NULL)
+    if (lifecycle->front == NULL ||
+        !exporter_hosting_attach(lifecycle->hosting, lifecycle->front, error))
         return false;
     atomic_store(&lifecycle->serving, true);
     return exporter_front_start(lifecycle->front, error);
@@ -321,7 +326,17 @@ static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_
         return false;
     }
     collectors_config_reloaded(lifecycle->collectors, true);
-    exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors);
+    return true;
+}
+
+static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+{
+    lifecycle->hosting =
+        exporter_hosting_open(lifecycle->options, lifecycle->config, lifecycle->collectors, error);
+    if (lifecycle->hosting == NULL)
+        return false;
+    exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors,
+                         lifecycle->hosting);
     return true;
 }
 
@@ -332,9 +347,10 @@ static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *e
     if (config == NULL)
         return false;
     apply(lifecycle, config);
+    /* The signals are blocked before the client makes its threads, which inherit that. */
     return start_metrics(lifecycle, error) && start_control(lifecycle, error) &&
-           open_web_config(lifecycle, error) && start_front(lifecycle, error) &&
-           start_timers(lifecycle, error);
+           open_web_config(lifecycle, error) && start_client(lifecycle, error) &&
+           start_front(lifecycle, error) && start_timers(lifecycle, error);
 }
 
 /* The threads end first; then what they and we still told each other is settled. */
@@ -346,8 +362,11 @@ static void end(struct exporter_lifecycle *lifecycle)
         exporter_web_config_stop(lifecycle->web_config);
     if (lifecycle->control != NULL)
         exporter_loop_settle(lifecycle->control);
+    if (lifecycle->hosting != NULL)
+        exporter_hosting_detach(lifecycle->hosting);
     exporter_front_free(&lifecycle->front);
     exporter_web_config_free(&lifecycle->web_config);
+    exporter_hosting_close(&lifecycle->hosting);
     if (lifecycle->signals.fd >= 0)
         close(lifecycle->signals.fd);
     exporter_loop_free(&lifecycle->control);

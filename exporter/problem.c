@@ -31,6 +31,12 @@ const char *exporter_status_title(unsigned status)
     return "Error";
 }
 
+static void add_text(yyjson_mut_doc *doc, const char *key, const char *text)
+{
+    if (text != NULL && *text != '\0')
+        yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
+}
+
 /* RFC 9457 3.1.1: the type "about:blank" says that the title is the status; `code` tells more. */
 static char *problem_json(const struct exporter_problem *problem, size_t *length)
 {
@@ -44,6 +50,11 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
     yyjson_mut_obj_add_uint(doc, root, "status", problem->status);
     yyjson_mut_obj_add_str(doc, root, "detail", problem->detail);
     yyjson_mut_obj_add_str(doc, root, "code", problem->code);
+    add_text(doc, "field", problem->field);
+    add_text(doc, "seen", problem->seen);
+    add_text(doc, "allowed", problem->allowed);
+    if (problem->needed != 0)
+        yyjson_mut_obj_add_sint(doc, root, "needed", problem->needed);
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_NOFLAG, length);
     yyjson_mut_doc_free(doc);
     return json;

@@ -10,8 +10,12 @@
 
 struct exporter_problem {
     unsigned status;
-    const char *code;              /* stable, for programs: "not_found" */
-    const char *detail;            /* for people; any bytes, escaped on the way out */
+    const char *code;   /* stable, for programs: "not_found" */
+    const char *detail; /* for people; any bytes, escaped on the way out */
+    const char *field;  /* of the request, what was there, and what may be: each NULL or */
+    const char *seen;   /* "" where it says nothing */
+    const char *allowed;
+    int64_t needed;                /* the number that would do; 0: none is known */
     struct exporter_header header; /* one more header, where its name is not NULL */
 };
 

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
+#include "exporter/route_envelopes.h"
 #include "exporter/route_lifecycle.h"
+#include "exporter/route_memories.h"
 
 enum {
     RELOAD_BODY_MAX = 4096, /* nothing is expected; tools send an empty form at most */
@@ -27,12 +29,32 @@ static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecy
     setup->web = (struct exporter_routes){setup->web_rows, EXPORTER_WEB_ROUTES};
 }
 
+static void fill_api(struct exporter_routes_setup *setup, struct exporter_hosting *hosting)
+{
+    const size_t any = EXPORTER_BODY_OF_LISTENER;
+    const struct exporter_route rows[] = {
+        {"POST", "/v1/envelopes", exporter_route_assemble, hosting, any},
+        {"GET", "/v1/handoffs/{id}/envelope", exporter_route_envelope, hosting, 0},
+        {"GET", "/v1/memories", exporter_route_memory_list, hosting, 0},
+        {"PUT", "/v1/memories/{id}", exporter_route_memory_put, hosting, any},
+        {"GET", "/v1/memories/{id}", exporter_route_memory_get, hosting, 0},
+        {"DELETE", "/v1/memories/{id}", exporter_route_memory_delete, hosting, 0},
+        {"PUT", "/v1/memories/{id}/pin", exporter_route_memory_pin, hosting, 0},
+        {"DELETE", "/v1/memories/{id}/pin", exporter_route_memory_unpin, hosting, 0},
+    };
+    _Static_assert(sizeof rows == sizeof setup->api_rows, "the table holds its rows");
+    memcpy(setup->api_rows, rows, sizeof rows);
+    setup->api = (struct exporter_routes){setup->api_rows, EXPORTER_API_ROUTES};
+}
+
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
-                          const struct exporter_options *options, struct collectors *collectors)
+                          const struct exporter_options *options, struct collectors *collectors,
+                          struct exporter_hosting *hosting)
 {
     setup->metrics.collectors = collectors;
     setup->landing.telemetry_path = options->web_telemetry_path;
     fill_web(setup, lifecycle, options->web_telemetry_path);
+    fill_api(setup, hosting);
 }
 
 void exporter_routes_apply(struct exporter_routes_setup *setup,

@@ -11,20 +11,23 @@
 #include "exporter/router.h"
 
 struct exporter_lifecycle;
+struct exporter_hosting;
 
-enum { EXPORTER_WEB_ROUTES = 6 };
+enum { EXPORTER_WEB_ROUTES = 6, EXPORTER_API_ROUTES = 8 };
 
 struct exporter_routes_setup {
     struct exporter_routes web;
     struct exporter_routes api;
     struct exporter_route web_rows[EXPORTER_WEB_ROUTES];
+    struct exporter_route api_rows[EXPORTER_API_ROUTES];
     struct exporter_landing landing;
     struct exporter_metrics_page metrics;
 };
 
 /* `collectors` are lent. */
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
-                          const struct exporter_options *options, struct collectors *collectors);
+                          const struct exporter_options *options, struct collectors *collectors,
+                          struct exporter_hosting *hosting);
 /* Takes over what a configuration says for routes; any thread. */
 void exporter_routes_apply(struct exporter_routes_setup *setup,
                            const struct exporter_config *config);
