@@ -18,8 +18,7 @@ enum {
     DEFAULT_MEMORY_MAX_BYTES = 64 * 1024,
 };
 
-/* ---- telling -----------------------------------------------------------------------------------
- */
+/* ---- telling -------------------------------------------------------------------------------- */
 
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event)
 {
@@ -57,8 +56,7 @@ static void tell_commit(void *observer, const struct handoff_store_commit *commi
     handoff_client_tell(client, &event);
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------
- */
+/* ---- opening and closing -------------------------------------------------------------------- */
 
 static enum handoff_code open_store(struct handoff_client *client,
                                     const struct handoff_options *options,
@@ -203,8 +201,7 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
                                .exact_tokens = client->tokenizer != handoff_tokenizer_estimate()};
 }
 
-/* ---- loops
- * ---------------------------------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------------------------- */
 
 enum handoff_code handoff_loop_open(struct handoff_loop **opened, struct handoff_client *client,
                                     struct handoff_error *error)
@@ -254,8 +251,7 @@ size_t handoff_loop_pending(const struct handoff_loop *loop)
     return loop->pending;
 }
 
-/* ---- texts given away
- * ------------------------------------------------------------------------------ */
+/* ---- texts given away ---------------------------------------------------------------------- */
 
 enum handoff_code handoff_client_give(struct handoff_buffer *from, struct handoff_text *text,
                                       struct handoff_error *error)

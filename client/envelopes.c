@@ -17,8 +17,7 @@
 
 enum { ASSEMBLING_MAGIC = 0x61736d62, KEEPING_MAGIC = 0x6b656570 };
 
-/* ---- setting up
- * ------------------------------------------------------------------------------------- */
+/* ---- setting up ---------------------------------------------------------------------------- */
 
 struct assembling {
     unsigned magic;
@@ -58,8 +57,7 @@ void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_ass
                                           .target = look_up_target};
 }
 
-/* ---- telling
- * ---------------------------------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------------------------------- */
 
 static const char *text_or_null(struct handoff_span span)
 {
@@ -95,8 +93,7 @@ void handoff_client_describe(const struct handoff_assembly *assembly, struct han
     event->trimmed = assembly->nslots - assembly->included;
 }
 
-/* ---- token counts that were learnt
- * ------------------------------------------------------------------ */
+/* ---- token counts that were learnt --------------------------------------------------------- */
 
 struct keeping {
     unsigned magic;
@@ -181,8 +178,7 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
         loop->pending++;
 }
 
-/* ---- assembling
- * --------------------------------------------------------------------------------------- */
+/* ---- assembling ---------------------------------------------------------------------------- */
 
 static void answer(struct assembling *assembling, const struct handoff_error *error)
 {
@@ -269,30 +265,28 @@ void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_a
         assembled(&assembling->assembly);
 }
 
-/* ---- reading
- * -------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------- */
 
-enum handoff_code handoff_envelope_render(const char *text, size_t size,
+enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
                                           enum handoff_rendering rendering,
-                                          struct handoff_text *rendered,
-                                          struct handoff_error *error)
+                                          struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_buffer out = {0};
-    struct handoff_envelope envelope;
-    *rendered = (struct handoff_text){0};
+    struct handoff_envelope parsed;
+    *text = (struct handoff_text){0};
     if (rendering == HANDOFF_RENDER_STORED) {
-        handoff_buffer_append(&out, text, size);
-        return handoff_client_give(&out, rendered, error);
+        handoff_buffer_append(&out, envelope, size);
+        return handoff_client_give(&out, text, error);
     }
-    enum handoff_code code = handoff_envelope_read(handoff_span(text, size), &envelope, error);
+    enum handoff_code code = handoff_envelope_read(handoff_span(envelope, size), &parsed, error);
     if (code != HANDOFF_OK)
         return code;
     if (rendering == HANDOFF_RENDER_MARKDOWN)
-        handoff_brief_write(&out, &envelope);
+        handoff_brief_write(&out, &parsed);
     else
-        handoff_legacy_write(&out, &envelope);
-    handoff_envelope_free(&envelope);
-    return handoff_client_give(&out, rendered, error);
+        handoff_legacy_write(&out, &parsed);
+    handoff_envelope_free(&parsed);
+    return handoff_client_give(&out, text, error);
 }
 
 enum handoff_code handoff_envelope_get(struct handoff_client *client, const char *id,
@@ -301,7 +295,7 @@ enum handoff_code handoff_envelope_get(struct handoff_client *client, const char
 {
     struct handoff_stored_envelope stored;
     struct handoff_arena arena;
-    struct handoff_uuid uuid;
+    struct handoff_uuid uuid = {0};
     HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     *text = (struct handoff_text){0};
     if (!handoff_uuid_parse(id, strlen(id), &uuid))

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memories as a host asks for them: JSON in, JSON out. The spine says what a memory may be; here
- * its JSON is read and written, and raw conversation logs without a summary are turned away.
+ * Memories as a host asks for them. Each call is one struct from the question to the answer, with
+ * copies of what the host lent; the spine answers at once or later, which makes no difference here.
  */
 #include <string.h>
 
 #include "client/assemble/json.h"
-#include "client/assemble/nearest.h"
-#include "client/assemble/request.h"
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
-#include "client/base/rfc3339.h"
 #include "client/client.h"
+#include "client/memory_json.h"
 
 enum {
     PUTTING_MAGIC = 0x70757474,
@@ -23,243 +21,7 @@ enum {
     PAGE = 50
 };
 
-/* ---- a memory as JSON
- * ------------------------------------------------------------------------------ */
-
-static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
-{
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_json_write_string(out, text);
-}
-
-static void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
-{
-    char text[HANDOFF_RFC3339_SIZE];
-    handoff_rfc3339_format(wall_ms, text);
-    write_text(out, key, handoff_span_text(text));
-}
-
-static void write_memory(struct handoff_buffer *out, const struct handoff_memory *memory)
-{
-    handoff_buffer_byte(out, '{');
-    write_text(out, "id", memory->id);
-    write_text(out, "content", memory->content);
-    if (memory->summary.data)
-        write_text(out, "summary", memory->summary);
-    write_text(out, "importance", handoff_span_text(handoff_importance_name(memory->importance)));
-    handoff_buffer_text(out, ",\"tags\":[");
-    for (size_t i = 0; i < memory->tag_count; i++) {
-        handoff_buffer_text(out, i ? "," : "");
-        handoff_json_write_string(out, memory->tags[i]);
-    }
-    handoff_buffer_text(out, "],\"metadata\":");
-    if (memory->metadata.data)
-        handoff_buffer_append(out, memory->metadata.data, memory->metadata.size);
-    else
-        handoff_buffer_text(out, "{}");
-    handoff_buffer_printf(out, ",\"pinned\":%s", memory->pinned ? "true" : "false");
-    write_time(out, "created_at", memory->created_ms);
-    write_time(out, "updated_at", memory->updated_ms);
-    handoff_buffer_byte(out, '}');
-}
-
-/* ---- reading a body
- * ---------------------------------------------------------------------------------- */
-
-/* A put on its way, with all that it lends to the spine. */
-struct putting {
-    unsigned magic;
-    struct handoff_loop *loop;
-    handoff_answered *answered;
-    void *context;
-    int64_t began_ns;
-    struct handoff_arena arena;
-    yyjson_doc *doc;
-    struct handoff_spine_put put;
-};
-
-static enum handoff_code refuse_type(struct handoff_error *error, const char *field,
-                                     const char *type)
-{
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "the field has another type", field, NULL);
-    handoff_error_allow(error, "%s", type);
-    return HANDOFF_ERR_INVALID;
-}
-
-static enum handoff_code read_content(struct putting *putting, yyjson_val *value,
-                                      struct handoff_error *error)
-{
-    putting->put.memory.content = handoff_json_span(value);
-    return yyjson_is_str(value) ? HANDOFF_OK : refuse_type(error, "content", "a string");
-}
-
-static enum handoff_code read_summary(struct putting *putting, yyjson_val *value,
-                                      struct handoff_error *error)
-{
-    if (yyjson_get_len(value) > 0) /* an empty one could not stand in for anything */
-        putting->put.memory.summary = handoff_json_span(value);
-    return yyjson_is_str(value) ? HANDOFF_OK : refuse_type(error, "summary", "a string");
-}
-
-static enum handoff_code read_importance(struct putting *putting, yyjson_val *value,
-                                         struct handoff_error *error)
-{
-    if (yyjson_is_str(value) &&
-        handoff_importance_parse(handoff_json_span(value), &putting->put.memory.importance))
-        return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "there is no such importance", "importance",
-                      yyjson_get_str(value));
-    handoff_error_allow(error, "low, medium, high, critical");
-    return HANDOFF_ERR_INVALID;
-}
-
-static enum handoff_code read_tags(struct putting *putting, yyjson_val *value,
-                                   struct handoff_error *error)
-{
-    size_t i, n;
-    yyjson_val *tag;
-    struct handoff_span *tags =
-        handoff_arena_calloc(&putting->arena, yyjson_arr_size(value) + 1, sizeof(*tags));
-    if (!tags)
-        return handoff_error_no_memory(error);
-    if (!yyjson_is_arr(value))
-        return refuse_type(error, "tags", "an array of strings");
-    yyjson_arr_foreach(value, i, n, tag)
-    {
-        tags[i] = handoff_json_span(tag);
-        if (!yyjson_is_str(tag))
-            return refuse_type(error, "tags", "an array of strings");
-    }
-    putting->put.memory.tags = tags;
-    putting->put.memory.tag_count = yyjson_arr_size(value);
-    return HANDOFF_OK;
-}
-
-static enum handoff_code read_metadata(struct putting *putting, yyjson_val *value,
-                                       struct handoff_error *error)
-{
-    struct handoff_buffer text = {0};
-    if (!yyjson_is_obj(value))
-        return refuse_type(error, "metadata", "an object");
-    handoff_json_write(&text, value);
-    struct handoff_span *metadata = &putting->put.memory.metadata;
-    metadata->size = text.size;
-    metadata->data = text.failed ? NULL : handoff_arena_copy(&putting->arena, text.data, text.size);
-    handoff_buffer_free(&text);
-    return metadata->data ? HANDOFF_OK : handoff_error_no_memory(error);
-}
-
-static enum handoff_code read_pinned(struct putting *putting, yyjson_val *value,
-                                     struct handoff_error *error)
-{
-    putting->put.pin = yyjson_is_true(value) ? HANDOFF_PIN_YES : HANDOFF_PIN_NO;
-    return yyjson_is_bool(value) ? HANDOFF_OK : refuse_type(error, "pinned", "true or false");
-}
-
-static enum handoff_code read_id(struct putting *putting, yyjson_val *value,
-                                 struct handoff_error *error)
-{
-    if (yyjson_is_str(value) &&
-        handoff_span_equal(handoff_json_span(value), putting->put.memory.id))
-        return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "the body names another memory than the path",
-                      "id", yyjson_get_str(value));
-    handoff_error_allow(error, "%s", putting->put.memory.id.data);
-    return HANDOFF_ERR_INVALID;
-}
-
-/* What we answered with may come back; when it was made and changed is still ours to say. */
-static enum handoff_code read_nothing(struct putting *putting, yyjson_val *value,
-                                      struct handoff_error *error)
-{
-    (void)putting;
-    (void)value;
-    (void)error;
-    return HANDOFF_OK;
-}
-
-static const struct member {
-    const char *name;
-    enum handoff_code (*read)(struct putting *, yyjson_val *, struct handoff_error *);
-} members[] = {
-    {"content", read_content}, {"summary", read_summary},    {"importance", read_importance},
-    {"tags", read_tags},       {"metadata", read_metadata},  {"pinned", read_pinned},
-    {"id", read_id},           {"created_at", read_nothing}, {"updated_at", read_nothing},
-};
-enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
-
-static enum handoff_code refuse_unknown(const char *name, struct handoff_error *error)
-{
-    const char *names[MEMBERS];
-    for (size_t i = 0; i < MEMBERS; i++)
-        names[i] = members[i].name;
-    const char *nearest = handoff_nearest(name, names, MEMBERS);
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "a memory has no such field", name, name);
-    handoff_error_allow(error, "%s%s",
-                        nearest ? nearest : "content, summary, importance, tags, metadata, pinned",
-                        nearest ? " (the nearest name)" : "");
-    return HANDOFF_ERR_INVALID;
-}
-
-static enum handoff_code read_member(struct putting *putting, yyjson_val *key, yyjson_val *value,
-                                     struct handoff_error *error)
-{
-    for (size_t i = 0; i < MEMBERS; i++) {
-        if (yyjson_equals_str(key, members[i].name))
-            return yyjson_is_null(value) ? HANDOFF_OK : members[i].read(putting, value, error);
-    }
-    return refuse_unknown(yyjson_get_str(key), error);
-}
-
-/* What could only be handed on by a summary needs one from the start. */
-static enum handoff_code check_raw_log(const struct putting *putting, struct handoff_error *error)
-{
-    const struct handoff_memory *memory = &putting->put.memory;
-    size_t most = putting->loop->client->assembler.memory_max_bytes;
-    if (memory->summary.data)
-        return HANDOFF_OK;
-    if (handoff_marks_raw_log(yyjson_obj_get(yyjson_doc_get_root(putting->doc), "metadata")))
-        return handoff_error_set(
-            error, HANDOFF_ERR_RAW_LOG,
-            "a raw conversation log is handed on by its summary: give it one, or "
-            "store what it established as memories of their own",
-            "summary", NULL);
-    if (memory->content.size <= most)
-        return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE,
-                      "so large a memory is handed on by its summary: give it one", "content",
-                      NULL);
-    handoff_error_seen(error, "%zu bytes", memory->content.size);
-    handoff_error_allow(error, "%zu bytes without a summary", most);
-    return HANDOFF_ERR_TOO_LARGE;
-}
-
-static enum handoff_code read_body(struct putting *putting, struct handoff_span body,
-                                   struct handoff_error *error)
-{
-    size_t i, n;
-    yyjson_val *key, *value;
-    const char *bad;
-    enum handoff_code code = handoff_json_read(body, "body", &putting->doc, error);
-    if (code != HANDOFF_OK)
-        return code;
-    yyjson_val *root = yyjson_doc_get_root(putting->doc);
-    if (!yyjson_is_obj(root))
-        return refuse_type(error, "body", "an object");
-    if (!handoff_json_keys_are_plain(root, &bad))
-        return handoff_error_set(error, HANDOFF_ERR_INVALID,
-                                 "a key is there twice, or an object has too many", bad, bad);
-    yyjson_obj_foreach(root, i, n, key, value)
-    {
-        code = read_member(putting, key, value, error);
-        if (code != HANDOFF_OK)
-            return code;
-    }
-    return check_raw_log(putting, error);
-}
-
-/* ---- answering
- * ------------------------------------------------------------------------------------------ */
+/* ---- answering ----------------------------------------------------------------------------- */
 
 static void answer_memory(handoff_answered *answered, void *context, struct handoff_error *error,
                           const struct handoff_memory *memory, bool created)
@@ -267,7 +29,7 @@ static void answer_memory(handoff_answered *answered, void *context, struct hand
     struct handoff_buffer out = {0};
     struct handoff_result answer = {.created = created};
     if (error->code == HANDOFF_OK && memory) {
-        write_memory(&out, memory);
+        handoff_memory_json_write(&out, memory);
         answer.body = out.data;
         answer.size = out.size;
         if (out.failed)
@@ -288,9 +50,19 @@ static int64_t now_ns(const struct handoff_client *client)
     return handoff_monotonic_ns(client->assembler.clock);
 }
 
-/* ---- put
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- put ----------------------------------------------------------------------------------- */
+
+/* A put on its way, with all that it lends to the spine. */
+struct putting {
+    unsigned magic;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    int64_t began_ns;
+    struct handoff_arena arena;
+    yyjson_doc *doc;
+    struct handoff_spine_put put;
+};
 
 static void free_putting(struct putting *putting)
 {
@@ -337,7 +109,9 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     if (!putting->put.memory.id.data)
         handoff_error_no_memory(&error);
     else
-        read_body(putting, handoff_span(body, size), &error);
+        error.code = handoff_memory_json_read(
+            handoff_span(body, size), loop->client->assembler.memory_max_bytes, &putting->arena,
+            &putting->doc, &putting->put, &error);
     if (error.code != HANDOFF_OK) {
         free_putting(putting);
         answer_refusal(answered, context, error);
@@ -348,8 +122,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
         was_put(&putting->put.call);
 }
 
-/* ---- pin and delete
- * ---------------------------------------------------------------------------------------- */
+/* ---- pin and delete ------------------------------------------------------------------------ */
 
 /* Either call, with a copy of the id. */
 struct touching {
@@ -452,8 +225,7 @@ void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_an
         was_touched(touching);
 }
 
-/* ---- get, and the most relevant
- * ------------------------------------------------------------------------------ */
+/* ---- get, and the most relevant ------------------------------------------------------------ */
 
 /* A resolve for one memory, or for a ranked list. */
 struct reading {
@@ -472,7 +244,7 @@ static void write_ranked(struct handoff_buffer *out, const struct handoff_spine_
     handoff_buffer_text(out, "{\"items\":[");
     for (size_t i = 0; i < resolve->found_count; i++) {
         handoff_buffer_text(out, i ? "," : "");
-        write_memory(out, &resolve->found[i].memory);
+        handoff_memory_json_write(out, &resolve->found[i].memory);
     }
     handoff_buffer_text(out, "],\"next\":null}");
 }
@@ -578,8 +350,7 @@ static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_q
     read(reading);
 }
 
-/* ---- list, a page at a time
- * ----------------------------------------------------------------------------------- */
+/* ---- list, a page at a time ---------------------------------------------------------------- */
 
 struct listing {
     unsigned magic;
@@ -596,7 +367,7 @@ static void write_page(struct handoff_buffer *out, const struct handoff_spine_li
     handoff_buffer_text(out, "{\"items\":[");
     for (size_t i = 0; i < list->count; i++) {
         handoff_buffer_text(out, i ? "," : "");
-        write_memory(out, &list->memories[i]);
+        handoff_memory_json_write(out, &list->memories[i]);
     }
     handoff_buffer_text(out, "],\"next\":");
     if (list->next.data)

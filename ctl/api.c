@@ -39,8 +39,7 @@ bool ctl_api_option(struct ctl_api *api, int argc, char *const argv[], int *i)
     return false;
 }
 
-/* ---- one transfer ------------------------------------------------------------------------------
- */
+/* ---- one transfer --------------------------------------------------------------------------- */
 
 static size_t take(char *bytes, size_t size, size_t count, void *arg)
 {
@@ -135,8 +134,7 @@ static CURLcode transfer(const struct ctl_api *api, const char *method, const ch
     return result;
 }
 
-/* ---- what it came to
- * ----------------------------------------------------------------------------- */
+/* ---- what it came to ----------------------------------------------------------------------- */
 
 static const char *text_of(yyjson_val *problem, const char *key)
 {

@@ -44,8 +44,7 @@ struct arguments {
     yyjson_mut_doc *body;
 };
 
-/* ---- filling the request -----------------------------------------------------------------------
- */
+/* ---- filling the request -------------------------------------------------------------------- */
 
 /* Text as JSON where it is JSON, else as a string. */
 static yyjson_mut_val *json_or_text(yyjson_mut_doc *doc, const char *text, bool text_allowed)
@@ -184,8 +183,7 @@ static int begin_body(const struct ctl_command *command, struct arguments *argum
     return CTL_FAILED;
 }
 
-/* ---- the answer --------------------------------------------------------------------------------
- */
+/* ---- the answer ----------------------------------------------------------------------------- */
 
 static int print_pretty(const struct ctl_answer *answer)
 {

@@ -42,8 +42,7 @@ static const struct flag {
     size_t offset; /* of the bool */
 } flags[] = {{"--pin", AT(pin)}, {"--pinned", AT(pinned)}, {"--json", AT(json)}};
 
-/* ---- printing
- * ------------------------------------------------------------------------------------ */
+/* ---- printing ------------------------------------------------------------------------------ */
 
 static const char *text_of(yyjson_val *object, const char *key)
 {
@@ -101,8 +100,7 @@ static int print_answer(const struct arguments *arguments, const struct ctl_answ
     return CTL_OK;
 }
 
-/* ---- calling
- * ------------------------------------------------------------------------------------- */
+/* ---- calling ------------------------------------------------------------------------------- */
 
 static int call(const struct arguments *arguments, const char *method, const char *path,
                 const char *body, void (*print)(yyjson_val *))
@@ -127,8 +125,7 @@ static int call_memory(const struct arguments *arguments, const char *method, co
     return code;
 }
 
-/* ---- the verbs
- * ------------------------------------------------------------------------------------- */
+/* ---- the verbs ----------------------------------------------------------------------------- */
 
 static bool add_text(yyjson_mut_doc *doc, const char *key, const char *text)
 {
@@ -245,8 +242,7 @@ static const struct verb {
     {"pin", true, run_pin}, {"unpin", true, run_unpin}, {"rm", true, run_rm},
 };
 
-/* ---- the command line
- * -------------------------------------------------------------------------------- */
+/* ---- the command line ---------------------------------------------------------------------- */
 
 static bool take_option(struct arguments *arguments, int argc, char *const argv[], int *i)
 {

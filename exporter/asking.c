@@ -12,8 +12,7 @@
 
 enum { ASKING_MAGIC = 0x61736b21 };
 
-/* ---- errors -------------------------------------------------------------------------------------
- */
+/* ---- errors -------------------------------------------------------------------------------- */
 
 static unsigned status_of(enum handoff_code code)
 {
@@ -54,8 +53,7 @@ void exporter_respond_bytes(struct exporter_request *request, unsigned status,
     exporter_respond(request, &reply);
 }
 
-/* ---- waiting
- * -------------------------------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------------------------- */
 
 struct exporter_asking {
     unsigned magic;
@@ -98,8 +96,7 @@ void exporter_asked(void *context, const struct handoff_result *result)
     free(asking);
 }
 
-/* ---- the query
- * -------------------------------------------------------------------------------------- */
+/* ---- the query ----------------------------------------------------------------------------- */
 
 static bool refuse_number(struct exporter_request *request, const char *name, const char *seen,
                           int64_t least, int64_t most)

@@ -25,8 +25,7 @@ struct exporter_hosting {
     size_t nloops;
 };
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static void say_error(struct exporter_error *error, const struct handoff_error *why)
 {
@@ -107,8 +106,7 @@ struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting)
     return hosting->client;
 }
 
-/* ---- loops --------------------------------------------------------------------------------------
- */
+/* ---- loops --------------------------------------------------------------------------------- */
 
 static void run_loop(void *arg)
 {
@@ -188,8 +186,7 @@ struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
     return NULL;
 }
 
-/* ---- configuring
- * ----------------------------------------------------------------------------------- */
+/* ---- configuring --------------------------------------------------------------------------- */
 
 /* The first word of the file; free() it. NULL with `error` filled. */
 static char *read_token(const struct exporter_agent *agent, struct exporter_error *error)

@@ -19,8 +19,7 @@ static const char *const content_types[] = {
     [HANDOFF_RENDER_MARKDOWN] = "text/markdown; charset=utf-8",
 };
 
-/* ---- what the caller reads
- * ------------------------------------------------------------------------ */
+/* ---- what the caller reads ----------------------------------------------------------------- */
 
 /* One entry of Accept, without the blanks around it. */
 static bool names_type(const char *entry, size_t length, const char *type)
@@ -70,8 +69,7 @@ static enum handoff_rendering rendering_of(struct exporter_request *request)
     return HANDOFF_RENDER_STORED;
 }
 
-/* ---- assembling
- * -------------------------------------------------------------------------------------- */
+/* ---- assembling ---------------------------------------------------------------------------- */
 
 static void respond_assembled(struct exporter_request *request, const struct handoff_result *result)
 {
@@ -102,8 +100,7 @@ void exporter_route_assemble(struct exporter_request *request, void *context)
         handoff_envelope_assemble(loop, &ask, exporter_asked, asking);
 }
 
-/* ---- serving
- * ------------------------------------------------------------------------------------------ */
+/* ---- serving ------------------------------------------------------------------------------- */
 
 void exporter_route_envelope(struct exporter_request *request, void *context)
 {

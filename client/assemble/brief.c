@@ -7,7 +7,7 @@
 
 #include "client/assemble/json.h"
 
-/* ---- untrusted text -------------------------------------------------------------------------- */
+/* ---- untrusted text ------------------------------------------------------------------------ */
 
 static size_t longest_run_of_backticks(struct handoff_span text)
 {
@@ -71,7 +71,7 @@ static void write_item(struct handoff_buffer *out, const char *name, struct hand
     handoff_buffer_byte(out, '\n');
 }
 
-/* ---- the sections ---------------------------------------------------------------------------- */
+/* ---- the sections -------------------------------------------------------------------------- */
 
 static void write_head(struct handoff_buffer *out, const struct handoff_envelope *envelope)
 {

@@ -10,7 +10,7 @@
 static enum handoff_code load_parent(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
-    struct handoff_uuid id;
+    struct handoff_uuid id = {0};
     struct handoff_span previous = assembly->request.previous_id;
     if (!previous.data)
         return HANDOFF_OK;

@@ -7,7 +7,7 @@
 #include "client/assemble/assemble.h"
 #include "client/assemble/json.h"
 
-/* ---- counting -------------------------------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------------------------- */
 
 /* The forms a strategy may use; the others are not counted. */
 static bool strategy_uses(enum handoff_strategy strategy, const struct handoff_slot *slot,
@@ -97,8 +97,7 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
-/* ---- the parts that are not trimmed ------------------------------------------------------------
- */
+/* ---- the parts that are not trimmed --------------------------------------------------------- */
 
 static void write_object_or_empty(struct handoff_buffer *out, yyjson_val *object)
 {
@@ -130,8 +129,7 @@ static void write_tail(struct handoff_assembly *assembly)
     handoff_buffer_byte(out, '}');
 }
 
-/* ---- the plan -----------------------------------------------------------------------------------
- */
+/* ---- the plan ------------------------------------------------------------------------------- */
 
 static void fill_memory(struct counter *counter, const struct handoff_assembly *assembly,
                         struct handoff_slot *slot, struct handoff_trim_memory *memory)

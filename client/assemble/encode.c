@@ -17,8 +17,7 @@ static void write_text(struct handoff_buffer *out, const char *key, struct hando
     handoff_json_write_string(out, text);
 }
 
-/* ---- where it comes from
- * ------------------------------------------------------------------------- */
+/* ---- where it comes from ------------------------------------------------------------------- */
 
 static void write_previous(struct handoff_buffer *out, const struct handoff_envelope *parent)
 {
@@ -76,8 +75,7 @@ static void write_origin(struct handoff_buffer *out, struct handoff_assembly *as
     write_trace(out, assembly);
 }
 
-/* ---- the context: what was counted, byte for byte
- * -------------------------------------------------- */
+/* ---- the context: what was counted, byte for byte ------------------------------------------ */
 
 static void write_memories(struct handoff_buffer *out, struct handoff_assembly *assembly)
 {
@@ -118,8 +116,7 @@ static void write_context(struct handoff_buffer *out, struct handoff_assembly *a
     assembly->context_size = out->size - assembly->context_at;
 }
 
-/* ---- what is in it and what is not
- * ------------------------------------------------------------------ */
+/* ---- what is in it and what is not --------------------------------------------------------- */
 
 static void write_refs(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {

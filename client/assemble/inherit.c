@@ -17,7 +17,7 @@ struct merge {
 
 static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *child);
 
-/* ---- what tightening is ---------------------------------------------------------------------- */
+/* ---- what tightening is -------------------------------------------------------------------- */
 
 static bool begins_with(const char *text, const char *prefix)
 {
@@ -88,7 +88,7 @@ static bool is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
            list_is_tighter(name, parent, child);
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------ */
 
 static void refuse_here(struct merge *merge)
 {

@@ -13,8 +13,7 @@
 /* Names that no memory can have, for memories of which nobody knows how many there are. */
 static const char all_pinned[] = "*pinned", all_recent[] = "*recent";
 
-/* ---- what may not go in full
- * ----------------------------------------------------------------------- */
+/* ---- what may not go in full --------------------------------------------------------------- */
 
 static bool metadata_marks_raw_log(struct handoff_span metadata)
 {
@@ -39,8 +38,7 @@ static const char *reason_to_stay(const struct handoff_assembly *assembly,
     return metadata_marks_raw_log(memory->metadata) ? "conversation_log" : NULL;
 }
 
-/* ---- slots
- * ------------------------------------------------------------------------------------------ */
+/* ---- slots --------------------------------------------------------------------------------- */
 
 /* False: no memory. */
 static bool write_tags(struct handoff_arena *arena, const struct handoff_memory *memory,
@@ -149,8 +147,7 @@ static bool sort_out(struct handoff_assembly *assembly)
     return true;
 }
 
-/* ---- a spine that is away
- * --------------------------------------------------------------------------- */
+/* ---- a spine that is away ------------------------------------------------------------------ */
 
 static int compare_spans(const void *left, const void *right)
 {
@@ -174,8 +171,7 @@ static void miss_all(struct handoff_assembly *assembly, struct handoff_span *ids
         miss(assembly, handoff_span_text(all_recent), reason);
 }
 
-/* ---- asking
- * ----------------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------------- */
 
 /* Whether the failure is the spine's, and not ours or the caller's. */
 static bool is_away(enum handoff_code code)

@@ -129,7 +129,7 @@ static enum handoff_code refuse_raw_log(struct handoff_error *error, const char 
                              name, NULL);
 }
 
-/* ---- checks of one value --------------------------------------------------------------------- */
+/* ---- checks of one value ------------------------------------------------------------------- */
 
 static enum handoff_code check_length(const struct field *field, yyjson_val *value,
                                       struct handoff_error *error)
@@ -253,7 +253,7 @@ static enum handoff_code check_word(const struct field *field, yyjson_val *value
     return HANDOFF_ERR_INVALID;
 }
 
-/* ---- checks of lists and objects ------------------------------------------------------------- */
+/* ---- checks of lists and objects ----------------------------------------------------------- */
 
 static enum handoff_code check_list(const struct field *field, yyjson_val *value,
                                     struct handoff_error *error)
@@ -423,7 +423,7 @@ static enum handoff_code check_history(const struct field *field, yyjson_val *va
     return HANDOFF_OK;
 }
 
-/* ---- the request ----------------------------------------------------------------------------- */
+/* ---- the request --------------------------------------------------------------------------- */
 
 static const struct field *find_field(yyjson_val *key)
 {

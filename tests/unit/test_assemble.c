@@ -165,8 +165,7 @@ static void check_envelope(const struct handoff_assembly *assembly)
     handoff_envelope_free(&envelope);
 }
 
-/* ---- random texts, spines and requests
- * ------------------------------------------------------------ */
+/* ---- random texts, spines and requests ----------------------------------------------------- */
 
 /* What tokenizers find difficult, at the ends of texts too. */
 static void add_text(struct handoff_buffer *out, struct property *property, uint32_t most)
@@ -390,8 +389,7 @@ static void test_random_envelopes(void **state)
     }
 }
 
-/* ---- chains
- * --------------------------------------------------------------------------------------- */
+/* ---- chains -------------------------------------------------------------------------------- */
 
 static void assert_chained(const struct handoff_assembly *child,
                            const struct handoff_envelope *first, const char *parent_id, int hop)
@@ -531,8 +529,7 @@ static void test_repeated_history_is_not_added_twice(void **state)
     handoff_assembly_free(&parent);
 }
 
-/* ---- the golden pair
- * ------------------------------------------------------------------------------- */
+/* ---- the golden pair ----------------------------------------------------------------------- */
 
 /* Replaces what is new in every envelope: its own id and digest, and those of its parent. */
 static void mask(char *text)
@@ -645,8 +642,7 @@ static void test_golden(void **state)
     free(long_high);
 }
 
-/* ---- details
- * --------------------------------------------------------------------------------------- */
+/* ---- details ------------------------------------------------------------------------------- */
 
 static yyjson_doc *assembled(const char *body)
 {

@@ -136,8 +136,7 @@ static int64_t number_at(const char *pointer)
     return number;
 }
 
-/* ---- envelopes ---------------------------------------------------------------------------------
- */
+/* ---- envelopes ----------------------------------------------------------------------------- */
 
 #define BASE "{\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":\"retry payments\""
 
@@ -289,8 +288,7 @@ static void test_events(void **state)
     assert_false(stats.exact_tokens);
 }
 
-/* ---- memories
- * ------------------------------------------------------------------------------------ */
+/* ---- memories ------------------------------------------------------------------------------ */
 
 static void test_memories_are_put_and_read(void **state)
 {
@@ -416,8 +414,7 @@ static void test_memories_are_found_by_relevance(void **state)
     assert_string_equal(text_at("/items/2/id"), "(none)");
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------- */
 
 static void test_what_keeps_a_client_from_opening(void **state)
 {

@@ -137,7 +137,7 @@ static void test_reading_without_memory(void **state)
     files_free(text);
 }
 
-/* ---- the seal -------------------------------------------------------------------------------- */
+/* ---- the seal ------------------------------------------------------------------------------ */
 
 static void test_every_changed_byte_breaks_the_seal(void **state)
 {
@@ -172,7 +172,7 @@ static void test_a_new_seal_verifies(void **state)
     handoff_buffer_free(&envelope);
 }
 
-/* ---- the other forms ------------------------------------------------------------------------- */
+/* ---- the other forms ----------------------------------------------------------------------- */
 
 static void assert_written(void (*write)(struct handoff_buffer *, const struct handoff_envelope *),
                            const char *golden)
@@ -200,8 +200,7 @@ static void test_brief(void **state)
     assert_written(handoff_brief_write, "tests/golden/envelope-child.md");
 }
 
-/* ---- a brief cannot be broken out of -----------------------------------------------------------
- */
+/* ---- a brief cannot be broken out of ------------------------------------------------------- */
 
 /* Text that tries to: fences of all lengths, headings, line ends of all kinds, HTML, links. */
 static void write_nasty(struct handoff_buffer *out, struct property *property)
@@ -303,7 +302,7 @@ static void test_a_brief_cannot_be_broken_out_of(void **state)
     }
 }
 
-/* ---- traces ---------------------------------------------------------------------------------- */
+/* ---- traces -------------------------------------------------------------------------------- */
 
 static void test_traceparent(void **state)
 {

@@ -145,7 +145,7 @@ static void test_history_stands_between_asked_and_found(void **state)
     assert_int_equal(memories[1].form, NONE);
 }
 
-/* ---- properties ------------------------------------------------------------------------------ */
+/* ---- properties ---------------------------------------------------------------------------- */
 
 enum { MEMORIES = 24, STEPS = 12, ROUNDS = 20000 };
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""handoffctl envelope and memories, against the real daemon."""
+
+import json
+import os
+import socket
+import subprocess
+import unittest
+
+from harness import Daemon
+from harness.daemon import environment
+
+CTL = os.environ["HANDOFFCTL"]
+
+
+class Handoffctl(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(api="unix:api.sock")
+        cls.addClassCleanup(cls.daemon.__exit__, None, None, None)
+        cls.url = f"unix:{cls.daemon.folder / 'api.sock'}"
+
+    def run_ctl(self, *arguments, code=0, stdin="", url=None):
+        done = subprocess.run([CTL, *arguments], input=stdin, capture_output=True, text=True,
+                              env=environment(HANDOFF_API_URL=url or self.url), timeout=30,
+                              check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr == "", code == 0, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def test_memories(self):
+        self.assertRegex(self.run_ctl("memories", "put", "ctl-1", "--content=the gateway retries",
+                                      "--summary", "retries", "--tag", "a", "--tag", "b",
+                                      "--importance", "high", "--metadata", '{"n": 1}', "--pin"),
+                         r"^ctl-1 +high +pinned 20\S+Z  retries\n$")
+        memory = json.loads(self.run_ctl("memories", "get", "ctl-1", "--json"))
+        self.assertEqual((memory["content"], memory["tags"], memory["metadata"]),
+                         ("the gateway retries", ["a", "b"], {"n": 1}))
+        self.assertTrue(self.run_ctl("memories", "get", "ctl-1")
+                        .endswith("\n\nthe gateway retries\n"))
+        self.run_ctl("memories", "unpin", "ctl-1")
+        self.assertEqual(json.loads(self.run_ctl("memories", "list", "--pinned", "--json")),
+                         {"items": [], "next": None})
+        self.run_ctl("memories", "pin", "ctl-1")
+        self.run_ctl("memories", "put", "ctl-2", "--file", "-", stdin="cats\nsleep")
+        self.assertIn("cats\n", self.run_ctl("memories", "list", "--query", "cats & dogs"))
+        more = self.run_ctl("memories", "list", "--limit", "1")
+        self.assertIn("more: --cursor ", more)
+        rest = self.run_ctl("memories", "list", "--cursor", more.split("--cursor ")[1].strip())
+        self.assertNotIn("more:", rest)
+        self.assertEqual(self.run_ctl("memories", "rm", "ctl-2"), "")
+        self.assertEqual(self.run_ctl("memories", "rm", "ctl-2", code=4),
+                         "handoffctl memories: not_found: no memory has this id "
+                         "(id: seen ctl-2)\n")
+
+    def test_envelope(self):
+        self.run_ctl("memories", "put", "env-1", "--content", "never log cards")
+        flags = ["--from", "analyst", "--to=coder", "--summary", "write it", "--memory", "env-1",
+                 "--memory", "env-2", "--no-pins", "--max-tokens", "900", "--deadline",
+                 "2030-01-30T00:00:00Z", "--constraint", "style=plain", "--constraint",
+                 'do_not=["a"]', "--intent", "why", "--task", "t-1", "--expect",
+                 '{"format": "md"}', "--history", '[{"agent": "a", "action": "b"}]']
+        raw = self.run_ctl("envelope", *flags, "--json")
+        envelope = json.loads(raw)
+        self.assertEqual(raw.count("\n"), 1)
+        self.assertEqual(envelope["context"]["constraints"], {
+            "max_tokens": 900, "deadline": "2030-01-30T00:00:00Z", "style": "plain",
+            "do_not": ["a"]})
+        self.assertEqual(envelope["memory_refs"], ["env-1"])
+        self.assertEqual(envelope["task_id"], "t-1")
+        self.assertEqual(envelope["context"]["expected_output"], {"format": "md"})
+        pretty = self.run_ctl("envelope", *flags)
+        self.assertGreater(pretty.count("\n"), 40)
+        self.assertEqual(json.loads(pretty)["context"], envelope["context"])
+        brief = self.run_ctl("envelope", *flags, "--markdown")
+        self.assertTrue(brief.startswith("# Handoff from analyst to coder\n"), brief)
+        body = {"source_agent": "x", "target_agent": "y", "task_summary": "from a file",
+                "constraints": {"n": 1.10}}
+        given = json.loads(self.run_ctl("envelope", "-", "--from", "z", "--json",
+                                        stdin=json.dumps(body)))
+        self.assertEqual((given["source_agent"], given["context"]["task"]["summary"]),
+                         ("z", "from a file"))
+        child = json.loads(self.run_ctl("envelope", "--from", "y", "--to", "z", "--summary", "s",
+                                        "--previous", given["id"], "--json"))
+        self.assertEqual(child["hop"]["path"], ["z"])
+
+    def test_refusals(self):
+        self.assertIn("budget_too_small", self.run_ctl(
+            "envelope", "--from", "a", "--to", "b", "--summary", "s", "--max-tokens", "3", code=1))
+        self.assertIn("invalid_request", self.run_ctl("memories", "put", "m", "--content", "c",
+                                                      "--importance", "urgent", code=1))
+        for wrong in (["envelope"], ["envelope", "--nothing"], ["envelope", "--memory"],
+                      ["envelope", "--state", "{"], ["envelope", "--constraint", "x"],
+                      ["envelope", "--from", "a", "--json", "--markdown"], ["memories"],
+                      ["memories", "get"], ["memories", "put", "m"], ["memories", "dance"],
+                      ["memories", "list", "--limit"]):
+            self.run_ctl(*wrong, code=2)
+        self.run_ctl("envelope", "/nowhere/request.json", code=1)
+        self.run_ctl("envelope", "-", stdin="[]", code=1)
+
+    def test_a_sidecar_that_is_not_there(self):
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+            said = self.run_ctl("memories", "list", url=address, code=3)
+        self.assertIn(address, said)
+        self.assertIn("--api.url", said)
+        self.run_ctl("memories", "list", "--api.url", f"unix:{self.daemon.folder / 'no'}", code=3)
+
+    def test_help(self):
+        for command in "envelope", "memories":
+            said = self.run_ctl(command, "--help")
+            self.assertIn("Example", said)
+            self.assertIn("Exit code", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
