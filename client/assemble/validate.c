@@ -201,7 +201,7 @@ static enum handoff_code check_name(const struct field *field, yyjson_val *value
 static enum handoff_code check_uuid(const struct field *field, yyjson_val *value, void *at,
                                     struct handoff_error *error)
 {
-    struct handoff_uuid uuid;
+    struct handoff_uuid uuid = {0};
     struct handoff_span text = handoff_json_span(value);
     if (!yyjson_is_str(value) || !handoff_uuid_parse(text.data, text.size, &uuid)) {
         refuse(error, "the id is not one of an envelope", field->name, value);
