@@ -46,6 +46,7 @@ struct watched_loop {
 struct exporter_lifecycle {
     unsigned magic;
     const struct exporter_options *options;
+    const char *revision;
     struct exporter_loop *control;
     struct exporter_config *config;
     struct collectors *collectors;
@@ -317,6 +318,7 @@ static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_
 {
     const struct collectors_options options = {
         .version = exporter_version(),
+        .revision = lifecycle->revision,
         .threads = (unsigned)exporter_front_threads(),
         .max_series = lifecycle->config->metrics.max_series_per_family,
     };
@@ -375,10 +377,10 @@ static void end(struct exporter_lifecycle *lifecycle)
     free(lifecycle->watched);
 }
 
-int exporter_run(const struct exporter_options *options)
+int exporter_run(const struct exporter_options *options, const char *revision)
 {
     struct exporter_lifecycle lifecycle = {
-        .magic = LIFECYCLE_MAGIC, .options = options, .signals = {.fd = -1}};
+        .magic = LIFECYCLE_MAGIC, .options = options, .revision = revision, .signals = {.fd = -1}};
     struct exporter_error error;
     int code = EXPORTER_EXIT_OK;
     log_info("starting", LOG_STR("version", exporter_version()));

@@ -11,8 +11,9 @@
 #include "exporter/loop.h"
 #include "exporter/options.h"
 
-/* Loads, listens, serves, drains. Answers the exit code; what went wrong is logged. */
-int exporter_run(const struct exporter_options *options);
+/* Loads, listens, serves, drains. Answers the exit code; what went wrong is logged. `revision` of
+ * the source, for the metrics; "" when it is not known. */
+int exporter_run(const struct exporter_options *options, const char *revision);
 
 struct exporter_lifecycle;
 

@@ -7,6 +7,7 @@
 #include "exporter/lifecycle.h"
 #include "exporter/log.h"
 #include "exporter/options.h"
+#include "revision.h" /* made by the build */
 
 static void set_up_log(const struct exporter_options *options)
 {
@@ -34,5 +35,5 @@ int main(int argc, char *argv[])
     if (options.config_check)
         return exporter_config_check(options.config_file);
     set_up_log(&options);
-    return exporter_run(&options);
+    return exporter_run(&options, HANDOFF_REVISION);
 }
