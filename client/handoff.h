@@ -378,7 +378,7 @@ enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *nam
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Pulls one handoff for an agent, waiting for it at most wait_ms. */
-struct handoff_pull;
+struct handoff_puller;
 struct handoff_pulled {
     struct handoff_error error; /* unknown_agent, out_of_memory; else OK */
     const char *envelope;       /* NULL: there was none in time */
@@ -389,12 +389,12 @@ struct handoff_pulled {
 };
 /* `pulled` is called exactly once, on the loop, possibly before the call returns. The answer NULL:
    it was called already. */
-struct handoff_pull *handoff_pull(struct handoff_loop *loop, const char *agent, int64_t wait_ms,
-                                  void (*pulled)(void *context, const struct handoff_pulled *got),
-                                  void *context);
+struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *agent, int64_t wait_ms,
+                                    void (*pulled)(void *context, const struct handoff_pulled *got),
+                                    void *context);
 /* The puller went away: `pulled` is called soon; a handoff that it is given then is offered again
    when its lease runs out. */
-void handoff_pull_withdraw(struct handoff_pull *pull);
+void handoff_pull_withdraw(struct handoff_puller *pull);
 
 /* ---- memories ------------------------------------------------------------------------------ */
 

@@ -748,7 +748,7 @@ enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *nam
 /* ---- pulling ----------------------------------------------------------------------------------
  */
 
-struct handoff_pull {
+struct handoff_puller {
     unsigned magic;
     struct handoff_loop *loop;
     void (*pulled)(void *context, const struct handoff_pulled *got);
@@ -758,7 +758,8 @@ struct handoff_pull {
 
 static void pull_told(struct handoff_poller_request *request)
 {
-    struct handoff_pull *pull = (void *)((char *)request - offsetof(struct handoff_pull, request));
+    struct handoff_puller *pull =
+        (void *)((char *)request - offsetof(struct handoff_puller, request));
     HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
     struct handoff_pulled got = {.envelope = request->envelope,
                                  .size = request->envelope_size,
@@ -774,14 +775,14 @@ static void pull_told(struct handoff_poller_request *request)
     handoff_free(pull);
 }
 
-struct handoff_pull *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
-                                  void (*pulled)(void *context, const struct handoff_pulled *got),
-                                  void *context)
+struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
+                                    void (*pulled)(void *context, const struct handoff_pulled *got),
+                                    void *context)
 {
     struct handoff_pulled refusal = {0};
     struct handoff_agent *agent =
         handoff_agents_find(loop->client->agents, handoff_span_text(name));
-    struct handoff_pull *pull = agent ? handoff_calloc(1, sizeof *pull) : NULL;
+    struct handoff_puller *pull = agent ? handoff_calloc(1, sizeof *pull) : NULL;
     if (!pull) {
         if (agent)
             handoff_error_no_memory(&refusal.error);
@@ -803,7 +804,7 @@ struct handoff_pull *handoff_pull(struct handoff_loop *loop, const char *name, i
     return pull;
 }
 
-void handoff_pull_withdraw(struct handoff_pull *pull)
+void handoff_pull_withdraw(struct handoff_puller *pull)
 {
     HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
     handoff_inbox_withdraw(&pull->request);

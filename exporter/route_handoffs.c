@@ -248,7 +248,7 @@ void exporter_route_reset(struct exporter_request *request, void *context)
 struct pulling {
     unsigned magic;
     struct exporter_request *request; /* NULL once it was cancelled */
-    struct handoff_pull *pull;        /* NULL once it was told */
+    struct handoff_puller *pull;      /* NULL once it was told */
     bool told;
 };
 
@@ -336,7 +336,7 @@ void exporter_route_inbox(struct exporter_request *request, void *context)
     pulling->magic = PULLING_MAGIC;
     pulling->request = request;
     exporter_request_defer(request, pull_cancelled, pulling);
-    struct handoff_pull *pull = handoff_pull(
+    struct handoff_puller *pull = handoff_pull(
         loop_of(request, context), exporter_request_param(request, 0), wait_ms, pulled, pulling);
     if (pulling->told)
         free(pulling);
