@@ -32,7 +32,7 @@ struct handoff_lane {
     struct handoff_watch mailbox_watch;
     struct handoff_timers timers;
     struct handoff_transport *transport;
-    TAILQ_HEAD(, handoff_delivery) deliveries; /* all that live here */
+    TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
     unsigned awaited; /* mails that will come: what the store was asked to write, and pollers */
     bool closing;     /* begins nothing any more */
 };

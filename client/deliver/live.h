@@ -29,7 +29,7 @@ enum { HANDOFF_LIVE_SHARDS = 16, HANDOFF_LIVE_BUCKETS = 1024 };
 
 struct handoff_live_shard {
     pthread_mutex_t lock; /* of the lists */
-    LIST_HEAD(, handoff_live_entry) buckets[HANDOFF_LIVE_BUCKETS];
+    LIST_HEAD(handoff_live_bucket, handoff_live_entry) buckets[HANDOFF_LIVE_BUCKETS];
 };
 
 struct handoff_live {
