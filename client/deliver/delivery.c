@@ -268,7 +268,7 @@ static void move(struct handoff_delivery *delivery, enum handoff_state to)
     if (handoff_state_is_live(from) && !handoff_state_is_live(to))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
     delivery->state = to;
-    handoff_live_note(&delivery->live, to);
+    handoff_live_note(&delivery->live, (int)to);
     observe_move(delivery, from, false);
     if (to == HANDOFF_STATE_IN_FLIGHT)
         return; /* a restart does not need to know */
@@ -282,7 +282,7 @@ bool handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
 {
     delivery->agent = agent;
     delivery->state = state;
-    handoff_live_note(&delivery->live, state);
+    handoff_live_note(&delivery->live, (int)state);
     delivery->began_ns = now_ns(delivery);
     if (!handoff_live_add(&delivery->lane->engine->live, &delivery->live))
         return false;
