@@ -128,7 +128,7 @@ enum handoff_code handoff_envelope_read(struct handoff_span text, struct handoff
         handoff_error_allow(error, "%d bytes", HANDOFF_ENVELOPE_MAX);
         return HANDOFF_ERR_TOO_LARGE;
     }
-    enum handoff_code code = handoff_json_read(text, "envelope", &envelope->doc, error);
+    enum handoff_code code = handoff_json_read_envelope(text, &envelope->doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);

@@ -10,7 +10,7 @@
 
 /* Brackets outside strings, so that nothing deep is ever parsed or walked. Counts generously: a
  * text that is no JSON may be refused as too deep instead of as malformed. */
-static bool is_too_deep(struct handoff_span text)
+static bool is_too_deep(struct handoff_span text, unsigned most)
 {
     unsigned depth = 0;
     bool in_string = false;
@@ -24,7 +24,7 @@ static bool is_too_deep(struct handoff_span text)
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
-            if (++depth > HANDOFF_JSON_DEPTH_MAX)
+            if (++depth > most)
                 return true;
         } else if ((c == '}' || c == ']') && depth > 0) {
             depth--;
@@ -54,14 +54,14 @@ static void alc_free(void *context, void *pointer)
 
 static const yyjson_alc allocator = {alc_malloc, alc_realloc, alc_free, NULL};
 
-enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
-                                    struct handoff_error *error)
+static enum handoff_code read_within(struct handoff_span text, const char *what, unsigned most,
+                                     yyjson_doc **doc, struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_ERR_INVALID_JSON;
     *doc = NULL;
-    if (is_too_deep(text)) {
+    if (is_too_deep(text, most)) {
         handoff_error_set(error, code, "the JSON is nested too deep", what, NULL);
-        handoff_error_allow(error, "%d levels", HANDOFF_JSON_DEPTH_MAX);
+        handoff_error_allow(error, "%u levels", most);
         return code;
     }
     yyjson_read_err at;
@@ -75,6 +75,18 @@ enum handoff_code handoff_json_read(struct handoff_span text, const char *what, 
     handoff_error_set(error, code, "the text is not JSON", what, NULL);
     handoff_error_seen(error, "%s at byte %zu", at.msg, at.pos);
     return code;
+}
+
+enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
+                                    struct handoff_error *error)
+{
+    return read_within(text, what, HANDOFF_JSON_DEPTH_MAX, doc, error);
+}
+
+enum handoff_code handoff_json_read_envelope(struct handoff_span text, yyjson_doc **doc,
+                                             struct handoff_error *error)
+{
+    return read_within(text, "envelope", HANDOFF_JSON_ENVELOPE_DEPTH_MAX, doc, error);
 }
 
 static bool object_keys_are_plain(yyjson_val *object, const char **bad)

@@ -21,6 +21,8 @@
 
 enum {
     HANDOFF_JSON_DEPTH_MAX = 64, /* nesting; deeper has no use and would cost stack */
+    /* An envelope carries a request's state two levels deeper, in context.task. */
+    HANDOFF_JSON_ENVELOPE_DEPTH_MAX = HANDOFF_JSON_DEPTH_MAX + 2,
     HANDOFF_JSON_KEYS_MAX = 256, /* of one object; looking for a key twice is quadratic in it */
 };
 
@@ -28,6 +30,10 @@ enum {
  * yyjson_doc_free. */
 enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The same for an envelope of ours, which is nested deeper than the request it was made of. */
+enum handoff_code handoff_json_read_envelope(struct handoff_span text, yyjson_doc **doc,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Whether every object inside has at most HANDOFF_JSON_KEYS_MAX keys and none of them twice; else
  * `key` is set to the offending one. */

@@ -93,7 +93,8 @@ static void show_seen(struct handoff_error *error, yyjson_val *value)
     if (yyjson_is_str(value))
         handoff_error_seen(error, "%s", yyjson_get_str(value));
     else if (yyjson_is_raw(value))
-        handoff_error_seen(error, "%.*s", (int)(yyjson_get_len(value) & 0xff),
+        handoff_error_seen(error, "%.*s",
+                           yyjson_get_len(value) < 64 ? (int)yyjson_get_len(value) : 64,
                            yyjson_get_raw(value));
     else if (yyjson_is_bool(value))
         handoff_error_seen(error, "%s", yyjson_is_true(value) ? "true" : "false");

@@ -205,6 +205,22 @@ class Envelopes(Served):
         for accept in "*/*", "application/json", "text/markdown;q=0, */*", "image/png":
             V2.validate(self.api.get(path, accept=accept).json())
 
+    def test_what_is_nested_as_deep_as_it_may_be_can_be_read_again(self):
+        deep = lambda levels: json.loads("[" * levels + "]" * levels)
+        parent = self.envelope(state={"progress": deep(62)}, constraints={"q": deep(62)},
+                               expected_output={"format": deep(62)})
+        child = self.envelope(previous_id=parent["id"], state={"progress": deep(62)})
+        self.assertEqual(child["context"]["constraints"], {"q": deep(62)})
+        path = f"/v1/handoffs/{child['id']}/envelope"
+        for accept in "text/markdown", "application/vnd.handoff.envelope+json; version=1":
+            self.assertEqual(self.api.get(path, accept=accept).status, 200, accept)
+        self.problem(self.assemble(400, state={"progress": deep(63)}), 400, "invalid_json")
+
+    def test_a_long_number_is_told_as_far_as_it_fits(self):
+        reply = self.assemble(400, include_recent=int("1" * 256))
+        self.problem(reply, 400, "invalid_request", field="include_recent")
+        self.assertEqual(set(reply.json()["seen"]), {"1"})
+
     def test_dual_is_valid_as_either(self):
         envelope = self.envelope(target_agent="old")
         V1.validate(envelope)
