@@ -4,6 +4,9 @@
  * memories are kept by the spine, so that for memories which were handed on before this stage adds
  * numbers and counts nothing but the request's own texts.
  */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "client/assemble/assemble.h"
 #include "client/assemble/json.h"
 
@@ -181,30 +184,34 @@ static uint64_t max_tokens_of(const struct handoff_assembly *assembly)
     return handoff_constraints_max_tokens(yyjson_doc_get_root(assembly->constraints_doc));
 }
 
-static int digits_of(uint64_t number)
+/* A number is a piece of its own between the punctuation of JSON, so its tokens add up too. */
+static uint64_t number_tokens(const struct handoff_tokenizer *tokenizer, uint64_t number)
 {
-    int digits = 1;
-    while (number >= 10) {
-        number /= 10;
-        digits++;
-    }
-    return digits;
+    char text[24];
+    size_t tokens = 0;
+    int size = snprintf(text, sizeof(text), "%" PRIu64, number);
+    if (handoff_tokens_count(tokenizer, text, (size_t)size, &tokens) != HANDOFF_OK)
+        return (uint64_t)size; /* no memory: a digit is never more than a token */
+    return tokens;
 }
 
-/* The budget stands inside the context as max_tokens. Raising it may make it longer, by at most a
- * token a digit; the number we tell must do when it is used. */
-static uint64_t needed_with_itself(uint64_t needed, uint64_t max_tokens)
+/* The budget stands inside the context as max_tokens, so the least one that would do is the least
+ * number that is not below what all the rest and the number itself take. */
+static uint64_t needed_with_itself(const struct handoff_assembly *assembly, uint64_t max_tokens)
 {
+    const struct handoff_tokenizer *tokenizer = assembly->with->tokenizer;
     if (!max_tokens)
-        return needed;
-    int more = digits_of(needed + 20) - digits_of(max_tokens);
-    return needed + (uint64_t)(more > 0 ? more : 0);
+        return assembly->plan.needed;
+    uint64_t rest = assembly->plan.needed - number_tokens(tokenizer, max_tokens), needed = rest;
+    while (rest + number_tokens(tokenizer, needed) > needed)
+        needed = rest + number_tokens(tokenizer, needed);
+    return needed;
 }
 
 static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
 {
     struct handoff_error *error = &assembly->error;
-    uint64_t needed = needed_with_itself(assembly->plan.needed, max_tokens_of(assembly));
+    uint64_t needed = needed_with_itself(assembly, max_tokens_of(assembly));
     handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
                       assembly->request.strategy == HANDOFF_STRATEGY_FULL
                           ? "strategy full leaves nothing out, and all of it does not fit"

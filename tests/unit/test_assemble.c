@@ -334,23 +334,35 @@ static void check_pins(const struct handoff_assembly *assembly)
     }
 }
 
-/* The budget that a refusal names is one that works. */
+/* Assembles the same with the budget, which also stands in the constraints if one did. */
+static enum handoff_code assemble_within(struct handoff_assembly *again, const char *body,
+                                         int64_t budget)
+{
+    char *other = NULL;
+    const char *at = strstr(body, "\"max_tokens\":");
+    uint64_t before = world.token_budget;
+    world.token_budget = (uint64_t)budget;
+    if (at) /* the last of the constraints */
+        assert_true(asprintf(&other, "%.*s\"max_tokens\":%lld%s", (int)(at - body), body,
+                             (long long)budget, at + strcspn(at, "}")) > 0);
+    enum handoff_code code = assemble(again, other ? other : body);
+    if (code == HANDOFF_OK)
+        check_envelope(again);
+    world.token_budget = before;
+    free(other);
+    return code;
+}
+
+/* The budget that a refusal names is one that works, and there is no smaller one. */
 static void check_needed(const struct handoff_assembly *refused, const char *body)
 {
     struct handoff_assembly again;
-    char *larger = NULL;
-    const char *at = strstr(body, "\"max_tokens\":");
-    uint64_t budget = world.token_budget;
-    assert_true(refused->error.needed > (int64_t)refused->budget);
-    world.token_budget = (uint64_t)refused->error.needed;
-    if (at) /* the last of the constraints */
-        assert_true(asprintf(&larger, "%.*s\"max_tokens\":%lld%s", (int)(at - body), body,
-                             (long long)refused->error.needed, at + strcspn(at, "}")) > 0);
-    assert_int_equal(assemble(&again, larger ? larger : body), HANDOFF_OK);
-    check_envelope(&again);
+    int64_t needed = refused->error.needed;
+    assert_true(needed > (int64_t)refused->budget);
+    assert_int_equal(assemble_within(&again, body, needed), HANDOFF_OK);
     handoff_assembly_free(&again);
-    world.token_budget = budget;
-    free(larger);
+    assert_int_equal(assemble_within(&again, body, needed - 1), HANDOFF_ERR_BUDGET_TOO_SMALL);
+    handoff_assembly_free(&again);
 }
 
 enum { ROUNDS = 1500 };
