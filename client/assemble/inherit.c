@@ -29,7 +29,9 @@ static bool number_is_tighter(const char *name, yyjson_val *parent, yyjson_val *
     double from, to;
     if (!handoff_json_double(parent, &from) || !handoff_json_double(child, &to))
         return false;
-    return (begins_with(name, "max_") && to < from) || (begins_with(name, "min_") && to > from);
+    /* Below zero, a maximum often means that there is none. */
+    return (begins_with(name, "max_") && to < from && (to >= 0 || from < 0)) ||
+           (begins_with(name, "min_") && to > from);
 }
 
 static bool deadline_is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)

@@ -7,7 +7,7 @@
  * is refused with the names, because a constraint that gets lost on the way is the failure this
  * program exists to prevent. What tightening is:
  *
- *   max_...     a smaller number            (max_tokens, max_cost)
+ *   max_...     a smaller number, not -1    (max_tokens, max_cost)
  *   min_...     a larger number             (min_coverage)
  *   deadline    an earlier time, RFC 3339
  *   object      each member by these rules
