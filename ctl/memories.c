@@ -177,6 +177,12 @@ static int run_put(const struct arguments *arguments)
         read = ctl_read_file(arguments->command, arguments->file, &size);
         if (!read)
             return CTL_FAILED;
+        if (memchr(read, '\0', size)) {
+            free(read);
+            fprintf(stderr, "handoffctl %s: %s: not a text, it has NUL bytes\n",
+                    arguments->command->name, arguments->file);
+            return CTL_FAILED;
+        }
     }
     char *body = memory_body(arguments, read ? read : arguments->content);
     int code = body ? call_memory(arguments, "PUT", "", body, print_row)
