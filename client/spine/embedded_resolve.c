@@ -117,7 +117,7 @@ static enum handoff_code find_pinned(struct resolving *on)
    change the order, but never so few that they could not. */
 static size_t scored_candidates(size_t recent)
 {
-    return recent * 4 > 256 ? recent * 4 : 256;
+    return recent * 4 > 64 ? recent * 4 : 64;
 }
 
 static int by_bm25(const void *a, const void *b)

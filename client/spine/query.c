@@ -6,9 +6,13 @@
  */
 #include "client/spine/query.h"
 
+#include <string.h>
 #include <strings.h>
 
-enum { LONGEST_WORD = 64 }; /* bytes; what is longer is no word, and nothing would match it */
+enum {
+    WORDS_READ = 64,
+    LONGEST_WORD = 64, /* bytes; what is longer is no word, and nothing would match it */
+};
 
 static bool is_word_byte(char byte)
 {
@@ -17,11 +21,16 @@ static bool is_word_byte(char byte)
            (value >= 'A' && value <= 'Z') || value >= 0x80;
 }
 
-static bool is_known(const struct handoff_query *query, struct handoff_span word)
+struct words {
+    struct handoff_span list[WORDS_READ];
+    int count;
+};
+
+static bool is_known(const struct words *words, struct handoff_span word)
 {
-    for (int i = 0; i < query->count; i++)
-        if (query->terms[i].size == word.size &&
-            strncasecmp(query->terms[i].data, word.data, word.size) == 0)
+    for (int i = 0; i < words->count; i++)
+        if (words->list[i].size == word.size &&
+            strncasecmp(words->list[i].data, word.data, word.size) == 0)
             return true;
     return false;
 }
@@ -31,19 +40,41 @@ static bool is_worth_it(struct handoff_span word)
     return word.size >= 2 && word.size <= LONGEST_WORD;
 }
 
-void handoff_query_split(struct handoff_query *query, struct handoff_span text)
+static void read_words(struct words *words, struct handoff_span text)
 {
-    query->count = 0;
-    for (size_t at = 0; at < text.size && query->count < HANDOFF_QUERY_TERMS;) {
+    words->count = 0;
+    for (size_t at = 0; at < text.size && words->count < WORDS_READ;) {
         size_t begin = at;
         while (at < text.size && is_word_byte(text.data[at]))
             at++;
         struct handoff_span word = handoff_span(text.data + begin, at - begin);
-        if (is_worth_it(word) && !is_known(query, word))
-            query->terms[query->count++] = word;
+        if (is_worth_it(word) && !is_known(words, word))
+            words->list[words->count++] = word;
         if (at < text.size && !is_word_byte(text.data[at]))
             at++;
     }
+}
+
+/* Of equally short words the last one goes. */
+static void drop_shortest(struct words *words)
+{
+    int shortest = 0;
+    for (int i = 1; i < words->count; i++)
+        if (words->list[i].size <= words->list[shortest].size)
+            shortest = i;
+    words->count--;
+    memmove(&words->list[shortest], &words->list[shortest + 1],
+            (size_t)(words->count - shortest) * sizeof *words->list);
+}
+
+void handoff_query_split(struct handoff_query *query, struct handoff_span text)
+{
+    struct words words;
+    read_words(&words, text);
+    while (words.count > HANDOFF_QUERY_TERMS)
+        drop_shortest(&words);
+    memcpy(query->terms, words.list, (size_t)words.count * sizeof *words.list);
+    query->count = words.count;
 }
 
 void handoff_query_append(struct handoff_buffer *buffer, const struct handoff_query *query,

@@ -8,9 +8,9 @@
 #include "client/base/buffer.h"
 #include "client/base/span.h"
 
-/* Words of a query that count: the first so many different ones. A task summary says what it is
-   about early, and the cost of a search grows with the number of words. */
-enum { HANDOFF_QUERY_TERMS = 32 };
+/* Words of a query that count, because the cost of a search grows with their number. Of more, the
+   longest count: in every language the short words are the ones that stand everywhere. */
+enum { HANDOFF_QUERY_TERMS = 16 };
 
 struct handoff_query {
     struct handoff_span terms[HANDOFF_QUERY_TERMS]; /* parts of the text */

@@ -70,6 +70,13 @@ static enum handoff_code try_a_write(struct handoff_store *store, struct handoff
     return code;
 }
 
+/* SQLite counts its memory under one lock that every thread takes for every allocation; nobody
+   reads the count. Refused, and then harmless, when the host uses SQLite already. */
+static void configure_sqlite(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 static enum handoff_code start_writer(struct handoff_store *store, struct handoff_error *error)
 {
     if (pthread_create(&store->writer_thread, NULL, handoff_store_writer_main, store) == 0)
@@ -95,8 +102,10 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
                                      const struct handoff_store_options *options,
                                      struct handoff_error *error)
 {
+    static pthread_once_t configured = PTHREAD_ONCE_INIT;
     struct handoff_store *opened = handoff_calloc(1, sizeof *opened);
     *store = NULL;
+    pthread_once(&configured, configure_sqlite);
     if (!opened)
         return handoff_error_no_memory(error);
     opened->magic = HANDOFF_STORE_MAGIC;

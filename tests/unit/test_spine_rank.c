@@ -292,6 +292,8 @@ static void test_at_most_so_many_words(void **state)
         snprintf(text + strlen(text), sizeof text - strlen(text), "word%d ", i);
     handoff_query_split(&query, handoff_span_text(text));
     assert_int_equal(query.count, HANDOFF_QUERY_TERMS);
+    assert_memory_equal(query.terms[0].data, "word10", 6); /* longer than word0 to word9 */
+    assert_memory_equal(query.terms[15].data, "word25", 6);
     memset(text, 'x', 3000);
     handoff_query_split(&query, handoff_span(text, 3000)); /* no word is that long */
     assert_int_equal(query.count, 0);
