@@ -26,6 +26,7 @@ struct ctl_command {
 int ctl_usage_error(const struct ctl_command *command, const char *what);
 
 int ctl_check_config(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_store(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_tokens(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_memories(const struct ctl_command *command, int argc, char *const argv[]);

@@ -31,6 +31,20 @@ static const struct ctl_command commands[] = {
      "  handoffctl tokens brief.md\n"
      "  git diff | handoffctl tokens --json -\n",
      ctl_tokens},
+    {"store", "check PATH | backup PATH DESTINATION", "Check a store, or copy it while it is used.",
+     "PATH is the folder that --storage.path names, or the database file in it. Both read only "
+     "and\n"
+     "may run beside the daemon. check looks at the structure, at every envelope's digest and at "
+     "the\n"
+     "full-text index. backup writes one new file; to restore it, stop the daemon, empty the "
+     "folder\n"
+     "and copy the file there as handoff.db.\n"
+     "Exit code: 0 sound or written, 1 damaged or not written, 2 wrong usage.\n"
+     "\n"
+     "Examples:\n"
+     "  handoffctl store check /var/lib/handoff-exporter\n"
+     "  handoffctl store backup /var/lib/handoff-exporter /backup/handoff-monday.db\n",
+     ctl_store},
     {"envelope", "[FILE] [OPTION ...]", "Assemble an envelope and print it; nothing is delivered.",
      "The request is the JSON object in FILE (- is stdin), with what the options set:\n"
      "  --from AGENT  --to AGENT  --summary TEXT  --task ID  --intent TEXT\n"

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copying a store while it is used. The whole copy is one step of SQLite's backup: it holds one
+ * read snapshot, which in WAL mode keeps no writer waiting. (In several steps it would begin anew
+ * whenever the daemon commits, and on a busy store never end.) The copy grows under another name,
+ * is checked and synced, and only then linked to its own, so that a file of that name is a whole
+ * one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/base/error.h"
+#include "client/base/memory.h"
+#include "client/store/database.h"
+#include "client/store/migrate.h"
+#include "client/store/place.h"
+
+static enum handoff_code destination_failure(const char *path, int number,
+                                             struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_ERR_STORE_READ_ONLY;
+    const char *message = "the destination cannot be written; choose a folder that can";
+    if (number == EEXIST) {
+        code = HANDOFF_ERR_EXISTS;
+        message = "the destination is there already and is not overwritten; choose another name";
+    } else if (number == ENOSPC || number == EDQUOT) {
+        code = HANDOFF_ERR_STORE_FULL;
+        message = "the disk of the destination is full";
+    }
+    handoff_error_set(error, code, message, "destination", NULL);
+    handoff_error_seen(error, "%s: %s", path, strerror(number));
+    return code;
+}
+
+/* SQLite's failures at the destination name the destination. */
+static enum handoff_code copy_failure(struct handoff_db *to, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_db_failure(to, error);
+    handoff_error_field(error, "destination");
+    return code;
+}
+
+static enum handoff_code copy_pages(struct handoff_db *from, struct handoff_db *to,
+                                    struct handoff_error *error)
+{
+    sqlite3_backup *backup = sqlite3_backup_init(to->sqlite, "main", from->sqlite, "main");
+    if (!backup)
+        return copy_failure(to, error);
+    sqlite3_backup_step(backup, -1);
+    return sqlite3_backup_finish(backup) == SQLITE_OK ? HANDOFF_OK : copy_failure(to, error);
+}
+
+/* A file that stands alone: no WAL beside it. */
+static enum handoff_code finish_copy(struct handoff_db *to, struct handoff_error *error)
+{
+    int64_t problems = 0;
+    enum handoff_code code = handoff_db_exec(to, "PRAGMA journal_mode = DELETE", error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(
+            to, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
+            &problems, error);
+    if (code == HANDOFF_OK && problems > 0)
+        return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
+                                 "the store is damaged, and so is a copy of it; look at it with "
+                                 "`handoffctl store check`",
+                                 "path", to->path);
+    return code;
+}
+
+static enum handoff_code copy_into(struct handoff_db *from, const char *partial,
+                                   struct handoff_error *error)
+{
+    struct handoff_db to = {0};
+    enum handoff_code code = handoff_db_open(&to, partial, HANDOFF_DB_WRITE, NULL, error);
+    if (code == HANDOFF_OK)
+        code = copy_pages(from, &to, error);
+    if (code == HANDOFF_OK)
+        code = finish_copy(&to, error);
+    handoff_db_close(&to);
+    return code;
+}
+
+static int sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int number = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    return number;
+}
+
+static int sync_folder_of(const char *path)
+{
+    char *folder = handoff_strdup(path);
+    if (!folder)
+        return ENOMEM;
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder)
+        *slash = '\0';
+    int number = sync_path(!slash ? "." : slash == folder ? "/" : folder);
+    handoff_free(folder);
+    return number;
+}
+
+/* link refuses a name that is taken, as rename would not. */
+static enum handoff_code name_copy(const char *partial, const char *destination,
+                                   struct handoff_error *error)
+{
+    int number = sync_path(partial);
+    if (number == 0 && link(partial, destination) != 0)
+        number = errno;
+    if (number == 0)
+        number = sync_folder_of(destination);
+    return number == 0 ? HANDOFF_OK : destination_failure(destination, number, error);
+}
+
+/* The name is made by us alone: O_EXCL also refuses a link that somebody left there. NULL on
+   failure, with error filled. */
+static char *make_partial(const char *destination, struct handoff_error *error)
+{
+    size_t size = strlen(destination) + 32;
+    char *path = handoff_malloc(size);
+    if (!path) {
+        handoff_error_no_memory(error);
+        return NULL;
+    }
+    snprintf(path, size, "%s.partial-%ld", destination, (long)getpid());
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        destination_failure(path, errno, error);
+        handoff_free(path);
+        return NULL;
+    }
+    close(fd);
+    return path;
+}
+
+static enum handoff_code back_up(struct handoff_db *from, const char *destination,
+                                 struct handoff_error *error)
+{
+    int version;
+    if (access(destination, F_OK) == 0) /* before the work; link decides */
+        return destination_failure(destination, EEXIST, error);
+    enum handoff_code code = handoff_migrate_version(from, &version, error);
+    if (code != HANDOFF_OK)
+        return code;
+    char *partial = make_partial(destination, error);
+    if (!partial)
+        return error->code;
+    code = copy_into(from, partial, error);
+    if (code == HANDOFF_OK)
+        code = name_copy(partial, destination, error);
+    unlink(partial);
+    handoff_free(partial);
+    return code;
+}
+
+enum handoff_code handoff_store_backup(const char *path, const char *destination,
+                                       struct handoff_error *error)
+{
+    struct handoff_db from = {0};
+    struct handoff_error own;
+    char *database;
+    error = error ? error : &own;
+    enum handoff_code code = handoff_place_find(path, &database, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_open(&from, database, HANDOFF_DB_READ, NULL, error);
+    if (code == HANDOFF_OK)
+        code = back_up(&from, destination, error);
+    handoff_db_close(&from);
+    handoff_free(database);
+    return code;
+}

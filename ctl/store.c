@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handoffctl store: is a store sound, and a copy of it while the daemon runs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/handoff.h"
+#include "ctl/command.h"
+
+static int complain(const struct handoff_error *error)
+{
+    char text[512];
+    handoff_error_text(error, text, sizeof text);
+    fprintf(stderr, "handoffctl store: %s\n", text);
+    return CTL_FAILED;
+}
+
+static int check(const char *path)
+{
+    struct handoff_store_report report;
+    struct handoff_error error;
+    if (handoff_store_check(path, &report, &error) != HANDOFF_OK) {
+        return complain(&error);
+    }
+    printf("%s: schema %d, %lld envelopes, %lld memories, %lld bytes: ", path, report.version,
+           (long long)report.envelopes, (long long)report.memories, (long long)report.bytes);
+    if (report.problems == 0) {
+        puts("sound");
+        return CTL_OK;
+    }
+    printf("%lld problems\n", (long long)report.problems);
+    fprintf(stderr, "handoffctl store: the first problem: %s\n", report.problem);
+    return CTL_FAILED;
+}
+
+static int back_up(const char *path, const char *destination)
+{
+    struct handoff_error error;
+    if (handoff_store_backup(path, destination, &error) != HANDOFF_OK) {
+        return complain(&error);
+    }
+    printf("%s: written\n", destination);
+    return CTL_OK;
+}
+
+int ctl_store(const struct ctl_command *command, int argc, char *const argv[])
+{
+    if (argc == 3 && strcmp(argv[1], "check") == 0) {
+        return check(argv[2]);
+    }
+    if (argc == 4 && strcmp(argv[1], "backup") == 0) {
+        return back_up(argv[2], argv[3]);
+    }
+    return ctl_usage_error(command, "check PATH, or backup PATH DESTINATION?");
+}
