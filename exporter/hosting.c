@@ -178,12 +178,11 @@ struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
                                            const struct exporter_loop *loop)
 {
     EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
-    for (size_t i = 0; i < hosting->nloops; i++) {
-        if (hosting->loops[i].outer == loop)
-            return hosting->loops[i].inner;
-    }
-    EXPORTER_CHECK(!"a loop of the front");
-    return NULL;
+    size_t i = 0;
+    while (i < hosting->nloops && hosting->loops[i].outer != loop)
+        i++;
+    EXPORTER_CHECK(i < hosting->nloops); /* a loop of the front */
+    return hosting->loops[i].inner;
 }
 
 /* ---- configuring --------------------------------------------------------------------------- */

@@ -56,8 +56,10 @@ bool handoff_assembly_run(struct handoff_assembly *assembly)
         HANDOFF_CHECK((progress == HANDOFF_PROGRESS_FAILED) ==
                       (assembly->error.code != HANDOFF_OK));
         int64_t now = handoff_monotonic_ns(clock);
-        assembly->stage_ns[assembly->stage++] = now - assembly->stage_began_ns;
+        assembly->stage_ns[assembly->stage] += now - assembly->stage_began_ns;
         assembly->stage_began_ns = now;
+        assembly->stage =
+            progress == HANDOFF_PROGRESS_RERANK ? HANDOFF_STAGE_RESOLVE : assembly->stage + 1;
         if (progress == HANDOFF_PROGRESS_FAILED)
             return true;
     }

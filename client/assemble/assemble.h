@@ -113,8 +113,9 @@ struct handoff_assembly {
     /* resolve: one slot or one entry of missing per memory that was requested */
     struct handoff_spine_resolve resolve;
     struct handoff_span *ids;   /* that were asked for */
+    bool ranked;                /* relevance to the summary was asked for */
     bool resolved;              /* the spine has answered what was waited for */
-    int64_t spine_ns;           /* how long it took */
+    int64_t asked_ns, spine_ns; /* when it was asked, and how long it took in all */
     struct handoff_slot *slots; /* in rank order */
     size_t nslots;
     struct handoff_missing *missing;
@@ -150,7 +151,8 @@ const char *handoff_stage_name(enum handoff_stage stage);
 /* What a stage comes to. */
 enum handoff_progress {
     HANDOFF_PROGRESS_NEXT,
-    HANDOFF_PROGRESS_WAIT, /* it will be called again */
+    HANDOFF_PROGRESS_WAIT,   /* it will be called again */
+    HANDOFF_PROGRESS_RERANK, /* back to resolve, this time for relevance too */
     HANDOFF_PROGRESS_FAILED,
 };
 

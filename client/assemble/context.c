@@ -224,15 +224,34 @@ static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
     return HANDOFF_PROGRESS_FAILED;
 }
 
+/* Whether a memory is not there in its best form. Only then does it matter which of them are more
+ * relevant, and asking the spine for that is the dearest part of an assembly. */
+static bool something_gave_way(const struct handoff_assembly *assembly)
+{
+    for (size_t i = 0; i < assembly->plan.nmemories; i++) {
+        const struct handoff_trim_memory *memory = &assembly->plan.memories[i];
+        for (enum handoff_form form = 0; form < memory->form; form++) {
+            if (memory->cost[form] > 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly)
 {
     uint64_t max_tokens = max_tokens_of(assembly);
     assembly->budget = assembly->token_budget;
     if (max_tokens && max_tokens < assembly->budget)
         assembly->budget = max_tokens;
+    handoff_buffer_clear(&assembly->head);
+    handoff_buffer_clear(&assembly->tail);
     write_head(assembly);
     write_tail(assembly);
     if (fill_plan(assembly, &assembly->error) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
-    return handoff_trim(&assembly->plan) ? HANDOFF_PROGRESS_NEXT : refuse_budget(assembly);
+    if (!handoff_trim(&assembly->plan))
+        return refuse_budget(assembly);
+    return !assembly->ranked && something_gave_way(assembly) ? HANDOFF_PROGRESS_RERANK
+                                                             : HANDOFF_PROGRESS_NEXT;
 }

@@ -131,15 +131,20 @@ static yyjson_val *member(yyjson_val *object, yyjson_val *key)
     return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
 }
 
-static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *child)
+static void merge_inherited(struct merge *merge, yyjson_val *parent, yyjson_val *child)
 {
     size_t i, n;
     yyjson_val *key, *value;
-    handoff_buffer_byte(merge->out, '{');
     yyjson_obj_foreach(parent, i, n, key, value)
     {
         merge_member(merge, key, value, member(child, key));
     }
+}
+
+static void add_new(struct merge *merge, yyjson_val *parent, yyjson_val *child)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
     yyjson_obj_foreach(child, i, n, key, value)
     {
         if (member(parent, key))
@@ -147,6 +152,16 @@ static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *c
         handoff_json_write_key(merge->out, handoff_json_span(key));
         handoff_json_write(merge->out, value);
     }
+}
+
+/* Either may be NULL, which yyjson's loops over objects do not bear. */
+static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *child)
+{
+    handoff_buffer_byte(merge->out, '{');
+    if (parent)
+        merge_inherited(merge, parent, child);
+    if (child)
+        add_new(merge, parent, child);
     handoff_buffer_byte(merge->out, '}');
 }
 

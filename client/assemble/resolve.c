@@ -3,6 +3,9 @@
  * The stage `resolve`: the spine is asked once for everything, and every memory that was requested
  * becomes either a slot, in rank order, or an entry of `missing`. A spine that fails is no failure
  * of the handoff: the envelope then says what it lacks.
+ *
+ * Relevance is asked for at once only where memories are to be found by it. Otherwise the trim
+ * stage comes back here when something does not fit, for only then does it decide anything.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +174,25 @@ static void miss_all(struct handoff_assembly *assembly, struct handoff_span *ids
         miss(assembly, handoff_span_text(all_recent), reason);
 }
 
+/* What was counted the first time need not be counted again. The order is the same but for what
+ * relevance has moved, so a search from where the last one was found is short. */
+static void carry_counts(struct handoff_assembly *assembly, const struct handoff_slot *earlier,
+                         size_t nearlier)
+{
+    for (size_t i = 0, from = 0; i < assembly->nslots && nearlier > 0; i++) {
+        struct handoff_slot *slot = &assembly->slots[i];
+        for (size_t step = 0; step < nearlier; step++) {
+            const struct handoff_slot *old = &earlier[(from + step) % nearlier];
+            if (old->version != slot->version || !handoff_span_equal(old->show.id, slot->show.id))
+                continue;
+            memcpy(slot->known, old->known, sizeof(slot->known));
+            memcpy(slot->learned, old->learned, sizeof(slot->learned));
+            from = (from + step + 1) % nearlier;
+            break;
+        }
+    }
+}
+
 /* ---- asking -------------------------------------------------------------------------------- */
 
 /* Whether the failure is the spine's, and not ours or the caller's. */
@@ -186,9 +208,12 @@ static enum handoff_progress take_answer(struct handoff_assembly *assembly)
 {
     struct handoff_spine_resolve *resolve = &assembly->resolve;
     bool away = is_away(resolve->call.error.code);
+    const struct handoff_slot *earlier = assembly->slots;
+    size_t nearlier = assembly->nslots;
     size_t nfound = away ? 0 : resolve->found_count;
     size_t nmissing = nfound + (away ? resolve->id_count + 2 : resolve->missing_count);
-    assembly->spine_ns = handoff_monotonic_ns(assembly->with->clock) - assembly->spine_ns;
+    assembly->spine_ns += handoff_monotonic_ns(assembly->with->clock) - assembly->asked_ns;
+    assembly->nslots = assembly->nmissing = 0;
     if (resolve->call.error.code != HANDOFF_OK && !away) {
         assembly->error = resolve->call.error;
         return HANDOFF_PROGRESS_FAILED;
@@ -207,6 +232,7 @@ static enum handoff_progress take_answer(struct handoff_assembly *assembly)
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
+    carry_counts(assembly, earlier, nearlier);
     return HANDOFF_PROGRESS_NEXT;
 }
 
@@ -239,7 +265,7 @@ static bool prepare(struct handoff_assembly *assembly)
         .id_count = count,
         .pins = request->include_pins,
         .recent = (size_t)request->include_recent,
-        .query = request->task_summary,
+        .query = assembly->ranked ? request->task_summary : handoff_span(NULL, 0),
         .encoding = handoff_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)),
     };
     return true;
@@ -247,13 +273,16 @@ static bool prepare(struct handoff_assembly *assembly)
 
 enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly)
 {
-    if (assembly->resolved)
+    if (assembly->resolved) {
+        assembly->resolved = false;
         return take_answer(assembly);
+    }
+    assembly->ranked = assembly->request.include_recent > 0 || assembly->nslots > 0;
     if (!prepare(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    assembly->spine_ns = handoff_monotonic_ns(assembly->with->clock);
+    assembly->asked_ns = handoff_monotonic_ns(assembly->with->clock);
     if (handoff_spine_resolve(assembly->with->spine, &assembly->resolve) == HANDOFF_SPINE_PENDING)
         return HANDOFF_PROGRESS_WAIT;
     return take_answer(assembly);

@@ -19,6 +19,8 @@ struct fake_spine {
     size_t count;
     enum handoff_code failure; /* HANDOFF_OK: it works */
     bool later;                /* answers through the mailbox */
+    size_t asked;              /* how often */
+    struct handoff_span last_query;
 };
 
 static inline bool fake_is_asked(const struct handoff_spine_resolve *resolve,
@@ -37,6 +39,8 @@ static inline void fake_find(struct fake_spine *fake, struct handoff_spine_resol
     resolve->found = handoff_arena_calloc(resolve->arena, fake->count + 1, sizeof(*resolve->found));
     for (size_t i = 0; i < fake->count; i++) {
         struct handoff_found_memory found = fake->memories[i];
+        if (!resolve->query.data)
+            found.relevance = 0;
         found.origin = 0;
         if (fake_is_asked(resolve, found.memory.id))
             found.origin |= HANDOFF_ORIGIN_ASKED;
@@ -84,6 +88,8 @@ static inline enum handoff_spine_progress fake_resolve(struct handoff_spine *spi
                                                        struct handoff_spine_resolve *resolve)
 {
     struct fake_spine *fake = (struct fake_spine *)spine;
+    fake->asked++;
+    fake->last_query = resolve->query;
     if (fake->failure == HANDOFF_OK) {
         fake_find(fake, resolve);
         fake_miss(fake, resolve);

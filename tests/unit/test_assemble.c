@@ -107,8 +107,8 @@ static enum handoff_code assemble(struct handoff_assembly *assembly, const char 
     if (handoff_assembly_run(assembly)) {
         assert_false(world.finished);
     } else {
-        handoff_mailbox_wait(&world.mailbox, 5000);
-        assert_true(world.finished);
+        while (!world.finished)
+            assert_int_equal(handoff_mailbox_wait(&world.mailbox, 5000), 1);
     }
     return assembly->error.code;
 }
@@ -754,6 +754,40 @@ static void test_rank_order(void **state)
     yyjson_doc_free(doc);
 }
 
+/* Relevance is asked for only when something has to give way, and then decides. */
+static void test_relevance_is_asked_for_when_it_matters(void **state)
+{
+    (void)state;
+    struct handoff_assembly assembly;
+    const char *body =
+        BASE ",\"memory_ids\":[\"less\",\"more\"],\"constraints\":{\"max_tokens\":%d}}";
+    char request[256];
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "less", "the same content of both", NULL)->relevance = 0.1;
+    fake_add(&world.spine, "more", "the same content of both", NULL)->relevance = 0.9;
+    for (int later = 0; later < 2; later++) {
+        world.spine.later = later;
+        snprintf(request, sizeof(request), body, 5000);
+        assert_int_equal(assemble(&assembly, request), HANDOFF_OK);
+        assert_int_equal(world.spine.asked, 1);
+        assert_null(world.spine.last_query.data);
+        uint64_t all = assembly.plan.count;
+        handoff_assembly_free(&assembly);
+        snprintf(request, sizeof(request), body, (int)all - 10);
+        world.spine.asked = 0;
+        assert_int_equal(assemble(&assembly, request), HANDOFF_OK);
+        assert_int_equal(world.spine.asked, 2);
+        assert_string_equal(world.spine.last_query.data, "s");
+        assert_true(handoff_span_equal(assembly.slots[0].show.id, handoff_span_text("more")));
+        assert_int_equal(assembly.plan.memories[0].form, HANDOFF_FORM_FULL);
+        assert_int_equal(assembly.plan.memories[1].form, HANDOFF_FORM_NONE);
+        check_envelope(&assembly);
+        handoff_assembly_free(&assembly);
+        world.spine.asked = 0;
+    }
+}
+
 static void test_dual(void **state)
 {
     (void)state;
@@ -868,6 +902,7 @@ int main(void)
         cmocka_unit_test(test_a_spine_that_is_away),
         cmocka_unit_test(test_what_may_not_go_in_full),
         cmocka_unit_test(test_rank_order),
+        cmocka_unit_test(test_relevance_is_asked_for_when_it_matters),
         cmocka_unit_test(test_dual),
         cmocka_unit_test(test_ratio),
         cmocka_unit_test(test_kept_counts),

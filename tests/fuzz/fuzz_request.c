@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any body as a request. What is accepted must hold what later stages rely on, and merging its
+ * constraints with themselves must change nothing; what is refused must say why in plain UTF-8.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "client/assemble/inherit.h"
+#include "client/assemble/json.h"
+#include "client/assemble/request.h"
+#include "client/assemble/segment.h"
+#include "client/base/check.h"
+#include "client/base/utf8.h"
+
+static void check_constraints(yyjson_val *constraints)
+{
+    struct handoff_buffer once = {0}, twice = {0};
+    struct handoff_error error;
+    HANDOFF_CHECK(handoff_inherit_constraints(&once, NULL, constraints, &error) == HANDOFF_OK);
+    HANDOFF_CHECK(handoff_inherit_constraints(&twice, constraints, constraints, &error) ==
+                  HANDOFF_OK);
+    HANDOFF_CHECK(once.size == twice.size && memcmp(once.data, twice.data, once.size) == 0);
+    handoff_buffer_free(&once);
+    handoff_buffer_free(&twice);
+}
+
+static void check_steps(yyjson_val *steps)
+{
+    struct handoff_buffer out = {0};
+    yyjson_doc *doc;
+    size_t i, n;
+    yyjson_val *step;
+    yyjson_arr_foreach(steps, i, n, step)
+    {
+        handoff_buffer_clear(&out);
+        handoff_buffer_text(&out, "{\"agent");
+        handoff_segment_step_write(&out, step);
+        HANDOFF_CHECK(handoff_json_read(handoff_buffer_span(&out), "step", &doc, NULL) ==
+                      HANDOFF_OK);
+        yyjson_doc_free(doc);
+    }
+    handoff_buffer_free(&out);
+}
+
+static void check_accepted(const struct handoff_request *request)
+{
+    HANDOFF_CHECK(request->source_agent.size > 0 && request->target_agent.size > 0);
+    HANDOFF_CHECK(request->task_summary.size > 0 && !request->raw_log);
+    HANDOFF_CHECK(request->include_recent >= 0 && request->include_recent <= HANDOFF_RECENT_MAX);
+    HANDOFF_CHECK(handoff_strategy_name((enum handoff_strategy)request->strategy) != NULL);
+    HANDOFF_CHECK(handoff_pattern_name((enum handoff_pattern)request->pattern) != NULL);
+    check_constraints(request->constraints);
+    check_steps(request->execution_history);
+}
+
+static void check_refused(const struct handoff_error *error)
+{
+    char text[1024];
+    size_t length = handoff_error_text(error, text, sizeof(text));
+    HANDOFF_CHECK(error->code != HANDOFF_OK && error->message != NULL);
+    if (length >= sizeof(text))
+        length = sizeof(text) - 1;
+    HANDOFF_CHECK(handoff_utf8_valid_length(text, length) == length);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct handoff_request request;
+    struct handoff_error error = {0};
+    struct handoff_span caller = {0};
+    if (size > 0 && data[0] == ' ')
+        caller = handoff_span_text("researcher");
+    if (handoff_request_read(handoff_span((const char *)data, size), caller, &request, &error) !=
+        HANDOFF_OK) {
+        check_refused(&error);
+        return 0;
+    }
+    check_accepted(&request);
+    handoff_request_free(&request);
+    return 0;
+}
