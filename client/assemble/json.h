@@ -49,7 +49,8 @@ void handoff_json_write_key(struct handoff_buffer *out, struct handoff_span key)
 /* A string's text, lent by its document; absent where the value is no string. */
 static inline struct handoff_span handoff_json_span(yyjson_val *value)
 {
-    return handoff_span(yyjson_get_str(value), yyjson_get_len(value));
+    const char *text = yyjson_get_str(value); /* an array has a length too */
+    return handoff_span(text, text ? yyjson_get_len(value) : 0);
 }
 
 /* A number, read from its text. False where the value is not a number, or is no whole number in

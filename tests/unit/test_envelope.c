@@ -302,6 +302,35 @@ static void test_a_brief_cannot_be_broken_out_of(void **state)
     }
 }
 
+/* What is inside the lists is the writer's business; a brief shows what it can read of it. */
+static void test_a_brief_of_odd_members(void **state)
+{
+    (void)state;
+    static const char *const odd[] = {"[1,2,3]", "{\"a\":1}", "null", "7", "true"};
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        struct handoff_span text = files_read(CHILD);
+        struct handoff_buffer brief = {0}, legacy = {0};
+        struct handoff_envelope envelope;
+        char step[64], memory[64];
+        snprintf(step, sizeof(step), "\"agent\":%s,\"was\":\"analyst\"", odd[i]);
+        snprintf(memory, sizeof(memory), "\"id\":%s,\"priority\":%s,\"content\"", odd[i], odd[i]);
+        char *once = changed(text, "\"agent\":\"analyst\"", step);
+        char *twice = changed(handoff_span_text(once), "\"id\":\"ms-4824\",\"content\"", memory);
+        assert_int_equal(handoff_envelope_read(handoff_span_text(twice), &envelope, NULL),
+                         HANDOFF_OK);
+        handoff_brief_write(&brief, &envelope);
+        handoff_legacy_write(&legacy, &envelope);
+        assert_non_null(strstr(brief.data, "Timeouts come in bursts"));
+        assert_false(brief.failed || legacy.failed);
+        handoff_envelope_free(&envelope);
+        handoff_buffer_free(&brief);
+        handoff_buffer_free(&legacy);
+        free(once);
+        free(twice);
+        files_free(text);
+    }
+}
+
 /* ---- traces -------------------------------------------------------------------------------- */
 
 static void test_traceparent(void **state)
@@ -348,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_version_1),
         cmocka_unit_test(test_brief),
         cmocka_unit_test(test_a_brief_cannot_be_broken_out_of),
+        cmocka_unit_test(test_a_brief_of_odd_members),
         cmocka_unit_test(test_traceparent),
     };
     return RUN_TESTS(tests);
