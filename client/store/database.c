@@ -77,9 +77,13 @@ enum handoff_code handoff_db_failure(struct handoff_db *db, struct handoff_error
 
 /* temp_store MEMORY: nothing of a statement spills into files beside the store.
    cache_size: a reader keeps 4 MiB of pages, the upper levels of every index; the kernel has the
-   rest. mmap_size 0: an I/O error must be an error value, not a SIGBUS. */
+   rest.
+   mmap_size 0: an I/O error must be an error value, not a SIGBUS.
+   page_size 8192, of new stores: a quarter more envelopes of 8 KiB in a second than with 4096, as
+   each takes fewer overflow pages, and a search costs the same; 16384 is slower again. */
 #define EVERY_CONNECTION                                                                           \
-    "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA mmap_size = 0"
+    "PRAGMA page_size = 8192; PRAGMA temp_store = MEMORY;"                                         \
+    "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0"
 
 enum handoff_code handoff_db_open(struct handoff_db *db, const char *path,
                                   enum handoff_db_mode mode, const char *vfs,

@@ -29,7 +29,7 @@ static void set_defaults(struct handoff_store *store, const struct handoff_store
         own->group_max = 512; /* beyond that a larger group saves nothing and its first job waits */
     if (own->checkpoint_pages == 0)
         own->checkpoint_pages =
-            4000; /* 16 MiB: rarely enough to write hot pages once per checkpoint */
+            2000; /* 16 MiB: rarely enough to write hot pages once per checkpoint */
 }
 
 static void init_locks(struct handoff_store *store)

@@ -71,7 +71,7 @@ struct handoff_store_options {
     int64_t retention_bytes; /* the oldest finished rows go while the data exceeds this; 0: never */
     int64_t retention_every_ms; /* how often retention looks; 0 for the default of 1 s */
     unsigned group_max;         /* jobs in one commit; 0 for the default of 512 */
-    unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
+    unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 2,000 */
     const struct handoff_clock *clock; /* NULL: the system's */
     /* Called on the writer thread after every commit; must be quick. NULL: nobody is told. */
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
