@@ -108,6 +108,24 @@ static enum handoff_code open_assembler(struct handoff_client *client,
     return handoff_assembler_prepare(&client->assembler, error);
 }
 
+static enum handoff_code open_engine(struct handoff_client *client,
+                                     const struct handoff_options *options,
+                                     struct handoff_error *error)
+{
+    const struct handoff_engine_options engine = {
+        .store = client->store,
+        .agents = client->agents,
+        .clock = &handoff_clock_system,
+        .random = &handoff_random_system,
+        .max_in_flight = options->max_in_flight,
+        .max_in_flight_per_agent = options->max_in_flight_per_agent,
+        .observe = handoff_client_tell_delivery,
+        .observer = client,
+    };
+    enum handoff_code code = handoff_engine_new(&client->engine, &engine, error);
+    return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;
+}
+
 static enum handoff_code open_parts(struct handoff_client *client,
                                     const struct handoff_options *options,
                                     struct handoff_error *error)
@@ -122,6 +140,8 @@ static enum handoff_code open_parts(struct handoff_client *client,
         code = handoff_spine_embedded(&client->spine, client->store, &spine, error);
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
+    if (code == HANDOFF_OK)
+        code = open_engine(client, options, error);
     return code;
 }
 
@@ -156,6 +176,7 @@ void handoff_client_close(struct handoff_client **closing)
     if (!client)
         return;
     HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    handoff_engine_free(&client->engine);
     handoff_spine_destroy(&client->spine);
     handoff_store_close(&client->store);
     handoff_tokenizer_close(&client->tokenizer);
@@ -213,7 +234,7 @@ enum handoff_code handoff_loop_open(struct handoff_loop **opened, struct handoff
         return handoff_error_no_memory(error);
     loop->magic = HANDOFF_LOOP_MAGIC;
     loop->client = client;
-    enum handoff_code code = handoff_mailbox_init(&loop->mailbox, error);
+    enum handoff_code code = handoff_lane_new(&loop->lane, client->engine, error);
     if (code != HANDOFF_OK) {
         handoff_free(loop);
         return code;
@@ -229,21 +250,34 @@ void handoff_loop_close(struct handoff_loop **closing)
     if (!loop)
         return;
     HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    HANDOFF_CHECK(loop->pending == 0);
-    handoff_mailbox_free(&loop->mailbox);
+    handoff_lane_stop(loop->lane);
+    while (loop->pending > 0)
+        handoff_mailbox_wait(&loop->lane->mailbox, -1);
+    handoff_lane_free(&loop->lane);
     loop->magic = 0;
     handoff_free(loop);
 }
 
+void handoff_loop_stop(struct handoff_loop *loop)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    handoff_lane_stop(loop->lane);
+}
+
 int handoff_loop_fd(const struct handoff_loop *loop)
 {
-    return handoff_mailbox_fd(&loop->mailbox);
+    return handoff_lane_fd(loop->lane);
 }
 
 void handoff_loop_run(struct handoff_loop *loop)
 {
     HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    handoff_mailbox_run(&loop->mailbox);
+    handoff_lane_run(loop->lane);
+}
+
+int64_t handoff_loop_wait_ms(const struct handoff_loop *loop)
+{
+    return handoff_lane_wait_ms(loop->lane);
 }
 
 size_t handoff_loop_pending(const struct handoff_loop *loop)

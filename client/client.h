@@ -14,6 +14,7 @@
 #include "client/agents.h"
 #include "client/assemble/assemble.h"
 #include "client/base/mailbox.h"
+#include "client/deliver/engine.h"
 #include "client/handoff.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
@@ -29,6 +30,7 @@ struct handoff_client {
     struct handoff_agents *agents;
     struct handoff_uuid_source uuids;
     struct handoff_assembler assembler;
+    struct handoff_engine *engine;
     void (*observe)(void *observer, const struct handoff_event *event);
     void *observer;
 
@@ -41,12 +43,15 @@ struct handoff_client {
 struct handoff_loop {
     unsigned magic;
     struct handoff_client *client;
-    struct handoff_mailbox mailbox;
-    size_t pending; /* answers to come */
+    struct handoff_lane *lane; /* its mailbox is the loop's */
+    size_t pending;            /* answers to come */
 };
 
 /* Tells the observer, if there is one. */
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event);
+
+/* The same for what delivery tells; the observer is the client. */
+void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_event *event);
 
 /* The same for one call of the spine; remembers whether it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, const char *operation,

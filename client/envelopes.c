@@ -48,7 +48,7 @@ void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_ass
     HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     *assembly = (struct handoff_assembly){.with = &loop->client->assembler,
                                           .loop = loop,
-                                          .mailbox = &loop->mailbox,
+                                          .mailbox = &loop->lane->mailbox,
                                           .body = handoff_span(ask->body, ask->size),
                                           .caller = handoff_span_text(ask->caller),
                                           .given_traceparent = handoff_span_text(ask->traceparent),
@@ -168,7 +168,7 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
         return; /* they are counted again the next time */
     keeping->magic = KEEPING_MAGIC;
     keeping->loop = loop;
-    keeping->keep.call.mailbox = &loop->mailbox;
+    keeping->keep.call.mailbox = &loop->lane->mailbox;
     keeping->keep.call.done = kept;
     keeping->keep.encoding = handoff_span_text(handoff_tokenizer_encoding(loop->client->tokenizer));
     if (!fill_counts(keeping, assembly, count) ||
@@ -217,7 +217,7 @@ static void persist(struct assembling *assembling)
 {
     struct handoff_assembly *assembly = &assembling->assembly;
     assembling->put = (struct handoff_store_put_envelope){
-        .job = {.mailbox = &assembling->loop->mailbox, .done = persisted},
+        .job = {.mailbox = &assembling->loop->lane->mailbox, .done = persisted},
         .id = assembly->id,
         .task_id = assembly->task_id,
         .body = handoff_buffer_span(&assembly->out),

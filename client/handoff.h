@@ -189,6 +189,8 @@ struct handoff_options {
     const char *encoding;       /* of tokens; NULL: "o200k_base" */
     const char *vocabulary_dir; /* NULL: as handoff_tokenizer_open_encoding has it */
     uint64_t memory_max_bytes;  /* a larger memory goes by its summary; 0: 64 KiB */
+    unsigned max_in_flight;     /* handoffs under way at once; 0: any number */
+    unsigned max_in_flight_per_agent;
     /* Told of everything that happens, on whatever thread it happens; must not block. May be NULL.
      */
     void (*observe)(void *observer, const struct handoff_event *event);
@@ -225,12 +227,18 @@ const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_cl
 /* One per thread that asks. Its functions, and the answers, run on that thread only. */
 enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Nothing that was asked may be unanswered, see handoff_loop_pending. NULL is fine. */
+/* Breaks off what it delivers: it is stored, and goes on with the next client. Where there are
+   several loops, stop all of them, run all of them until none has an answer pending, and only then
+   close. */
+void handoff_loop_stop(struct handoff_loop *loop);
+/* Stops it, and gives the answers that are still to come. NULL is fine. */
 void handoff_loop_close(struct handoff_loop **loop);
 
 /* Readable when handoff_loop_run has something to do. */
 int handoff_loop_fd(const struct handoff_loop *loop);
-/* Gives the answers that are there; never waits. */
+/* How long until it has something to do although the descriptor is silent: -1 for ever. */
+int64_t handoff_loop_wait_ms(const struct handoff_loop *loop);
+/* Delivers, and gives the answers that are there; never waits. */
 void handoff_loop_run(struct handoff_loop *loop);
 /* How many answers are still to come. */
 size_t handoff_loop_pending(const struct handoff_loop *loop);
@@ -264,6 +272,10 @@ struct handoff_ask {
     const char *caller;      /* who asks, where that is known for sure; NULL: anybody */
     const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
     const char *tracestate;
+
+    /* for handoff_send only */
+    const char *idempotency_key; /* of the sender's choice; NULL: none */
+    bool respond_async;          /* answer as soon as it is durable */
 };
 
 /* Assembles an envelope and stores it; delivers nothing. The answer's body is the envelope, which
@@ -287,6 +299,102 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
                                           enum handoff_rendering rendering,
                                           struct handoff_text *text,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* ---- handoffs ------------------------------------------------------------------------------ */
+
+/*
+ * Assembles, stores and delivers. The answer comes when the handoff is acknowledged, parked or
+ * expired, or, with respond_async, when it is durable. Its body is the handoff as a JSON object,
+ * also where the error says how it ended: exhausted, refused, expired, circuit_open. Without a body
+ * nothing was stored. The same idempotency key with the same body answers with the first handoff as
+ * it stands now; with another body, idempotency_conflict.
+ */
+void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
+                  handoff_answered *answered, void *context);
+
+/* Takes up what earlier processes left, spread over the loops, which do not run yet. Once. */
+enum handoff_code handoff_client_resume(struct handoff_client *client, struct handoff_loop **loops,
+                                        size_t count,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Takes nothing new from now on (shutting_down); what is under way goes on. Any thread. */
+void handoff_client_drain(struct handoff_client *client);
+/* Handoffs under way. Any thread. */
+size_t handoff_client_in_flight(const struct handoff_client *client);
+/* Of these, those with an attempt out: what a drain waits for. The others are in the store. */
+size_t handoff_client_attempting(const struct handoff_client *client);
+
+enum handoff_answer_word {
+    HANDOFF_ANSWER_ACK,
+    HANDOFF_ANSWER_NACK,   /* for now: it is tried again */
+    HANDOFF_ANSWER_REFUSE, /* for good: it is parked */
+    HANDOFF_ANSWER_EXTEND, /* more time */
+};
+
+/* The receiver's later word on a handoff. `caller` is the agent that speaks, NULL: anybody;
+   `reason` of a nack may be NULL. The answer's body is the handoff. not_found, forbidden, conflict.
+ */
+void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
+                        const char *reason, const char *caller, handoff_answered *answered,
+                        void *context);
+
+/* Any thread; read the disk. The text is JSON: a handoff; {"items": its attempts}; {"task_id",
+   "items": its handoffs, "next"}. */
+enum handoff_code handoff_get(struct handoff_client *client, const char *id,
+                              struct handoff_text *text,
+                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
+                                       struct handoff_text *text,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+struct handoff_list_query {
+    const char *task_id; /* each NULL: any */
+    const char *target;
+    const char *reason;
+    bool parked;        /* only parked ones */
+    const char *cursor; /* where an earlier page ended; NULL: from the beginning */
+    int64_t limit;      /* at most so many; 0: 50 */
+};
+
+/* {"items": [handoffs], "next": "cursor" or null}, in the order of their acceptance. */
+enum handoff_code handoff_list(struct handoff_client *client,
+                               const struct handoff_list_query *query, struct handoff_text *text,
+                               struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Sends a parked handoff again, to the same agent or (target not NULL) another; the answer comes
+   when it is ready to go. Discards one, with a reason. The answer's body is the handoff. */
+void handoff_replay(struct handoff_loop *loop, const char *id, const char *target,
+                    handoff_answered *answered, void *context);
+void handoff_discard(struct handoff_loop *loop, const char *id, const char *reason,
+                     handoff_answered *answered, void *context);
+
+/* ---- agents at work ------------------------------------------------------------------------ */
+
+/* {"items": [{"name", "circuit", ...}], "next": null}. Any thread. */
+enum handoff_code handoff_list_agents(struct handoff_client *client, struct handoff_text *text,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Closes a breaker by hand; on the loop's thread. unknown_agent. */
+enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *name,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Pulls one handoff for an agent, waiting for it at most wait_ms. */
+struct handoff_puller;
+struct handoff_pulled {
+    struct handoff_error error; /* unknown_agent, out_of_memory; else OK */
+    const char *envelope;       /* NULL: there was none in time */
+    size_t size;
+    char id[37];
+    unsigned attempt;
+    int64_t lease_ms; /* until when it wants an answer */
+};
+/* `pulled` is called exactly once, on the loop, possibly before the call returns. The answer NULL:
+   it was called already. */
+struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *agent, int64_t wait_ms,
+                                    void (*pulled)(void *context, const struct handoff_pulled *got),
+                                    void *context);
+/* The puller went away: `pulled` is called soon; a handoff that it is given then is offered again
+   when its lease runs out. */
+void handoff_pull_withdraw(struct handoff_puller *pull);
 
 /* ---- memories ------------------------------------------------------------------------------ */
 
@@ -321,6 +429,9 @@ enum handoff_event_kind {
     HANDOFF_EVENT_ASSEMBLED, /* an envelope was assembled and stored, or that failed */
     HANDOFF_EVENT_COMMITTED, /* the store committed a group, or that failed */
     HANDOFF_EVENT_SPINE,     /* the spine was asked */
+    HANDOFF_EVENT_MOVED,     /* a handoff went from one state to another */
+    HANDOFF_EVENT_REJECTED,  /* a handoff was not accepted, because the circuit is open */
+    HANDOFF_EVENT_CIRCUIT,   /* the breaker of target_agent changed */
 };
 
 /* Something that happened, with all that is known. Lent for the call; what does not belong to the
@@ -340,6 +451,22 @@ struct handoff_event {
     size_t requested, included, missing, trimmed;
     int64_t hop_count;
     bool cycle; /* the target was on the path already */
+
+    /* moved, with id, source_agent, target_agent (who has it now) and pattern; texts are the API's
+     */
+    const char *from, *to; /* states; from NULL: it was just accepted, or found at the start */
+    bool resumed;          /* found at the start */
+    const char *outcome;   /* moved, rejected: "acknowledged" and so on; NULL: it has not ended */
+    const char *reason;    /* why it was parked, or "" */
+    int64_t elapsed_ns;    /* since it was accepted */
+    unsigned attempts;     /* so far */
+    const char *result;    /* of the attempt that ended with this move; NULL: none did */
+    const char *attempt_target;
+    int64_t attempt_ns;
+    char trace_id[33]; /* "" where it has none */
+
+    const char *circuit; /* circuit: "closed", "half_open" or "open" */
+    unsigned consecutive_failures;
 };
 
 /* ---- numbers ------------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
 #include "collectors/collectors.h"
 #include "collectors/rows.h"
 
-static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist"};
+static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist",
+                                                      "attempt"};
 static const char *const operations[COLLECTORS_OPERATIONS] = {"resolve", "search", "get",   "list",
                                                               "put",     "pin",    "delete"};
 enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
@@ -60,9 +61,9 @@ static void observe_spine(struct collectors *collectors, const struct handoff_ev
 /* A stage that was not reached took no time, which is not the same as 0 seconds. */
 static void observe_stages(struct collectors *collectors, const struct handoff_event *event)
 {
-    const int64_t took[COLLECTORS_STAGES] = {event->resolve_ns, event->trim_ns, event->encode_ns,
-                                             event->persist_ns};
-    for (int i = 0; i < COLLECTORS_STAGES; i++) {
+    const int64_t took[COLLECTORS_STAGE_ATTEMPT] = {event->resolve_ns, event->trim_ns,
+                                                    event->encode_ns, event->persist_ns};
+    for (int i = 0; i < COLLECTORS_STAGE_ATTEMPT; i++) {
         if (took[i] > 0)
             metric_observe(collectors->stages[i], seconds(took[i]));
     }
@@ -84,6 +85,14 @@ void collectors_observe(void *observer, const struct handoff_event *event)
         break;
     case HANDOFF_EVENT_SPINE:
         observe_spine(collectors, event);
+        break;
+    case HANDOFF_EVENT_MOVED:
+        if (event->result)
+            metric_observe(collectors->stages[COLLECTORS_STAGE_ATTEMPT],
+                           seconds(event->attempt_ns));
+        break;
+    case HANDOFF_EVENT_REJECTED:
+    case HANDOFF_EVENT_CIRCUIT:
         break;
     }
 }

@@ -20,6 +20,7 @@ enum collectors_stage {
     COLLECTORS_TRIM,
     COLLECTORS_ENCODE,
     COLLECTORS_PERSIST,
+    COLLECTORS_STAGE_ATTEMPT, /* those before it are stages of assembling */
     COLLECTORS_STAGES,
 };
 enum { COLLECTORS_OPERATIONS = 7, COLLECTORS_OUTCOMES = 3 };

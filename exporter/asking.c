@@ -28,18 +28,40 @@ static unsigned status_of(enum handoff_code code)
     return statuses[handoff_code_class(code)];
 }
 
+/* When to try again, in seconds: known for an open circuit, soon for what is only busy. */
+static int64_t retry_after_s(const struct handoff_error *error)
+{
+    if (error->code == HANDOFF_ERR_CIRCUIT_OPEN)
+        return error->needed > 1000 ? (error->needed + 999) / 1000 : 1;
+    return handoff_code_class(error->code) == HANDOFF_CLASS_BUSY ? 1 : 0;
+}
+
+static void respond_failure(struct exporter_request *request, const struct handoff_result *result)
+{
+    const struct handoff_error *error = &result->error;
+    char detail[1024], seconds[24];
+    handoff_error_text(error, detail, sizeof detail);
+    struct exporter_problem problem = {.status = status_of(error->code),
+                                       .code = handoff_code_name(error->code),
+                                       .detail = detail,
+                                       .field = error->field,
+                                       .seen = error->seen,
+                                       .allowed = error->allowed,
+                                       .needed = error->needed,
+                                       .handoff = result->body,
+                                       .handoff_size = result->size};
+    if (retry_after_s(error) > 0) {
+        snprintf(seconds, sizeof seconds, "%lld", (long long)retry_after_s(error));
+        problem.header = (struct exporter_header){"Retry-After", seconds};
+        problem.needed = 0;
+    }
+    exporter_respond_problem(request, &problem);
+}
+
 void exporter_respond_error(struct exporter_request *request, const struct handoff_error *error)
 {
-    char detail[1024];
-    handoff_error_text(error, detail, sizeof detail);
-    const struct exporter_problem problem = {.status = status_of(error->code),
-                                             .code = handoff_code_name(error->code),
-                                             .detail = detail,
-                                             .field = error->field,
-                                             .seen = error->seen,
-                                             .allowed = error->allowed,
-                                             .needed = error->needed};
-    exporter_respond_problem(request, &problem);
+    const struct handoff_result result = {.error = *error};
+    respond_failure(request, &result);
 }
 
 void exporter_respond_bytes(struct exporter_request *request, unsigned status,
@@ -89,7 +111,7 @@ void exporter_asked(void *context, const struct handoff_result *result)
     struct exporter_asking *asking = context;
     EXPORTER_CHECK_MAGIC(asking, ASKING_MAGIC);
     if (asking->request != NULL && result->error.code != HANDOFF_OK)
-        exporter_respond_error(asking->request, &result->error);
+        respond_failure(asking->request, result);
     else if (asking->request != NULL)
         asking->respond(asking->request, result);
     asking->magic = 0;

@@ -66,6 +66,8 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .encoding = encoding_name(config->tokenizer.encoding),
+        .max_in_flight = config->api.max_in_flight,
+        .max_in_flight_per_agent = config->api.max_in_flight_per_agent,
         .observe = collectors_observe,
         .observer = collectors,
     };
@@ -114,6 +116,12 @@ static void run_loop(void *arg)
     handoff_loop_run(hosted->inner);
 }
 
+static int64_t loop_timeout(void *arg)
+{
+    const struct hosted_loop *hosted = arg;
+    return handoff_loop_wait_ms(hosted->inner);
+}
+
 static bool attach_one(struct exporter_hosting *hosting, struct hosted_loop *hosted,
                        struct exporter_loop *outer, struct exporter_error *error)
 {
@@ -123,8 +131,10 @@ static bool attach_one(struct exporter_hosting *hosting, struct hosted_loop *hos
         say_error(error, &why);
         return false;
     }
-    hosted->source = (struct exporter_source){
-        .fd = handoff_loop_fd(hosted->inner), .run = run_loop, .arg = hosted};
+    hosted->source = (struct exporter_source){.fd = handoff_loop_fd(hosted->inner),
+                                              .timeout_ms = loop_timeout,
+                                              .run = run_loop,
+                                              .arg = hosted};
     if (exporter_loop_add(outer, &hosted->source))
         return true;
     exporter_error_set(error, "cannot watch the handoff client: %m");
@@ -150,22 +160,54 @@ bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_f
     return true;
 }
 
-/* What was asked before the threads ended is still answered: the store's writer is running. */
-static void finish_loop(struct hosted_loop *hosted)
+/* What was live when the last process ended goes on, on all loops. */
+bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_error *error)
 {
-    while (handoff_loop_pending(hosted->inner) > 0) {
-        struct pollfd readable = {.fd = handoff_loop_fd(hosted->inner), .events = POLLIN};
-        poll(&readable, 1, -1);
-        handoff_loop_run(hosted->inner);
+    struct handoff_error why;
+    struct handoff_loop **loops = calloc(hosting->nloops, sizeof loops[0]);
+    if (loops == NULL) {
+        exporter_error_set(error, "there is no memory to take up the stored handoffs");
+        return false;
+    }
+    for (size_t i = 0; i < hosting->nloops; i++)
+        loops[i] = hosting->loops[i].inner;
+    bool good = handoff_client_resume(hosting->client, loops, hosting->nloops, &why) == HANDOFF_OK;
+    free(loops);
+    if (!good)
+        say_error(error, &why);
+    else if (handoff_client_in_flight(hosting->client) > 0)
+        log_info("handoffs_resumed", LOG_UINT("count", handoff_client_in_flight(hosting->client)));
+    return good;
+}
+
+/* What was asked before the threads ended is still answered. Loops may wait for each other's mail,
+ * so all are run until none has an answer pending. */
+static void finish_loops(struct exporter_hosting *hosting)
+{
+    enum { TURN_MS = 20 };
+    bool pending = true;
+    for (size_t i = 0; i < hosting->nloops; i++)
+        handoff_loop_stop(hosting->loops[i].inner);
+    while (pending) {
+        pending = false;
+        for (size_t i = 0; i < hosting->nloops; i++) {
+            struct handoff_loop *inner = hosting->loops[i].inner;
+            struct pollfd readable = {.fd = handoff_loop_fd(inner), .events = POLLIN};
+            handoff_loop_run(inner);
+            if (handoff_loop_pending(inner) == 0)
+                continue;
+            pending = true;
+            poll(&readable, 1, TURN_MS);
+        }
     }
 }
 
 void exporter_hosting_detach(struct exporter_hosting *hosting)
 {
     EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    finish_loops(hosting);
     for (size_t i = 0; i < hosting->nloops; i++) {
         struct hosted_loop *hosted = &hosting->loops[i];
-        finish_loop(hosted);
         exporter_loop_remove(hosted->outer, &hosted->source);
         handoff_loop_close(&hosted->inner);
     }

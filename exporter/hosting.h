@@ -31,6 +31,10 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
 bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_front *front,
                              struct exporter_error *error);
 
+/* Takes up what was under way when the last process ended. After attach, before the front starts.
+ */
+bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_error *error);
+
 /* Puts the agents and limits of a configuration in force, or leaves all as it was. */
 bool exporter_hosting_configure(struct exporter_hosting *hosting,
                                 const struct exporter_config *config, struct exporter_error *error);

@@ -5,9 +5,10 @@
  * The main thread runs the control loop: signals, reloads, the drain, the watchdog. It may block on
  * a disk, so no request is ever served on it.
  *
- * Draining: first the API takes no new connections, while probes still see /-/ready say 503 and
- * Prometheus still scrapes; when nothing is in flight the web listener closes too; then everything
- * ends. --shutdown.timeout bounds the whole. A second signal ends the process at once.
+ * Draining: first the API takes no new connections and no new handoffs, while probes still see
+ * /-/ready say 503 and Prometheus still scrapes; when nothing is in flight the web listener closes
+ * too; then everything ends. --shutdown.timeout bounds the whole. A second signal ends the process
+ * at once.
  */
 #include "exporter/lifecycle.h"
 
@@ -129,14 +130,16 @@ static void look_at_drain(void *arg)
 {
     struct exporter_lifecycle *lifecycle = arg;
     const bool late = exporter_monotonic_ms() >= lifecycle->drain_until_ms;
-    const bool quiet = exporter_front_is_quiet(lifecycle->front);
+    const size_t delivering = handoff_client_in_flight(exporter_hosting_client(lifecycle->hosting));
+    const bool quiet = exporter_front_is_quiet(lifecycle->front) && delivering == 0;
     if (quiet && lifecycle->phase == PHASE_DRAINING) {
         lifecycle->phase = PHASE_CLOSING;
         exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_WEB);
     } else if (quiet || late) {
         if (!quiet)
             log_warn("drain_timed_out",
-                     LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)));
+                     LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
+                     LOG_UINT("attempts", delivering));
         exporter_loop_stop(lifecycle->control);
         return;
     }
@@ -148,6 +151,7 @@ static void drain(struct exporter_lifecycle *lifecycle)
     log_info("draining", LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
              LOG_UINT("timeout_ms", lifecycle->options->shutdown_timeout_ms));
     exporter_systemd_notify("STOPPING=1");
+    handoff_client_drain(exporter_hosting_client(lifecycle->hosting));
     atomic_store(&lifecycle->serving, false);
     lifecycle->phase = PHASE_DRAINING;
     lifecycle->drain_until_ms =
@@ -308,7 +312,8 @@ static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_er
     };
     lifecycle->front = exporter_front_open(&setup, error);
     if (lifecycle->front == NULL ||
-        !exporter_hosting_attach(lifecycle->hosting, lifecycle->front, error))
+        !exporter_hosting_attach(lifecycle->hosting, lifecycle->front, error) ||
+        !exporter_hosting_resume(lifecycle->hosting, error))
         return false;
     atomic_store(&lifecycle->serving, true);
     return exporter_front_start(lifecycle->front, error);

@@ -55,6 +55,9 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
     add_text(doc, "allowed", problem->allowed);
     if (problem->needed != 0)
         yyjson_mut_obj_add_sint(doc, root, "needed", problem->needed);
+    if (problem->handoff != NULL)
+        yyjson_mut_obj_add_val(doc, root, "handoff",
+                               yyjson_mut_rawn(doc, problem->handoff, problem->handoff_size));
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_NOFLAG, length);
     yyjson_mut_doc_free(doc);
     return json;

@@ -15,7 +15,9 @@ struct exporter_problem {
     const char *field;  /* of the request, what was there, and what may be: each NULL or */
     const char *seen;   /* "" where it says nothing */
     const char *allowed;
-    int64_t needed;                /* the number that would do; 0: none is known */
+    int64_t needed;      /* the number that would do; 0: none is known */
+    const char *handoff; /* the handoff that it is about, as JSON; NULL: none */
+    size_t handoff_size;
     struct exporter_header header; /* one more header, where its name is not NULL */
 };
 

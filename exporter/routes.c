@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "exporter/route_envelopes.h"
+#include "exporter/route_handoffs.h"
 #include "exporter/route_lifecycle.h"
 #include "exporter/route_memories.h"
 
 enum {
     RELOAD_BODY_MAX = 4096, /* nothing is expected; tools send an empty form at most */
+    WORD_BODY_MAX = 4096,   /* a few short fields */
 };
 
 /* The telemetry path comes first, so that it may be any path. */
@@ -34,7 +36,20 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_hostin
     const size_t any = EXPORTER_BODY_OF_LISTENER;
     const struct exporter_route rows[] = {
         {"POST", "/v1/envelopes", exporter_route_assemble, hosting, any},
+        {"POST", "/v1/handoffs", exporter_route_send, hosting, any},
+        {"GET", "/v1/handoffs/{id}", exporter_route_handoff, hosting, 0},
         {"GET", "/v1/handoffs/{id}/envelope", exporter_route_envelope, hosting, 0},
+        {"GET", "/v1/handoffs/{id}/attempts", exporter_route_attempts, hosting, 0},
+        {"POST", "/v1/handoffs/{id}/ack", exporter_route_ack, hosting, WORD_BODY_MAX},
+        {"POST", "/v1/handoffs/{id}/nack", exporter_route_nack, hosting, WORD_BODY_MAX},
+        {"POST", "/v1/handoffs/{id}/extend", exporter_route_extend, hosting, WORD_BODY_MAX},
+        {"GET", "/v1/tasks/{task_id}", exporter_route_task, hosting, 0},
+        {"GET", "/v1/parked", exporter_route_parked, hosting, 0},
+        {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, WORD_BODY_MAX},
+        {"DELETE", "/v1/parked/{id}", exporter_route_discard, hosting, 0},
+        {"GET", "/v1/agents", exporter_route_agents, hosting, 0},
+        {"POST", "/v1/agents/{name}/reset", exporter_route_reset, hosting, WORD_BODY_MAX},
+        {"GET", "/v1/agents/{name}/inbox", exporter_route_inbox, hosting, 0},
         {"GET", "/v1/memories", exporter_route_memory_list, hosting, 0},
         {"PUT", "/v1/memories/{id}", exporter_route_memory_put, hosting, any},
         {"GET", "/v1/memories/{id}", exporter_route_memory_get, hosting, 0},

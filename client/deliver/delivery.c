@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/assemble/legacy.h"
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
@@ -112,6 +113,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     HANDOFF_CHECK(!delivery->writing && !delivery->post.transfer);
     handoff_settings_release(&delivery->settings);
+    handoff_buffer_free(&delivery->flat);
     struct handoff_arena arena = delivery->arena; /* it holds the delivery itself */
     delivery->magic = 0;
     handoff_arena_free(&arena);
@@ -156,6 +158,7 @@ void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agen
 void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news)
 {
     *news = (struct handoff_news){.id = delivery->id_text,
+                                  .envelope = delivery->envelope,
                                   .state = delivery->state,
                                   .target = delivery->agent->name,
                                   .reason = delivery->reason,
@@ -265,6 +268,7 @@ static void move(struct handoff_delivery *delivery, enum handoff_state to)
     if (handoff_state_is_live(from) && !handoff_state_is_live(to))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
     delivery->state = to;
+    handoff_live_note(&delivery->live, (int)to);
     observe_move(delivery, from, false);
     if (to == HANDOFF_STATE_IN_FLIGHT)
         return; /* a restart does not need to know */
@@ -278,6 +282,7 @@ bool handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
 {
     delivery->agent = agent;
     delivery->state = state;
+    handoff_live_note(&delivery->live, (int)state);
     delivery->began_ns = now_ns(delivery);
     if (!handoff_live_add(&delivery->lane->engine->live, &delivery->live))
         return false;
@@ -300,6 +305,20 @@ static void leave(struct handoff_delivery *delivery)
     handoff_delivery_free(delivery);
 }
 
+static void set_posting(struct handoff_delivery *delivery, bool posting)
+{
+    if (delivery->posting != posting)
+        atomic_fetch_add_explicit(&delivery->lane->engine->attempting, posting ? 1u : -1u,
+                                  memory_order_relaxed);
+    delivery->posting = posting;
+}
+
+void handoff_delivery_break_off(struct handoff_delivery *delivery)
+{
+    handoff_transport_cancel(delivery->lane->transport, &delivery->post);
+    set_posting(delivery, false);
+}
+
 void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error)
 {
     tell_settled(delivery, error);
@@ -311,7 +330,7 @@ void handoff_delivery_drop(struct handoff_delivery *delivery, const struct hando
 void handoff_delivery_abandon(struct handoff_delivery *delivery)
 {
     struct handoff_error error;
-    handoff_transport_cancel(delivery->lane->transport, &delivery->post);
+    handoff_delivery_break_off(delivery);
     handoff_error_set(&error, HANDOFF_ERR_SHUTTING_DOWN,
                       "the process ends; the handoff is stored and goes on at the next start", NULL,
                       NULL);
@@ -504,16 +523,39 @@ static void note_attempt(struct handoff_delivery *delivery)
     };
 }
 
+/* The envelope in the newest form that the agent reads. The flat form is made for the attempt. */
+static bool choose_body(struct handoff_delivery *delivery, struct handoff_span *body)
+{
+    struct handoff_envelope envelope;
+    struct handoff_buffer *flat = &delivery->flat;
+    *body = delivery->envelope;
+    if (delivery->settings->options.accepts != HANDOFF_ACCEPTS_1 ||
+        delivery->settings->options.emit == HANDOFF_EMIT_DUAL)
+        return true;
+    handoff_buffer_clear(flat);
+    if (handoff_envelope_read(delivery->envelope, &envelope, NULL) != HANDOFF_OK)
+        return false;
+    handoff_legacy_write(flat, &envelope);
+    handoff_envelope_free(&envelope);
+    delivery->headers[0] = "Content-Type: application/vnd.handoff.envelope+json; version=1";
+    *body = handoff_buffer_span(flat);
+    return !flat->failed;
+}
+
 static bool post(struct handoff_delivery *delivery)
 {
     const struct handoff_agent_options *options = &delivery->settings->options;
     int64_t left = until_deadline(delivery);
+    size_t nheaders = fill_headers(delivery);
+    struct handoff_span body;
+    if (!choose_body(delivery, &body))
+        return false;
     delivery->post = (struct handoff_post){
         .url = options->url,
         .headers = delivery->headers,
-        .nheaders = fill_headers(delivery),
-        .body = delivery->envelope.data,
-        .size = delivery->envelope.size,
+        .nheaders = nheaders,
+        .body = body.data,
+        .size = body.size,
         .timeout_ms = options->timeout_ms < left ? options->timeout_ms : left,
         .done = answered,
     };
@@ -535,6 +577,7 @@ static void attempt(struct handoff_delivery *delivery, bool probe)
         wake_in(delivery, MEMORY_AGAIN_MS);
         return;
     }
+    set_posting(delivery, true);
     move(delivery, HANDOFF_STATE_IN_FLIGHT);
 }
 
@@ -672,6 +715,7 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
         (void *)((char *)posted - offsetof(struct handoff_delivery, post));
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     struct handoff_finding finding;
+    set_posting(delivery, false);
     handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
     note_answer(delivery, answer, facts);
     delivery->attempts++;
@@ -680,7 +724,7 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 
 static void expire(struct handoff_delivery *delivery)
 {
-    handoff_transport_cancel(delivery->lane->transport, &delivery->post);
+    handoff_delivery_break_off(delivery);
     report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
     delivery->reason = "expired";
     move(delivery, HANDOFF_STATE_EXPIRED);

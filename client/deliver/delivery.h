@@ -3,6 +3,7 @@
 #ifndef HANDOFF_DELIVER_DELIVERY_H
 #define HANDOFF_DELIVER_DELIVERY_H
 
+#include "client/base/buffer.h"
 #include "client/deliver/engine.h"
 #include "client/deliver/live.h"
 
@@ -13,6 +14,7 @@ struct handoff_engine {
     struct handoff_engine_options options; /* never changes */
     struct handoff_live live;              /* has locks of its own */
     _Atomic(unsigned) in_flight;
+    _Atomic(unsigned) attempting; /* of these, with an attempt out */
     _Atomic(bool) draining;
 };
 
@@ -48,11 +50,13 @@ struct handoff_delivery {
     struct handoff_offer offer;
     bool offered; /* in its agent's inbox, maybe */
     bool leased;  /* IN_FLIGHT with somebody who pulled it */
+    bool posting; /* an attempt is out */
 
     /* the attempt that is out, or was the last */
     struct handoff_timer timer;
     struct handoff_post post;
     struct handoff_tls tls;
+    struct handoff_buffer flat; /* version 1, for an agent that reads nothing newer */
     const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
     char id_header[64], key_header[64], attempt_header[40];
     char attempt_error[200], attempt_peer[72];
@@ -107,6 +111,9 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery);
 void handoff_delivery_replay(struct handoff_delivery *delivery);
 void handoff_delivery_discard(struct handoff_delivery *delivery, const char *reason);
 void handoff_delivery_settle_late(struct handoff_delivery *delivery);
+
+/* Breaks off the attempt that is out, if one is. */
+void handoff_delivery_break_off(struct handoff_delivery *delivery);
 
 /* What an agent said of it, by an answer or by the API. */
 void handoff_delivery_judged(struct handoff_delivery *delivery,

@@ -48,9 +48,19 @@ void handoff_engine_drain(struct handoff_engine *engine)
     atomic_store(&engine->draining, true);
 }
 
+struct handoff_live *handoff_engine_live(struct handoff_engine *engine)
+{
+    return &engine->live;
+}
+
 unsigned handoff_engine_in_flight(const struct handoff_engine *engine)
 {
     return atomic_load_explicit(&engine->in_flight, memory_order_relaxed);
+}
+
+unsigned handoff_engine_attempting(const struct handoff_engine *engine)
+{
+    return atomic_load_explicit(&engine->attempting, memory_order_relaxed);
 }
 
 /* ---- a new handoff -------------------------------------------------------------------------- */
@@ -432,7 +442,7 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
         }
         delivery->attempt.number = 0; /* that attempt was recorded when it timed out */
     }
-    handoff_transport_cancel(delivery->lane->transport, &delivery->post);
+    handoff_delivery_break_off(delivery);
     delivery->attempts += out;
     handoff_delivery_judged(delivery, &finding);
     reply->state = delivery->state;

@@ -27,6 +27,7 @@
 #include "client/base/uuid.h"
 #include "client/deliver/event.h"
 #include "client/deliver/lane.h"
+#include "client/deliver/live.h"
 #include "client/store/handoffs.h"
 
 struct handoff_engine;
@@ -60,8 +61,12 @@ enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct ha
 
 /* No new handoffs from now on; those that live go on. Any thread. */
 void handoff_engine_drain(struct handoff_engine *engine);
+/* Which handoffs are in memory, for those who ask from other threads. */
+struct handoff_live *handoff_engine_live(struct handoff_engine *engine);
 /* Handoffs in live states. Any thread. */
 unsigned handoff_engine_in_flight(const struct handoff_engine *engine);
+/* Of these, those with an attempt out: what a drain waits for. Any thread. */
+unsigned handoff_engine_attempting(const struct handoff_engine *engine);
 
 /* ---- handing over --------------------------------------------------------------------------- */
 
@@ -84,6 +89,7 @@ struct handoff_parcel {
 /* How it stands with a handoff, as the sender is told. */
 struct handoff_news {
     const char *id;
+    struct handoff_span envelope; /* as it was assembled */
     enum handoff_state state;
     const char *target;
     const char *reason; /* why it was parked, or "" */

@@ -59,8 +59,9 @@ struct handoff_poller_request {
 
 struct handoff_inbox {
     pthread_mutex_t lock;
-    TAILQ_HEAD(, handoff_offer) offers;           /* oldest first */
-    TAILQ_HEAD(, handoff_poller_request) pollers; /* likewise; one of the two is empty */
+    /* oldest first; one of the two is empty */
+    TAILQ_HEAD(handoff_offer_list, handoff_offer) offers;
+    TAILQ_HEAD(handoff_poller_list, handoff_poller_request) pollers;
 };
 
 void handoff_inbox_init(struct handoff_inbox *inbox);

@@ -61,22 +61,27 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     return code;
 }
 
+void handoff_lane_stop(struct handoff_lane *lane)
+{
+    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    lane->closing = true;
+    while (lane->awaited > 0)
+        handoff_mailbox_wait(&lane->mailbox, -1);
+    struct handoff_delivery *next;
+    for (struct handoff_delivery *delivery = TAILQ_FIRST(&lane->deliveries); delivery;
+         delivery = next) {
+        next = TAILQ_NEXT(delivery, entry);
+        handoff_delivery_abandon(delivery);
+    }
+}
+
 void handoff_lane_free(struct handoff_lane **lane)
 {
     struct handoff_lane *dying = *lane;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, HANDOFF_LANE_MAGIC);
+    handoff_lane_stop(dying);
     *lane = NULL;
-    dying->closing = true;
-    while (dying->awaited > 0)
-        handoff_mailbox_wait(&dying->mailbox, -1);
-    struct handoff_delivery *next;
-    for (struct handoff_delivery *delivery = TAILQ_FIRST(&dying->deliveries); delivery;
-         delivery = next) {
-        next = TAILQ_NEXT(delivery, entry);
-        handoff_delivery_abandon(delivery);
-    }
     close_parts(dying);
 }
 

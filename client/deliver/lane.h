@@ -32,15 +32,17 @@ struct handoff_lane {
     struct handoff_watch mailbox_watch;
     struct handoff_timers timers;
     struct handoff_transport *transport;
-    TAILQ_HEAD(, handoff_delivery) deliveries; /* all that live here */
+    TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
     unsigned awaited; /* mails that will come: what the store was asked to write, and pollers */
     bool closing;     /* begins nothing any more */
 };
 
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Breaks off what is under way (the store has it, the next start resumes it) and waits for the
-   store's answers. The store must still be open. */
+/* Breaks off what is under way: the store has it, and the next start resumes it. Waits for the
+   store's answers; the store must still be open. */
+void handoff_lane_stop(struct handoff_lane *lane);
+/* Stops it, too. */
 void handoff_lane_free(struct handoff_lane **lane);
 
 static inline int handoff_lane_fd(const struct handoff_lane *lane)

@@ -85,6 +85,17 @@ struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct h
     return lane;
 }
 
+int handoff_live_state(struct handoff_live *live, const struct handoff_uuid *id)
+{
+    uint32_t bits = hash(id);
+    struct handoff_live_shard *shard = shard_of(live, bits);
+    pthread_mutex_lock(&shard->lock);
+    const struct handoff_live_entry *entry = find(shard, bucket_of(bits), id);
+    int state = entry ? atomic_load_explicit(&entry->state, memory_order_relaxed) : 0;
+    pthread_mutex_unlock(&shard->lock);
+    return state;
+}
+
 void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,
                         const struct handoff_lane *lane)
 {

@@ -9,6 +9,7 @@
 #define HANDOFF_DELIVER_LIVE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 
@@ -21,13 +22,14 @@ struct handoff_live_entry {
     const struct handoff_uuid *id;
     struct handoff_lane *lane;
     void *owner;
+    _Atomic(int) state; /* for those who ask from other threads */
 };
 
 enum { HANDOFF_LIVE_SHARDS = 16, HANDOFF_LIVE_BUCKETS = 1024 };
 
 struct handoff_live_shard {
     pthread_mutex_t lock; /* of the lists */
-    LIST_HEAD(, handoff_live_entry) buckets[HANDOFF_LIVE_BUCKETS];
+    LIST_HEAD(handoff_live_bucket, handoff_live_entry) buckets[HANDOFF_LIVE_BUCKETS];
 };
 
 struct handoff_live {
@@ -43,6 +45,14 @@ void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *e
 
 /* Any thread: the lane that has it, or NULL. */
 struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct handoff_uuid *id);
+
+static inline void handoff_live_note(struct handoff_live_entry *entry, int state)
+{
+    atomic_store_explicit(&entry->state, state, memory_order_relaxed);
+}
+
+/* Any thread: the state that was noted last; 0: it is not here. */
+int handoff_live_state(struct handoff_live *live, const struct handoff_uuid *id);
 
 /* The lane's thread: the owner of the entry, if it is on this lane; else NULL. */
 void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,

@@ -11,7 +11,8 @@ static void park(struct sender *sender)
     send_and_wait(sender, "coder");
     assert_int_equal(sender->news.state, HANDOFF_STATE_PARKED);
     stored(sender, HANDOFF_STATE_PARKED);
-    turn(); /* it has left the memory */
+    while (handoff_live_state(handoff_engine_live(stage.engine), &sender->parcel.id) != 0)
+        turn();
     stage.nevents = 0;
     sender->settled = sender->accepted = 0;
 }
@@ -75,7 +76,6 @@ static void test_discarded_with_a_reason(void **state)
     assert_int_equal(sender.news.state, HANDOFF_STATE_DISCARDED);
     struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
     assert_string_equal(row.reason, "asked twice");
-    turn();
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, &error),
                      HANDOFF_ERR_CONFLICT);
     assert_string_equal(error.seen, "discarded");

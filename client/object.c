@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/object.h"
+
+#include <yyjson.h>
+
+#include "client/assemble/json.h"
+#include "client/base/rfc3339.h"
+#include "client/deliver/verdict.h"
+
+static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
+{
+    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_json_write_string(out, text.data ? text : handoff_span("", 0));
+}
+
+static void write_number(struct handoff_buffer *out, const char *key, int64_t number)
+{
+    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_buffer_printf(out, "%lld", (long long)number);
+}
+
+/* null where it has not come yet. */
+static void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
+{
+    char text[HANDOFF_RFC3339_SIZE];
+    handoff_json_write_key(out, handoff_span_text(key));
+    if (wall_ms == 0) {
+        handoff_buffer_text(out, "null");
+        return;
+    }
+    handoff_rfc3339_format(wall_ms, text);
+    handoff_json_write_string(out, handoff_span_text(text));
+}
+
+static void write_value(struct handoff_buffer *out, const char *key, yyjson_val *value)
+{
+    handoff_json_write_key(out, handoff_span_text(key));
+    if (value)
+        handoff_json_write(out, value);
+    else
+        handoff_buffer_text(out, "null");
+}
+
+void handoff_object_write(struct handoff_buffer *out, const struct handoff_object *object)
+{
+    /* numbers are read as they are written, so that they come out as they went in */
+    yyjson_doc *doc =
+        yyjson_read(object->envelope.data, object->envelope.size, YYJSON_READ_NUMBER_AS_RAW);
+    yyjson_val *root = doc ? yyjson_doc_get_root(doc) : NULL;
+    handoff_buffer_byte(out, '{');
+    write_value(out, "id", yyjson_obj_get(root, "id"));
+    write_text(out, "state", handoff_span_text(handoff_state_name(object->state)));
+    write_value(out, "pattern", yyjson_obj_get(root, "pattern"));
+    write_value(out, "source_agent", yyjson_obj_get(root, "source_agent"));
+    write_text(out, "target_agent", object->target);
+    write_value(out, "task_id", yyjson_obj_get(root, "task_id"));
+    write_value(out, "envelope_version", yyjson_obj_get(root, "envelope_version"));
+    write_value(out, "token_count", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"));
+    write_value(out, "memory_refs", yyjson_obj_get(root, "memory_refs"));
+    write_value(out, "missing", yyjson_obj_get(root, "missing"));
+    write_value(out, "completeness", yyjson_obj_get(root, "completeness"));
+    write_number(out, "attempts", object->attempts);
+    write_value(out, "created_at", yyjson_obj_get(root, "created_at"));
+    write_time(out, "settled_at", object->settled_ms);
+    write_text(out, "reason", object->reason);
+    handoff_buffer_byte(out, '}');
+    yyjson_doc_free(doc);
+}
+
+void handoff_object_write_attempt(struct handoff_buffer *out, const struct handoff_attempt *attempt)
+{
+    handoff_buffer_byte(out, '{');
+    write_number(out, "attempt", attempt->number);
+    write_time(out, "at", attempt->at_ms);
+    handoff_json_write_key(out, handoff_span_text("duration_seconds"));
+    handoff_buffer_printf(out, "%lld.%06lld", (long long)(attempt->duration_us / 1000000),
+                          (long long)(attempt->duration_us % 1000000));
+    write_text(out, "target_agent", attempt->target);
+    bool known = attempt->result >= 0 && attempt->result < HANDOFF_RESULT_COUNT;
+    write_text(out, "result",
+               handoff_span_text(
+                   known ? handoff_result_name((enum handoff_attempt_result)attempt->result) : ""));
+    write_number(out, "status", attempt->status);
+    write_text(out, "error", attempt->error);
+    write_text(out, "peer", attempt->peer);
+    handoff_buffer_byte(out, '}');
+}
+
+void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent *agent,
+                                int64_t now_ms)
+{
+    pthread_mutex_lock(&agent->lock);
+    struct handoff_breaker breaker = agent->breaker;
+    unsigned in_flight = agent->in_flight;
+    pthread_mutex_unlock(&agent->lock);
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    int64_t wait_ms;
+    handoff_breaker_is_open(&breaker, now_ms, &wait_ms);
+    handoff_buffer_byte(out, '{');
+    write_text(out, "name", handoff_span(agent->name, agent->name_size));
+    handoff_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"",
+                          settings ? "true" : "false",
+                          settings && !settings->options.url ? "pull" : "push");
+    write_text(out, "circuit", handoff_span_text(handoff_circuit_name(breaker.circuit)));
+    write_number(out, "consecutive_failures", breaker.consecutive_failures);
+    write_number(out, "retry_after_seconds", (wait_ms + 999) / 1000);
+    write_number(out, "in_flight", in_flight);
+    handoff_buffer_byte(out, '}');
+    handoff_settings_release(&settings);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter/route_handoffs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <yyjson.h>
+
+#include "exporter/asking.h"
+#include "exporter/check.h"
+#include "exporter/hosting.h"
+#include "exporter/problem.h"
+#include "exporter/units.h"
+
+enum {
+    INBOX_WAIT_MAX_MS = 60000, /* longer polls die in proxies and NAT tables */
+    LIST_MAX = 1000,
+    PULLING_MAGIC = 0x70756c6c,
+};
+
+static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
+{
+    return exporter_hosting_loop(context, exporter_request_loop(request));
+}
+
+static void respond_json(struct exporter_request *request, unsigned status, const char *json,
+                         size_t length)
+{
+    exporter_respond_bytes(request, status, "application/json", json, length);
+}
+
+/* A text the client gave away, or its error. */
+static void respond_text(struct exporter_request *request, enum handoff_code code,
+                         struct handoff_text *text, const struct handoff_error *error)
+{
+    if (code != HANDOFF_OK) {
+        exporter_respond_error(request, error);
+        return;
+    }
+    respond_json(request, 200, text->data, text->size);
+    handoff_text_free(text);
+}
+
+static void respond_handoff(struct exporter_request *request, const struct handoff_result *result)
+{
+    respond_json(request, 200, result->body, result->size);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* RFC 7240; the only preference of ours. */
+static bool prefers_async(struct exporter_request *request)
+{
+    const char *prefer = exporter_request_header_list(request, "Prefer");
+    return prefer != NULL && strcasestr(prefer, "respond-async") != NULL;
+}
+
+static void respond_sent(struct exporter_request *request, const struct handoff_result *result)
+{
+    respond_json(request, prefers_async(request) ? 202 : 200, result->body, result->size);
+}
+
+void exporter_route_send(struct exporter_request *request, void *context)
+{
+    struct handoff_ask ask = {.traceparent = exporter_request_header(request, "traceparent"),
+                              .tracestate = exporter_request_header(request, "tracestate"),
+                              .idempotency_key =
+                                  exporter_request_header(request, "Idempotency-Key"),
+                              .respond_async = prefers_async(request)};
+    ask.body = exporter_request_body(request, &ask.size);
+    struct exporter_asking *asking = exporter_ask(request, respond_sent);
+    if (asking != NULL)
+        handoff_send(loop_of(request, context), &ask, exporter_asked, asking);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+void exporter_route_handoff(struct exporter_request *request, void *context)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    enum handoff_code code = handoff_get(exporter_hosting_client(context),
+                                         exporter_request_param(request, 0), &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+void exporter_route_attempts(struct exporter_request *request, void *context)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    enum handoff_code code = handoff_get_attempts(
+        exporter_hosting_client(context), exporter_request_param(request, 0), &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+static void list(struct exporter_request *request, void *context, struct handoff_list_query *query)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    query->cursor = exporter_request_query(request, "cursor");
+    if (!exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query->limit))
+        return;
+    enum handoff_code code = handoff_list(exporter_hosting_client(context), query, &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+void exporter_route_task(struct exporter_request *request, void *context)
+{
+    struct handoff_list_query query = {.task_id = exporter_request_param(request, 0)};
+    list(request, context, &query);
+}
+
+void exporter_route_parked(struct exporter_request *request, void *context)
+{
+    struct handoff_list_query query = {.parked = true,
+                                       .target = exporter_request_query(request, "target"),
+                                       .reason = exporter_request_query(request, "reason")};
+    list(request, context, &query);
+}
+
+/* ---- bodies of a few fields -------------------------------------------------------------------
+ */
+
+/* A body that may be empty or an object. False: it was neither, and that is answered. */
+static bool read_object(struct exporter_request *request, yyjson_doc **doc, yyjson_val **root)
+{
+    static const struct exporter_problem no_object = {
+        .status = 400,
+        .code = "invalid_json",
+        .detail = "the body is neither empty nor a JSON object",
+        .field = "body"};
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    *root = NULL;
+    *doc = size > 0 ? yyjson_read(body, size, 0) : NULL;
+    if (*doc != NULL)
+        *root = yyjson_doc_get_root(*doc);
+    if (size == 0 || yyjson_is_obj(*root))
+        return true;
+    yyjson_doc_free(*doc);
+    exporter_respond_problem(request, &no_object);
+    return false;
+}
+
+static const char *text_of(yyjson_val *root, const char *key)
+{
+    return yyjson_get_str(yyjson_obj_get(root, key)); /* NULL where it is no string */
+}
+
+/* ---- the receiver's later word ----------------------------------------------------------------
+ */
+
+static void answer_for(struct exporter_request *request, void *context,
+                       enum handoff_answer_word word, const char *reason)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_answer_for(loop_of(request, context), exporter_request_param(request, 0), word,
+                           reason, NULL, exporter_asked, asking);
+}
+
+void exporter_route_ack(struct exporter_request *request, void *context)
+{
+    answer_for(request, context, HANDOFF_ANSWER_ACK, NULL);
+}
+
+void exporter_route_extend(struct exporter_request *request, void *context)
+{
+    answer_for(request, context, HANDOFF_ANSWER_EXTEND, NULL);
+}
+
+void exporter_route_nack(struct exporter_request *request, void *context)
+{
+    yyjson_doc *doc;
+    yyjson_val *root;
+    if (!read_object(request, &doc, &root))
+        return;
+    yyjson_val *retry = yyjson_obj_get(root, "retry");
+    bool for_good = yyjson_is_false(retry);
+    answer_for(request, context, for_good ? HANDOFF_ANSWER_REFUSE : HANDOFF_ANSWER_NACK,
+               text_of(root, "reason"));
+    yyjson_doc_free(doc);
+}
+
+/* ---- decisions about parked ones --------------------------------------------------------------
+ */
+
+void exporter_route_replay(struct exporter_request *request, void *context)
+{
+    yyjson_doc *doc;
+    yyjson_val *root;
+    if (!read_object(request, &doc, &root))
+        return;
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_replay(loop_of(request, context), exporter_request_param(request, 0),
+                       text_of(root, "target_agent"), exporter_asked, asking);
+    yyjson_doc_free(doc);
+}
+
+void exporter_route_discard(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem no_reason = {
+        .status = 400,
+        .code = "invalid_request",
+        .detail = "a discarded handoff is lost to its task, so a reason is asked for",
+        .field = "reason",
+        .allowed = "a text, in the query: ?reason=..."};
+    const char *reason = exporter_request_query(request, "reason");
+    if (reason == NULL || *reason == '\0') {
+        exporter_respond_problem(request, &no_reason);
+        return;
+    }
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_discard(loop_of(request, context), exporter_request_param(request, 0), reason,
+                        exporter_asked, asking);
+}
+
+/* ---- agents -----------------------------------------------------------------------------------
+ */
+
+void exporter_route_agents(struct exporter_request *request, void *context)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    enum handoff_code code = handoff_list_agents(exporter_hosting_client(context), &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+void exporter_route_reset(struct exporter_request *request, void *context)
+{
+    struct handoff_error error;
+    if (handoff_reset_agent(loop_of(request, context), exporter_request_param(request, 0),
+                            &error) != HANDOFF_OK)
+        exporter_respond_error(request, &error);
+    else
+        exporter_respond(request, &(struct exporter_reply){.status = 204});
+}
+
+/* ---- the inbox --------------------------------------------------------------------------------
+ */
+
+/* A request that waits for a handoff. Freed when the client has told, which it does also after the
+ * request was cancelled. */
+struct pulling {
+    unsigned magic;
+    struct exporter_request *request; /* NULL once it was cancelled */
+    struct handoff_puller *pull;      /* NULL once it was told */
+    bool told;
+};
+
+static void respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
+{
+    char attempt[16], lease[24];
+    if (got->error.code != HANDOFF_OK) {
+        exporter_respond_error(request, &got->error);
+        return;
+    }
+    if (got->envelope == NULL) {
+        exporter_respond(request, &(struct exporter_reply){.status = 204});
+        return;
+    }
+    snprintf(attempt, sizeof attempt, "%u", got->attempt);
+    snprintf(lease, sizeof lease, "%" PRId64, got->lease_ms / 1000);
+    const struct exporter_reply reply = {
+        .status = 200,
+        .content_type = "application/vnd.handoff.envelope+json; version=2.0",
+        .headers = {{"Handoff-Id", got->id},
+                    {"Handoff-Attempt", attempt},
+                    {"Handoff-Lease-Seconds", lease}},
+        .bytes = got->envelope,
+        .length = got->size,
+        .body = EXPORTER_BODY_COPY,
+    };
+    exporter_respond(request, &reply);
+}
+
+static void pulled(void *arg, const struct handoff_pulled *got)
+{
+    struct pulling *pulling = arg;
+    EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    if (pulling->request != NULL)
+        respond_pulled(pulling->request, got);
+    pulling->told = true;
+    if (pulling->pull != NULL) { /* else the call that began it frees */
+        pulling->magic = 0;
+        free(pulling);
+    }
+}
+
+static void pull_cancelled(void *arg)
+{
+    struct pulling *pulling = arg;
+    EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    pulling->request = NULL;
+    if (pulling->pull != NULL)
+        handoff_pull_withdraw(pulling->pull);
+}
+
+/* ?wait=20s; absent: no wait. False: it is answered. */
+static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
+{
+    static const struct exporter_problem bad_wait = {.status = 400,
+                                                     .code = "invalid_request",
+                                                     .detail = "this is no time to wait",
+                                                     .field = "wait",
+                                                     .allowed = "a duration up to 60s, as 20s"};
+    const char *text = exporter_request_query(request, "wait");
+    uint64_t ms = 0;
+    *wait_ms = 0;
+    if (text == NULL)
+        return true;
+    if (!exporter_duration_parse(text, &ms) || ms > INBOX_WAIT_MAX_MS) {
+        exporter_respond_problem(request, &bad_wait);
+        return false;
+    }
+    *wait_ms = (int64_t)ms;
+    return true;
+}
+
+void exporter_route_inbox(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem no_memory = {
+        .status = 503, .code = "out_of_memory", .detail = "there is no memory for the request"};
+    int64_t wait_ms;
+    if (!read_wait(request, &wait_ms))
+        return;
+    struct pulling *pulling = calloc(1, sizeof *pulling);
+    if (pulling == NULL) {
+        exporter_respond_problem(request, &no_memory);
+        return;
+    }
+    pulling->magic = PULLING_MAGIC;
+    pulling->request = request;
+    exporter_request_defer(request, pull_cancelled, pulling);
+    struct handoff_puller *pull = handoff_pull(
+        loop_of(request, context), exporter_request_param(request, 0), wait_ms, pulled, pulling);
+    if (pulling->told)
+        free(pulling);
+    else
+        pulling->pull = pull;
+}
