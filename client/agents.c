@@ -180,6 +180,7 @@ static size_t position(const struct directory *directory, struct handoff_span na
 
 static bool teach(struct handoff_breaker *breaker, enum handoff_lesson lesson, int64_t now_ms)
 {
+    breaker->opened = false;
     switch (lesson) {
     case HANDOFF_LESSON_ANSWERED:
         return handoff_breaker_answered(breaker);

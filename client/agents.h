@@ -42,6 +42,13 @@ struct handoff_agent {
     struct handoff_breaker breaker;
     unsigned in_flight; /* handoffs on their way to it, in whatever live state */
 
+    /* of the visitor in visit.c, under its lock */
+    struct handoff_agent_look {
+        int64_t oldest_live_ns;   /* monotonic; 0: none */
+        int64_t oldest_parked_ms; /* wall clock */
+        uint64_t parked;
+    } look;
+
     struct handoff_inbox inbox; /* has a lock of its own */
 };
 

@@ -159,6 +159,7 @@ enum handoff_code handoff_client_open(struct handoff_client **opened,
     atomic_init(&client->hops_max, DEFAULT_HOPS_MAX);
     atomic_init(&client->default_token_budget, DEFAULT_TOKEN_BUDGET);
     atomic_init(&client->spine_up, true);
+    pthread_mutex_init(&client->visit_lock, NULL);
     handoff_uuid_source_init(&client->uuids, NULL, NULL);
     enum handoff_code code = open_parts(client, options, error);
     if (code != HANDOFF_OK) {
@@ -181,6 +182,7 @@ void handoff_client_close(struct handoff_client **closing)
     handoff_store_close(&client->store);
     handoff_tokenizer_close(&client->tokenizer);
     handoff_agents_free(&client->agents);
+    pthread_mutex_destroy(&client->visit_lock);
     client->magic = 0;
     handoff_free(client);
 }

@@ -9,6 +9,7 @@
 #ifndef HANDOFF_CLIENT_H
 #define HANDOFF_CLIENT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "client/agents.h"
@@ -38,6 +39,9 @@ struct handoff_client {
     _Atomic(uint32_t) hops_max;
     _Atomic(uint64_t) default_token_budget;
     atomic_bool spine_up;
+
+    pthread_mutex_t visit_lock; /* one visit of the agents at a time */
+    int64_t parked_read_ns;     /* under it; monotonic; 0: not yet */
 };
 
 struct handoff_loop {

@@ -460,12 +460,14 @@ struct handoff_event {
     const char *reason;    /* why it was parked, or "" */
     int64_t elapsed_ns;    /* since it was accepted */
     unsigned attempts;     /* so far */
+    unsigned replays;      /* so far; this one, where it is one */
     const char *result;    /* of the attempt that ended with this move; NULL: none did */
     const char *attempt_target;
     int64_t attempt_ns;
     char trace_id[33]; /* "" where it has none */
 
     const char *circuit; /* circuit: "closed", "half_open" or "open" */
+    bool opened;         /* circuit: it opened just now, for the first time or after a probe */
     unsigned consecutive_failures;
 };
 
@@ -479,6 +481,25 @@ struct handoff_stats {
 
 /* Any thread. */
 void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats);
+
+/* How it stands with one agent. */
+struct handoff_agent_stats {
+    const char *name;
+    bool configured; /* false: it was once, and may still have handoffs */
+    const char *circuit;
+    unsigned consecutive_failures;
+    unsigned in_flight;          /* ready, with it, or waiting for its acknowledgement */
+    int64_t oldest_in_flight_ns; /* since that one was accepted; 0: there is none */
+    uint64_t parked;
+    int64_t oldest_parked_ns; /* since that one was parked; 0: there is none */
+};
+
+/* Calls `visit` for every agent, by name. Any thread; one visit at a time. What is parked is read
+   from the disk, at most once a second. `visit` may not visit. */
+void handoff_client_visit_agents(struct handoff_client *client,
+                                 void (*visit)(void *context,
+                                               const struct handoff_agent_stats *agent),
+                                 void *context);
 
 /* ---- looking after a store ------------------------------------------------------------------ */
 

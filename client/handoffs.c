@@ -43,6 +43,7 @@ static void describe_move(struct handoff_event *event, const struct handoff_deli
     event->resumed = told->resumed;
     event->elapsed_ns = told->elapsed_us * 1000;
     event->attempts = told->attempts;
+    event->replays = told->replays;
     if (!told->has_attempt)
         return;
     event->result = handoff_result_name(told->result);
@@ -69,6 +70,7 @@ void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_
         describe_move(&event, told);
     if (told->happened == HANDOFF_HAPPENED_CIRCUIT) {
         event.circuit = handoff_circuit_name(told->circuit);
+        event.opened = told->opened;
         event.consecutive_failures = told->consecutive_failures;
     }
     handoff_client_tell(client, &event);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handoff client does and is, as metrics. Its events go to series that were resolved
- * beforehand, so that an event costs an atomic add; its sizes are read when a scrape begins.
+ * What the handoff client does and is, as metrics. Its events go to the measures
+ * (measures.h), and to series that were resolved beforehand, so that an event costs a lookup and
+ * atomics; its sizes are read when a scrape begins.
  */
 #include <string.h>
 
 #include "collectors/check.h"
 #include "collectors/collectors.h"
+#include "collectors/measures.h"
 #include "collectors/rows.h"
 
-static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist",
-                                                      "attempt"};
 static const char *const operations[COLLECTORS_OPERATIONS] = {"resolve", "search", "get",   "list",
                                                               "put",     "pin",    "delete"};
 enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
@@ -19,9 +19,8 @@ static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "fail
 void collectors_client_init(struct collectors *collectors)
 {
     struct metric_family *spine = collectors->families[COLLECTORS_SPINE_DURATION];
-    struct metric_family *stage = collectors->families[COLLECTORS_STAGE_DURATION];
-    for (int i = 0; i < COLLECTORS_STAGES; i++)
-        collectors->stages[i] = metric_resolve(stage, (const char *const[]){stages[i]});
+    collectors_latency_init(collectors);
+    collectors_hops_init(collectors);
     for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
         for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
             collectors->spine[i][o] =
@@ -58,15 +57,21 @@ static void observe_spine(struct collectors *collectors, const struct handoff_ev
     }
 }
 
-/* A stage that was not reached took no time, which is not the same as 0 seconds. */
-static void observe_stages(struct collectors *collectors, const struct handoff_event *event)
+static void observe_commit(struct collectors *collectors, const struct handoff_event *event)
 {
-    const int64_t took[COLLECTORS_STAGE_ATTEMPT] = {event->resolve_ns, event->trim_ns,
-                                                    event->encode_ns, event->persist_ns};
-    for (int i = 0; i < COLLECTORS_STAGE_ATTEMPT; i++) {
-        if (took[i] > 0)
-            metric_observe(collectors->stages[i], seconds(took[i]));
-    }
+    metric_observe(collectors->single[COLLECTORS_STORE_COMMIT_DURATION],
+                   seconds(event->duration_ns));
+    if (event->code != HANDOFF_OK)
+        metric_add(collectors->single[COLLECTORS_STORE_COMMITS_FAILED], 1);
+}
+
+static void observe_assembled(struct collectors *collectors, const struct handoff_event *event)
+{
+    collectors_latency_assembled(collectors, event);
+    collectors_completeness_assembled(collectors, event);
+    collectors_tokens_assembled(collectors, event);
+    collectors_hops_assembled(collectors, event);
+    collectors_reliability_ended(collectors, event);
 }
 
 void collectors_observe(void *observer, const struct handoff_event *event)
@@ -75,24 +80,23 @@ void collectors_observe(void *observer, const struct handoff_event *event)
     METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
     switch (event->kind) {
     case HANDOFF_EVENT_ASSEMBLED:
-        observe_stages(collectors, event);
+        observe_assembled(collectors, event);
         break;
     case HANDOFF_EVENT_COMMITTED:
-        metric_observe(collectors->single[COLLECTORS_STORE_COMMIT_DURATION],
-                       seconds(event->duration_ns));
-        if (event->code != HANDOFF_OK)
-            metric_add(collectors->single[COLLECTORS_STORE_COMMITS_FAILED], 1);
+        observe_commit(collectors, event);
         break;
     case HANDOFF_EVENT_SPINE:
         observe_spine(collectors, event);
         break;
     case HANDOFF_EVENT_MOVED:
-        if (event->result)
-            metric_observe(collectors->stages[COLLECTORS_STAGE_ATTEMPT],
-                           seconds(event->attempt_ns));
+        collectors_latency_moved(collectors, event);
+        collectors_reliability_moved(collectors, event);
         break;
     case HANDOFF_EVENT_REJECTED:
+        collectors_reliability_ended(collectors, event);
+        break;
     case HANDOFF_EVENT_CIRCUIT:
+        collectors_reliability_circuit(collectors, event);
         break;
     }
 }
@@ -114,4 +118,5 @@ void collectors_client_read(void *arg)
     metric_gauge_set(collectors->single[COLLECTORS_STORE_BYTES], (double)stats.store_bytes);
     metric_gauge_set(collectors->single[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0);
     metric_gauge_set(collectors->single[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0);
+    collectors_standing_read(collectors);
 }

@@ -83,9 +83,11 @@ struct collectors *collectors_new(const struct collectors_options *options)
     if (collectors == NULL)
         return NULL;
     collectors->magic = COLLECTORS_MAGIC;
+    pthread_mutex_init(&collectors->targets.lock, NULL);
     collectors->registry = metric_registry_new(&(struct metric_registry_options){
         .threads = options->threads, .max_series = options->max_series});
     if (collectors->registry == NULL || !register_rows(collectors) ||
+        !collectors_targets_init(collectors) ||
         !metric_on_scrape(collectors->registry, read_dropped, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_client_read, collectors) ||
         !metric_on_scrape(collectors->registry, collectors_process_read, collectors)) {
@@ -107,6 +109,7 @@ void collectors_free(struct collectors **collectors)
         return;
     METRIC_CHECK(dying->magic == COLLECTORS_MAGIC);
     *collectors = NULL;
+    collectors_targets_free(&dying->targets);
     metric_registry_free(&dying->registry);
     dying->magic = 0;
     free(dying);

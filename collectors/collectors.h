@@ -54,6 +54,12 @@ void collectors_observe(void *collectors, const struct handoff_event *event);
  * as there are scrapes. */
 void collectors_watch_client(struct collectors *collectors, struct handoff_client *client);
 
+/* The agents that have series of their own from now on, at 0 from the start; all others share those
+ * of the agent "other". The series of agents that are no longer named end. Before the first event,
+ * and whenever the configuration changes. false: no memory, and nothing changed. */
+bool collectors_configure(struct collectors *collectors, const struct handoff_agent_options *agents,
+                          size_t count);
+
 /* `lines` log lines were not written because they repeated too fast. */
 void collectors_log_suppressed(struct collectors *collectors, uint64_t lines);
 

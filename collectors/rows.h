@@ -4,6 +4,7 @@
 #define COLLECTORS_ROWS_H
 
 #include "collectors/metric.h"
+#include "collectors/targets.h"
 
 enum collectors_row {
 #define METRIC(symbol, ...) COLLECTORS_##symbol,
@@ -31,6 +32,8 @@ struct collectors {
     struct metric_family *families[COLLECTORS_ROWS];
     struct metric_series *single[COLLECTORS_ROWS]; /* the series of a row without labels */
     struct metric_series *stages[COLLECTORS_STAGES];
+    struct metric_series *hop_depth[COLLECTORS_PATTERNS];
+    struct collectors_targets targets;
     struct metric_series *spine[COLLECTORS_OPERATIONS][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */
     bool start_known; /* process_start_time_seconds is set; under the lock of the hooks */

@@ -21,6 +21,7 @@ struct hosted_loop {
 struct exporter_hosting {
     unsigned magic;
     struct handoff_client *client;
+    struct collectors *collectors;
     struct hosted_loop *loops; /* fixed while the front runs */
     size_t nloops;
 };
@@ -77,6 +78,7 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
         return NULL;
     }
     hosting->magic = HOSTING_MAGIC;
+    hosting->collectors = collectors;
     if (handoff_client_open(&hosting->client, &client, &why) != HANDOFF_OK) {
         say_error(error, &why);
         exporter_hosting_close(&hosting);
@@ -289,9 +291,13 @@ static bool configure(struct exporter_hosting *hosting, const struct exporter_co
     struct handoff_error why;
     const struct handoff_configuration configuration = {
         .agents = agents, .nagents = config->nagents, .hops_max = config->hops.max};
-    if (handoff_client_configure(hosting->client, &configuration, &why) == HANDOFF_OK)
+    if (handoff_client_configure(hosting->client, &configuration, &why) != HANDOFF_OK) {
+        say_error(error, &why);
+        return false;
+    }
+    if (collectors_configure(hosting->collectors, agents, config->nagents))
         return true;
-    say_error(error, &why);
+    exporter_error_set(error, "there is no memory for the metrics of the agents");
     return false;
 }
 

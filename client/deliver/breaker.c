@@ -24,6 +24,7 @@ static bool turn(struct handoff_breaker *breaker, enum handoff_circuit circuit)
 static bool open_now(struct handoff_breaker *breaker, int64_t now_ms)
 {
     breaker->open_until_ms = now_ms + breaker->cooldown_ms;
+    breaker->opened = true;
     return turn(breaker, HANDOFF_CIRCUIT_OPEN);
 }
 

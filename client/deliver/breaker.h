@@ -31,7 +31,8 @@ struct handoff_breaker {
     enum handoff_circuit circuit;
     unsigned consecutive_failures; /* exhausted handoffs since the last answer */
     int64_t open_until_ms;         /* while OPEN; on the clock of the caller's `now_ms` */
-    unsigned threshold;            /* 0: never opens */
+    bool opened; /* it opened with the last thing it was told, maybe not for the first time */
+    unsigned threshold; /* 0: never opens */
     int64_t cooldown_ms;
 };
 

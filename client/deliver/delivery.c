@@ -198,6 +198,7 @@ static void observe(struct handoff_delivery *delivery, struct handoff_delivery_e
     event->target = delivery->agent->name;
     event->pattern = delivery->pattern;
     event->attempts = delivery->attempts;
+    event->replays = delivery->replays;
     event->elapsed_us = (now_ns(delivery) - delivery->began_ns) / 1000;
     options->observe(options->observer, event);
 }
@@ -207,6 +208,8 @@ static void observe_circuit(struct handoff_delivery *delivery,
 {
     struct handoff_delivery_event event = {.happened = HANDOFF_HAPPENED_CIRCUIT,
                                            .circuit = breaker->circuit,
+                                           .opened = breaker->opened &&
+                                                     breaker->circuit == HANDOFF_CIRCUIT_OPEN,
                                            .consecutive_failures = breaker->consecutive_failures};
     observe(delivery, &event);
 }
@@ -227,6 +230,17 @@ static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery,
     return HANDOFF_OUTCOME_EXHAUSTED;
 }
 
+/* Each attempt is told of once, when it has ended: not when it begins, not while the word on a 202
+   is still to come, and not again where a late acknowledgement follows a time-out. */
+static bool attempt_is_news(struct handoff_delivery *delivery)
+{
+    if (!delivery->has_attempt || delivery->attempt.number == delivery->attempt_told ||
+        delivery->state == HANDOFF_STATE_IN_FLIGHT || delivery->state == HANDOFF_STATE_AWAITING_ACK)
+        return false;
+    delivery->attempt_told = delivery->attempt.number;
+    return true;
+}
+
 static void observe_move(struct handoff_delivery *delivery, enum handoff_state from, bool resumed)
 {
     struct handoff_delivery_event event = {
@@ -236,8 +250,7 @@ static void observe_move(struct handoff_delivery *delivery, enum handoff_state f
         .resumed = resumed,
         .outcome = resumed ? HANDOFF_OUTCOME_NONE : outcome_of(delivery, delivery->state),
         .reason = delivery->reason,
-        /* the word on an attempt that was answered with 202 is still to come */
-        .has_attempt = delivery->has_attempt && delivery->state != HANDOFF_STATE_AWAITING_ACK,
+        .has_attempt = attempt_is_news(delivery),
         .attempt_target = delivery->attempt_target,
         .result = (enum handoff_attempt_result)delivery->attempt.result,
         .attempt_us = delivery->attempt.duration_us,
@@ -283,7 +296,10 @@ bool handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
     delivery->agent = agent;
     delivery->state = state;
     handoff_live_note(&delivery->live, (int)state);
-    delivery->began_ns = now_ns(delivery);
+    if (delivery->began_ns == 0)
+        delivery->began_ns = now_ns(delivery);
+    delivery->live.since_ns = delivery->began_ns;
+    handoff_live_note_agent(&delivery->live, agent);
     if (!handoff_live_add(&delivery->lane->engine->live, &delivery->live))
         return false;
     TAILQ_INSERT_TAIL(&delivery->lane->deliveries, delivery, entry);
@@ -466,6 +482,7 @@ static void hand_to(struct handoff_delivery *delivery, struct handoff_agent *age
     agent_uncounts(delivery->agent);
     agent_counts(agent, 0);
     delivery->agent = agent;
+    handoff_live_note_agent(&delivery->live, agent);
     delivery->failures = 0;
     delivery->waited_for_circuit = false;
     delivery->due_ms = 0;

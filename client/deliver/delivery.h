@@ -70,6 +70,7 @@ struct handoff_delivery {
     } write;
     int64_t seq; /* 0: not accepted yet */
     bool writing, changed, has_attempt;
+    uint32_t attempt_told; /* number of the attempt that the observer heard of last */
     struct handoff_timer write_timer;
 };
 

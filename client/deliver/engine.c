@@ -85,13 +85,13 @@ static bool copy_header(struct handoff_arena *arena, const char *name, struct ha
     return *header != NULL;
 }
 
-/* "00-<32 digits>-<16 digits>-01" */
-static struct handoff_span trace_id_of(const char *header)
+/* "00-<32 digits>-<16 digits>-01"; lends from it */
+static struct handoff_span trace_id_of(struct handoff_span traceparent)
 {
-    enum { BEFORE = sizeof "traceparent: 00-" - 1, DIGITS = 32 };
-    if (!header || strlen(header) < BEFORE + DIGITS)
+    enum { BEFORE = sizeof "00-" - 1, DIGITS = 32 };
+    if (!traceparent.data || traceparent.size < BEFORE + DIGITS)
         return handoff_span(NULL, 0);
-    return handoff_span(header + BEFORE, DIGITS);
+    return handoff_span(traceparent.data + BEFORE, DIGITS);
 }
 
 static bool copy_trace(struct handoff_delivery *delivery, struct handoff_span traceparent,
@@ -100,7 +100,9 @@ static bool copy_trace(struct handoff_delivery *delivery, struct handoff_span tr
     if (!copy_header(&delivery->arena, "traceparent", traceparent, &delivery->traceparent) ||
         !copy_header(&delivery->arena, "tracestate", tracestate, &delivery->tracestate))
         return false;
-    delivery->trace_id = trace_id_of(delivery->traceparent);
+    if (delivery->traceparent)
+        delivery->trace_id =
+            trace_id_of(handoff_span_text(delivery->traceparent + sizeof "traceparent: " - 1));
     return true;
 }
 
@@ -175,6 +177,7 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
     struct handoff_delivery_event event = {.happened = HANDOFF_HAPPENED_REFUSED,
                                            .handoff_id = "",
                                            .source = parcel->source,
+                                           .trace_id = trace_id_of(parcel->traceparent),
                                            .target = agent->name,
                                            .pattern = parcel->pattern,
                                            .outcome = HANDOFF_OUTCOME_CIRCUIT_OPEN,
@@ -323,6 +326,13 @@ enum handoff_code handoff_delivery_load(struct handoff_lane *lane,
     return HANDOFF_OK;
 }
 
+/* When it was accepted, on the monotonic clock of this process. */
+static int64_t began_ns(const struct handoff_clock *clock, int64_t created_ms)
+{
+    int64_t age_ms = handoff_wall_ms(clock) - created_ms;
+    return handoff_monotonic_ns(clock) - (age_ms > 0 ? age_ms : 0) * 1000000;
+}
+
 static enum handoff_code resume_one(struct handoff_lane *lane, const struct handoff_stored *stored,
                                     struct handoff_error *error)
 {
@@ -335,6 +345,7 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     if (code != HANDOFF_OK)
         return code;
     handoff_delivery_count(lane->engine, agent, false);
+    delivery->began_ns = began_ns(lane->engine->options.clock, stored->created_ms);
     bool fresh =
         handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
     HANDOFF_CHECK(fresh); /* the store has each once */

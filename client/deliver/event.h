@@ -51,6 +51,7 @@ struct handoff_delivery_event {
     const char *reason; /* code, or "" */
     int64_t elapsed_us; /* since it was accepted */
     uint32_t attempts;  /* so far */
+    uint32_t replays;   /* so far; this one, where it is one */
 
     /* the attempt that ended with this move */
     bool has_attempt;
@@ -60,6 +61,7 @@ struct handoff_delivery_event {
 
     /* a circuit */
     enum handoff_circuit circuit;
+    bool opened;
     unsigned consecutive_failures;
 };
 

@@ -107,3 +107,24 @@ void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id
     pthread_mutex_unlock(&shard->lock);
     return owner;
 }
+
+static void each_in(const struct handoff_live_shard *shard,
+                    void (*visit)(const struct handoff_live_entry *entry, void *arg), void *arg)
+{
+    const struct handoff_live_entry *entry;
+    for (size_t i = 0; i < HANDOFF_LIVE_BUCKETS; i++) {
+        LIST_FOREACH (entry, &shard->buckets[i], link) {
+            visit(entry, arg);
+        }
+    }
+}
+
+void handoff_live_each(struct handoff_live *live,
+                       void (*visit)(const struct handoff_live_entry *entry, void *arg), void *arg)
+{
+    for (size_t i = 0; i < HANDOFF_LIVE_SHARDS; i++) {
+        pthread_mutex_lock(&live->shards[i].lock);
+        each_in(&live->shards[i], visit, arg);
+        pthread_mutex_unlock(&live->shards[i].lock);
+    }
+}

@@ -11,10 +11,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "client/base/uuid.h"
 
+struct handoff_agent;
 struct handoff_lane;
 
 struct handoff_live_entry {
@@ -22,7 +24,11 @@ struct handoff_live_entry {
     const struct handoff_uuid *id;
     struct handoff_lane *lane;
     void *owner;
-    _Atomic(int) state; /* for those who ask from other threads */
+    int64_t since_ns; /* monotonic; when it was accepted */
+
+    /* for those who ask from other threads */
+    _Atomic(int) state;
+    _Atomic(struct handoff_agent *) agent; /* that has it */
 };
 
 enum { HANDOFF_LIVE_SHARDS = 16, HANDOFF_LIVE_BUCKETS = 1024 };
@@ -53,6 +59,16 @@ static inline void handoff_live_note(struct handoff_live_entry *entry, int state
 
 /* Any thread: the state that was noted last; 0: it is not here. */
 int handoff_live_state(struct handoff_live *live, const struct handoff_uuid *id);
+
+static inline void handoff_live_note_agent(struct handoff_live_entry *entry,
+                                           struct handoff_agent *agent)
+{
+    atomic_store_explicit(&entry->agent, agent, memory_order_relaxed);
+}
+
+/* Any thread: calls `visit` for each, under a lock that those who come and go wait for. */
+void handoff_live_each(struct handoff_live *live,
+                       void (*visit)(const struct handoff_live_entry *entry, void *arg), void *arg);
 
 /* The lane's thread: the owner of the entry, if it is on this lane; else NULL. */
 void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,

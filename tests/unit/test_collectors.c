@@ -14,6 +14,9 @@ static struct collectors *make(void)
     struct collectors *collectors = collectors_new(&(struct collectors_options){
         .version = "1.2.3", .revision = "abc", .threads = 2, .max_series = 100});
     assert_non_null(collectors);
+    /* a metric of agents is shown when there is an agent */
+    assert_true(
+        collectors_configure(collectors, &(struct handoff_agent_options){.name = "coder"}, 1));
     return collectors;
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hops: how long the chains of tasks become, and whether they come back to an agent they have been
+ * at. By pattern and not by agent: depth belongs to the chain, not to who is next in it.
+ *
+ * A chain that reached its limit is refused, so it is no depth; it is the outcome hop_limit in
+ * handoff_handoffs_total. That it turned in a circle is counted all the same.
+ */
+#include "collectors/measures.h"
+#include "collectors/rows.h"
+
+void collectors_hops_init(struct collectors *collectors)
+{
+    struct metric_family *family = collectors->families[COLLECTORS_HOP_DEPTH];
+    for (int i = 0; i < COLLECTORS_PATTERNS; i++)
+        collectors->hop_depth[i] =
+            metric_resolve(family, (const char *const[]){collectors_patterns[i]});
+}
+
+void collectors_hops_assembled(struct collectors *collectors, const struct handoff_event *event)
+{
+    if (event->code != HANDOFF_OK && event->code != HANDOFF_ERR_HOP_LIMIT)
+        return;
+    if (event->code == HANDOFF_OK)
+        metric_observe(collectors->hop_depth[collectors_pattern(event)], (double)event->hop_count);
+    if (event->cycle)
+        metric_add(collectors->single[COLLECTORS_ROUTE_CYCLES], 1);
+}

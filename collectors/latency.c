@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Latency: how long a handoff takes from its acceptance to its end, and each stage of it.
+ *
+ * Handoffs that were given up are timed too, in series of their own: a receiver that answers in
+ * 10 ms or not at all has a fast "acknowledged" and a slow "exhausted", and a mean of the two would
+ * tell neither. What was refused before it was accepted (hop_limit, an open circuit) took no time.
+ */
+#include "collectors/check.h"
+#include "collectors/measures.h"
+#include "collectors/rows.h"
+
+static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist",
+                                                      "attempt"};
+
+static double seconds(int64_t nanoseconds)
+{
+    return (double)nanoseconds / 1e9;
+}
+
+void collectors_latency_init(struct collectors *collectors)
+{
+    struct metric_family *family = collectors->families[COLLECTORS_STAGE_DURATION];
+    for (int i = 0; i < COLLECTORS_STAGES; i++)
+        collectors->stages[i] = metric_resolve(family, (const char *const[]){stages[i]});
+}
+
+void collectors_latency_resolve(struct collectors *collectors, struct collectors_target *target)
+{
+    struct metric_family *family = collectors->families[COLLECTORS_DURATION];
+    for (int p = 0; p < COLLECTORS_PATTERNS; p++) {
+        for (int e = 0; e < COLLECTORS_TIMED_ENDS; e++)
+            target->duration[p][e] =
+                metric_resolve(family, (const char *const[]){target->name, collectors_patterns[p],
+                                                             collectors_ends[e]});
+    }
+}
+
+/* A stage that was not reached took no time, which is not the same as 0 seconds. */
+static void observe_stage(struct collectors *collectors, enum collectors_stage stage, int64_t ns)
+{
+    if (ns > 0)
+        metric_observe(collectors->stages[stage], seconds(ns));
+}
+
+void collectors_latency_assembled(struct collectors *collectors, const struct handoff_event *event)
+{
+    observe_stage(collectors, COLLECTORS_RESOLVE, event->resolve_ns);
+    observe_stage(collectors, COLLECTORS_TRIM, event->trim_ns);
+    observe_stage(collectors, COLLECTORS_ENCODE, event->encode_ns);
+    observe_stage(collectors, COLLECTORS_PERSIST, event->persist_ns);
+}
+
+void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event)
+{
+    struct collectors_mark mark;
+    enum collectors_end end = collectors_end_of(event);
+    if (event->result != NULL)
+        observe_stage(collectors, COLLECTORS_STAGE_ATTEMPT, event->attempt_ns);
+    if (end >= COLLECTORS_TIMED_ENDS)
+        return;
+    const struct collectors_target *target =
+        collectors_target(&collectors->targets, event->target_agent);
+    collectors_mark(&mark, event);
+    metric_observe_exemplar(target->duration[collectors_pattern(event)][end],
+                            seconds(event->elapsed_ns), &mark.exemplar);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * measures.h - the measures of handoff health, one file each.
+ *
+ * latency.c        how long handoffs and their stages take
+ * completeness.c   how much of what was asked for is carried
+ * reliability.c    how handoffs and attempts end, and what is parked and replayed
+ * hops.c           how long chains become, and whether they turn in circles
+ * tokens.c         how well budgets are used
+ * standing.c       how it stands right now, read from the client when a scrape begins
+ *
+ * Each resolves its series of a target beforehand and then takes events, on any thread.
+ */
+#ifndef COLLECTORS_MEASURES_H
+#define COLLECTORS_MEASURES_H
+
+#include "client/handoff.h"
+#include "collectors/metric.h"
+#include "collectors/targets.h"
+
+struct collectors;
+
+/* ---- label values ---------------------------------------------------------------------------- */
+
+extern const char *const collectors_patterns[COLLECTORS_PATTERNS];
+extern const char *const collectors_ends[COLLECTORS_ENDS];
+
+/* Where the text stands among `count` texts; `count`: it does not, or is NULL. */
+size_t collectors_index(const char *const *texts, size_t count, const char *text);
+/* Of the event's pattern; one that is not known counts as direct. */
+size_t collectors_pattern(const struct handoff_event *event);
+/* How the handoff ended with this event; COLLECTORS_ENDS: it did not, or not for the first time.
+ * A replay is a second life of a handoff that was counted when it was parked. */
+enum collectors_end collectors_end_of(const struct handoff_event *event);
+
+/* The series of a family for a target and one more label. */
+void collectors_resolve_each(struct metric_family *family, const char *target,
+                             const char *const *values, size_t count,
+                             struct metric_series **series);
+
+/* ---- exemplars ------------------------------------------------------------------------------- */
+
+/* Points into itself and into the event. */
+struct collectors_mark {
+    char trace_id[33];
+    const char *names[2], *values[2];
+    struct metric_exemplar exemplar;
+};
+
+/* trace_id and handoff_id of the event, as far as it has them. */
+void collectors_mark(struct collectors_mark *mark, const struct handoff_event *event);
+
+/* ---- the measures ---------------------------------------------------------------------------- */
+
+void collectors_latency_init(struct collectors *collectors);
+void collectors_latency_resolve(struct collectors *collectors, struct collectors_target *target);
+void collectors_latency_assembled(struct collectors *collectors, const struct handoff_event *event);
+void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event);
+
+void collectors_completeness_resolve(struct collectors *collectors,
+                                     struct collectors_target *target);
+void collectors_completeness_assembled(struct collectors *collectors,
+                                       const struct handoff_event *event);
+
+void collectors_tokens_resolve(struct collectors *collectors, struct collectors_target *target);
+void collectors_tokens_assembled(struct collectors *collectors, const struct handoff_event *event);
+
+void collectors_hops_init(struct collectors *collectors);
+void collectors_hops_assembled(struct collectors *collectors, const struct handoff_event *event);
+
+void collectors_reliability_resolve(struct collectors *collectors,
+                                    struct collectors_target *target);
+void collectors_reliability_ended(struct collectors *collectors, const struct handoff_event *event);
+void collectors_reliability_moved(struct collectors *collectors, const struct handoff_event *event);
+void collectors_reliability_circuit(struct collectors *collectors,
+                                    const struct handoff_event *event);
+
+void collectors_standing_resolve(struct collectors *collectors, struct collectors_target *target);
+void collectors_standing_read(struct collectors *collectors);
+
+#endif

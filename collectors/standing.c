@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How it stands with every agent right now: circuit, failures in a row, what is in flight and what
+ * is parked. Not counted along with the events but read from the client when a scrape begins, so
+ * that it is right from the first scrape after a restart, and cannot drift.
+ *
+ * Agents that were removed may still have handoffs; those add up under "other", which has no
+ * circuit because it is nobody.
+ */
+#include <string.h>
+
+#include "collectors/measures.h"
+#include "collectors/rows.h"
+
+static const char *const circuits[COLLECTORS_CIRCUITS] = {"closed", "half_open", "open"};
+
+void collectors_standing_resolve(struct collectors *collectors, struct collectors_target *target)
+{
+    struct metric_family *const *families = collectors->families;
+    const char *const name[] = {target->name};
+    target->in_flight = metric_resolve(families[COLLECTORS_IN_FLIGHT], name);
+    target->oldest_in_flight = metric_resolve(families[COLLECTORS_OLDEST_IN_FLIGHT], name);
+    target->parked_entries = metric_resolve(families[COLLECTORS_PARKED_ENTRIES], name);
+    target->oldest_parked = metric_resolve(families[COLLECTORS_OLDEST_PARKED], name);
+    if (strcmp(target->name, "other") == 0)
+        return;
+    target->consecutive_failures = metric_resolve(families[COLLECTORS_CONSECUTIVE_FAILURES], name);
+    collectors_resolve_each(families[COLLECTORS_CIRCUIT_STATE], target->name, circuits,
+                            COLLECTORS_CIRCUITS, target->circuit);
+}
+
+struct standing {
+    const struct collectors_targets *targets;
+    struct handoff_agent_stats others; /* all that are no target of their own */
+};
+
+static void show(const struct collectors_target *target, const struct handoff_agent_stats *agent)
+{
+    metric_gauge_set(target->in_flight, agent->in_flight);
+    metric_gauge_set(target->oldest_in_flight, (double)agent->oldest_in_flight_ns / 1e9);
+    metric_gauge_set(target->parked_entries, (double)agent->parked);
+    metric_gauge_set(target->oldest_parked, (double)agent->oldest_parked_ns / 1e9);
+}
+
+static void show_circuit(const struct collectors_target *target,
+                         const struct handoff_agent_stats *agent)
+{
+    metric_gauge_set(target->consecutive_failures, agent->consecutive_failures);
+    for (int i = 0; i < COLLECTORS_CIRCUITS; i++)
+        metric_gauge_set(target->circuit[i], strcmp(circuits[i], agent->circuit) == 0 ? 1 : 0);
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void add(struct handoff_agent_stats *sum, const struct handoff_agent_stats *agent)
+{
+    sum->in_flight += agent->in_flight;
+    sum->parked += agent->parked;
+    sum->oldest_in_flight_ns = later(sum->oldest_in_flight_ns, agent->oldest_in_flight_ns);
+    sum->oldest_parked_ns = later(sum->oldest_parked_ns, agent->oldest_parked_ns);
+}
+
+static void visit(void *context, const struct handoff_agent_stats *agent)
+{
+    struct standing *standing = context;
+    const struct collectors_target *target = collectors_target(standing->targets, agent->name);
+    if (target == standing->targets->other) {
+        add(&standing->others, agent);
+        return;
+    }
+    show(target, agent);
+    show_circuit(target, agent);
+}
+
+void collectors_standing_read(struct collectors *collectors)
+{
+    struct standing standing = {.targets = &collectors->targets};
+    handoff_client_visit_agents(collectors->client, visit, &standing);
+    show(standing.targets->other, &standing.others);
+}

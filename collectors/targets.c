@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collectors/targets.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectors/check.h"
+#include "collectors/collectors.h"
+#include "collectors/measures.h"
+#include "collectors/rows.h"
+
+static const char other_name[] = "other";
+
+/* Open addressing, at most half full, so that a probe ends. */
+struct collectors_table {
+    struct collectors_table *previous;
+    size_t mask;
+    struct collectors_target *entries[];
+};
+
+/* ---- looking up ----------------------------------------------------------------------------- */
+
+/* FNV-1a. The names in the table are the configuration's, so nobody can make its runs long. */
+static size_t hash(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+static size_t slot_of(const struct collectors_table *table, const char *name)
+{
+    size_t i = hash(name) & table->mask;
+    while (table->entries[i] != NULL && strcmp(table->entries[i]->name, name) != 0)
+        i = (i + 1) & table->mask;
+    return i;
+}
+
+struct collectors_target *collectors_target(const struct collectors_targets *targets,
+                                            const char *name)
+{
+    const struct collectors_table *table =
+        atomic_load_explicit(&targets->table, memory_order_acquire);
+    struct collectors_target *target = name != NULL ? table->entries[slot_of(table, name)] : NULL;
+    return target != NULL ? target : targets->other;
+}
+
+/* ---- changing ------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static struct collectors_table *table_new(size_t count)
+{
+    size_t size = 2;
+    while (size < count * 2)
+        size *= 2;
+    struct collectors_table *table = calloc(1, sizeof *table + size * sizeof table->entries[0]);
+    if (table != NULL)
+        table->mask = size - 1;
+    return table;
+}
+
+static void publish(struct collectors_targets *targets, struct collectors_table *table)
+{
+    table->previous = atomic_load_explicit(&targets->table, memory_order_relaxed);
+    atomic_store_explicit(&targets->table, table, memory_order_release);
+}
+
+/* Once, before events can find it: what they read of a target never changes. */
+static void resolve(struct collectors *collectors, struct collectors_target *target)
+{
+    collectors_latency_resolve(collectors, target);
+    collectors_completeness_resolve(collectors, target);
+    collectors_tokens_resolve(collectors, target);
+    collectors_reliability_resolve(collectors, target);
+    collectors_standing_resolve(collectors, target);
+}
+
+/* Without series yet. One that comes back is made anew, because events may still hold the old one;
+ * its series are the same. NULL: no memory. */
+static struct collectors_target *make(struct collectors_targets *targets, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct collectors_target *target = calloc(1, sizeof *target + size);
+    if (target == NULL)
+        return NULL;
+    memcpy(target->name, name, size);
+    target->next = targets->all;
+    targets->all = target;
+    return target;
+}
+
+static bool fill(struct collectors_targets *targets, struct collectors_table *table,
+                 const struct handoff_agent_options *agents, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *name = agents[i].name;
+        struct collectors_target *target = collectors_target(targets, name);
+        if (strcmp(name, other_name) == 0)
+            continue; /* is there anyway */
+        if (target == targets->other)
+            target = make(targets, name);
+        if (target == NULL)
+            return false;
+        table->entries[slot_of(table, name)] = target;
+    }
+    return true;
+}
+
+/* Under the lock. Series begin before events can find them, and end after none can. */
+static void put_in_force(struct collectors *collectors, struct collectors_table *table)
+{
+    struct collectors_targets *targets = &collectors->targets;
+    for (size_t i = 0; i <= table->mask; i++) {
+        if (table->entries[i] != NULL && !table->entries[i]->configured)
+            resolve(collectors, table->entries[i]);
+    }
+    publish(targets, table);
+    for (struct collectors_target *target = targets->all; target; target = target->next) {
+        bool stays = collectors_target(targets, target->name) == target;
+        if (target->configured && !stays)
+            metric_retire(collectors->registry, "target_agent", target->name);
+        target->configured = stays;
+    }
+}
+
+bool collectors_configure(struct collectors *collectors, const struct handoff_agent_options *agents,
+                          size_t count)
+{
+    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    struct collectors_table *table = table_new(count);
+    if (table == NULL)
+        return false;
+    pthread_mutex_lock(&collectors->targets.lock);
+    bool filled = fill(&collectors->targets, table, agents, count);
+    if (filled)
+        put_in_force(collectors, table);
+    else
+        free(table);
+    pthread_mutex_unlock(&collectors->targets.lock);
+    return filled;
+}
+
+/* ---- beginning and end ---------------------------------------------------------------------- */
+
+bool collectors_targets_init(struct collectors *collectors)
+{
+    struct collectors_targets *targets = &collectors->targets;
+    struct collectors_table *table = table_new(0);
+    if (table == NULL)
+        return false;
+    publish(targets, table);
+    targets->other = make(targets, other_name);
+    if (targets->other == NULL)
+        return false;
+    resolve(collectors, targets->other);
+    return true;
+}
+
+void collectors_targets_free(struct collectors_targets *targets)
+{
+    struct collectors_table *table = atomic_load(&targets->table);
+    while (table != NULL) {
+        struct collectors_table *previous = table->previous;
+        free(table);
+        table = previous;
+    }
+    while (targets->all != NULL) {
+        struct collectors_target *next = targets->all->next;
+        free(targets->all);
+        targets->all = next;
+    }
+    pthread_mutex_destroy(&targets->lock);
+}

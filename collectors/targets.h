@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * targets.h - the series of each agent that handoffs can go to.
+ *
+ * A target holds every series that its events can touch, resolved when it was configured: so all of
+ * them exist at 0 before the first event, and an event costs one lookup by name and atomics. A name
+ * that is not configured is answered with the target "other", which is always there; so whatever
+ * names requests bring, the series do not grow.
+ *
+ * The lookup takes no lock. The table it reads is immutable and replaced as a whole; replaced
+ * tables and removed targets stay until the end, for those who still look at them; neither changes
+ * once it is published. An agent that comes back goes on with the counts it had.
+ */
+#ifndef COLLECTORS_TARGETS_H
+#define COLLECTORS_TARGETS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "collectors/metric.h"
+
+struct collectors;
+struct handoff_agent_options;
+
+/* The label values that are known beforehand; the texts are in the files of the measures. */
+enum { COLLECTORS_PATTERNS = 3 };
+enum collectors_end {
+    COLLECTORS_ACKNOWLEDGED,
+    COLLECTORS_EXHAUSTED,
+    COLLECTORS_REFUSED,
+    COLLECTORS_EXPIRED,
+    COLLECTORS_CIRCUIT_OPEN,
+    COLLECTORS_HOP_LIMIT, /* was never accepted, so it has no duration */
+    COLLECTORS_ENDS,
+    COLLECTORS_TIMED_ENDS = COLLECTORS_HOP_LIMIT,
+};
+enum { COLLECTORS_RESULTS = 6, COLLECTORS_CIRCUITS = 3, COLLECTORS_REASONS = 4 };
+enum collectors_ref {
+    COLLECTORS_INCLUDED,
+    COLLECTORS_MISSING,
+    COLLECTORS_TRIMMED,
+    COLLECTORS_REFS,
+};
+
+struct collectors_target {
+    struct collectors_target *next; /* of all that were ever made; under the lock */
+    bool configured;                /* under the lock */
+
+    /* latency.c */
+    struct metric_series *duration[COLLECTORS_PATTERNS][COLLECTORS_TIMED_ENDS];
+    /* completeness.c */
+    struct metric_series *completeness, *refs[COLLECTORS_REFS];
+    /* tokens.c */
+    struct metric_series *utilization, *tokens;
+    /* reliability.c */
+    struct metric_series *handoffs[COLLECTORS_PATTERNS][COLLECTORS_ENDS];
+    struct metric_series *attempts[COLLECTORS_RESULTS];
+    struct metric_series *opened, *parked[COLLECTORS_REASONS], *replayed;
+    /* standing.c */
+    struct metric_series *in_flight, *oldest_in_flight, *parked_entries, *oldest_parked;
+    struct metric_series *consecutive_failures, *circuit[COLLECTORS_CIRCUITS]; /* not of "other" */
+
+    char name[];
+};
+
+struct collectors_table;
+
+struct collectors_targets {
+    _Atomic(struct collectors_table *) table;
+    struct collectors_target *other;
+    pthread_mutex_t lock; /* one change at a time; made by collectors_new */
+    struct collectors_target *all;
+};
+
+/* Makes the target "other". false: no memory. */
+bool collectors_targets_init(struct collectors *collectors);
+/* Takes what is only half made too. */
+void collectors_targets_free(struct collectors_targets *targets);
+
+/* The target of this name, or "other"; also where there is no name. */
+struct collectors_target *collectors_target(const struct collectors_targets *targets,
+                                            const char *name);
+
+#endif

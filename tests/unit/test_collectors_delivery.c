@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What delivery tells, as metrics: events in, exact values out. */
+#include "tests/unit/metric_support.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "collectors/collectors.h"
+#include "tests/support/temp_store.h"
+
+#define ID    "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0001"
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+
+static struct collectors *collectors;
+
+static void configure(const char *const *names, size_t count)
+{
+    struct handoff_agent_options agents[16] = {0};
+    assert_true(count <= 16);
+    for (size_t i = 0; i < count; i++)
+        agents[i].name = names[i];
+    assert_true(collectors_configure(collectors, agents, count));
+}
+#define CONFIGURE(...)                                                                             \
+    configure((const char *const[]){__VA_ARGS__},                                                  \
+              sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
+static int make(void **state)
+{
+    (void)state;
+    collectors = collectors_new(
+        &(struct collectors_options){.version = "1.2.3", .threads = 2, .max_series = 2000});
+    assert_non_null(collectors);
+    CONFIGURE("coder", "reviewer");
+    return 0;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    collectors_free(&collectors);
+    return 0;
+}
+
+static double value(const char *head)
+{
+    return scraped(collectors_registry(collectors), head);
+}
+
+static void assert_value(const char *head, double wanted)
+{
+    double found = value(head);
+    if (found != wanted)
+        fail_msg("%s is %.17g and not %.17g", head, found, wanted);
+}
+
+static bool shows(const char *text)
+{
+    struct metric_buffer out = scrape_all(collectors_registry(collectors), METRIC_TEXT);
+    bool found = strstr(out.data, text) != NULL;
+    metric_buffer_free(&out);
+    return found;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void tell(struct handoff_event event)
+{
+    collectors_observe(collectors, &event);
+}
+
+static struct handoff_event moved(const char *target, const char *from, const char *to)
+{
+    return (struct handoff_event){.kind = HANDOFF_EVENT_MOVED,
+                                  .id = ID,
+                                  .source_agent = "analyst",
+                                  .target_agent = target,
+                                  .pattern = "direct",
+                                  .from = from,
+                                  .to = to,
+                                  .reason = "",
+                                  .trace_id = TRACE};
+}
+
+static struct handoff_event ended(const char *target, const char *to, const char *outcome,
+                                  double seconds)
+{
+    struct handoff_event event = moved(target, "in_flight", to);
+    event.outcome = outcome;
+    event.elapsed_ns = (int64_t)(seconds * 1e9);
+    if (strcmp(to, "parked") == 0)
+        event.reason = outcome;
+    return event;
+}
+
+static struct handoff_event assembled(const char *target)
+{
+    return (struct handoff_event){.kind = HANDOFF_EVENT_ASSEMBLED,
+                                  .id = ID,
+                                  .target_agent = target,
+                                  .pattern = "choreographed",
+                                  .traceparent = "00-" TRACE "-00f067aa0ba902b7-01",
+                                  .budget = 4000,
+                                  .tokens = 1000,
+                                  .hop_count = 1};
+}
+
+/* ---- series from the start ------------------------------------------------------------------- */
+
+static const char *const zeros[] = {
+    "handoff_duration_seconds_count{target_agent=\"%s\",pattern=\"direct\",outcome=\"exhausted\"}",
+    "handoff_duration_seconds_bucket{target_agent=\"%s\",pattern=\"choreographed\","
+    "outcome=\"acknowledged\",le=\"15\"}",
+    "handoff_context_completeness_ratio_bucket{target_agent=\"%s\",le=\"0.8\"}",
+    "handoff_context_completeness_ratio_bucket{target_agent=\"%s\",le=\"0.95\"}",
+    "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"included\"}",
+    "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"missing\"}",
+    "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"trimmed\"}",
+    "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"acknowledged\"}",
+    "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"exhausted\"}",
+    "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"refused\"}",
+    "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"expired\"}",
+    "handoff_handoffs_total{target_agent=\"%s\",pattern=\"choreographed\",outcome=\"hop_limit\"}",
+    "handoff_handoffs_total{target_agent=\"%s\",pattern=\"broadcast\",outcome=\"circuit_open\"}",
+    "handoff_attempts_total{target_agent=\"%s\",result=\"ack\"}",
+    "handoff_attempts_total{target_agent=\"%s\",result=\"nack\"}",
+    "handoff_attempts_total{target_agent=\"%s\",result=\"timeout\"}",
+    "handoff_attempts_total{target_agent=\"%s\",result=\"connect\"}",
+    "handoff_attempts_total{target_agent=\"%s\",result=\"http\"}",
+    "handoff_attempts_total{target_agent=\"%s\",result=\"protocol\"}",
+    "handoff_circuit_opened_total{target_agent=\"%s\"}",
+    "handoff_parked_total{target_agent=\"%s\",reason=\"exhausted\"}",
+    "handoff_parked_total{target_agent=\"%s\",reason=\"unknown_agent\"}",
+    "handoff_replayed_total{target_agent=\"%s\"}",
+    "handoff_in_flight{target_agent=\"%s\"}",
+    "handoff_oldest_in_flight_seconds{target_agent=\"%s\"}",
+    "handoff_parked_entries{target_agent=\"%s\"}",
+    "handoff_oldest_parked_seconds{target_agent=\"%s\"}",
+    "handoff_token_utilization_ratio_count{target_agent=\"%s\"}",
+    "handoff_envelope_tokens_count{target_agent=\"%s\"}",
+};
+
+static void assert_zeros(const char *target)
+{
+    struct metric_buffer out = scrape_all(collectors_registry(collectors), METRIC_TEXT);
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+        char head[256];
+        snprintf(head, sizeof head, zeros[i], target); /* NOLINT(clang-diagnostic-format*) */
+        if (sample(out.data, head) != 0)
+            fail_msg("%s is not 0", head);
+    }
+    metric_buffer_free(&out);
+}
+
+static void test_every_series_is_0_before_its_first_event(void **state)
+{
+    (void)state;
+    assert_zeros("coder");
+    assert_zeros("reviewer");
+    assert_zeros("other");
+    assert_value("handoff_consecutive_failures{target_agent=\"coder\"}", 0);
+    assert_value("handoff_circuit_state{target_agent=\"coder\",state=\"half_open\"}", 0);
+    assert_value("handoff_hop_depth_count{pattern=\"broadcast\"}", 0);
+    assert_value("handoff_route_cycles_total", 0);
+    assert_false(shows("target_agent=\"nobody\""));
+    assert_false(shows("handoff_circuit_state{target_agent=\"other\""));
+}
+
+/* ---- outcomes and durations ------------------------------------------------------------------ */
+
+static void test_each_outcome(void **state)
+{
+    (void)state;
+    tell(ended("coder", "acknowledged", "acknowledged", 0.25));
+    tell(ended("coder", "acknowledged", "acknowledged", 14.5));
+    tell(ended("coder", "parked", "exhausted", 61));
+    tell(ended("coder", "parked", "refused", 0.5));
+    tell(ended("coder", "expired", "expired", 2));
+    tell(ended("coder", "parked", "circuit_open", 60));
+#define COUNT(outcome)                                                                             \
+    "handoff_handoffs_total{target_agent=\"coder\",pattern=\"direct\",outcome=\"" outcome "\"}"
+#define TOOK(what, outcome)                                                                        \
+    "handoff_duration_seconds_" what                                                               \
+    "{target_agent=\"coder\",pattern=\"direct\",outcome=\"" outcome "\""
+    assert_value(COUNT("acknowledged"), 2);
+    assert_value(COUNT("exhausted"), 1);
+    assert_value(COUNT("refused"), 1);
+    assert_value(COUNT("expired"), 1);
+    assert_value(COUNT("circuit_open"), 1);
+    assert_value(COUNT("hop_limit"), 0);
+    assert_value(TOOK("sum", "acknowledged") "}", 14.75);
+    assert_value(TOOK("bucket", "acknowledged") ",le=\"0.25\"}", 1);
+    assert_value(TOOK("bucket", "acknowledged") ",le=\"10\"}", 1);
+    assert_value(TOOK("bucket", "acknowledged") ",le=\"15\"}", 2);
+    assert_value(TOOK("sum", "exhausted") "}", 61);
+    assert_value(TOOK("sum", "circuit_open") "}", 60);
+    assert_value("handoff_parked_total{target_agent=\"coder\",reason=\"exhausted\"}", 1);
+    assert_value("handoff_parked_total{target_agent=\"coder\",reason=\"refused\"}", 1);
+    assert_value("handoff_parked_total{target_agent=\"coder\",reason=\"circuit_open\"}", 1);
+    assert_zeros("reviewer");
+}
+
+static void test_moves_that_end_nothing_count_nothing(void **state)
+{
+    (void)state;
+    tell(moved("coder", NULL, "ready"));
+    tell(moved("coder", "ready", "in_flight"));
+    tell(moved("coder", "in_flight", "awaiting_ack"));
+    tell(moved("coder", "parked", "discarded"));
+    assert_zeros("coder");
+}
+
+/* Turned away before it was accepted: an outcome, but no duration. */
+static void test_rejections_take_no_time(void **state)
+{
+    (void)state;
+    tell((struct handoff_event){.kind = HANDOFF_EVENT_REJECTED,
+                                .id = "",
+                                .target_agent = "coder",
+                                .pattern = "direct",
+                                .outcome = "circuit_open"});
+    struct handoff_event limit = assembled("coder");
+    limit.code = HANDOFF_ERR_HOP_LIMIT;
+    limit.id = NULL;
+    tell(limit);
+    assert_value(COUNT("circuit_open"), 1);
+    assert_value("handoff_handoffs_total{target_agent=\"coder\",pattern=\"choreographed\","
+                 "outcome=\"hop_limit\"}",
+                 1);
+    assert_value(TOOK("count", "circuit_open") "}", 0);
+    assert_false(shows("handoff_duration_seconds_count{target_agent=\"coder\",pattern=\"direct\","
+                       "outcome=\"hop_limit\"}"));
+}
+
+/* The agent that had it last gets the outcome, the one that was tried the attempt. */
+static void test_an_alternate_gets_the_outcome_and_each_its_attempts(void **state)
+{
+    (void)state;
+    static const char *const results[] = {"nack", "timeout", "connect", "http", "protocol"};
+    for (size_t i = 0; i < 5; i++) {
+        struct handoff_event retried = moved("coder", "in_flight", "ready");
+        retried.target_agent = i == 4 ? "reviewer" : "coder";
+        retried.result = results[i];
+        retried.attempt_target = "coder";
+        retried.attempt_ns = 2000000;
+        tell(retried);
+    }
+    struct handoff_event done = ended("reviewer", "acknowledged", "acknowledged", 1);
+    done.result = "ack";
+    done.attempt_target = "reviewer";
+    done.attempt_ns = 1000000;
+    tell(done);
+    for (size_t i = 0; i < 5; i++) {
+        char head[128];
+        snprintf(head, sizeof head, "handoff_attempts_total{target_agent=\"coder\",result=\"%s\"}",
+                 results[i]);
+        assert_value(head, 1);
+    }
+    assert_value("handoff_attempts_total{target_agent=\"coder\",result=\"ack\"}", 0);
+    assert_value("handoff_attempts_total{target_agent=\"reviewer\",result=\"ack\"}", 1);
+    assert_value(COUNT("acknowledged"), 0);
+    assert_value("handoff_handoffs_total{target_agent=\"reviewer\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 1);
+    assert_value("handoff_stage_duration_seconds_count{stage=\"attempt\"}", 6);
+}
+
+static void test_a_replayed_handoff_is_still_one_handoff(void **state)
+{
+    (void)state;
+    tell(ended("coder", "parked", "exhausted", 1));
+    struct handoff_event replay = moved("reviewer", "parked", "ready");
+    replay.replays = 1;
+    tell(replay);
+    struct handoff_event again = ended("reviewer", "parked", "exhausted", 1);
+    again.replays = 1;
+    tell(again);
+    struct handoff_event late = moved("reviewer", "parked", "acknowledged");
+    late.outcome = "acknowledged";
+    tell(late);
+    assert_value("handoff_replayed_total{target_agent=\"reviewer\"}", 1);
+    assert_value("handoff_replayed_total{target_agent=\"coder\"}", 0);
+    assert_value(COUNT("exhausted"), 1);
+    assert_value("handoff_handoffs_total{target_agent=\"reviewer\",pattern=\"direct\","
+                 "outcome=\"exhausted\"}",
+                 0);
+    assert_value("handoff_handoffs_total{target_agent=\"reviewer\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 0);
+    assert_value("handoff_parked_total{target_agent=\"reviewer\",reason=\"exhausted\"}", 1);
+}
+
+static void test_openings_of_the_circuit(void **state)
+{
+    (void)state;
+    struct handoff_event circuit = {.kind = HANDOFF_EVENT_CIRCUIT,
+                                    .target_agent = "coder",
+                                    .circuit = "open",
+                                    .opened = true,
+                                    .consecutive_failures = 3};
+    tell(circuit);
+    circuit.opened = false; /* one that was under way failed too */
+    circuit.consecutive_failures = 4;
+    tell(circuit);
+    circuit.circuit = "half_open";
+    tell(circuit);
+    circuit.circuit = "open";
+    circuit.opened = true;
+    tell(circuit);
+    assert_value("handoff_circuit_opened_total{target_agent=\"coder\"}", 2);
+}
+
+/* ---- envelopes ------------------------------------------------------------------------------- */
+
+static void test_completeness_is_ratios_and_sums(void **state)
+{
+    (void)state;
+    struct handoff_event event = assembled("coder");
+    event.requested = 20;
+    event.included = 19;
+    event.missing = 1;
+    tell(event);
+    event.requested = 10;
+    event.included = 8;
+    event.missing = 0;
+    event.trimmed = 2;
+    tell(event);
+    event.requested = event.included = event.missing = event.trimmed = 0;
+    tell(event);
+#define COMPLETE(le)                                                                               \
+    "handoff_context_completeness_ratio_bucket{target_agent=\"coder\",le=\"" le "\"}"
+    assert_value(COMPLETE("0.7"), 0);
+    assert_value(COMPLETE("0.8"), 1);
+    assert_value(COMPLETE("0.9"), 1);
+    assert_value(COMPLETE("0.95"), 2);
+    assert_value(COMPLETE("0.99"), 2);
+    assert_value(COMPLETE("1"), 3);
+    assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"included\"}", 27);
+    assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"missing\"}", 1);
+    assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"trimmed\"}", 2);
+}
+
+static void test_a_full_budget_differs_from_a_good_fit(void **state)
+{
+    (void)state;
+    struct handoff_event event = assembled("coder");
+    event.tokens = 3960;
+    tell(event);
+    event.tokens = 4000;
+    tell(event);
+    event.tokens = 1500;
+    event.budget = 8000;
+    tell(event);
+#define USED(le) "handoff_token_utilization_ratio_bucket{target_agent=\"coder\",le=\"" le "\"}"
+    assert_value(USED("0.1"), 0);
+    assert_value(USED("0.25"), 1);
+    assert_value(USED("0.95"), 1);
+    assert_value(USED("0.99"), 2);
+    assert_value(USED("0.999"), 2);
+    assert_value(USED("1"), 3);
+    assert_value("handoff_envelope_tokens_sum{target_agent=\"coder\"}", 9460);
+    assert_value("handoff_envelope_tokens_bucket{target_agent=\"coder\",le=\"2000\"}", 1);
+    assert_value("handoff_envelope_tokens_bucket{target_agent=\"coder\",le=\"4000\"}", 3);
+}
+
+static void test_every_hop_has_its_bucket(void **state)
+{
+    (void)state;
+    for (int hop = 1; hop <= 13; hop++) {
+        struct handoff_event event = assembled("coder");
+        event.hop_count = hop;
+        tell(event);
+    }
+    for (int hop = 1; hop <= 12; hop++) {
+        char head[128];
+        snprintf(head, sizeof head, "handoff_hop_depth_bucket{pattern=\"choreographed\",le=\"%d\"}",
+                 hop);
+        assert_value(head, hop);
+    }
+    assert_value("handoff_hop_depth_count{pattern=\"choreographed\"}", 13);
+    assert_value("handoff_hop_depth_count{pattern=\"direct\"}", 0);
+}
+
+static void test_cycles_count_where_the_chain_ends_too(void **state)
+{
+    (void)state;
+    struct handoff_event event = assembled("coder");
+    event.cycle = true;
+    tell(event);
+    event.code = HANDOFF_ERR_HOP_LIMIT;
+    tell(event);
+    event.code = HANDOFF_ERR_INVALID; /* nothing was on its way */
+    tell(event);
+    assert_value("handoff_route_cycles_total", 2);
+    assert_value("handoff_hop_depth_count{pattern=\"choreographed\"}", 1);
+}
+
+static void test_what_failed_to_assemble_is_no_envelope(void **state)
+{
+    (void)state;
+    struct handoff_event event = {.kind = HANDOFF_EVENT_ASSEMBLED,
+                                  .code = HANDOFF_ERR_BUDGET_TOO_SMALL,
+                                  .target_agent = "coder",
+                                  .budget = 10};
+    tell(event);
+    event.target_agent = event.pattern = NULL; /* the request could not even be read */
+    event.code = HANDOFF_ERR_INVALID;
+    tell(event);
+    assert_zeros("coder");
+    assert_zeros("other");
+}
+
+/* ---- exemplars ------------------------------------------------------------------------------- */
+
+static bool openmetrics_shows(const char *head, const char *exemplar)
+{
+    struct metric_buffer out = scrape_all(collectors_registry(collectors), METRIC_OPENMETRICS);
+    const char *line = strstr(out.data, head);
+    assert_non_null(line);
+    const char *end = strchr(line, '\n'), *found = strstr(line, exemplar);
+    bool shown = found != NULL && found < end;
+    metric_buffer_free(&out);
+    return shown;
+}
+
+static void test_exemplars_name_the_trace_and_the_handoff(void **state)
+{
+    (void)state;
+    static const char both[] = " # {trace_id=\"" TRACE "\",handoff_id=\"" ID "\"} ";
+    tell(ended("coder", "acknowledged", "acknowledged", 0.25));
+    tell(ended("coder", "parked", "exhausted", 60));
+    struct handoff_event limit = assembled("coder");
+    limit.code = HANDOFF_ERR_HOP_LIMIT;
+    limit.id = NULL;
+    tell(limit);
+    assert_true(openmetrics_shows(TOOK("bucket", "acknowledged") ",le=\"0.25\"}", both));
+    assert_true(openmetrics_shows(TOOK("bucket", "exhausted") ",le=\"60.0\"}", both));
+    assert_true(openmetrics_shows(COUNT("exhausted"), both));
+    assert_false(openmetrics_shows(COUNT("acknowledged"), "#"));
+    assert_true(openmetrics_shows("handoff_handoffs_total{target_agent=\"coder\","
+                                  "pattern=\"choreographed\",outcome=\"hop_limit\"}",
+                                  " # {trace_id=\"" TRACE "\"} 1"));
+}
+
+/* ---- which agents ---------------------------------------------------------------------------- */
+
+static void test_a_reload_adds_and_removes(void **state)
+{
+    (void)state;
+    tell(ended("coder", "acknowledged", "acknowledged", 1));
+    tell(ended("reviewer", "acknowledged", "acknowledged", 1));
+    CONFIGURE("coder", "tester");
+    assert_zeros("tester");
+    assert_value(COUNT("acknowledged"), 1);
+    assert_false(shows("target_agent=\"reviewer\""));
+    tell(ended("reviewer", "acknowledged", "acknowledged", 1)); /* was on its way */
+    assert_false(shows("target_agent=\"reviewer\""));
+    assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 1);
+    CONFIGURE("reviewer"); /* goes on where it stopped: a counter never falls */
+    assert_value("handoff_handoffs_total{target_agent=\"reviewer\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 1);
+    assert_false(shows("target_agent=\"coder\""));
+    configure(NULL, 0);
+    assert_false(shows("target_agent=\"reviewer\""));
+    assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 1);
+}
+
+static void test_an_agent_called_other_is_no_trouble(void **state)
+{
+    (void)state;
+    CONFIGURE("other", "coder");
+    tell(ended("other", "acknowledged", "acknowledged", 1));
+    CONFIGURE("coder");
+    tell(ended("other", "acknowledged", "acknowledged", 1));
+    assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 2);
+}
+
+static size_t count_lines(void)
+{
+    struct metric_buffer out = scrape_all(collectors_registry(collectors), METRIC_TEXT);
+    size_t lines = 0;
+    for (const char *at = out.data; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    metric_buffer_free(&out);
+    return lines;
+}
+
+static void test_names_from_requests_cannot_grow_the_series(void **state)
+{
+    (void)state;
+    size_t before = count_lines();
+    for (int i = 0; i < 10000; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "agent-%d", i);
+        struct handoff_event event = assembled(name);
+        event.requested = event.included = 1;
+        tell(event);
+        struct handoff_event end = ended(name, "acknowledged", "acknowledged", 0.1);
+        end.result = "ack";
+        end.attempt_target = name;
+        end.pattern = name; /* no pattern from outside either */
+        tell(end);
+    }
+    assert_int_equal(count_lines(), before);
+    assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
+                 "outcome=\"acknowledged\"}",
+                 10000);
+    assert_value("handoff_attempts_total{target_agent=\"other\",result=\"ack\"}", 10000);
+    assert_value("handoff_memory_refs_total{target_agent=\"other\",outcome=\"included\"}", 10000);
+    assert_value("handoff_exporter_series_dropped_total", 0);
+}
+
+static atomic_bool stop;
+
+static void *send_events(void *counted)
+{
+    while (!atomic_load(&stop)) {
+        tell(ended("coder", "acknowledged", "acknowledged", 0.1));
+        tell(ended("tester", "acknowledged", "acknowledged", 0.1));
+        ++*(long *)counted;
+    }
+    return NULL;
+}
+
+/* Nothing is lost: what finds its agent not configured is counted under "other". */
+static void test_reloads_beside_events(void **state)
+{
+    (void)state;
+    pthread_t threads[2];
+    long counted[2] = {0};
+    atomic_store(&stop, false);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, send_events, &counted[i]), 0);
+    for (int i = 0; i < 200; i++) {
+        if (i % 2)
+            CONFIGURE("coder", "reviewer");
+        else
+            CONFIGURE("coder", "tester", "analyst");
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    CONFIGURE("coder", "tester");
+    long all = counted[0] + counted[1];
+    assert_value(COUNT("acknowledged"), (double)all);
+    double found = value("handoff_handoffs_total{target_agent=\"tester\",pattern=\"direct\","
+                         "outcome=\"acknowledged\"}") +
+                   value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
+                         "outcome=\"acknowledged\"}");
+    assert_true(found == (double)all);
+}
+
+/* ---- read at the scrape ---------------------------------------------------------------------- */
+
+static void test_gauges_come_from_the_client(void **state)
+{
+    (void)state;
+    char *directory = temp_directory();
+    struct handoff_client *client;
+    struct handoff_options options = {
+        .storage_path = directory, .durability_none = true, .encoding = "estimate"};
+    struct handoff_agent_options agent = {.name = "coder", .accepts = HANDOFF_ACCEPTS_2};
+    struct handoff_configuration configuration = {.agents = &agent, .nagents = 1};
+    assert_int_equal(handoff_client_open(&client, &options, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_client_configure(client, &configuration, NULL), HANDOFF_OK);
+    CONFIGURE("coder");
+    collectors_watch_client(collectors, client);
+    assert_value("handoff_circuit_state{target_agent=\"coder\",state=\"closed\"}", 1);
+    assert_value("handoff_circuit_state{target_agent=\"coder\",state=\"half_open\"}", 0);
+    assert_value("handoff_circuit_state{target_agent=\"coder\",state=\"open\"}", 0);
+    assert_value("handoff_consecutive_failures{target_agent=\"coder\"}", 0);
+    assert_zeros("coder");
+    assert_zeros("other");
+    collectors_free(&collectors);
+    handoff_client_close(&client);
+    temp_remove(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+        TEST(test_every_series_is_0_before_its_first_event),
+        TEST(test_each_outcome),
+        TEST(test_moves_that_end_nothing_count_nothing),
+        TEST(test_rejections_take_no_time),
+        TEST(test_an_alternate_gets_the_outcome_and_each_its_attempts),
+        TEST(test_a_replayed_handoff_is_still_one_handoff),
+        TEST(test_openings_of_the_circuit),
+        TEST(test_completeness_is_ratios_and_sums),
+        TEST(test_a_full_budget_differs_from_a_good_fit),
+        TEST(test_every_hop_has_its_bucket),
+        TEST(test_cycles_count_where_the_chain_ends_too),
+        TEST(test_what_failed_to_assemble_is_no_envelope),
+        TEST(test_exemplars_name_the_trace_and_the_handoff),
+        TEST(test_a_reload_adds_and_removes),
+        TEST(test_an_agent_called_other_is_no_trouble),
+        TEST(test_names_from_requests_cannot_grow_the_series),
+        TEST(test_reloads_beside_events),
+        TEST(test_gauges_come_from_the_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
