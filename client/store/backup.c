@@ -163,7 +163,7 @@ enum handoff_code handoff_store_backup(const char *path, const char *destination
                                        struct handoff_error *error)
 {
     struct handoff_db from = {0};
-    struct handoff_error own;
+    struct handoff_error own = {0};
     char *database;
     error = error ? error : &own;
     enum handoff_code code = handoff_place_find(path, &database, error);
