@@ -250,7 +250,8 @@ struct handoff_result {
     struct handoff_error error; /* code HANDOFF_OK: it was done */
     const char *body;           /* JSON, or NULL */
     size_t size;
-    bool created; /* it was not there before */
+    bool created;   /* it was not there before */
+    bool under_way; /* of a handoff: it has not ended, as a repeat of its sending may find */
 };
 
 /* Called exactly once, on the loop, possibly before the call that asked returns. */

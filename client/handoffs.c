@@ -111,6 +111,7 @@ static void give_news(handoff_answered *answered, void *context, const struct ha
 {
     struct handoff_buffer body = {0};
     struct handoff_result result = {.created = created};
+    result.under_way = handoff_state_is_live(news->state);
     judge_news(news, &result.error);
     if (news->envelope.data)
         write_news(&body, news);

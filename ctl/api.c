@@ -106,14 +106,30 @@ static const char *url_of(const struct ctl_api *api)
     return given && *given ? given : default_url;
 }
 
-static CURLcode transfer(const struct ctl_api *api, const char *method, const char *path,
-                         struct curl_slist *headers, const char *body, struct ctl_answer *answer)
+static const char *header_of(CURL *curl, const char *name)
 {
+    struct curl_header *header;
+    return curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ? header->value
+                                                                                   : "";
+}
+
+static void read_answer(CURL *curl, struct ctl_answer *answer)
+{
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+    snprintf(answer->handoff_id, sizeof(answer->handoff_id), "%s", header_of(curl, "Handoff-Id"));
+    answer->attempt = strtol(header_of(curl, "Handoff-Attempt"), NULL, 10);
+    answer->lease_s = strtol(header_of(curl, "Handoff-Lease-Seconds"), NULL, 10);
+}
+
+static CURLcode transfer(const struct ctl_api *api, const struct ctl_call *call,
+                         struct curl_slist *headers, struct ctl_answer *answer)
+{
+    const char *body = call->body;
     CURL *curl = curl_easy_init();
     if (!curl)
         return CURLE_OUT_OF_MEMORY;
-    char *url = set_target(curl, url_of(api), path);
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+    char *url = set_target(curl, url_of(api), call->path);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
@@ -128,7 +144,7 @@ static CURLcode transfer(const struct ctl_api *api, const char *method, const ch
     }
     CURLcode result = url ? curl_easy_perform(curl) : CURLE_OUT_OF_MEMORY;
     if (result == CURLE_OK)
-        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+        read_answer(curl, answer);
     curl_easy_cleanup(curl);
     free(url);
     return result;
@@ -142,9 +158,11 @@ static const char *text_of(yyjson_val *problem, const char *key)
     return text ? text : "";
 }
 
-/* A problem as one line: "budget_too_small: what is wrong". */
-static int say_problem(const struct ctl_command *command, const struct ctl_answer *answer)
+/* A problem is one line: "budget_too_small: what is wrong". */
+int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *answer)
 {
+    if (answer->status / 100 == 2)
+        return CTL_OK;
     yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
     yyjson_val *problem = yyjson_doc_get_root(doc);
     if (*text_of(problem, "code"))
@@ -157,8 +175,8 @@ static int say_problem(const struct ctl_command *command, const struct ctl_answe
     return answer->status == 404 ? CTL_NOT_FOUND : CTL_FAILED;
 }
 
-int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, const char *method,
-                 const char *path, const char *accept, const char *body, struct ctl_answer *answer)
+int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *api,
+                     const struct ctl_call *call, struct ctl_answer *answer)
 {
     struct curl_slist *headers = NULL;
     char *token = NULL;
@@ -169,18 +187,28 @@ int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, c
             return CTL_FAILED;
     }
     headers = with_header(headers, "Authorization", token);
-    headers = with_header(headers, "Accept", accept);
-    headers = with_header(headers, "Content-Type", body ? "application/json" : NULL);
-    headers = with_header(headers, "Expect", body ? "" : NULL);
-    CURLcode result = transfer(api, method, path, headers, body, answer);
+    headers = with_header(headers, "Accept", call->accept);
+    headers = with_header(headers, "Content-Type", call->body ? "application/json" : NULL);
+    headers = with_header(headers, "Expect", call->body ? "" : NULL);
+    headers = with_header(headers, "Prefer", call->prefer);
+    headers = with_header(headers, "Idempotency-Key", call->idempotency_key);
+    CURLcode result = transfer(api, call, headers, answer);
     curl_slist_free_all(headers);
     free(token);
-    if (result != CURLE_OK) {
+    if (result == CURLE_OK)
+        return CTL_OK;
+    if (!call->quiet)
         fprintf(stderr, "handoffctl %s: %s: %s (--api.url)\n", command->name, url_of(api),
                 curl_easy_strerror(result));
-        return CTL_UNREACHABLE;
-    }
-    return answer->status / 100 == 2 ? CTL_OK : say_problem(command, answer);
+    return CTL_UNREACHABLE;
+}
+
+int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, const char *method,
+                 const char *path, const char *accept, const char *body, struct ctl_answer *answer)
+{
+    const struct ctl_call call = {.method = method, .path = path, .accept = accept, .body = body};
+    int code = ctl_api_exchange(command, api, &call, answer);
+    return code == CTL_OK ? ctl_api_judge(command, answer) : code;
 }
 
 void ctl_answer_free(struct ctl_answer *answer)
@@ -206,4 +234,28 @@ char *ctl_api_escape(const char *text)
     if (escaped)
         *to = '\0';
     return escaped;
+}
+
+char *ctl_api_path(const char *before, const char *segment, const char *after)
+{
+    char *path, *escaped = ctl_api_escape(segment);
+    if (!escaped || asprintf(&path, "%s%s%s", before, escaped, after) < 0)
+        path = NULL;
+    free(escaped);
+    return path;
+}
+
+bool ctl_api_add_query(char **path, const char *name, const char *value)
+{
+    char *longer, *escaped;
+    if (!value || !*path)
+        return *path != NULL;
+    escaped = ctl_api_escape(value);
+    char mark = strchr(*path, '?') ? '&' : '?';
+    if (!escaped || asprintf(&longer, "%s%c%s=%s", *path, mark, name, escaped) < 0)
+        longer = NULL;
+    free(escaped);
+    free(*path);
+    *path = longer;
+    return longer != NULL;
 }

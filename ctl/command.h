@@ -29,6 +29,15 @@ int ctl_check_config(const struct ctl_command *command, int argc, char *const ar
 int ctl_store(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_tokens(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_send(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_status(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_task(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_inbox(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_ack(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_nack(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_parked(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_agents(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_memories(const struct ctl_command *command, int argc, char *const argv[]);
 
 #endif

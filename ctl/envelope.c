@@ -1,189 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * handoffctl envelope: assembles an envelope from options or a JSON file and prints it. The options
- * are rows of a table: each names the field of the request that it fills.
- */
+/* handoffctl envelope: assembles an envelope from options or a JSON file and prints it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <yyjson.h>
 
 #include "ctl/api.h"
 #include "ctl/command.h"
-#include "ctl/input.h"
-
-enum kind { TEXT, LIST, JSON, CONSTRAINT_JSON, CONSTRAINT_TEXT, CONSTRAINT_PAIR };
-
-static const struct row {
-    const char *option, *field;
-    enum kind kind;
-} rows[] = {
-    {"--from", "source_agent", TEXT},
-    {"--to", "target_agent", TEXT},
-    {"--summary", "task_summary", TEXT},
-    {"--task", "task_id", TEXT},
-    {"--intent", "intent", TEXT},
-    {"--memory", "memory_ids", LIST},
-    {"--recent", "include_recent", JSON},
-    {"--state", "state", JSON},
-    {"--history", "execution_history", JSON},
-    {"--expect", "expected_output", JSON},
-    {"--max-tokens", "max_tokens", CONSTRAINT_JSON},
-    {"--deadline", "deadline", CONSTRAINT_TEXT},
-    {"--constraint", NULL, CONSTRAINT_PAIR},
-    {"--strategy", "strategy", TEXT},
-    {"--previous", "previous_id", TEXT},
-    {"--pattern", "pattern", TEXT},
-    {"--channel", "channel", TEXT},
-};
-
-struct arguments {
-    struct ctl_api api;
-    const char *file;
-    bool markdown, json;
-    yyjson_mut_doc *body;
-};
-
-/* ---- filling the request -------------------------------------------------------------------- */
-
-/* Text as JSON where it is JSON, else as a string. */
-static yyjson_mut_val *json_or_text(yyjson_mut_doc *doc, const char *text, bool text_allowed)
-{
-    yyjson_doc *read = yyjson_read(text, strlen(text), YYJSON_READ_NUMBER_AS_RAW);
-    yyjson_mut_val *value = read ? yyjson_val_mut_copy(doc, yyjson_doc_get_root(read)) : NULL;
-    yyjson_doc_free(read);
-    return value || !text_allowed ? value : yyjson_mut_strcpy(doc, text);
-}
-
-static bool put(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key, size_t length,
-                yyjson_mut_val *value)
-{
-    return value && yyjson_mut_obj_put(object, yyjson_mut_strncpy(doc, key, length), value);
-}
-
-/* The member of the root under this name, made where it is not there. */
-static yyjson_mut_val *member(yyjson_mut_doc *doc, const char *name, bool list)
-{
-    yyjson_mut_val *root = yyjson_mut_doc_get_root(doc), *found = yyjson_mut_obj_get(root, name);
-    if (!found) {
-        found = list ? yyjson_mut_arr(doc) : yyjson_mut_obj(doc);
-        put(doc, root, name, strlen(name), found);
-    }
-    return found;
-}
-
-static bool put_pair(yyjson_mut_doc *doc, const char *pair)
-{
-    const char *equals = strchr(pair, '=');
-    return equals && equals > pair &&
-           put(doc, member(doc, "constraints", false), pair, (size_t)(equals - pair),
-               json_or_text(doc, equals + 1, true));
-}
-
-static bool apply(yyjson_mut_doc *doc, const struct row *row, const char *value)
-{
-    yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
-    size_t length = row->field ? strlen(row->field) : 0;
-    switch (row->kind) {
-    case TEXT:
-        return put(doc, root, row->field, length, yyjson_mut_strcpy(doc, value));
-    case JSON:
-        return put(doc, root, row->field, length, json_or_text(doc, value, false));
-    case LIST:
-        return yyjson_mut_arr_append(member(doc, row->field, true), yyjson_mut_strcpy(doc, value));
-    case CONSTRAINT_JSON:
-        return put(doc, member(doc, "constraints", false), row->field, length,
-                   json_or_text(doc, value, false));
-    case CONSTRAINT_TEXT:
-        return put(doc, member(doc, "constraints", false), row->field, length,
-                   yyjson_mut_strcpy(doc, value));
-    default:
-        return put_pair(doc, value);
-    }
-}
-
-static bool is_flag(const char *argument, const char *name, bool *flag)
-{
-    if (strcmp(argument, name) != 0)
-        return false;
-    *flag = true;
-    return true;
-}
-
-/* Answers CTL_OK, or the exit code with the reason said. */
-static int take_argument(const struct ctl_command *command, struct arguments *arguments, int argc,
-                         char *const argv[], int *i)
-{
-    bool no_pins = false;
-    if (ctl_api_option(&arguments->api, argc, argv, i) ||
-        is_flag(argv[*i], "--markdown", &arguments->markdown) ||
-        is_flag(argv[*i], "--json", &arguments->json))
-        return CTL_OK;
-    if (is_flag(argv[*i], "--no-pins", &no_pins))
-        return put(arguments->body, yyjson_mut_doc_get_root(arguments->body), "include_pins", 12,
-                   yyjson_mut_false(arguments->body))
-                   ? CTL_OK
-                   : CTL_FAILED;
-    if (argv[*i][0] != '-' || strcmp(argv[*i], "-") == 0)
-        return CTL_OK; /* the file, read before */
-    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-        const char *value = ctl_option(rows[r].option, argc, argv, i);
-        if (!value)
-            continue;
-        if (*i < argc && apply(arguments->body, &rows[r], value))
-            return CTL_OK;
-        fprintf(stderr, "handoffctl %s: %s: \"%s\" is no value for it\n", command->name,
-                rows[r].option, value);
-        return CTL_USAGE;
-    }
-    fprintf(stderr, "handoffctl %s: %s is no option, see handoffctl %s --help\n", command->name,
-            argv[*i], command->name);
-    return CTL_USAGE;
-}
-
-/* The first argument that is no option and no option's value. */
-static const char *find_file(int argc, char *const argv[])
-{
-    struct ctl_api ignored = {0};
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-' || strcmp(argv[i], "-") == 0)
-            return argv[i];
-        if (ctl_api_option(&ignored, argc, argv, &i))
-            continue;
-        for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
-            if (ctl_option(rows[r].option, argc, argv, &i))
-                break;
-        }
-    }
-    return NULL;
-}
-
-/* The request to start from: the file's object, or an empty one. */
-static int begin_body(const struct ctl_command *command, struct arguments *arguments)
-{
-    size_t size;
-    char *text;
-    yyjson_doc *read = NULL;
-    if (!arguments->file) {
-        arguments->body = yyjson_mut_doc_new(NULL);
-        yyjson_mut_doc_set_root(arguments->body, yyjson_mut_obj(arguments->body));
-        return CTL_OK;
-    }
-    text = ctl_read_file(command, arguments->file, &size);
-    if (!text)
-        return CTL_FAILED;
-    read = yyjson_read(text, size, YYJSON_READ_NUMBER_AS_RAW);
-    free(text);
-    if (yyjson_is_obj(yyjson_doc_get_root(read)))
-        arguments->body = yyjson_doc_mut_copy(read, NULL);
-    yyjson_doc_free(read);
-    if (arguments->body)
-        return CTL_OK;
-    fprintf(stderr, "handoffctl %s: %s is not a JSON object\n", command->name, arguments->file);
-    return CTL_FAILED;
-}
-
-/* ---- the answer ----------------------------------------------------------------------------- */
+#include "ctl/request.h"
 
 static int print_pretty(const struct ctl_answer *answer)
 {
@@ -196,19 +19,20 @@ static int print_pretty(const struct ctl_answer *answer)
     return text ? CTL_OK : CTL_FAILED;
 }
 
-static int call(const struct ctl_command *command, const struct arguments *arguments)
+static int call(const struct ctl_command *command, const struct ctl_request *request, bool markdown,
+                bool json)
 {
     struct ctl_answer answer = {0};
-    char *body = yyjson_mut_write(arguments->body, 0, NULL);
+    char *body = yyjson_mut_write(request->body, 0, NULL);
     int code = CTL_FAILED;
     if (body)
-        code = ctl_api_call(command, &arguments->api, "POST", "/v1/envelopes",
-                            arguments->markdown ? "text/markdown" : NULL, body, &answer);
-    if (code == CTL_OK && (arguments->json || arguments->markdown))
+        code = ctl_api_call(command, &request->api, "POST", "/v1/envelopes",
+                            markdown ? "text/markdown" : NULL, body, &answer);
+    if (code == CTL_OK && (json || markdown))
         fwrite(answer.body, 1, answer.size, stdout);
     else if (code == CTL_OK)
         code = print_pretty(&answer);
-    if (code == CTL_OK && arguments->json)
+    if (code == CTL_OK && json)
         putchar('\n');
     free(body);
     ctl_answer_free(&answer);
@@ -217,16 +41,14 @@ static int call(const struct ctl_command *command, const struct arguments *argum
 
 int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[])
 {
-    struct arguments arguments = {.file = find_file(argc, argv)};
-    if (argc < 2)
-        return ctl_usage_error(command, "which agents, and what is to be done?");
-    int code = begin_body(command, &arguments);
-    for (int i = 1; i < argc && code == CTL_OK; i++)
-        code = take_argument(command, &arguments, argc, argv, &i);
-    if (code == CTL_OK && arguments.json && arguments.markdown)
+    bool markdown = false, json = false;
+    const struct ctl_option options[] = {{"--markdown", NULL, &markdown}, {"--json", NULL, &json}};
+    struct ctl_request request = {.options = options, .noptions = 2};
+    int code = ctl_request_read(command, &request, argc, argv);
+    if (code == CTL_OK && json && markdown)
         code = ctl_usage_error(command, "--json and --markdown exclude each other");
     if (code == CTL_OK)
-        code = call(command, &arguments);
-    yyjson_mut_doc_free(arguments.body);
+        code = call(command, &request, markdown, json);
+    yyjson_mut_doc_free(request.body);
     return code;
 }

@@ -8,6 +8,7 @@
 
 #include "ctl/api.h"
 #include "ctl/command.h"
+#include "ctl/request.h"
 #include "exporter/nearest.h"
 #include "exporter/version.h"
 
@@ -46,14 +47,7 @@ static const struct ctl_command commands[] = {
      "  handoffctl store backup /var/lib/handoff-exporter /backup/handoff-monday.db\n",
      ctl_store},
     {"envelope", "[FILE] [OPTION ...]", "Assemble an envelope and print it; nothing is delivered.",
-     "The request is the JSON object in FILE (- is stdin), with what the options set:\n"
-     "  --from AGENT  --to AGENT  --summary TEXT  --task ID  --intent TEXT\n"
-     "  --memory ID (again for more)  --recent N  --no-pins\n"
-     "  --max-tokens N  --deadline TIME  --constraint NAME=VALUE (JSON, else text; again for "
-     "more)\n"
-     "  --strategy priority|full|summary|lazy  --previous ID\n"
-     "  --pattern direct|broadcast|choreographed  --channel NAME\n"
-     "  --state JSON  --history JSON  --expect JSON\n"
+     CTL_REQUEST_DETAILS
      "The envelope is printed as indented JSON, or\n"
      "  --json                  byte for byte as it is stored\n"
      "  --markdown              as a brief for a prompt\n" CTL_API_DETAILS "\n"
@@ -62,6 +56,78 @@ static const struct ctl_command commands[] = {
      "      --memory ms-4821 --recent 20 --max-tokens 4000 --markdown\n"
      "  handoffctl envelope request.json --json | jq .tokens\n",
      ctl_envelope},
+    {"send", "[FILE] [OPTION ...]", "Hand work to an agent, and wait until it is acknowledged.",
+     CTL_REQUEST_DETAILS
+     "  --async                 do not wait: it is accepted, and delivered from then on\n"
+     "  --idempotency-key KEY   a repeat with this key answers with the first handoff\n"
+     "  --json                  the API's JSON instead of text\n"
+     "On a terminal a line on stderr follows the attempts. A wait can be broken off: the handoff\n"
+     "goes on, see handoffctl status. Exit code 1 also says that it was parked or "
+     "expired.\n" CTL_API_DETAILS "\n"
+     "Examples:\n"
+     "  handoffctl send --from analyst --to code-generator --summary 'Write the retry logic' \\\n"
+     "      --memory ms-4821 --deadline 2030-01-31T18:00:00Z\n"
+     "  handoffctl send request.json --async --idempotency-key run-17 --json | jq -r .id\n",
+     ctl_send},
+    {"status", "ID [--json]", "Tell how a handoff stands.",
+     CTL_API_DETAILS "\n"
+                     "Example:\n"
+                     "  handoffctl status 01890a5d-ac96-774b-bcce-b302099a8057\n",
+     ctl_status},
+    {"attempts", "ID [--json]", "List the attempts to deliver a handoff.",
+     CTL_API_DETAILS "\n"
+                     "Example:\n"
+                     "  handoffctl attempts 01890a5d-ac96-774b-bcce-b302099a8057\n",
+     ctl_attempts},
+    {"task", "TASK [--json]", "Show the handoffs of a task as a tree.",
+     "Each handoff stands under the one that it continues.\n" CTL_API_DETAILS "\n"
+     "Examples:\n"
+     "  handoffctl task task-42\n"
+     "  handoffctl task task-42 --json | jq '.items[] | [.hop, .target_agent, .state]'\n",
+     ctl_task},
+    {"inbox", "AGENT [--wait TIME] [--ack] [--json]", "Take the next handoff for an agent.",
+     "  --wait TIME   wait for one, up to 60s\n"
+     "  --ack         acknowledge it once it is printed; else do so before its lease runs out\n"
+     "  --json        print the envelope, not a brief\n" CTL_API_DETAILS
+     "Also 4: there was none in time.\n"
+     "\n"
+     "Examples:\n"
+     "  handoffctl inbox reviewer --wait 20s\n"
+     "  handoffctl inbox reviewer --wait 20s --ack --json | jq .context.task\n",
+     ctl_inbox},
+    {"ack", "ID [--json]", "Acknowledge a handoff, for the agent that has it.",
+     CTL_API_DETAILS "\n"
+                     "Example:\n"
+                     "  handoffctl ack 01890a5d-ac96-774b-bcce-b302099a8057\n",
+     ctl_ack},
+    {"nack", "ID [--reason TEXT] [--final] [--json]", "Say that the agent did not take a handoff.",
+     "It is tried again, or with --final parked at once.\n" CTL_API_DETAILS "\n"
+     "Examples:\n"
+     "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'the model is overloaded'\n"
+     "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --final --reason 'not my work'\n",
+     ctl_nack},
+    {"parked", "list|show|replay|discard [ID] [OPTION ...]",
+     "Decide about handoffs that could not be delivered.",
+     "  list          --target AGENT, --reason REASON, --limit N, --cursor CURSOR\n"
+     "  show ID       the handoff with its attempts\n"
+     "  replay ID     deliver it again, or with --to AGENT to another\n"
+     "  replay --target AGENT  all that are parked for it; --to AGENT, --reason REASON,\n"
+     "                --rate N at most so many in a second (10)\n"
+     "  discard ID    --reason TEXT; it is kept as discarded, never delivered\n"
+     "  --json        the API's JSON instead of text\n" CTL_API_DETAILS "\n"
+     "Examples:\n"
+     "  handoffctl parked list --target code-generator\n"
+     "  handoffctl parked show 01890a5d-ac96-774b-bcce-b302099a8057\n"
+     "  handoffctl parked replay --target code-generator --rate 5\n"
+     "  handoffctl parked replay 01890a5d-ac96-774b-bcce-b302099a8057 --to reviewer\n"
+     "  handoffctl parked discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'task is over'\n",
+     ctl_parked},
+    {"agents", "[reset AGENT] [--json]", "Show the agents and their circuits, or close a circuit.",
+     CTL_API_DETAILS "\n"
+                     "Examples:\n"
+                     "  handoffctl agents\n"
+                     "  handoffctl agents reset code-generator\n",
+     ctl_agents},
     {"memories", "put|get|list|pin|unpin|rm [ID] [OPTION ...]", "Work on the embedded spine.",
      "  put ID     --content TEXT or --file FILE (- is stdin), --summary TEXT,\n"
      "             --importance low|medium|high|critical, --tag TAG (again for more),\n"
@@ -149,7 +215,7 @@ int main(int argc, char *argv[])
     if (command == NULL) {
         return unknown_command(argv[1]);
     }
-    if (argc > 2 && is_help(argv[2])) {
+    if ((argc > 2 && is_help(argv[2])) || (argc > 3 && is_help(argv[3]))) { /* after a verb, too */
         print_command_usage(stdout, command);
         return CTL_OK;
     }

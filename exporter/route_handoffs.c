@@ -59,7 +59,8 @@ static bool prefers_async(struct exporter_request *request)
 
 static void respond_sent(struct exporter_request *request, const struct handoff_result *result)
 {
-    respond_json(request, prefers_async(request) ? 202 : 200, result->body, result->size);
+    unsigned status = prefers_async(request) || result->under_way ? 202 : 200;
+    respond_json(request, status, result->body, result->size);
 }
 
 void exporter_route_send(struct exporter_request *request, void *context)

@@ -166,6 +166,17 @@ void handoff_delivery_news(const struct handoff_delivery *delivery, struct hando
                                   .settled_ms = delivery->settled_ms};
 }
 
+/* For one that was replayed; who waits for the end of a sending has been told of its acceptance. */
+static void tell_ready(struct handoff_delivery *delivery)
+{
+    struct handoff_waiter *waiter = delivery->waiter;
+    if (!waiter || !waiter->accepted || delivery->state != HANDOFF_STATE_READY)
+        return;
+    struct handoff_news news;
+    handoff_delivery_news(delivery, &news);
+    waiter->accepted(waiter, &news);
+}
+
 static void tell_settled(struct handoff_delivery *delivery, const struct handoff_error *error)
 {
     struct handoff_waiter *waiter = delivery->waiter;
@@ -395,6 +406,8 @@ static void written(struct handoff_store_job *job)
     }
     if (!failed)
         delivery->has_attempt = false;
+    if (!failed)
+        tell_ready(delivery);
     handoff_delivery_go_on(delivery);
 }
 

@@ -13,8 +13,9 @@ with a deadline (eventually), and daemons tell the ports they were given in thei
 from .daemon import Daemon, StartFailed, environment
 from .http import Http, Reply
 from .prometheus import Prometheus
+from .receiver import Receiver
 from .relay import Relay
 from .wait import eventually, TIMEOUT
 
-__all__ = ["Daemon", "StartFailed", "environment", "Http", "Reply", "Prometheus", "Relay",
-           "eventually", "TIMEOUT"]
+__all__ = ["Daemon", "StartFailed", "environment", "Http", "Reply", "Prometheus", "Receiver",
+           "Relay", "eventually", "TIMEOUT"]

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handoffctl status, attempts, ack and nack: one handoff, named by its id. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <yyjson.h>
+
+#include "ctl/options.h"
+#include "ctl/show.h"
+
+struct arguments {
+    const struct ctl_command *command;
+    struct ctl_api api;
+    const char *id, *reason;
+    bool final, json;
+};
+
+static int take_arguments(struct arguments *arguments, bool nack, int argc, char *const argv[])
+{
+    const struct ctl_option options[] = {{"--json", NULL, &arguments->json},
+                                         {"--reason", &arguments->reason, NULL},
+                                         {"--final", NULL, &arguments->final}};
+    const struct ctl_line line = {.options = options,
+                                  .noptions = nack ? 3 : 1,
+                                  .words = &arguments->id,
+                                  .nwords = 1,
+                                  .api = &arguments->api};
+    int code = ctl_take_line(arguments->command, &line, 1, argc, argv);
+    if (code == CTL_OK && !arguments->id)
+        code = ctl_usage_error(arguments->command, "which handoff?");
+    return code;
+}
+
+static int call(const struct arguments *arguments, const char *method, const char *suffix,
+                const char *body, void (*show)(yyjson_val *))
+{
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/handoffs/", arguments->id, suffix);
+    int code = CTL_FAILED;
+    if (path)
+        code = ctl_api_call(arguments->command, &arguments->api, method, path, NULL, body, &answer);
+    if (code == CTL_OK)
+        code = ctl_show(&answer, arguments->json, show);
+    ctl_answer_free(&answer);
+    free(path);
+    return code;
+}
+
+int ctl_status(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_arguments(&arguments, false, argc, argv);
+    return code == CTL_OK ? call(&arguments, "GET", "", NULL, ctl_show_handoff) : code;
+}
+
+int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_arguments(&arguments, false, argc, argv);
+    return code == CTL_OK ? call(&arguments, "GET", "/attempts", NULL, ctl_show_attempts) : code;
+}
+
+int ctl_ack(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_arguments(&arguments, false, argc, argv);
+    return code == CTL_OK ? call(&arguments, "POST", "/ack", "{}", ctl_show_handoff_line) : code;
+}
+
+/* free() it; NULL: the reason is not UTF-8 */
+static char *nack_body(const struct arguments *arguments)
+{
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_val *root = yyjson_mut_obj(doc);
+    yyjson_mut_doc_set_root(doc, root);
+    yyjson_mut_obj_add_bool(doc, root, "retry", !arguments->final);
+    if (arguments->reason)
+        yyjson_mut_obj_add_str(doc, root, "reason", arguments->reason);
+    char *body = yyjson_mut_write(doc, 0, NULL);
+    yyjson_mut_doc_free(doc);
+    return body;
+}
+
+int ctl_nack(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_arguments(&arguments, true, argc, argv);
+    if (code != CTL_OK)
+        return code;
+    char *body = nack_body(&arguments);
+    code = body ? call(&arguments, "POST", "/nack", body, ctl_show_handoff_line)
+                : ctl_usage_error(command, "the reason is not UTF-8");
+    free(body);
+    return code;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of the API as text, see show.h. */
+#include "ctl/show.h"
+
+#include <string.h>
+
+const char *ctl_text(yyjson_val *object, const char *key)
+{
+    const char *text = yyjson_get_str(yyjson_obj_get(object, key));
+    return text ? text : "";
+}
+
+double ctl_number(yyjson_val *object, const char *key)
+{
+    return yyjson_get_num(yyjson_obj_get(object, key));
+}
+
+/* ASCII's control characters, and Latin-1's (U+0080 to U+009F), which some terminals obey too. */
+static bool is_control(const unsigned char *at)
+{
+    return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
+}
+
+void ctl_put(FILE *out, const char *text, int width)
+{
+    int columns = 0;
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        bool control = is_control(at);
+        bool continues = (*at & 0xC0) == 0x80; /* of a character that was counted */
+        if (control && *at == 0xC2)
+            at++;
+        putc(control ? '?' : *at, out);
+        columns += !continues;
+    }
+    for (; columns < width; columns++)
+        putc(' ', out);
+}
+
+int ctl_show(const struct ctl_answer *answer, bool json, void (*show)(yyjson_val *root))
+{
+    if (answer->size == 0)
+        return CTL_OK;
+    if (json) {
+        fwrite(answer->body, 1, answer->size, stdout);
+        putchar('\n');
+        return CTL_OK;
+    }
+    yyjson_doc *doc = yyjson_read(answer->body, answer->size, 0);
+    if (!doc) {
+        fputs("handoffctl: the answer is not JSON; is this the address of the agent API?\n",
+              stderr);
+        return CTL_FAILED;
+    }
+    show(yyjson_doc_get_root(doc));
+    yyjson_doc_free(doc);
+    return CTL_OK;
+}
+
+/* ---- handoffs ----------------------------------------------------------------------------------
+ */
+
+void ctl_put_state(FILE *out, yyjson_val *handoff, int width)
+{
+    char text[256];
+    const char *reason = ctl_text(handoff, "reason");
+    snprintf(text, sizeof(text), *reason ? "%s (%s)" : "%s", ctl_text(handoff, "state"), reason);
+    ctl_put(out, text, width);
+}
+
+static void field(const char *name, const char *text)
+{
+    printf("%-12s", name);
+    ctl_put(stdout, text, 0);
+    putchar('\n');
+}
+
+static void show_memories(yyjson_val *handoff)
+{
+    yyjson_val *completeness = yyjson_obj_get(handoff, "completeness"), *one;
+    size_t i, count;
+    printf("%-12s%.0f of %.0f requested\n", "memories", ctl_number(completeness, "included"),
+           ctl_number(completeness, "requested"));
+    yyjson_arr_foreach(yyjson_obj_get(handoff, "missing"), i, count, one)
+    {
+        printf("%-12s", "missing");
+        ctl_put(stdout, ctl_text(one, "id"), 0);
+        fputs(": ", stdout);
+        ctl_put(stdout, ctl_text(one, "reason"), 0);
+        putchar('\n');
+    }
+}
+
+void ctl_show_handoff(yyjson_val *handoff)
+{
+    field("handoff", ctl_text(handoff, "id"));
+    printf("%-12s", "state");
+    ctl_put_state(stdout, handoff, 0);
+    putchar('\n');
+    field("from", ctl_text(handoff, "source_agent"));
+    field("to", ctl_text(handoff, "target_agent"));
+    field("task", ctl_text(handoff, "task_id"));
+    field("pattern", ctl_text(handoff, "pattern"));
+    printf("%-12s%.0f\n", "attempts", ctl_number(handoff, "attempts"));
+    field("created", ctl_text(handoff, "created_at"));
+    if (*ctl_text(handoff, "settled_at"))
+        field("settled", ctl_text(handoff, "settled_at"));
+    printf("%-12s%.0f\n", "tokens", ctl_number(handoff, "token_count"));
+    show_memories(handoff);
+}
+
+void ctl_show_handoff_line(yyjson_val *handoff)
+{
+    ctl_put(stdout, ctl_text(handoff, "id"), 36);
+    fputs("  ", stdout);
+    ctl_put_state(stdout, handoff, 22);
+    putchar(' ');
+    ctl_put(stdout, ctl_text(handoff, "source_agent"), 0);
+    fputs(" -> ", stdout);
+    ctl_put(stdout, ctl_text(handoff, "target_agent"), 0);
+    if (*ctl_text(handoff, "task_id"))
+        fputs("  ", stdout);
+    ctl_put(stdout, ctl_text(handoff, "task_id"), 0);
+    putchar('\n');
+}
+
+/* ---- attempts ----------------------------------------------------------------------------------
+ */
+
+static void show_attempt(yyjson_val *attempt)
+{
+    printf("%7.0f  ", ctl_number(attempt, "attempt"));
+    ctl_put(stdout, ctl_text(attempt, "at"), 25);
+    printf("%9.3f s  ", ctl_number(attempt, "duration_seconds"));
+    ctl_put(stdout, ctl_text(attempt, "target_agent"), 20);
+    putchar(' ');
+    ctl_put(stdout, ctl_text(attempt, "result"), 9);
+    if (ctl_number(attempt, "status") > 0)
+        printf("%-7.0f", ctl_number(attempt, "status"));
+    else
+        printf("%-7s", "-");
+    ctl_put(stdout, ctl_text(attempt, "peer"), 22);
+    putchar(' ');
+    ctl_put(stdout, ctl_text(attempt, "error"), 0);
+    putchar('\n');
+}
+
+void ctl_show_attempts(yyjson_val *list)
+{
+    size_t i, count;
+    yyjson_val *attempt, *items = yyjson_obj_get(list, "items");
+    if (yyjson_arr_size(items) == 0) {
+        puts("no attempt yet");
+        return;
+    }
+    printf("%7s  %-25s%11s  %-20s %-9s%-7s%-22s %s\n", "ATTEMPT", "AT", "TOOK", "AGENT", "RESULT",
+           "STATUS", "PEER", "ERROR");
+    yyjson_arr_foreach(items, i, count, attempt)
+    {
+        show_attempt(attempt);
+    }
+}
+
+void ctl_show_next(yyjson_val *list)
+{
+    if (!*ctl_text(list, "next"))
+        return;
+    fputs("more: --cursor ", stdout);
+    ctl_put(stdout, ctl_text(list, "next"), 0);
+    putchar('\n');
+}

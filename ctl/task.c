@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handoffctl task: the handoffs of a task as a tree. Which handoff continues which one is written
+ * in their envelopes, so each of these is read, once.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "ctl/options.h"
+#include "ctl/show.h"
+
+enum { PAGE = 100, DEPTH_MAX = 64 };
+
+struct task {
+    const struct ctl_command *command;
+    struct ctl_api api;
+    const char *id;
+    bool json;
+    yyjson_mut_doc *list; /* {"items": [handoffs, each with previous_id and hop], "next": null} */
+    yyjson_mut_val *items;
+};
+
+/* ---- fetching ----------------------------------------------------------------------------------
+ */
+
+static int get_json(const struct task *task, const char *path, yyjson_doc **doc)
+{
+    struct ctl_answer answer = {0};
+    *doc = NULL;
+    int code = CTL_FAILED;
+    if (path)
+        code = ctl_api_call(task->command, &task->api, "GET", path, NULL, NULL, &answer);
+    if (code == CTL_OK)
+        *doc = yyjson_read(answer.body, answer.size, 0);
+    ctl_answer_free(&answer);
+    return code == CTL_OK && !*doc ? CTL_FAILED : code;
+}
+
+static int add_handoff(struct task *task, yyjson_val *handoff)
+{
+    yyjson_doc *envelope;
+    char *path = ctl_api_path("/v1/handoffs/", ctl_text(handoff, "id"), "/envelope");
+    int code = get_json(task, path, &envelope);
+    free(path);
+    if (code != CTL_OK)
+        return code;
+    yyjson_val *root = yyjson_doc_get_root(envelope), *previous = yyjson_obj_get(root, "previous");
+    yyjson_val *hop = yyjson_obj_get(yyjson_obj_get(root, "hop"), "count");
+    yyjson_mut_val *row = yyjson_val_mut_copy(task->list, handoff);
+    yyjson_mut_obj_add_val(task->list, row, "previous_id",
+                           *ctl_text(previous, "id")
+                               ? yyjson_mut_strcpy(task->list, ctl_text(previous, "id"))
+                               : yyjson_mut_null(task->list));
+    yyjson_mut_obj_add_int(task->list, row, "hop", yyjson_get_sint(hop));
+    yyjson_doc_free(envelope);
+    return yyjson_mut_arr_append(task->items, row) ? CTL_OK : CTL_FAILED;
+}
+
+static int add_page(struct task *task, yyjson_val *items)
+{
+    size_t i, count;
+    yyjson_val *handoff;
+    int code = CTL_OK;
+    yyjson_arr_foreach(items, i, count, handoff)
+    {
+        code = add_handoff(task, handoff);
+        if (code != CTL_OK)
+            break;
+    }
+    return code;
+}
+
+static int fetch(struct task *task)
+{
+    char limit[16], *cursor = NULL;
+    int code = CTL_OK;
+    snprintf(limit, sizeof(limit), "%d", PAGE);
+    do {
+        yyjson_doc *doc = NULL;
+        char *path = ctl_api_path("/v1/tasks/", task->id, "");
+        if (!ctl_api_add_query(&path, "limit", limit) ||
+            !ctl_api_add_query(&path, "cursor", cursor))
+            code = CTL_FAILED;
+        else
+            code = get_json(task, path, &doc);
+        free(path);
+        free(cursor);
+        yyjson_val *list = yyjson_doc_get_root(doc);
+        if (code == CTL_OK)
+            code = add_page(task, yyjson_obj_get(list, "items"));
+        cursor = *ctl_text(list, "next") ? strdup(ctl_text(list, "next")) : NULL;
+        yyjson_doc_free(doc);
+    } while (code == CTL_OK && cursor);
+    free(cursor);
+    return code;
+}
+
+/* ---- printing ----------------------------------------------------------------------------------
+ */
+
+static void print_node(yyjson_val *handoff, int depth)
+{
+    yyjson_val *completeness = yyjson_obj_get(handoff, "completeness");
+    printf("%*s%s", depth > 0 ? (depth - 1) * 3 : 0, "", depth > 0 ? "`- " : "");
+    ctl_put(stdout, ctl_text(handoff, "source_agent"), 0);
+    fputs(" -> ", stdout);
+    ctl_put(stdout, ctl_text(handoff, "target_agent"), 0);
+    fputs("  ", stdout);
+    ctl_put_state(stdout, handoff, 0);
+    printf("  hop %.0f  attempts %.0f  memories %.0f/%.0f  tokens %.0f  ",
+           ctl_number(handoff, "hop"), ctl_number(handoff, "attempts"),
+           ctl_number(completeness, "included"), ctl_number(completeness, "requested"),
+           ctl_number(handoff, "token_count"));
+    ctl_put(stdout, ctl_text(handoff, "id"), 0);
+    putchar('\n');
+}
+
+static bool has(yyjson_val *items, const char *id)
+{
+    size_t i, count;
+    yyjson_val *handoff;
+    yyjson_arr_foreach(items, i, count, handoff)
+    {
+        if (strcmp(ctl_text(handoff, "id"), id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Those that continue `parent`; with "", those that continue none of the list. */
+static void print_children(yyjson_val *items, const char *parent, int depth)
+{
+    size_t i, count;
+    yyjson_val *handoff;
+    yyjson_arr_foreach(items, i, count, handoff)
+    {
+        const char *previous = ctl_text(handoff, "previous_id");
+        bool is_child = *parent ? strcmp(previous, parent) == 0 : !has(items, previous);
+        if (!is_child)
+            continue;
+        print_node(handoff, depth);
+        if (depth < DEPTH_MAX)
+            print_children(items, ctl_text(handoff, "id"), depth + 1);
+    }
+}
+
+static int print(const struct task *task)
+{
+    char *text = yyjson_mut_write(task->list, 0, NULL);
+    if (!text)
+        return CTL_FAILED;
+    if (task->json) {
+        puts(text);
+    } else {
+        yyjson_doc *doc = yyjson_read(text, strlen(text), 0);
+        print_children(yyjson_obj_get(yyjson_doc_get_root(doc), "items"), "", 0);
+        yyjson_doc_free(doc);
+    }
+    free(text);
+    return CTL_OK;
+}
+
+static int show(struct task *task)
+{
+    int code = fetch(task);
+    if (code == CTL_OK && yyjson_mut_arr_size(task->items) == 0) {
+        fprintf(stderr, "handoffctl %s: no handoff belongs to the task %s\n", task->command->name,
+                task->id);
+        code = CTL_NOT_FOUND;
+    }
+    return code == CTL_OK ? print(task) : code;
+}
+
+int ctl_task(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct task task = {.command = command};
+    const struct ctl_option options[] = {{"--json", NULL, &task.json}};
+    const struct ctl_line line = {
+        .options = options, .noptions = 1, .words = &task.id, .nwords = 1, .api = &task.api};
+    int code = ctl_take_line(command, &line, 1, argc, argv);
+    if (code == CTL_OK && !task.id)
+        code = ctl_usage_error(command, "which task?");
+    if (code != CTL_OK)
+        return code;
+    task.list = yyjson_mut_doc_new(NULL);
+    yyjson_mut_val *root = yyjson_mut_obj(task.list);
+    yyjson_mut_doc_set_root(task.list, root);
+    task.items = yyjson_mut_obj_add_arr(task.list, root, "items");
+    yyjson_mut_obj_add_null(task.list, root, "next");
+    code = task.items ? show(&task) : CTL_FAILED;
+    yyjson_mut_doc_free(task.list);
+    return code;
+}

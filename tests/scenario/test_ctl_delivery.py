@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""handoffctl's commands on handoffs, against the real daemon."""
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import unittest
+
+from harness import Receiver, environment
+from harness.agents import Caller, daemon_with
+from harness.receiver import ack, later, nack, status
+
+HANDOFFCTL = os.environ["HANDOFFCTL"]
+GONE = "01890a5d-ac96-774b-bcce-b302099a8057"
+WORK = ("--from", "analyst", "--to", "coder", "--summary", "Write the retry logic")
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        stack = self.enterContext(contextlib.ExitStack())
+        self.coder = stack.enter_context(Receiver(ack))
+        self.spare = stack.enter_context(Receiver(ack))
+        daemon = stack.enter_context(daemon_with({"coder": {"url": self.coder.url},
+                                                  "spare": {"url": self.spare.url},
+                                                  "reviewer": {}}))
+        self.caller = Caller(daemon)
+        self.url = daemon.api.url
+
+    def ctl(self, *words, code=0, **more):
+        done = subprocess.run([HANDOFFCTL, *words], text=True, capture_output=True, timeout=60,
+                              check=False, env=environment(HANDOFF_API_URL=self.url), **more)
+        self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
+        return done
+
+    def json(self, *words, **more):
+        return json.loads(self.ctl(*words, "--json", **more).stdout)
+
+    def park(self, count=1, target="coder"):
+        self.coder.do(nack("not\x1b[31m my work", retry=False))
+        ids = [self.caller.send(target).json()["handoff"]["id"] for _ in range(count)]
+        self.coder.do(ack)
+        return ids
+
+
+class Send(Case):
+    def test_waits_and_says_nothing_but_the_result(self):
+        done = self.ctl("send", *WORK, "--task", "task-9")
+        self.assertIn("acknowledged", done.stdout)
+        self.assertIn("analyst -> coder  task-9", done.stdout)
+        self.assertEqual((done.stdout.count("\n"), done.stderr), (1, ""))
+        self.assertEqual(self.json("send", *WORK)["state"], "acknowledged")
+
+    def test_a_file_async_and_a_key(self):
+        request = json.dumps({"source_agent": "analyst", "target_agent": "reviewer",
+                              "task_id": "task-1", "task_summary": "Look at it"})
+        words = ("send", "-", "--async", "--idempotency-key", "run-17")
+        first = self.json(*words, input=request)
+        self.assertEqual(first["state"], "ready")
+        self.assertEqual(self.json(*words, input=request)["id"], first["id"])
+        self.ctl(*words, "--task", "task-2", code=1, input=request)
+
+    def test_what_is_parked_or_refused_fails(self):
+        self.coder.do(status(400))
+        done = self.ctl("send", *WORK, code=1)
+        self.assertIn("parked (refused)", done.stdout)
+        self.assertIn("handoffctl attempts", done.stderr)
+        self.assertIn("unknown_agent", self.ctl("send", *WORK, "--to", "nobody", code=4).stderr)
+
+    def test_a_terminal_sees_the_attempts(self):
+        self.coder.do(status(503), ack)
+        ours, theirs = pty.openpty()
+        try:
+            done = subprocess.run([HANDOFFCTL, "send", *WORK], stdout=subprocess.PIPE,
+                                  stderr=theirs, timeout=60, check=False,
+                                  env=environment(HANDOFF_API_URL=self.url))
+            os.close(theirs)
+            shown = os.read(ours, 65536).decode()
+        finally:
+            os.close(ours)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("acknowledged at coder", shown)
+        self.assertNotIn(b"\r", done.stdout)
+
+
+class Look(Case):
+    def test_status_and_attempts(self):
+        [handoff] = self.park()
+        self.assertRegex(self.ctl("status", handoff).stdout, r"state +parked \(refused\)\n")
+        self.assertEqual(self.json("status", handoff), self.caller.state(handoff))
+        shown = self.ctl("attempts", handoff).stdout
+        self.assertIn("not?[31m my work", shown)
+        self.assertNotIn("\x1b", shown)
+        self.assertEqual(len(self.json("attempts", handoff)["items"]), 1)
+        self.ctl("status", GONE, code=4)
+
+    def test_a_task_is_a_tree(self):
+        first = self.json("send", *WORK, "--task", "task-7")["id"]
+        second = self.json("send", "--from", "coder", "--to", "spare", "--summary", "Check it",
+                           "--task", "task-7", "--previous", first)["id"]
+        root, child = self.ctl("task", "task-7").stdout.splitlines()
+        self.assertRegex(root, f"^analyst -> coder  acknowledged  hop 1 .*{first}$")
+        self.assertRegex(child, f"^`- coder -> spare  acknowledged  hop 2 .*{second}$")
+        self.assertEqual([h["previous_id"] for h in self.json("task", "task-7")["items"]],
+                         [None, first])
+        self.ctl("task", "none", code=4)
+
+    def test_agents_and_reset(self):
+        self.assertRegex(self.ctl("agents").stdout, r"\ncoder +push +closed ")
+        self.assertEqual(len(self.json("agents")["items"]), 3)
+        self.ctl("agents", "reset", "coder")
+        self.ctl("agents", "reset", "nobody", code=4)
+
+    def test_wrong_usage_help_and_no_sidecar(self):
+        for words in (("status",), ("parked",), ("parked", "replay"), ("parked", "discard", GONE),
+                      ("parked", "replay", "--target", "coder", "--rate", "0"),
+                      ("agents", "rest"), ("inbox",), ("ack", GONE, "more"), ("send",)):
+            self.ctl(*words, code=2)
+        for name in ("send", "status", "attempts", "task", "inbox", "ack", "nack", "parked",
+                     "agents"):
+            self.assertIn("xample", self.ctl(name, "--help").stdout)
+        self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)
+
+
+class Answer(Case):
+    def test_an_inbox_and_its_acknowledgement(self):
+        self.assertIn("no handoff", self.ctl("inbox", "reviewer", code=4).stderr)
+        handoff = self.caller.send_async("reviewer")
+        shown = self.ctl("inbox", "reviewer", "--wait", "20s").stdout
+        self.assertIn(f"handoff {handoff}, attempt 1", shown)
+        self.assertIn("Write the retry logic", shown)
+        self.assertEqual(self.json("ack", handoff)["state"], "acknowledged")
+        second = self.caller.send_async("reviewer")
+        taken = self.json("inbox", "reviewer", "--wait", "20s", "--ack")
+        self.assertEqual(taken["id"], second)
+        self.assertEqual(self.caller.state(second)["state"], "acknowledged")
+
+    def test_nacks(self):
+        self.coder.do(later)
+        handoff = self.caller.send_async()
+        self.caller.wait_for_state(handoff, "awaiting_ack")
+        self.ctl("nack", handoff, "--reason", "busy")
+        self.coder.wait_for(2)
+        self.caller.wait_for_state(handoff, "awaiting_ack")
+        self.assertEqual(self.json("nack", handoff, "--final")["state"], "parked")
+
+
+class Parked(Case):
+    def test_list_show_and_discard(self):
+        self.assertEqual(self.ctl("parked", "list").stdout, "nothing is parked\n")
+        first, second = self.park(2)
+        self.assertEqual([h["id"] for h in self.json("parked", "list", "--target", "coder")["items"]],
+                         [first, second])
+        self.assertIn("more: --cursor", self.ctl("parked", "list", "--limit", "1").stdout)
+        shown = self.json("parked", "show", first)
+        self.assertEqual((shown["handoff"]["id"], len(shown["attempts"]["items"])), (first, 1))
+        self.assertIn("ATTEMPT", self.ctl("parked", "show", first).stdout)
+        self.ctl("parked", "discard", first, "--reason", "task is over")
+        self.assertEqual([h["id"] for h in self.json("parked", "list")["items"]], [second])
+
+    def test_replay_of_one_to_another(self):
+        [handoff] = self.park()
+        self.ctl("parked", "replay", handoff, "--to", "spare")
+        self.caller.wait_for_state(handoff, "acknowledged")
+        self.assertEqual([r.id for r in self.spare.requests], [handoff])
+        self.ctl("parked", "replay", handoff, code=1)
+
+    def test_replay_of_all_of_an_agent(self):
+        ids = self.park(5)
+        done = self.ctl("parked", "replay", "--target", "coder", "--rate", "1000")
+        self.assertTrue(done.stdout.endswith("5 replayed, 0 skipped\n"), done.stdout)
+        for handoff in ids:
+            self.caller.wait_for_state(handoff, "acknowledged")
+
+
+if __name__ == "__main__":
+    unittest.main()
