@@ -186,6 +186,8 @@ static void tell_settled(struct handoff_delivery *delivery, const struct handoff
     handoff_delivery_news(delivery, &news);
     if (error)
         news.error = *error;
+    if (!delivery->seq) /* there is no such handoff */
+        news.envelope = handoff_span(NULL, 0);
     delivery->waiter = NULL;
     waiter->delivery = NULL;
     waiter->settled(waiter, &news);
@@ -411,6 +413,20 @@ static void written(struct handoff_store_job *job)
     handoff_delivery_go_on(delivery);
 }
 
+static struct handoff_span lend(char *to, size_t room, struct handoff_span from)
+{
+    HANDOFF_CHECK(from.size <= room);
+    memcpy(to, from.data, from.size);
+    return handoff_span(to, from.size);
+}
+
+static void fill_attempt(struct handoff_delivery *delivery, struct handoff_attempt *attempt)
+{
+    *attempt = delivery->attempt;
+    attempt->error = lend(delivery->written_error, sizeof delivery->written_error, attempt->error);
+    attempt->peer = lend(delivery->written_peer, sizeof delivery->written_peer, attempt->peer);
+}
+
 static void submit_write(struct handoff_delivery *delivery)
 {
     delivery->changed = delivery->writing;
@@ -422,9 +438,10 @@ static void submit_write(struct handoff_delivery *delivery)
         .seq = delivery->seq,
         .has_attempt = delivery->has_attempt,
         .over = handoff_state_is_over(delivery->state),
-        .attempt = delivery->attempt,
     };
     fill_standing(delivery, &write->standing);
+    if (delivery->has_attempt)
+        fill_attempt(delivery, &write->attempt);
     delivery->writing = true;
     delivery->lane->awaited++;
     handoff_store_move(delivery->lane->engine->options.store, write);
@@ -645,8 +662,12 @@ bool handoff_delivery_lease(struct handoff_delivery *delivery,
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->offered = false;
     if (delivery->state != HANDOFF_STATE_READY || delivery->agent != request->agent ||
-        delivery->writing || !delivery->settings || !fill_lease(delivery, request))
+        delivery->writing || !delivery->settings)
         return false;
+    if (!fill_lease(delivery, request)) { /* no memory: it is offered again */
+        wake_in(delivery, MEMORY_AGAIN_MS);
+        return false;
+    }
     note_attempt(delivery);
     delivery->leased = true;
     delivery->due_ms = wall_ms(delivery) + request->lease_ms;
@@ -659,6 +680,8 @@ bool handoff_delivery_lease(struct handoff_delivery *delivery,
 bool handoff_delivery_extend(struct handoff_delivery *delivery)
 {
     bool held = delivery->leased || delivery->state == HANDOFF_STATE_AWAITING_ACK;
+    if (held && !delivery->settings) /* it was resumed */
+        delivery->settings = handoff_agent_settings(delivery->agent);
     if (!held || !delivery->settings)
         return false;
     delivery->due_ms = wall_ms(delivery) + delivery->settings->options.ack_timeout_ms;
@@ -676,10 +699,8 @@ static void offer(struct handoff_delivery *delivery)
     delivery->offered = true;
     struct handoff_poller_request *request =
         handoff_inbox_offer(&delivery->agent->inbox, &delivery->offer);
-    if (request && !handoff_delivery_lease(delivery, request)) { /* no memory */
+    if (request && !handoff_delivery_lease(delivery, request))
         handoff_inbox_tell(request);
-        wake_in(delivery, MEMORY_AGAIN_MS);
-    }
 }
 
 /* READY, and its time has come. */

@@ -68,6 +68,8 @@ struct handoff_delivery {
         struct handoff_store_accept accept;
         struct handoff_store_move move;
     } write;
+    /* the attempt's texts as lent to the store: the next word may come while it writes them */
+    char written_error[200], written_peer[72];
     int64_t seq; /* 0: not accepted yet */
     bool writing, changed, has_attempt;
     uint32_t attempt_told; /* number of the attempt that the observer heard of last */

@@ -241,7 +241,7 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     struct handoff_agent *agent;
     uint32_t alternate;
-    if (atomic_load(&lane->engine->draining))
+    if (lane->closing || atomic_load(&lane->engine->draining))
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
                                  "the process drains and takes nothing new; try another, or again",
                                  NULL, NULL);

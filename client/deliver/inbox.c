@@ -59,7 +59,7 @@ static void tell_here(struct handoff_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
     handoff_timers_stop(&request->lane->timers, &request->timer);
-    request->lane->awaited--;
+    TAILQ_REMOVE(&request->lane->pollers, request, open);
     request->told(request);
 }
 
@@ -144,9 +144,10 @@ static void time_is_over(struct handoff_timer *timer)
 void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms)
 {
     request->envelope = NULL;
-    request->queued = request->over = false;
+    request->queued = false;
+    request->over = request->lane->closing;
     request->timer = (struct handoff_timer){.fire = time_is_over};
-    request->lane->awaited++; /* it will come back by mail */
+    TAILQ_INSERT_TAIL(&request->lane->pollers, request, open); /* it will come back by mail */
     handoff_timers_start(&request->lane->timers, &request->timer,
                          handoff_lane_now_ms(request->lane) + wait_ms);
     look(request);

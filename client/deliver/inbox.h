@@ -52,6 +52,7 @@ struct handoff_poller_request {
 
     /* the inbox's */
     TAILQ_ENTRY(handoff_poller_request) entry; /* lock of the inbox */
+    TAILQ_ENTRY(handoff_poller_request) open;  /* of the caller's lane, until `told` */
     bool queued, over;                         /* lock of the inbox */
     struct handoff_timer timer;                /* of the caller's lane */
     struct handoff_lane *offered_by;

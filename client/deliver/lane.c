@@ -53,6 +53,7 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     made->magic = HANDOFF_LANE_MAGIC;
     made->engine = engine;
     TAILQ_INIT(&made->deliveries);
+    TAILQ_INIT(&made->pollers);
     enum handoff_code code = open_parts(made, error);
     if (code != HANDOFF_OK)
         close_parts(made);
@@ -61,10 +62,21 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     return code;
 }
 
+static void dismiss_pollers(struct handoff_lane *lane)
+{
+    struct handoff_poller_request *next;
+    for (struct handoff_poller_request *request = TAILQ_FIRST(&lane->pollers); request;
+         request = next) {
+        next = TAILQ_NEXT(request, open);
+        handoff_inbox_withdraw(request);
+    }
+}
+
 void handoff_lane_stop(struct handoff_lane *lane)
 {
     HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     lane->closing = true;
+    dismiss_pollers(lane);
     while (lane->awaited > 0)
         handoff_mailbox_wait(&lane->mailbox, -1);
     struct handoff_delivery *next;
@@ -81,6 +93,8 @@ void handoff_lane_free(struct handoff_lane **lane)
     if (!dying)
         return;
     handoff_lane_stop(dying);
+    while (!TAILQ_EMPTY(&dying->pollers))
+        handoff_mailbox_wait(&dying->mailbox, -1);
     *lane = NULL;
     close_parts(dying);
 }

@@ -21,6 +21,7 @@
 
 struct handoff_engine;
 struct handoff_delivery;
+struct handoff_poller_request;
 
 struct handoff_lane {
     unsigned magic;
@@ -33,14 +34,16 @@ struct handoff_lane {
     struct handoff_timers timers;
     struct handoff_transport *transport;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
-    unsigned awaited; /* mails that will come: what the store was asked to write, and pollers */
+    TAILQ_HEAD(handoff_open_list, handoff_poller_request) pollers;  /* whose caller is not told */
+    unsigned awaited; /* mails that will come: what the store was asked to write */
     bool closing;     /* begins nothing any more */
 };
 
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Breaks off what is under way: the store has it, and the next start resumes it. Waits for the
-   store's answers; the store must still be open. */
+   store's answers; the store must still be open. Pollers are told to go when the lane runs next:
+   what was on its way to them may be with another lane, which is not waited for here. */
 void handoff_lane_stop(struct handoff_lane *lane);
 /* Stops it, too. */
 void handoff_lane_free(struct handoff_lane **lane);

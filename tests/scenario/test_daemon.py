@@ -309,6 +309,20 @@ class End(unittest.TestCase):
             self.assertEqual(daemon.wait(), 0)
             self.assertEqual(daemon.events("drain_timed_out")[0]["in_flight"], "1")
 
+    def test_it_does_not_wait_for_those_who_poll_an_inbox(self):
+        with Daemon("--shutdown.timeout=100ms", config="agents:\n  puller: {}\n") as daemon:
+            pollers = [daemon.api.socket() for _ in range(3)]
+            for raw in pollers:
+                self.addCleanup(raw.close)
+                # two requests in one packet: when the first is answered, the second is being read
+                raw.sendall(b"GET /v1/agents HTTP/1.1\r\nHost: x\r\n\r\n"
+                            b"GET /v1/agents/puller/inbox?wait=60s HTTP/1.1\r\nHost: x\r\n\r\n")
+            for raw in pollers:
+                self.assertEqual(read_reply(raw).status, 200)
+            daemon.terminate()
+            self.assertEqual(daemon.wait(), 0)
+            self.assertEqual(len(daemon.events("stopped")), 1)
+
     def test_a_second_signal_ends_it_at_once(self):
         with Daemon("--shutdown.timeout=1h") as daemon:
             self.held(daemon)

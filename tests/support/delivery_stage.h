@@ -33,6 +33,7 @@ static struct {
     struct handoff_agent_options options[3]; /* coder, coder-b, reviewer */
     char urls[3][96];
     unsigned max_in_flight, max_per_agent;
+    const char *vfs; /* of the store; NULL: the system's */
     struct seen events[EVENTS_MAX];
     size_t nevents;
 } stage;
@@ -53,9 +54,10 @@ static inline void watch(void *unused, const struct handoff_delivery_event *even
     snprintf(seen->target, sizeof seen->target, "%s", event->target);
 }
 
-static inline void open_engine(void)
+/* All but taking up what is stored. */
+static inline void open_idle_engine(void)
 {
-    struct handoff_store_options store = {.path = stage.directory};
+    struct handoff_store_options store = {.path = stage.directory, .vfs = stage.vfs};
     struct handoff_error error;
     if (handoff_store_open(&stage.store, &store, &error) != HANDOFF_OK)
         fail_msg("%s", error.message);
@@ -73,6 +75,11 @@ static inline void open_engine(void)
     assert_int_equal(handoff_engine_new(&stage.engine, &options, NULL), HANDOFF_OK);
     assert_int_equal(handoff_engine_restore(stage.engine, NULL), HANDOFF_OK);
     assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL), HANDOFF_OK);
+}
+
+static inline void open_engine(void)
+{
+    open_idle_engine();
     assert_int_equal(handoff_engine_resume(stage.engine, &stage.lane, 1, NULL), HANDOFF_OK);
 }
 
@@ -256,7 +263,8 @@ static inline bool read_row(const struct sender *sender, struct row *row)
         snprintf(row->reason, sizeof row->reason, "%s", found.standing.reason.data);
     }
     for (size_t i = 0; i < row->nrecorded; i++) {
-        assert_int_equal(attempts[i].number, i + 1);
+        /* on a disk that fails, an attempt may go unrecorded; its number is not given again */
+        assert_true(stage.vfs ? attempts[i].number > i : attempts[i].number == i + 1);
         row->recorded[i].result = attempts[i].result;
         row->recorded[i].status = attempts[i].status;
         snprintf(row->recorded[i].target, 32, "%s", attempts[i].target.data);

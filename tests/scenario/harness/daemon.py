@@ -83,13 +83,17 @@ class Daemon:
 
     # ---- starting and ending
 
-    def start(self):
-        """Starts it and waits until it is ready; StartFailed with its log where it ends instead."""
+    def launch(self):
+        """Starts it and waits for nothing."""
         with open(self.log_path, "ab") as log:
             self.asked_to_end = False
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=self.env, cwd=self.folder,
                                             pass_fds=self.pass_fds)
+
+    def start(self):
+        """Starts it and waits until it is ready; StartFailed with its log where it ends instead."""
+        self.launch()
         try:
             eventually(self._ready, "the daemon is ready")
         except AssertionError:

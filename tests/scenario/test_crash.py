@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing that was accepted is lost, at whatever instant the daemon is killed.
+
+Senders hand off without pause, some waiting for the acknowledgement and some not; receivers
+acknowledge, fail, defer, refuse, dawdle and pull. Meanwhile the daemon is killed with SIGKILL and
+started again, some hundred times, also while it starts. When it has been left alone long enough,
+its books are compared with those of the senders and the receivers.
+
+HANDOFF_CRASH_ROUNDS  how often it is killed (300)
+HANDOFF_SEED          of the instants and of how receivers behave; printed. The kernel's scheduling
+                      is not in it: the same seed tries the same thing again, it is no replay.
+"""
+
+import asyncio
+import collections
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import unittest
+
+from harness import Daemon
+
+ROUNDS = int(os.environ.get("HANDOFF_CRASH_ROUNDS", "300"))
+SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 << 32))
+
+HANDOFFCTL = os.environ["HANDOFFCTL"]
+
+SENDERS = 200
+LIFE = 0.25        # seconds from ready to the kill, at most
+PAUSE = 0.8        # of a sender between two handoffs, at most
+EARLY = 0.1        # share of the kills that hit a daemon that is still starting
+QUIET = 90.0       # seconds for what is left to settle, at the end
+
+AGENTS = ["steady", "flaky", "later", "slow", "refuser", "broken", "puller"]
+
+CONFIG = """
+defaults:
+  timeout: 2s
+  ack_timeout: 3s
+  retries: 3
+  backoff: {base: 10ms, max: 100ms}
+  breaker: {failures: 1000, cooldown: 100ms}
+agents:
+"""
+
+HEADER = re.compile(rb"\r\n([A-Za-z-]+): *([^\r\n]*)")
+
+
+# ---- HTTP, as little as both sides need -----------------------------------------------------------
+
+async def read_message(reader):
+    """The first line, the headers with lower-case names, the body. IncompleteReadError at the end."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    headers = {name.lower().decode(): value.decode() for name, value in HEADER.findall(head)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return head.split(b"\r\n", 1)[0].decode(), headers, body
+
+
+class Connection:
+    """A kept-alive connection to the daemon of the moment; any failure is a ConnectionError."""
+
+    def __init__(self, address):
+        self.address = address  # called for each connection
+        self.streams = None
+
+    async def request(self, method, path, body=b"", headers=None):
+        """(status, document or None)"""
+        try:
+            if self.streams is None:
+                self.streams = await asyncio.open_connection(*self.address())
+            reader, writer = self.streams
+            extra = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+            writer.write(f"{method} {path} HTTP/1.1\r\nHost: daemon\r\nContent-Length: {len(body)}"
+                         f"\r\n{extra}\r\n".encode() + body)
+            first, got, answer = await read_message(reader)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self.close()
+            raise ConnectionError(str(error)) from error
+        if got.get("connection", "").lower() == "close":
+            self.close()
+        return int(first.split()[1]), json.loads(answer) if answer else None
+
+    def close(self):
+        if self.streams:
+            self.streams[1].close()
+        self.streams = None
+
+
+# ---- the books --------------------------------------------------------------------------------
+
+class Books:
+    """What senders and receivers know, by handoff id and by the sender's own number."""
+
+    def __init__(self):
+        self.accepted = {}                            # id -> number, where the daemon said so
+        self.acknowledged = set()                     # ids a receiver was willing to acknowledge
+        self.attempts = collections.defaultdict(list) # id -> attempt numbers that arrived
+        self.ids = collections.defaultdict(set)       # number -> ids that arrived or were answered
+        self.answers = collections.Counter()          # of the daemon to senders
+        self.faults = []                              # what must not be
+
+    def arrived(self, headers, body):
+        envelope = json.loads(body)
+        handoff_id = headers["handoff-id"]
+        if envelope["id"] != handoff_id:
+            self.faults.append(f"{handoff_id} arrived with the envelope of {envelope['id']}")
+        self.attempts[handoff_id].append(int(headers["handoff-attempt"]))
+        self.ids[envelope["task_id"]].add(handoff_id)
+        return handoff_id
+
+
+# ---- receivers ----------------------------------------------------------------------------------
+
+class Receivers:
+    """One server for all agents; the path says which."""
+
+    def __init__(self, books, dice, address):
+        self.books, self.dice, self.address = books, dice, address
+        self.server = None
+        self.tasks = set()
+
+    async def open(self):
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        return self.server.sockets[0].getsockname()[1]
+
+    def start(self, work):
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def close(self):
+        self.server.close()
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def serve(self, reader, writer):
+        try:
+            while True:
+                first, headers, body = await read_message(reader)
+                handoff_id = self.books.arrived(headers, body)
+                agent = first.split()[1].strip("/")
+                status, answer = await getattr(self, agent)(handoff_id)
+                text = json.dumps(answer).encode()
+                writer.write(f"HTTP/1.1 {status} Said\r\nContent-Length: {len(text)}\r\n\r\n"
+                             .encode() + text)
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    def acknowledge(self, handoff_id):
+        self.books.acknowledged.add(handoff_id)  # before the word leaves: it may be cut off
+        return 200, {"ack": handoff_id}
+
+    async def steady(self, handoff_id):
+        return self.acknowledge(handoff_id)
+
+    async def flaky(self, handoff_id):
+        return (503, {}) if self.dice.random() < 0.3 else self.acknowledge(handoff_id)
+
+    async def slow(self, handoff_id):
+        await asyncio.sleep(self.dice.random() * 0.3)
+        return self.acknowledge(handoff_id)
+
+    async def refuser(self, handoff_id):
+        return 200, {"nack": handoff_id, "reason": "not mine", "retry": False}
+
+    async def broken(self, _):
+        return 503, {}
+
+    async def later(self, handoff_id):
+        self.start(self.speak(handoff_id, self.dice.random() * 0.3))
+        return 202, {}
+
+    async def speak(self, handoff_id, delay):
+        """Acknowledges by the API, and again until the daemon has answered."""
+        await asyncio.sleep(delay)
+        self.books.acknowledged.add(handoff_id)
+        connection = Connection(self.address)
+        while True:
+            try:
+                status, _ = await connection.request("POST", f"/v1/handoffs/{handoff_id}/ack")
+                break
+            except ConnectionError:
+                await asyncio.sleep(0.02)
+        connection.close()
+        if status not in (200, 409, 503):  # 409: parked meanwhile, for it came too late
+            self.books.faults.append(f"the acknowledgement of {handoff_id} was answered {status}")
+
+    async def pull(self):
+        """An agent without a server."""
+        connection = Connection(self.address)
+        while True:
+            try:
+                status, envelope = await connection.request("GET", "/v1/agents/puller/inbox?wait=1s")
+                if status == 200:
+                    self.books.ids[envelope["task_id"]].add(envelope["id"])
+                    self.books.attempts[envelope["id"]].append(0)
+                    await self.speak(envelope["id"], 0)
+            except ConnectionError:
+                await asyncio.sleep(0.02)
+
+
+# ---- senders ------------------------------------------------------------------------------------
+
+class Sender:
+    def __init__(self, index, books, dice, address):
+        self.index, self.books, self.dice = index, books, dice
+        self.connection = Connection(address)
+        self.count = 0
+
+    async def work(self, stop):
+        while not stop.is_set():
+            await asyncio.sleep(self.dice.random() * PAUSE)
+            self.count += 1
+            await self.send(f"n-{self.index}-{self.count}", stop)
+        self.connection.close()
+
+    async def send(self, number, stop):
+        """One handoff. With a key it is repeated until it is answered, and at times once more."""
+        body = json.dumps({"source_agent": "sender", "target_agent": self.dice.choice(AGENTS),
+                           "task_id": number, "task_summary": "survive"}).encode()
+        keyed = self.dice.random() < 0.7
+        headers = {"Content-Type": "application/json"}
+        if keyed:
+            headers["Idempotency-Key"] = number
+        if self.dice.random() < 0.6:
+            headers["Prefer"] = "respond-async"
+        while True:
+            try:
+                status, answer = await self.connection.request("POST", "/v1/handoffs", body, headers)
+                self.note(number, status, answer)
+                if not keyed or self.dice.random() > 0.1:
+                    return
+            except ConnectionError:
+                self.books.answers["cut"] += 1
+                if not keyed or stop.is_set():
+                    return
+            await asyncio.sleep(0.02)
+
+    def note(self, number, status, answer):
+        self.books.answers[f"{status} {answer.get('code', answer.get('state'))}"] += 1
+        handoff = answer if status in (200, 202) else answer.get("handoff")
+        if handoff:
+            self.books.accepted[handoff["id"]] = number
+            self.books.ids[number].add(handoff["id"])
+        elif answer.get("code") not in ("circuit_open", "too_many_in_flight", "shutting_down"):
+            self.books.faults.append(f"{number} was answered {status}: {answer}")
+
+
+# ---- the daemon, killed ---------------------------------------------------------------------------
+
+class Victim:
+    """One daemon after the other on the same store."""
+
+    def __init__(self, config):
+        self.daemon = Daemon(config=config, start=False)
+        self.port = None
+
+    def address(self):
+        if self.port is None:
+            raise ConnectionError("there is no daemon")
+        return "127.0.0.1", self.port
+
+    def launch(self):
+        self.daemon.log_path.unlink(missing_ok=True)
+        self.daemon.launch()
+
+    async def ready(self):
+        while not self.daemon.events("ready"):
+            if not self.daemon.is_running():
+                raise AssertionError(f"the daemon did not start again:\n{self.daemon.log()}")
+            await asyncio.sleep(0.005)
+        self.port = self.daemon.api.port
+
+    def kill(self):
+        self.port = None
+        self.daemon.kill()
+
+    async def live_and_die(self, dice):
+        self.launch()
+        if dice.random() < EARLY:
+            await asyncio.sleep(dice.random() * 0.05)
+        else:
+            await self.ready()
+            await asyncio.sleep(dice.random() * LIFE)
+        if not self.daemon.is_running():
+            raise AssertionError(f"the daemon ended by itself:\n{self.daemon.log()}")
+        self.kill()
+
+
+# ---- the test -------------------------------------------------------------------------------------
+
+class Crash(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        print(f"HANDOFF_SEED={SEED} HANDOFF_CRASH_ROUNDS={ROUNDS}", flush=True)
+        self.dice = random.Random(SEED)
+        self.books = Books()
+        self.states = {}  # id -> what the daemon says of it at the end
+        self.left = 0     # handoffs under way of senders that were cut off before their answer
+
+    def test_nothing_accepted_is_lost(self):
+        asyncio.run(self.run_all())
+        self.check_books()
+
+    async def run_all(self):
+        receivers = Receivers(self.books, self.dice, lambda: victim.address())
+        port = await receivers.open()
+        victim = Victim(config_for(port))
+        stop = asyncio.Event()
+        senders = [asyncio.ensure_future(
+            Sender(i, self.books, self.dice, victim.address).work(stop)) for i in range(SENDERS)]
+        for _ in range(4):
+            receivers.start(receivers.pull())
+        try:
+            for _ in range(ROUNDS):
+                await victim.live_and_die(self.dice)
+            victim.launch()
+            await victim.ready()
+            stop.set()
+            await asyncio.gather(*senders)
+            await asyncio.wait_for(self.settle(victim), QUIET)
+            victim.daemon.expected_exit = 0
+            victim.daemon.terminate()
+            self.assertEqual(await asyncio.to_thread(victim.daemon.wait), 0, victim.daemon.log())
+            self.check_store(victim.daemon.folder / "data")
+        except BaseException:
+            print(f"---- log of the last daemon\n{victim.daemon.log()}----\n{self.books.answers}")
+            raise
+        finally:
+            await receivers.close()
+            if victim.daemon.is_running():
+                victim.daemon.kill()
+            victim.daemon.discard()
+
+    async def settle(self, victim):
+        """Asks for every accepted handoff until none is under way."""
+        waiting = collections.deque(self.books.accepted)
+
+        async def ask():
+            connection = Connection(victim.address)
+            while waiting:
+                handoff_id = waiting.popleft()
+                status, handoff = await connection.request("GET", f"/v1/handoffs/{handoff_id}")
+                self.states[handoff_id] = handoff["state"] if status == 200 else f"answered {status}"
+                if self.states[handoff_id] in ("ready", "in_flight", "awaiting_ack"):
+                    waiting.append(handoff_id)
+                    await asyncio.sleep(0.05)
+            connection.close()
+        await asyncio.gather(*[ask() for _ in range(8)])
+
+    def check_store(self, path):
+        done = subprocess.run([HANDOFFCTL, "store", "check", str(path)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        files = list(path.glob("*.db")) or [
+            file for file in path.iterdir() if file.read_bytes()[:15] == b"SQLite format 3"]
+        self.assertEqual(len(files), 1, list(path.iterdir()))
+        database = sqlite3.connect(files[0])
+        try:
+            self.assertEqual(database.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+            self.assertEqual(database.execute("PRAGMA foreign_key_check").fetchall(), [])
+            live = database.execute("SELECT count(*) FROM handoffs WHERE state IN (1, 2, 3)")
+            self.left = live.fetchone()[0]
+        finally:
+            database.close()
+
+    def check_books(self):
+        books = self.books
+        settled = collections.Counter(self.states.values())
+        print(f"answers {dict(books.answers)}\nsettled {dict(settled)}, left {self.left}; "
+              f"{sum(map(len, books.attempts.values()))} deliveries of {len(books.attempts)} handoffs")
+        self.assertEqual(books.faults, [])
+        lost = {handoff_id: state for handoff_id, state in self.states.items()
+                if state not in ("acknowledged", "parked")}
+        self.assertEqual(lost, {}, "accepted, but neither acknowledged nor parked")
+        unheard = [handoff_id for handoff_id, state in self.states.items()
+                   if state == "acknowledged" and handoff_id not in books.acknowledged]
+        self.assertEqual(unheard, [], "acknowledged by nobody")
+        doubled = {number: ids for number, ids in books.ids.items() if len(ids) > 1}
+        self.assertEqual(doubled, {}, "one handoff under several ids")
+        # the test has to have tested something
+        self.assertGreater(settled["acknowledged"], ROUNDS)
+        self.assertGreater(settled["parked"], ROUNDS // 10)
+        self.assertGreater(books.answers["cut"], ROUNDS // 10)
+        self.assertTrue(any(len(attempts) != len(set(attempts))
+                            for attempts in books.attempts.values()), "nothing arrived twice")
+
+
+def config_for(port):
+    text = CONFIG
+    for agent in AGENTS:
+        if agent == "puller":
+            text += "  puller: {ack_timeout: 1s}\n"
+            continue
+        breaker = ", breaker: {failures: 3, cooldown: 100ms}" if agent == "broken" else ""
+        text += f"  {agent}: {{url: 'http://127.0.0.1:{port}/{agent}'{breaker}}}\n"
+    return text
+
+
+if __name__ == "__main__":
+    unittest.main()
