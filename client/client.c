@@ -145,46 +145,46 @@ static enum handoff_code open_parts(struct handoff_client *client,
     return code;
 }
 
-enum handoff_code handoff_client_open(struct handoff_client **opened,
+enum handoff_code handoff_client_open(struct handoff_client **client,
                                       const struct handoff_options *options,
                                       struct handoff_error *error)
 {
-    *opened = NULL;
-    struct handoff_client *client = handoff_calloc(1, sizeof(*client));
-    if (!client)
+    *client = NULL;
+    struct handoff_client *made = handoff_calloc(1, sizeof(*made));
+    if (!made)
         return handoff_error_no_memory(error);
-    client->magic = HANDOFF_CLIENT_MAGIC;
-    client->observe = options->observe;
-    client->observer = options->observer;
-    atomic_init(&client->hops_max, DEFAULT_HOPS_MAX);
-    atomic_init(&client->default_token_budget, DEFAULT_TOKEN_BUDGET);
-    atomic_init(&client->spine_up, true);
-    pthread_mutex_init(&client->visit_lock, NULL);
-    handoff_uuid_source_init(&client->uuids, NULL, NULL);
-    enum handoff_code code = open_parts(client, options, error);
+    made->magic = HANDOFF_CLIENT_MAGIC;
+    made->observe = options->observe;
+    made->observer = options->observer;
+    atomic_init(&made->hops_max, DEFAULT_HOPS_MAX);
+    atomic_init(&made->default_token_budget, DEFAULT_TOKEN_BUDGET);
+    atomic_init(&made->spine_up, true);
+    pthread_mutex_init(&made->visit_lock, NULL);
+    handoff_uuid_source_init(&made->uuids, NULL, NULL);
+    enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
-        handoff_client_close(&client);
+        handoff_client_close(&made);
         return code;
     }
-    *opened = client;
+    *client = made;
     return HANDOFF_OK;
 }
 
-void handoff_client_close(struct handoff_client **closing)
+void handoff_client_close(struct handoff_client **client)
 {
-    struct handoff_client *client = *closing;
-    *closing = NULL;
-    if (!client)
+    struct handoff_client *dying = *client;
+    *client = NULL;
+    if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
-    handoff_engine_free(&client->engine);
-    handoff_spine_destroy(&client->spine);
-    handoff_store_close(&client->store);
-    handoff_tokenizer_close(&client->tokenizer);
-    handoff_agents_free(&client->agents);
-    pthread_mutex_destroy(&client->visit_lock);
-    client->magic = 0;
-    handoff_free(client);
+    HANDOFF_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
+    handoff_engine_free(&dying->engine);
+    handoff_spine_destroy(&dying->spine);
+    handoff_store_close(&dying->store);
+    handoff_tokenizer_close(&dying->tokenizer);
+    handoff_agents_free(&dying->agents);
+    pthread_mutex_destroy(&dying->visit_lock);
+    dying->magic = 0;
+    handoff_free(dying);
 }
 
 enum handoff_code handoff_client_configure(struct handoff_client *client,
@@ -226,38 +226,38 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
 
 /* ---- loops --------------------------------------------------------------------------------- */
 
-enum handoff_code handoff_loop_open(struct handoff_loop **opened, struct handoff_client *client,
+enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
                                     struct handoff_error *error)
 {
     HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
-    *opened = NULL;
-    struct handoff_loop *loop = handoff_calloc(1, sizeof(*loop));
-    if (!loop)
+    *loop = NULL;
+    struct handoff_loop *made = handoff_calloc(1, sizeof(*made));
+    if (!made)
         return handoff_error_no_memory(error);
-    loop->magic = HANDOFF_LOOP_MAGIC;
-    loop->client = client;
-    enum handoff_code code = handoff_lane_new(&loop->lane, client->engine, error);
+    made->magic = HANDOFF_LOOP_MAGIC;
+    made->client = client;
+    enum handoff_code code = handoff_lane_new(&made->lane, client->engine, error);
     if (code != HANDOFF_OK) {
-        handoff_free(loop);
+        handoff_free(made);
         return code;
     }
-    *opened = loop;
+    *loop = made;
     return HANDOFF_OK;
 }
 
-void handoff_loop_close(struct handoff_loop **closing)
+void handoff_loop_close(struct handoff_loop **loop)
 {
-    struct handoff_loop *loop = *closing;
-    *closing = NULL;
-    if (!loop)
+    struct handoff_loop *dying = *loop;
+    *loop = NULL;
+    if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    handoff_lane_stop(loop->lane);
-    while (loop->pending > 0)
-        handoff_mailbox_wait(&loop->lane->mailbox, -1);
-    handoff_lane_free(&loop->lane);
-    loop->magic = 0;
-    handoff_free(loop);
+    HANDOFF_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
+    handoff_lane_stop(dying->lane);
+    while (dying->pending > 0)
+        handoff_mailbox_wait(&dying->lane->mailbox, -1);
+    handoff_lane_free(&dying->lane);
+    dying->magic = 0;
+    handoff_free(dying);
 }
 
 void handoff_loop_stop(struct handoff_loop *loop)

@@ -55,7 +55,7 @@ struct handoff_loop {
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event);
 
 /* The same for what delivery tells; the observer is the client. */
-void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_event *event);
+void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_event *told);
 
 /* The same for one call of the spine; remembers whether it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, const char *operation,

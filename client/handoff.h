@@ -390,7 +390,7 @@ struct handoff_pulled {
 };
 /* `pulled` is called exactly once, on the loop, possibly before the call returns. The answer NULL:
    it was called already. */
-struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *agent, int64_t wait_ms,
+struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
                                     void (*pulled)(void *context, const struct handoff_pulled *got),
                                     void *context);
 /* The puller went away: `pulled` is called soon; a handoff that it is given then is offered again

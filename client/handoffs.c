@@ -386,9 +386,12 @@ static void describe_stored(struct handoff_client *client, const struct handoff_
                             struct handoff_span envelope, struct handoff_object *object)
 {
     int live = handoff_live_state(handoff_engine_live(client->engine), &stored->id);
+    /* an acknowledgement is told at once, any other end when it is written (delivery.c) */
+    bool unwritten = live && !handoff_state_is_live((enum handoff_state)live) &&
+                     live != HANDOFF_STATE_ACKNOWLEDGED;
     *object = (struct handoff_object){
         .envelope = envelope,
-        .state = (enum handoff_state)(live ? live : stored->standing.state),
+        .state = (enum handoff_state)(live && !unwritten ? live : stored->standing.state),
         .target = stored->standing.target,
         .reason = stored->standing.reason,
         .attempts = stored->standing.attempts,

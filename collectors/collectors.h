@@ -48,7 +48,7 @@ void collectors_config_reloaded(struct collectors *collectors, bool ok);
 
 /* An observer for handoff_client_open, with the collectors as the observer's argument. Any thread;
  * no lock, no allocation. */
-void collectors_observe(void *collectors, const struct handoff_event *event);
+void collectors_observe(void *observer, const struct handoff_event *event);
 
 /* Scrapes read this client's numbers from now on. Before the first scrape; the client lives as long
  * as there are scrapes. */

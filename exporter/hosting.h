@@ -41,7 +41,7 @@ bool exporter_hosting_configure(struct exporter_hosting *hosting,
 
 /* The front's threads have ended: waits for what they asked, and takes the client's loops off. */
 void exporter_hosting_detach(struct exporter_hosting *hosting);
-void exporter_hosting_close(struct exporter_hosting **hosting);
+void exporter_hosting_close(struct exporter_hosting **closing);
 
 /* Any thread. */
 struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting);

@@ -291,38 +291,39 @@ static bool read_envelope(struct handoff_delivery *delivery)
 
 enum handoff_code handoff_delivery_load(struct handoff_lane *lane,
                                         const struct handoff_stored *stored,
-                                        struct handoff_delivery **result,
+                                        struct handoff_delivery **delivery,
                                         struct handoff_error *error)
 {
     struct handoff_store *store = lane->engine->options.store;
     struct handoff_stored_envelope envelope;
     const struct handoff_standing *standing = &stored->standing;
-    struct handoff_delivery *delivery = handoff_delivery_new(lane, &stored->id);
-    if (!delivery)
+    struct handoff_delivery *made = handoff_delivery_new(lane, &stored->id);
+    *delivery = NULL;
+    if (!made)
         return handoff_error_no_memory(error);
     enum handoff_code code =
-        handoff_store_get_envelope(store, &stored->id, &delivery->arena, &envelope, error);
+        handoff_store_get_envelope(store, &stored->id, &made->arena, &envelope, error);
     if (code == HANDOFF_OK) {
-        delivery->envelope = envelope.body;
-        if (!copy_span(&delivery->arena, stored->source, &delivery->source) ||
-            !copy_span(&delivery->arena, stored->asked_target, &delivery->asked_target) ||
-            !read_envelope(delivery))
+        made->envelope = envelope.body;
+        if (!copy_span(&made->arena, stored->source, &made->source) ||
+            !copy_span(&made->arena, stored->asked_target, &made->asked_target) ||
+            !read_envelope(made))
             code = handoff_error_no_memory(error);
     }
     if (code != HANDOFF_OK) {
-        handoff_delivery_free(delivery);
+        handoff_delivery_free(made);
         return code;
     }
-    delivery->seq = stored->seq;
-    delivery->pattern = stored->pattern;
-    delivery->created_ms = stored->created_ms;
-    delivery->deadline_ms = stored->deadline_ms;
-    delivery->attempts = standing->attempts;
-    delivery->failures = standing->failures;
-    delivery->alternate = standing->alternate;
-    delivery->replays = standing->replays;
-    delivery->due_ms = standing->due_ms;
-    *result = delivery;
+    made->seq = stored->seq;
+    made->pattern = stored->pattern;
+    made->created_ms = stored->created_ms;
+    made->deadline_ms = stored->deadline_ms;
+    made->attempts = standing->attempts;
+    made->failures = standing->failures;
+    made->alternate = standing->alternate;
+    made->replays = standing->replays;
+    made->due_ms = standing->due_ms;
+    *delivery = made;
     return HANDOFF_OK;
 }
 
@@ -336,7 +337,7 @@ static int64_t began_ns(const struct handoff_clock *clock, int64_t created_ms)
 static enum handoff_code resume_one(struct handoff_lane *lane, const struct handoff_stored *stored,
                                     struct handoff_error *error)
 {
-    struct handoff_delivery *delivery;
+    struct handoff_delivery *delivery = NULL;
     struct handoff_agent *agent =
         handoff_agents_remember(lane->engine->options.agents, stored->standing.target);
     if (!agent)
@@ -344,6 +345,7 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     enum handoff_code code = handoff_delivery_load(lane, stored, &delivery, error);
     if (code != HANDOFF_OK)
         return code;
+    HANDOFF_CHECK(delivery != NULL);
     handoff_delivery_count(lane->engine, agent, false);
     delivery->began_ns = began_ns(lane->engine->options.clock, stored->created_ms);
     bool fresh =

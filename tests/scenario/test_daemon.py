@@ -292,7 +292,8 @@ class End(unittest.TestCase):
             web, api = daemon.web, daemon.api
             held = self.held(daemon)
             daemon.terminate()
-            self.assertEqual(daemon.wait_for_event("draining")["in_flight"], "1")
+            # the last probe's answer may not be off the books yet
+            self.assertIn(daemon.wait_for_event("draining")["in_flight"], ("1", "2"))
             self.assertEqual(web.get("/-/ready").status, 503)
             self.assertEqual(web.get("/-/healthy").status, 200)
             self.assertEqual(web.get("/metrics").status, 200)
