@@ -343,9 +343,8 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     if (!agent)
         return handoff_error_no_memory(error);
     enum handoff_code code = handoff_delivery_load(lane, stored, &delivery, error);
-    if (code != HANDOFF_OK)
+    if (code != HANDOFF_OK || !delivery)
         return code;
-    HANDOFF_CHECK(delivery != NULL);
     handoff_delivery_count(lane->engine, agent, false);
     delivery->began_ns = began_ns(lane->engine->options.clock, stored->created_ms);
     bool fresh =
