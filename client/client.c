@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing a client, its loops, and what it tells its observer. The order of closing is
- * the order of opening turned round: loops, then the spine, then the store, which commits what it
- * was given.
+ * Opening and closing a client. The order of closing is the order of opening turned round: loops,
+ * then the spine, then the store, which commits what it was given.
  */
 #include "client/client.h"
-
-#include <string.h>
 
 #include "client/base/check.h"
 #include "client/base/error.h"
@@ -17,44 +14,6 @@ enum {
     DEFAULT_HOPS_MAX = 10,
     DEFAULT_MEMORY_MAX_BYTES = 64 * 1024,
 };
-
-/* ---- telling -------------------------------------------------------------------------------- */
-
-void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event)
-{
-    if (client->observe)
-        client->observe(client->observer, event);
-}
-
-/* A caller's mistake says nothing about the spine. */
-static bool is_spines_fault(enum handoff_code code)
-{
-    enum handoff_class class = handoff_code_class(code);
-    return class == HANDOFF_CLASS_UNAVAILABLE || class == HANDOFF_CLASS_TIMEOUT ||
-           class == HANDOFF_CLASS_INTERNAL || class == HANDOFF_CLASS_FAILED;
-}
-
-void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
-                               enum handoff_code code, int64_t duration_ns)
-{
-    const struct handoff_event event = {.kind = HANDOFF_EVENT_SPINE,
-                                        .code = code,
-                                        .operation = operation,
-                                        .duration_ns = duration_ns};
-    atomic_store(&client->spine_up, !is_spines_fault(code));
-    handoff_client_tell(client, &event);
-}
-
-/* On the store's writer thread. */
-static void tell_commit(void *observer, const struct handoff_store_commit *commit)
-{
-    const struct handoff_client *client = observer;
-    const struct handoff_event event = {.kind = HANDOFF_EVENT_COMMITTED,
-                                        .code = commit->failed ? HANDOFF_ERR_STORE_IO : HANDOFF_OK,
-                                        .duration_ns = commit->duration_ns,
-                                        .jobs = commit->jobs};
-    handoff_client_tell(client, &event);
-}
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
@@ -67,7 +26,7 @@ static enum handoff_code open_store(struct handoff_client *client,
         .durability = options->durability_none ? HANDOFF_DURABILITY_NONE : HANDOFF_DURABILITY_FULL,
         .retention_age_ms = options->retention_age_ms,
         .retention_bytes = options->retention_bytes,
-        .on_commit = tell_commit,
+        .on_commit = handoff_client_tell_commit,
         .observer = client};
     return handoff_store_open(&client->store, &store, error);
 }
@@ -222,69 +181,6 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
         (struct handoff_stats){.store_bytes = store.bytes,
                                .spine_up = atomic_load(&client->spine_up),
                                .exact_tokens = client->tokenizer != handoff_tokenizer_estimate()};
-}
-
-/* ---- loops --------------------------------------------------------------------------------- */
-
-enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
-                                    struct handoff_error *error)
-{
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
-    *loop = NULL;
-    struct handoff_loop *made = handoff_calloc(1, sizeof(*made));
-    if (!made)
-        return handoff_error_no_memory(error);
-    made->magic = HANDOFF_LOOP_MAGIC;
-    made->client = client;
-    enum handoff_code code = handoff_lane_new(&made->lane, client->engine, error);
-    if (code != HANDOFF_OK) {
-        handoff_free(made);
-        return code;
-    }
-    *loop = made;
-    return HANDOFF_OK;
-}
-
-void handoff_loop_close(struct handoff_loop **loop)
-{
-    struct handoff_loop *dying = *loop;
-    *loop = NULL;
-    if (!dying)
-        return;
-    HANDOFF_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
-    handoff_lane_stop(dying->lane);
-    while (dying->pending > 0)
-        handoff_mailbox_wait(&dying->lane->mailbox, -1);
-    handoff_lane_free(&dying->lane);
-    dying->magic = 0;
-    handoff_free(dying);
-}
-
-void handoff_loop_stop(struct handoff_loop *loop)
-{
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    handoff_lane_stop(loop->lane);
-}
-
-int handoff_loop_fd(const struct handoff_loop *loop)
-{
-    return handoff_lane_fd(loop->lane);
-}
-
-void handoff_loop_run(struct handoff_loop *loop)
-{
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    handoff_lane_run(loop->lane);
-}
-
-int64_t handoff_loop_wait_ms(const struct handoff_loop *loop)
-{
-    return handoff_lane_wait_ms(loop->lane);
-}
-
-size_t handoff_loop_pending(const struct handoff_loop *loop)
-{
-    return loop->pending;
 }
 
 /* ---- texts given away ---------------------------------------------------------------------- */

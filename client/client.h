@@ -57,6 +57,9 @@ void handoff_client_tell(const struct handoff_client *client, const struct hando
 /* The same for what delivery tells; the observer is the client. */
 void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_event *told);
 
+/* The same for one commit of the store; on its writer's thread. */
+void handoff_client_tell_commit(void *observer, const struct handoff_store_commit *commit);
+
 /* The same for one call of the spine; remembers whether it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
                                enum handoff_code code, int64_t duration_ns);

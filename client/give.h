@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* give.h - how the asker of a handoff gets its answer. On the loop's thread. */
+#ifndef HANDOFF_GIVE_H
+#define HANDOFF_GIVE_H
+
+#include "client/base/buffer.h"
+#include "client/deliver/delivery.h"
+#include "client/handoff.h"
+
+/* The handoff as the body, and the error where it ended without an acknowledgement. */
+void handoff_give_news(handoff_answered *answered, void *context, const struct handoff_news *news,
+                       bool created);
+void handoff_give_error(handoff_answered *answered, void *context,
+                        const struct handoff_error *error);
+void handoff_give_no_memory(handoff_answered *answered, void *context);
+
+/* The handoff as JSON. */
+void handoff_write_news(struct handoff_buffer *out, const struct handoff_news *news);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host's loops, and what is done with all of them: taking up what was left, and draining. */
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/base/memory.h"
+#include "client/client.h"
+
+enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
+                                    struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    *loop = NULL;
+    struct handoff_loop *made = handoff_calloc(1, sizeof(*made));
+    if (!made)
+        return handoff_error_no_memory(error);
+    made->magic = HANDOFF_LOOP_MAGIC;
+    made->client = client;
+    enum handoff_code code = handoff_lane_new(&made->lane, client->engine, error);
+    if (code != HANDOFF_OK) {
+        handoff_free(made);
+        return code;
+    }
+    *loop = made;
+    return HANDOFF_OK;
+}
+
+void handoff_loop_close(struct handoff_loop **loop)
+{
+    struct handoff_loop *dying = *loop;
+    *loop = NULL;
+    if (!dying)
+        return;
+    HANDOFF_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
+    handoff_lane_stop(dying->lane);
+    while (dying->pending > 0)
+        handoff_mailbox_wait(&dying->lane->mailbox, -1);
+    handoff_lane_free(&dying->lane);
+    dying->magic = 0;
+    handoff_free(dying);
+}
+
+void handoff_loop_stop(struct handoff_loop *loop)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    handoff_lane_stop(loop->lane);
+}
+
+int handoff_loop_fd(const struct handoff_loop *loop)
+{
+    return handoff_lane_fd(loop->lane);
+}
+
+void handoff_loop_run(struct handoff_loop *loop)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    handoff_lane_run(loop->lane);
+}
+
+int64_t handoff_loop_wait_ms(const struct handoff_loop *loop)
+{
+    return handoff_lane_wait_ms(loop->lane);
+}
+
+size_t handoff_loop_pending(const struct handoff_loop *loop)
+{
+    return loop->pending;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+enum handoff_code handoff_client_resume(struct handoff_client *client, struct handoff_loop **loops,
+                                        size_t count, struct handoff_error *error)
+{
+    struct handoff_lane **lanes = handoff_calloc(count, sizeof(struct handoff_lane *));
+    if (!lanes)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < count; i++)
+        lanes[i] = loops[i]->lane;
+    enum handoff_code code = handoff_engine_resume(client->engine, lanes, count, error);
+    handoff_free(lanes);
+    return code;
+}
+
+void handoff_client_drain(struct handoff_client *client)
+{
+    handoff_engine_drain(client->engine);
+}
+
+size_t handoff_client_in_flight(const struct handoff_client *client)
+{
+    return handoff_engine_in_flight(client->engine);
+}
+
+size_t handoff_client_attempting(const struct handoff_client *client)
+{
+    return handoff_engine_attempting(client->engine);
+}

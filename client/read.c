@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading handoffs: one, its attempts, lists of them, and the agents that they go to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/base/error.h"
+#include "client/object.h"
+#include "client/read.h"
+
+enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 1000 };
+
+enum handoff_code handoff_read_id(const char *text, struct handoff_uuid *id,
+                                  struct handoff_error *error)
+{
+    if (handoff_uuid_parse(text, strlen(text), id))
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", text);
+}
+
+/* The store's row, with the state that memory knows better. */
+static void describe_stored(struct handoff_client *client, const struct handoff_stored *stored,
+                            struct handoff_span envelope, struct handoff_object *object)
+{
+    int live = handoff_live_state(handoff_engine_live(client->engine), &stored->id);
+    /* an acknowledgement is told at once, any other end when it is written (delivery.c) */
+    bool unwritten = live && !handoff_state_is_live((enum handoff_state)live) &&
+                     live != HANDOFF_STATE_ACKNOWLEDGED;
+    *object = (struct handoff_object){
+        .envelope = envelope,
+        .state = (enum handoff_state)(live && !unwritten ? live : stored->standing.state),
+        .target = stored->standing.target,
+        .reason = stored->standing.reason,
+        .attempts = stored->standing.attempts,
+        .settled_ms = stored->standing.settled_ms,
+    };
+}
+
+static enum handoff_code get_object(struct handoff_client *client, const struct handoff_uuid *id,
+                                    struct handoff_arena *arena, struct handoff_stored *stored,
+                                    struct handoff_object *object, struct handoff_error *error)
+{
+    struct handoff_stored_envelope envelope;
+    enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
+    if (code == HANDOFF_OK)
+        describe_stored(client, stored, envelope.body, object);
+    return code;
+}
+
+enum handoff_code handoff_read_news(struct handoff_client *client, const struct handoff_uuid *id,
+                                    struct handoff_arena *arena, struct handoff_news *news,
+                                    struct handoff_error *error)
+{
+    struct handoff_stored stored;
+    struct handoff_object object;
+    enum handoff_code code = get_object(client, id, arena, &stored, &object, error);
+    if (code != HANDOFF_OK)
+        return code;
+    *news = (struct handoff_news){.envelope = object.envelope,
+                                  .state = object.state,
+                                  .target = object.target.data, /* copies end in a NUL */
+                                  .reason = object.reason.data,
+                                  .attempts = object.attempts,
+                                  .settled_ms = object.settled_ms};
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_get(struct handoff_client *client, const char *id,
+                              struct handoff_text *text, struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_uuid uuid;
+    struct handoff_stored stored;
+    struct handoff_object object;
+    struct handoff_buffer out = {0};
+    *text = (struct handoff_text){0};
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = handoff_read_id(id, &uuid, error);
+    if (code == HANDOFF_OK)
+        code = get_object(client, &uuid, &arena, &stored, &object, error);
+    if (code == HANDOFF_OK) {
+        handoff_object_write(&out, &object);
+        code = handoff_client_give(&out, text, error);
+    }
+    handoff_arena_free(&arena);
+    return code;
+}
+
+enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
+                                       struct handoff_text *text, struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_uuid uuid;
+    struct handoff_stored stored;
+    struct handoff_attempt *attempts = NULL;
+    struct handoff_buffer out = {0};
+    size_t count = 0;
+    *text = (struct handoff_text){0};
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = handoff_read_id(id, &uuid, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_get_handoff(client->store, &uuid, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_attempts(client->store, stored.seq, &arena, &attempts, &count, error);
+    if (code == HANDOFF_OK) {
+        handoff_buffer_text(&out, "{\"items\":[");
+        for (size_t i = 0; i < count; i++) {
+            handoff_buffer_text(&out, i ? "," : "");
+            handoff_object_write_attempt(&out, &attempts[i]);
+        }
+        handoff_buffer_text(&out, "],\"next\":null}");
+        code = handoff_client_give(&out, text, error);
+    }
+    handoff_arena_free(&arena);
+    return code;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* A cursor is the number of the last one that was shown. */
+static enum handoff_code read_cursor(const char *cursor, int64_t *after,
+                                     struct handoff_error *error)
+{
+    char *end;
+    *after = 0;
+    if (!cursor)
+        return HANDOFF_OK;
+    *after = strtoll(cursor, &end, 10);
+    if (*cursor >= '0' && *cursor <= '9' && *end == '\0')
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
+                             "this list did not give out this cursor", "cursor", cursor);
+}
+
+static enum handoff_code write_items(struct handoff_client *client, struct handoff_buffer *out,
+                                     const struct handoff_stored *list, size_t count,
+                                     struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < count && code == HANDOFF_OK; i++) {
+        struct handoff_arena arena;
+        struct handoff_stored_envelope envelope;
+        struct handoff_object object;
+        handoff_arena_init(&arena, 0);
+        code = handoff_store_get_envelope(client->store, &list[i].id, &arena, &envelope, error);
+        if (code == HANDOFF_OK) {
+            describe_stored(client, &list[i], envelope.body, &object);
+            handoff_buffer_text(out, i ? "," : "");
+            handoff_object_write(out, &object);
+        }
+        handoff_arena_free(&arena);
+    }
+    return code;
+}
+
+static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error)
+{
+    if (*limit == 0)
+        *limit = LIST_LIMIT;
+    if (*limit >= 1 && *limit <= LIST_LIMIT_MAX)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "a page cannot have this size", "limit", NULL);
+    handoff_error_seen(error, "%lld", (long long)*limit);
+    handoff_error_allow(error, "1 to %d", LIST_LIMIT_MAX);
+    return HANDOFF_ERR_INVALID;
+}
+
+enum handoff_code handoff_list(struct handoff_client *client,
+                               const struct handoff_list_query *query, struct handoff_text *text,
+                               struct handoff_error *error)
+{
+    int64_t limit = query->limit;
+    struct handoff_store_filter filter = {
+        .states = query->parked ? 1u << HANDOFF_STATE_PARKED : UINT32_MAX,
+        .target = handoff_span_text(query->target),
+        .reason = handoff_span_text(query->reason),
+        .task_id = handoff_span_text(query->task_id),
+    };
+    struct handoff_arena arena;
+    struct handoff_stored *list = NULL;
+    struct handoff_buffer out = {0};
+    size_t count = 0;
+    *text = (struct handoff_text){0};
+    enum handoff_code code = check_limit(&limit, error);
+    if (code == HANDOFF_OK)
+        code = read_cursor(query->cursor, &filter.after_seq, error);
+    if (code != HANDOFF_OK)
+        return code;
+    filter.limit = (size_t)limit;
+    handoff_arena_init(&arena, 0);
+    code = handoff_store_list(client->store, &filter, &arena, &list, &count, error);
+    handoff_buffer_text(&out, "{\"items\":[");
+    if (code == HANDOFF_OK)
+        code = write_items(client, &out, list, count, error);
+    if (code == HANDOFF_OK && count == filter.limit)
+        handoff_buffer_printf(&out, "],\"next\":\"%lld\"}", (long long)list[count - 1].seq);
+    else
+        handoff_buffer_text(&out, "],\"next\":null}");
+    if (code == HANDOFF_OK)
+        code = handoff_client_give(&out, text, error);
+    handoff_buffer_free(&out);
+    handoff_arena_free(&arena);
+    return code;
+}
+
+/* ---- agents ---------------------------------------------------------------------------------- */
+
+struct agent_list {
+    struct handoff_buffer out;
+    int64_t now_ms;
+};
+
+static void list_agent(struct handoff_agent *agent, void *arg)
+{
+    struct agent_list *list = arg;
+    if (list->out.size > 0 && list->out.data[list->out.size - 1] != '[')
+        handoff_buffer_byte(&list->out, ',');
+    handoff_object_write_agent(&list->out, agent, list->now_ms);
+}
+
+enum handoff_code handoff_list_agents(struct handoff_client *client, struct handoff_text *text,
+                                      struct handoff_error *error)
+{
+    struct agent_list list = {.now_ms = handoff_monotonic_ns(&handoff_clock_system) / 1000000};
+    handoff_buffer_text(&list.out, "{\"items\":[");
+    handoff_agents_each(client->agents, list_agent, &list);
+    handoff_buffer_text(&list.out, "],\"next\":null}");
+    return handoff_client_give(&list.out, text, error);
+}
