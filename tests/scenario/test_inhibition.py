@@ -2,75 +2,10 @@
 """The inhibition rules of alerts/alertmanager.yml in the real Alertmanager: what is muted, and, as
 important, what is not. The receivers are emptied, so that nothing is sent anywhere."""
 
-import json
-import os
-import pathlib
-import queue
-import re
-import subprocess
-import tempfile
-import threading
-import time
 import unittest
-import urllib.request
 
-import yaml
-
-TOP = pathlib.Path(os.environ.get("HANDOFF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
-DEADLINE = 30
-
-
-class Alertmanager:
-    """Debian's Alertmanager on a port that the system picks."""
-
-    def __init__(self):
-        self.directory = tempfile.TemporaryDirectory()
-        directory = pathlib.Path(self.directory.name)
-        configuration = yaml.safe_load((TOP / "alerts/alertmanager.yml").read_text())
-        configuration["receivers"] = [{"name": receiver["name"]} for receiver in configuration["receivers"]]
-        configuration["templates"] = []
-        (directory / "alertmanager.yml").write_text(yaml.safe_dump(configuration))
-        self.process = subprocess.Popen(
-            ["prometheus-alertmanager", f"--config.file={directory}/alertmanager.yml", f"--storage.path={directory}/data",
-             "--web.listen-address=127.0.0.1:0", "--cluster.listen-address="],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        addresses = queue.Queue()
-        # reads on to the end, so that Alertmanager never waits for its log to be read
-        self.reader = threading.Thread(target=self.read_log, args=(addresses,))
-        self.reader.start()
-        try:
-            self.address = addresses.get(timeout=DEADLINE)
-        except queue.Empty:
-            self.stop()
-            raise
-
-    def read_log(self, addresses):
-        for line in self.process.stderr:
-            found = re.search(r'msg="Listening on" address=(\S+)', line)
-            if found:
-                addresses.put(found[1])
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(DEADLINE)
-        self.reader.join(DEADLINE)
-        self.process.stderr.close()
-        self.directory.cleanup()
-
-    def request(self, body=None):
-        request = urllib.request.Request(f"http://{self.address}/api/v2/alerts",
-                                         data=None if body is None else json.dumps(body).encode(),
-                                         headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
-            return json.load(answer) if body is None else None
-
-    def fire(self, *alerts):
-        self.request([{"labels": labels} for labels in alerts])
-
-    def muted(self, job):
-        """{alert: whether it is muted} of one job."""
-        return {label(alert["labels"]): bool(alert["status"]["inhibitedBy"])
-                for alert in self.request() if alert["labels"].get("job", "") == job}
+from harness import Alertmanager, eventually
+from harness.alertmanager import shipped
 
 
 def label(labels):
@@ -86,23 +21,25 @@ class Inhibition(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.alertmanager = Alertmanager()
-        cls.addClassCleanup(cls.alertmanager.stop)
+        cls.alertmanager = cls.enterClassContext(Alertmanager(shipped()))
 
     def muted(self, *alerts):
         """Fires the alerts in a job of their own; {alert: whether it is muted} once Alertmanager has seen them all."""
         job = self.id()
         self.alertmanager.fire(*[{"job": job, **labels} for labels in alerts])
         self.wait_until_seen()
-        return self.alertmanager.muted(job)
+        return self.known(job)
+
+    def known(self, job):
+        """{alert: whether it is muted} of one job."""
+        return {label(alert["labels"]): bool(alert["status"]["inhibitedBy"])
+                for alert in self.alertmanager.alerts() if alert["labels"].get("job", "") == job}
 
     def wait_until_seen(self):
         # Alertmanager takes alerts in their order: when this pair is known, so is all before it.
         job = self.id() + " marker"
         self.alertmanager.fire(alert("HandoffExporterDown", "critical", job=job), alert("HandoffFailed", "info", job=job))
-        give_up = time.monotonic() + DEADLINE
-        while not self.alertmanager.muted(job).get("HandoffFailed"):
-            self.assertLess(time.monotonic(), give_up, "Alertmanager has not seen the alerts")
+        eventually(lambda: self.known(job).get("HandoffFailed"), "Alertmanager has seen the alerts")
 
     def test_an_open_circuit_mutes_what_it_causes_at_its_target_and_the_rates(self):
         self.assertEqual(self.muted(
@@ -224,7 +161,7 @@ class Inhibition(unittest.TestCase):
         self.alertmanager.fire({"alertname": "HandoffExporterDown", "severity": "critical"},
                                {"alertname": "HandoffCircuitOpen", "severity": "critical"})
         self.wait_until_seen()
-        self.assertFalse(self.alertmanager.muted("")["DiskFull"])
+        self.assertFalse(self.known("")["DiskFull"])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Nothing here sleeps for a guessed time and nothing uses a fixed port: a step wai
 with a deadline (eventually), and daemons tell the ports they were given in their log.
 """
 
+from .alertmanager import Alertmanager, Webhook
 from .daemon import Daemon, StartFailed, environment
 from .http import Http, Reply
 from .prometheus import Prometheus
@@ -17,5 +18,5 @@ from .receiver import Receiver
 from .relay import Relay
 from .wait import eventually, TIMEOUT
 
-__all__ = ["Daemon", "StartFailed", "environment", "Http", "Reply", "Prometheus", "Receiver",
-           "Relay", "eventually", "TIMEOUT"]
+__all__ = ["Alertmanager", "Daemon", "StartFailed", "environment", "Http", "Reply", "Prometheus", "Receiver",
+           "Relay", "Webhook", "eventually", "TIMEOUT"]
