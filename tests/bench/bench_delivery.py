@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A handoff of 8 KiB from an agent through the sidecar to another agent and back, under load.
+
+    bench_delivery.py [--rounds N] [--seconds S] [--connections N,N] [--rivals NAME,NAME]
+                      [--json FILE]
+
+The receiver is nginx, the load is wrk with one thread, and they take turns in every round: nginx by
+itself, HAProxy in front of it, our daemon with durability full and none. HAProxy only forwards; ours
+also reads the request, assembles the envelope, counts its tokens, stores it and matches the
+acknowledgement. Ratios to HAProxy are made within a round and their median is told, because the
+absolute figures move with the machine. Every request must be answered 200, and every handoff that
+ours answered for must be counted as acknowledged.
+
+Then, at one connection: what a handoff takes longer than the POST it carries, beside what one
+fdatasync takes on the same disk. And the tail at equal load: half of what ours can take, for HAProxy
+and for us. The store lies under $TMPDIR or /tmp, which should be a real disk.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import load
+from rivals import DESCRIPTORS, Haproxy, Nginx, Ours
+
+RIVALS = ("nginx", "haproxy", "full", "none")
+NAMES = {"nginx": "nginx, no sidecar", "haproxy": "HAProxy", "full": "ours, durability full",
+         "none": "ours, durability none"}
+# each waiting handoff takes two descriptors of a sidecar: its sender's and its receiver's
+CONNECTIONS_MAX = (DESCRIPTORS - 1000) // 2
+
+
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
+def run_one(name, servers, bodies, connections, seconds, pause_ms=0):
+    if name in servers:
+        return load.wrk(servers[name], bodies, connections, seconds, pause_ms)
+    with Ours(name, servers["nginx"].url) as daemon:
+        told = load.wrk(daemon, bodies, connections, seconds, pause_ms)
+        told["acknowledged"] = daemon.counter("handoff_handoffs_total", outcome="acknowledged")
+        daemon.expected_exit = 0
+    if told["acknowledged"] < told["requests"]:
+        raise SystemExit(f"{told['requests']} were answered, but only {told['acknowledged']:.0f} "
+                         "are counted as acknowledged")
+    return told
+
+
+def alternate(names, servers, bodies, options, connections, pause_ms=0):
+    """Runs by rival, the same number of each, taking turns."""
+    runs = {name: [] for name in names}
+    for _ in range(options.rounds):
+        for name in names:
+            told = run_one(name, servers, bodies, connections, options.seconds, pause_ms)
+            if told["errors"]:
+                say(f"{NAMES[name]}: {told['errors']} of {told['requests']} requests failed")
+            runs[name].append(told)
+    return runs
+
+
+def ratios(runs, name, number="per_second"):
+    return [ours[number] / peer[number] for ours, peer in zip(runs[name], runs["haproxy"])
+            if peer[number]]
+
+
+def summarize(runs):
+    summary = {}
+    for name, list_of_runs in runs.items():
+        summary[name] = {key: value for key, value in load.median_of(list_of_runs).items()
+                         if key != "acknowledged"}
+        summary[name]["noise"] = load.spread_of([run["per_second"] for run in list_of_runs])
+        summary[name]["errors"] = sum(run["errors"] for run in list_of_runs)
+        if "haproxy" in runs:
+            summary[name]["ratio"] = statistics.median(ratios(runs, name))
+            summary[name]["p99_ratio"] = statistics.median(ratios(runs, name, "p99_us"))
+    return summary
+
+
+def print_table(title, summary):
+    print(f"\n{title}\n")
+    print("| | handoffs/s | noise | to HAProxy | p50 ms | p99 ms | p99 to HAProxy | CPU us each |"
+          " failed |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, row in summary.items():
+        print(f"| {NAMES[name]} | {row['per_second']:,.0f} | {row['noise']:.0%} |"
+              f" {row.get('ratio', 0):.2f} | {row['p50_us'] / 1000:.2f} |"
+              f" {row['p99_us'] / 1000:.2f} | {row.get('p99_ratio', 0):.2f} |"
+              f" {row['cpu_us']:.0f} | {row['errors']:.0f} |", flush=True)
+
+
+def fdatasync_us():
+    """The median of one write of 8 KiB with its fdatasync, appended to a file."""
+    took = []
+    with tempfile.TemporaryFile(buffering=0) as file:
+        for _ in range(500):
+            begun = time.perf_counter()
+            file.write(b"x" * load.BODY)
+            os.fdatasync(file.fileno())
+            took.append((time.perf_counter() - begun) * 1e6)
+    return statistics.median(took)
+
+
+def at_one_connection(servers, bodies, options):
+    runs = alternate(("nginx", "haproxy", "full", "none"), servers, bodies, options, 1)
+    summary = summarize(runs)
+    sync_us = fdatasync_us()
+    print_table("1 connection", summary)
+    gained = {name: statistics.median(ours["p50_us"] - direct["p50_us"] for ours, direct
+                                      in zip(runs[name], runs["nginx"])) for name in
+              ("haproxy", "full", "none")}
+    print(f"\nA handoff takes longer than the POST it carries by {gained['full'] / 1000:.3f} ms"
+          f" (durability full) and {gained['none'] / 1000:.3f} ms (none); HAProxy adds"
+          f" {gained['haproxy'] / 1000:.3f} ms; one write and fdatasync takes"
+          f" {sync_us / 1000:.3f} ms. Goal: 0.3 ms plus one fdatasync.")
+    return {"runs": summary, "gained_us": gained, "fdatasync_us": sync_us}
+
+
+def at_equal_load(servers, bodies, options, rate, connections=100):
+    """Connections rest between requests, so that their sum is about the rate."""
+    pause_ms = max(round(connections / rate * 1000), 1)
+    runs = alternate(("haproxy", "full"), servers, bodies, options, connections, pause_ms)
+    summary = summarize(runs)
+    print_table(f"Equal load: {connections} connections that pause {pause_ms} ms", summary)
+    return {"pause_ms": pause_ms, "runs": summary}
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--connections", default="100,1000,10000",
+                        type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--rivals", default=",".join(RIVALS), type=lambda text: text.split(","))
+    parser.add_argument("--only-throughput", action="store_true")
+    parser.add_argument("--json", metavar="FILE")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
+    result = {"machine": load.machine(), "rounds": options.rounds, "seconds": options.seconds,
+              "throughput": {}}
+    print(f"{result['machine']}; {options.rounds} rounds of {options.seconds} s")
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="handoff-bench-"))
+        bodies = load.write_bodies(folder)
+        nginx = stack.enter_context(Nginx())
+        servers = {"nginx": nginx, "haproxy": stack.enter_context(Haproxy(nginx))}
+        for connections in options.connections:
+            connections = min(connections, CONNECTIONS_MAX)
+            summary = summarize(alternate(options.rivals, servers, bodies, options, connections))
+            print_table(f"{connections} connections", summary)
+            result["throughput"][connections] = summary
+        if not options.only_throughput:
+            result["one"] = at_one_connection(servers, bodies, options)
+            rate = result["throughput"][options.connections[0]]["full"]["per_second"] / 2
+            result["equal_load"] = at_equal_load(servers, bodies, options, rate)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
