@@ -6,13 +6,18 @@ import importlib.machinery
 import importlib.util
 import json
 import re
+import sys
 import unittest
 
 import source_tree
 import yaml
 
+sys.path.insert(0, str(source_tree.TOP / "tests/support"))
+import metric_names  # noqa: E402
+
 ALERTS = source_tree.TOP / "alerts"
 TEST_FILES = sorted((source_tree.TOP / "tests/alerts").glob("*.test.yml"))
+RUNBOOKS = sorted((source_tree.TOP / "docs/runbooks").glob("*.md"))
 
 
 def load_renderer():
@@ -34,58 +39,34 @@ def alert_names():
     return {rule["alert"] for rule in alert_rules()}
 
 
-# The metrics that alerts may read and their labels; job and instance come with the scrape.
-TARGET = {"target_agent"}
-METRICS = {
-    "up": set(),
-    "handoff_duration_seconds": TARGET | {"pattern", "outcome"},
-    "handoff_stage_duration_seconds": {"stage"},
-    "handoff_context_completeness_ratio": TARGET,
-    "handoff_memory_refs_total": TARGET | {"outcome"},
-    "handoff_handoffs_total": TARGET | {"pattern", "outcome"},
-    "handoff_attempts_total": TARGET | {"result"},
-    "handoff_consecutive_failures": TARGET,
-    "handoff_circuit_state": TARGET | {"state"},
-    "handoff_circuit_opened_total": TARGET,
-    "handoff_parked_entries": TARGET | {"reason"},
-    "handoff_oldest_parked_seconds": TARGET,
-    "handoff_parked_total": TARGET | {"reason"},
-    "handoff_replayed_total": TARGET,
-    "handoff_in_flight": TARGET,
-    "handoff_oldest_in_flight_seconds": TARGET,
-    "handoff_hop_depth": {"pattern"},
-    "handoff_task_handoffs": set(),
-    "handoff_route_cycles_total": set(),
-    "handoff_token_utilization_ratio": TARGET,
-    "handoff_envelope_tokens": TARGET,
-    "handoff_spine_up": set(),
-    "handoff_spine_request_duration_seconds": {"operation", "outcome"},
-    "handoff_channel_published_total": {"channel"},
-    "handoff_channel_pending": {"channel", "receiver"},
-    "handoff_channel_redelivered_total": {"channel", "receiver"},
-    "handoff_channel_oldest_pending_seconds": {"channel", "receiver"},
-    "handoff_exporter_series_dropped_total": set(),
-    "handoff_exporter_config_last_reload_successful": set(),
-    "handoff_exporter_config_last_reload_success_timestamp_seconds": set(),
-}
-
-
-def family(name):
-    """The metric that a series belongs to."""
-    return name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name)
-
-
 class Metrics(unittest.TestCase):
+    """Nothing reads a series, or a label of it, that collectors/metrics.def does not have."""
 
-    def test_that_rules_and_runbooks_read_exist(self):
-        texts = [rule["expr"] for name in ("handoff-rules.yml", "handoff-alerts.yml")
-                 for group in shipped(name)["groups"] for rule in group["rules"]]
-        texts += [text for rule in alert_rules() for text in rule["annotations"].values()]
-        texts += [block for page in (source_tree.TOP / "docs/runbooks").glob("*.md")
-                  for block in re.findall(r"```promql\n(.*?)```", page.read_text(), re.DOTALL)]
-        read = {name for text in texts for name in re.findall(r"(?<![\w:])(handoff_\w+|up)(?=[{\[])", text)}
-        self.assertGreater(len(read), 15)
-        self.assertEqual({name for name in read if family(name) not in METRICS}, set())
+    @classmethod
+    def setUpClass(cls):
+        cls.names = metric_names.shipped()
+
+    def check(self, where, expression):
+        self.assertEqual(self.names.faults(expression), [], f"{where}: {expression}")
+
+    def test_that_rules_read_exist_with_the_labels_they_use(self):
+        groups = {name: shipped(name)["groups"] for name in ("handoff-rules.yml", "handoff-alerts.yml")}
+        groups["kubernetes"] = shipped("kubernetes/prometheusrule.yml")["spec"]["groups"]
+        for file, found in groups.items():
+            for rule in (rule for group in found for rule in group["rules"]):
+                self.check(f"{file}: {rule.get('alert') or rule['record']}", rule["expr"])
+
+    def test_that_annotations_ask_for_exist(self):
+        asked = [(rule["alert"], query) for rule in alert_rules() for text in rule["annotations"].values()
+                 for query in metric_names.queries(text)]
+        self.assertGreater(len(asked), 20)
+        for alert, query in asked:
+            self.check(alert, query)
+
+    def test_that_runbooks_read_exist(self):
+        for page in RUNBOOKS:
+            for query in re.findall(r"```promql\n(.*?)```", page.read_text(), re.DOTALL):
+                self.check(page.name, query)
 
     def test_that_the_tests_feed_have_the_labels_they_really_have(self):
         for path in TEST_FILES:
@@ -93,9 +74,30 @@ class Metrics(unittest.TestCase):
                 for series in test["input_series"]:
                     name, labels = re.fullmatch(r"(\w+)\{(.*)\}", series["series"]).groups()
                     labels = set(re.findall(r'(\w+)="', labels)) - {"job", "instance"}
-                    if name.endswith("_bucket"):
-                        labels.remove("le")
-                    self.assertEqual(labels, METRICS[family(name)], f"{path.name}: {series['series']}")
+                    self.assertEqual(labels, self.names.labels(name), f"{path.name}: {series['series']}")
+
+    def test_recorded_names_begin_with_the_labels_they_have(self):
+        for name, labels in self.names.recorded.items():
+            self.assertEqual(name.split(":")[0], "_".join(sorted(labels)), name)
+
+    def test_promised_metrics_are_as_promised_once_they_are_there(self):
+        for name, metric in metric_names.declared().items():
+            if name in metric_names.PROMISED:
+                self.assertEqual((metric.type, metric.labels), metric_names.PROMISED[name], name)
+
+    def test_what_does_not_exist_is_found(self):
+        self.assertEqual(self.names.faults('sum by (job) (rate(handoff_handoffs_total{outcome="x"}[5m]))'), [])
+        for wrong, found in {
+                "handoff_handoff_total": "there is no series handoff_handoff_total",
+                "rate(handoff_attempts_total_bucket[5m])": "there is no series handoff_attempts_total_bucket",
+                'handoff_attempts_total{outcome="ack"}': "handoff_attempts_total has no label outcome",
+                "sum by (reason) (handoff_parked_entries)": "handoff_parked_entries has no label reason to group by",
+                "sum(handoff_in_flight) by (le)": "handoff_in_flight has no label le to group by",
+                "up * on (agent) group_left handoff_in_flight": "up has no label agent to group by",
+                'job:handoff_envelopes:increase1h{target_agent="x"}':
+                    "job:handoff_envelopes:increase1h has no label target_agent",
+                "job:handoff_envelopes:increase2h": "there is no series job:handoff_envelopes:increase2h"}.items():
+            self.assertIn(found, self.names.faults(wrong), wrong)
 
 
 class EveryAlert(unittest.TestCase):

@@ -5,6 +5,7 @@ Alertmanager mute."""
 
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -22,6 +23,33 @@ def configuration():
 
 def rules():
     return [rule for group in yaml.safe_load((ALERTS / "handoff-alerts.yml").read_text())["groups"] for rule in group["rules"]]
+
+
+def carried():
+    """{alert: [its labels, ...]}, as the tests of the rules hold them against promtool."""
+    found = {}
+    for path in sorted((source_tree.TOP / "tests/alerts").glob("*.test.yml")):
+        for test in yaml.safe_load(path.read_text())["tests"]:
+            for case in test.get("alert_rule_test", []):
+                found.setdefault(case["alertname"], []).extend(
+                    {"alertname": case["alertname"], **expected["exp_labels"]}
+                    for expected in case.get("exp_alerts") or [])
+    return {alert: labels for alert, labels in found.items() if labels}
+
+
+def parsed(matcher):
+    """(label, sign, value) of a matcher."""
+    return re.fullmatch(r'(\w+)(=~|!~|!=|=)"(.*)"', matcher).groups()
+
+
+def takes(matchers, labels):
+    """Whether an alert with these labels is what the matchers mean."""
+    for label, sign, value in map(parsed, matchers):
+        seen = labels.get(label, "")
+        found = re.fullmatch(value, seen) is not None if "~" in sign else value == seen
+        if found == sign.startswith("!"):
+            return False
+    return True
 
 
 def route(**labels):
@@ -52,6 +80,8 @@ class Configuration(unittest.TestCase):
         for severity in ("critical", "warning", "info"):
             with self.subTest(severity):
                 self.assertEqual(route(alertname="HandoffAny", severity=severity, job="handoff"), RECEIVERS[severity])
+        # the one severity that goes by the alert's name: only the watchdog has it
+        self.assertEqual(route(alertname="HandoffWatchdog", severity="none", job="handoff"), RECEIVERS["none"])
 
     def test_each_alert_goes_where_its_severity_says(self):
         for rule in rules():
@@ -69,6 +99,56 @@ class Configuration(unittest.TestCase):
 
     def test_two_broken_agents_are_two_pages(self):
         self.assertEqual(configuration()["route"]["group_by"], ["alertname", "job", "target_agent"])
+
+
+class Names(unittest.TestCase):
+    """What the configuration and the texts name, alerts have: a misspelt label matches nothing, in silence."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.alerts = carried()
+        cls.labels = {label for alerts in cls.alerts.values() for labels in alerts for label in labels}
+        cls.annotations = {name for rule in rules() for name in rule["annotations"]}
+
+    def test_every_alert_is_known(self):
+        self.assertEqual(set(self.alerts), {rule["alert"] for rule in rules()})
+
+    def matchers(self):
+        for child in configuration()["route"]["routes"]:
+            yield child["matchers"]
+        for rule in configuration()["inhibit_rules"]:
+            yield rule["source_matchers"]
+            yield rule["target_matchers"]
+
+    def test_every_matcher_finds_an_alert(self):
+        for matchers in self.matchers():
+            with self.subTest(matchers):
+                self.assertTrue(any(takes(matchers, labels) for alerts in self.alerts.values() for labels in alerts))
+
+    def test_every_name_in_a_matcher_is_an_alert(self):
+        for matchers in self.matchers():
+            for label, _, value in map(parsed, matchers):
+                if label == "alertname":
+                    for alternative in value.split("|"):
+                        self.assertTrue(any(re.fullmatch(alternative, alert) for alert in self.alerts), alternative)
+
+    def test_labels_that_are_grouped_and_compared_exist(self):
+        named = set(configuration()["route"]["group_by"])
+        for rule in configuration()["inhibit_rules"]:
+            named |= set(rule["equal"])
+        self.assertLessEqual(named, self.labels)
+
+    def test_texts_read_labels_and_annotations_that_exist(self):
+        text = (ALERTS / "alertmanager.tmpl").read_text() + CONFIG.read_text()
+        self.assertLessEqual(set(re.findall(r"Labels\.(\w+)", text)), self.labels)
+        self.assertLessEqual(set(re.findall(r"Annotations\.(\w+)", text)), self.annotations)
+        self.assertEqual(set(re.findall(r"Annotations\.(\w+)", text)), self.annotations, "an annotation that nobody reads")
+
+    def test_a_matcher_that_finds_nothing_would_be_found(self):
+        labels = {"alertname": "HandoffFailed", "severity": "info", "target_agent": "a"}
+        self.assertTrue(takes(['alertname=~"Handoff.+"', 'severity!="critical"', 'target_agent=~".+"'], labels))
+        for wrong in ('severity="warning"', 'target=~".+"', 'alertname=~"Handoff"', 'alertname!~"Handoff.+"'):
+            self.assertFalse(takes([wrong], labels), wrong)
 
 
 class Inhibition(unittest.TestCase):

@@ -107,7 +107,7 @@ class Day:
         self.record("handoff_consecutive_failures", int(failed), **target)
         self.record("handoff_circuit_state", 0, **target, state="open")
         self.record("handoff_circuit_opened_total", 0, **target)
-        self.record("handoff_parked_entries", len(waiting), **target, reason="exhausted")
+        self.record("handoff_parked_entries", len(waiting), **target)
         self.record("handoff_oldest_parked_seconds", 60 * (minute - waiting[0]) if waiting else 0, **target)
         self.record("handoff_in_flight", self.random.randint(0, 3), **target)
         if agent == self.AGENTS[0]:

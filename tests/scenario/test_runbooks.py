@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of docs/runbooks and of the alerts, run as they are printed, against a real sidecar in a bad hour.
+
+Each page is gone through as a person would: its blocks in order in one shell, then each command that
+its sentences name. Before each run the sidecar has what the pages talk about: a broken agent called
+code-generator with parked handoffs, a task called task-42, memories, an agent that works.
+"""
+
+import os
+import pathlib
+import re
+import unittest
+
+import yaml
+
+from harness import Receiver
+from harness.agents import Caller, daemon_with
+from harness.receiver import ack, status
+from harness.shell import Shell
+
+TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+PAGES = sorted((TOP / "docs/runbooks").glob("Handoff*.md"))
+
+# What a sentence leaves for the reader to fill in.
+FILL_IN = {"FILE": "/etc/handoff-exporter.yml", "TASK": "task-42", "AGENT": "code-generator",
+           "OTHER": "reviewer", "ID": '"$ID"'}
+# Channels are not served yet; until they are, the API says so.
+NOT_YET = "/v1/channels/"
+
+
+def blocks(text):
+    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def in_sentences(text):
+    """Commands between backticks, outside of the blocks, also where a line was broken."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    spans = [re.sub(r"\s+", " ", span) for span in re.findall(r"`([^`]+)`", text)]
+    return [span for span in spans if re.match(r"(handoffctl|curl) ", span)]
+
+
+def filled_in(command):
+    """The words that stand for something, replaced; "$NAME" is a variable of the blocks before."""
+    for word, value in FILL_IN.items():
+        command = re.sub(rf'(?<![\w"$]){word}\b', value, command)
+    return command
+
+
+class Runbooks(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.broken = self.enterContext(Receiver(status(503)))
+        self.well = self.enterContext(Receiver(ack))
+        self.daemon = self.enterContext(daemon_with(
+            {"code-generator": {"url": self.broken.url, "retries": 1,
+                                "breaker": {"failures": 3, "cooldown": "10ms"}},
+             "analyst": {"url": self.well.url}, "reviewer": {"url": self.well.url}},
+            hops={"max": 2}))
+        self.caller = Caller(self.daemon)
+        self.shell = self.enterContext(Shell(self.daemon))
+        for number in range(3):
+            self.caller.call("PUT", f"/v1/memories/ms-{number}", {"content": "the gateway retries"})
+
+    def bad_hour(self):
+        """code-generator fails three times in a row; task-42 got stuck there, and goes in circles."""
+        self.broken.do(status(503))
+        parked = self.caller.parked()["items"]
+        for handoff in parked:
+            self.caller.call("DELETE", f"/v1/parked/{handoff['id']}")
+        self.caller.call("POST", "/v1/agents/code-generator/reset", {})
+        first = self.caller.send("analyst", task_id="task-42", memory_ids=["ms-1", "ms-lost"]).json()["id"]
+        for _ in range(3):
+            reply = self.caller.send("code-generator", task_id="task-42", previous_id=first,
+                                     source_agent="analyst", memory_ids=["ms-1", "ms-lost"])
+            assert reply.status == 502, reply
+        second = self.caller.send("reviewer", previous_id=first, source_agent="analyst", task_id="task-42")
+        reply = self.caller.send("analyst", previous_id=second.json()["id"], source_agent="reviewer",
+                                 task_id="task-42")
+        assert reply.status == 422, reply
+
+    def run_script(self, script):
+        script = script.replace("/etc/handoff-exporter.yml", str(self.daemon.config_path))
+        done = self.shell.run(script)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), f"{script}\n{done.stdout}")
+        if NOT_YET not in script:
+            self.assertNotRegex(done.stdout, re.compile(r'"code":|^null$', re.MULTILINE), script)
+        return done.stdout
+
+    def test_commands_in_blocks_work_as_printed(self):
+        for page in PAGES:
+            with self.subTest(page.stem):
+                self.bad_hour()
+                found = blocks(page.read_text(encoding="utf-8"))
+                self.assertTrue(found)
+                self.assertNotEqual(self.run_script("".join(found)).strip(), "")
+
+    def test_commands_in_sentences_work_after_those_in_blocks(self):
+        tried = set()
+        for page in PAGES:
+            text = page.read_text(encoding="utf-8")
+            for command in in_sentences(text):
+                with self.subTest(page.stem, command=command):
+                    self.bad_hour()
+                    before = "".join(blocks(text)) if "$" in filled_in(command) else ""
+                    self.run_script(before)
+                    self.broken.do(ack)  # the agent is well again when the reader comes to act
+                    self.run_script(before + filled_in(command))
+                    tried.add(command.split(" ")[0])
+        self.assertEqual(tried, {"handoffctl", "curl"})
+
+    def test_commands_of_the_alerts_work_as_printed(self):
+        """Whatever an alert tells to type, with the labels that it has."""
+        labels = {"target_agent": "code-generator", "instance": self.daemon.web.address, "channel": "reviews"}
+        groups = yaml.safe_load((TOP / "alerts/handoff-alerts.yml").read_text(encoding="utf-8"))["groups"]
+        self.bad_hour()
+        for rule in (rule for group in groups for rule in group["rules"]):
+            command = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda label: labels[label[1]],
+                             rule["annotations"]["command"])
+            with self.subTest(rule["alert"]):
+                self.assertNotIn("{{", command)
+                self.assertNotEqual(self.run_script(command).strip(), "")
+
+    def test_what_is_shown_is_what_happened(self):
+        """One page in full: who failed, how often, and what each attempt ended with."""
+        self.bad_hour()
+        page = (TOP / "docs/runbooks/HandoffCircuitOpen.md").read_text(encoding="utf-8")
+        shown = self.run_script("".join(blocks(page)))
+        self.assertRegex(shown, r"(?m)^code-generator +push +(open|half_open) +3 ")
+        self.assertEqual(len(re.findall(r"(?m)^[0-9a-f-]{36} .* code-generator +exhausted +2 ", shown)), 3)
+        self.assertEqual(len(re.findall(r"(?m)^ *[12] .*\b503\b", shown)), 2, shown)
+        self.broken.do(ack)
+        self.run_script("AGENT=code-generator; " + in_sentences(page)[-1])
+        self.assertEqual(self.caller.parked()["items"], [])
+
+    def test_a_command_that_does_not_work_is_found(self):
+        self.bad_hour()
+        for script in ("handoffctl agent", "handoffctl parked list --agent x", "handoffctl status 1",
+                       "curl -s http://127.0.0.1:8780/v1/nothing",
+                       "curl -s 'http://127.0.0.1:8780/v1/agents' | jq -r '.nothing'"):
+            with self.subTest(script), self.assertRaises(AssertionError):
+                self.run_script(script)
+
+
+if __name__ == "__main__":
+    unittest.main()
