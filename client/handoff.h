@@ -357,7 +357,8 @@ struct handoff_list_query {
     int64_t limit;      /* at most so many; 0: 50 */
 };
 
-/* {"items": [handoffs], "next": "cursor" or null}, in the order of their acceptance. */
+/* {"items": [handoffs], "next": "cursor" or null}, in the order of their acceptance; with a task_id
+   also "task": {"task_id", "completed_at", "handoffs"}, as handoff_task_complete answers it. */
 enum handoff_code handoff_list(struct handoff_client *client,
                                const struct handoff_list_query *query, struct handoff_text *text,
                                struct handoff_error *error) HANDOFF_MUST_CHECK;
@@ -368,6 +369,15 @@ void handoff_replay(struct handoff_loop *loop, const char *id, const char *targe
                     handoff_answered *answered, void *context);
 void handoff_discard(struct handoff_loop *loop, const char *id, const char *reason,
                      handoff_answered *answered, void *context);
+
+/*
+ * The task is over. The answer's body is {"task_id", "completed_at", "handoffs": how many it took};
+ * the same for a repeat, which changes nothing (created is then false). Handoffs that the task has
+ * after its end are delivered as ever, and not counted among these. `caller` is the agent that says
+ * so, NULL: anybody. not_found: no handoff belongs to it; forbidden: the caller took no part in it.
+ */
+void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const char *caller,
+                           handoff_answered *answered, void *context);
 
 /* ---- agents at work ------------------------------------------------------------------------ */
 
@@ -427,12 +437,13 @@ void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_
 /* ---- events -------------------------------------------------------------------------------- */
 
 enum handoff_event_kind {
-    HANDOFF_EVENT_ASSEMBLED, /* an envelope was assembled and stored, or that failed */
-    HANDOFF_EVENT_COMMITTED, /* the store committed a group, or that failed */
-    HANDOFF_EVENT_SPINE,     /* the spine was asked */
-    HANDOFF_EVENT_MOVED,     /* a handoff went from one state to another */
-    HANDOFF_EVENT_REJECTED,  /* a handoff was not accepted, because the circuit is open */
-    HANDOFF_EVENT_CIRCUIT,   /* the breaker of target_agent changed */
+    HANDOFF_EVENT_ASSEMBLED,      /* an envelope was assembled and stored, or that failed */
+    HANDOFF_EVENT_COMMITTED,      /* the store committed a group, or that failed */
+    HANDOFF_EVENT_SPINE,          /* the spine was asked */
+    HANDOFF_EVENT_MOVED,          /* a handoff went from one state to another */
+    HANDOFF_EVENT_REJECTED,       /* a handoff was not accepted, because the circuit is open */
+    HANDOFF_EVENT_CIRCUIT,        /* the breaker of target_agent changed */
+    HANDOFF_EVENT_TASK_COMPLETED, /* task_id is over, for the first time */
 };
 
 /* Something that happened, with all that is known. Lent for the call; what does not belong to the
@@ -470,6 +481,8 @@ struct handoff_event {
     const char *circuit; /* circuit: "closed", "half_open" or "open" */
     bool opened;         /* circuit: it opened just now, for the first time or after a probe */
     unsigned consecutive_failures;
+
+    uint64_t task_handoffs; /* task completed: that it took */
 };
 
 /* ---- numbers ------------------------------------------------------------------------------- */

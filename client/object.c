@@ -86,6 +86,19 @@ void handoff_object_write_attempt(struct handoff_buffer *out, const struct hando
     handoff_buffer_byte(out, '}');
 }
 
+void handoff_object_write_task(struct handoff_buffer *out, struct handoff_span task_id,
+                               const struct handoff_stored_task *task)
+{
+    handoff_buffer_byte(out, '{');
+    write_text(out, "task_id", task_id);
+    write_time(out, "completed_at", task->completed_ms);
+    if (task->completed_ms)
+        write_number(out, "handoffs", task->handoffs);
+    else
+        write_value(out, "handoffs", NULL);
+    handoff_buffer_byte(out, '}');
+}
+
 void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent *agent,
                                 int64_t now_ms)
 {

@@ -7,6 +7,7 @@
 #include "client/base/buffer.h"
 #include "client/deliver/life.h"
 #include "client/store/handoffs.h"
+#include "client/store/tasks.h"
 
 /* How it stands with a handoff, beside its envelope, which knows the rest. */
 struct handoff_object {
@@ -22,6 +23,10 @@ void handoff_object_write(struct handoff_buffer *out, const struct handoff_objec
 
 void handoff_object_write_attempt(struct handoff_buffer *out,
                                   const struct handoff_attempt *attempt);
+
+/* {"task_id", "completed_at", "handoffs"}; of a task that goes on, the last two are null. */
+void handoff_object_write_task(struct handoff_buffer *out, struct handoff_span task_id,
+                               const struct handoff_stored_task *task);
 
 /* The circuit as it is at now_ms, monotonic. */
 void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent *agent,

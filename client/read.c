@@ -166,6 +166,18 @@ static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error
     return HANDOFF_ERR_INVALID;
 }
 
+static enum handoff_code write_task(struct handoff_client *client, struct handoff_buffer *out,
+                                    struct handoff_span task_id, struct handoff_error *error)
+{
+    struct handoff_stored_task task;
+    enum handoff_code code = handoff_store_get_task(client->store, task_id, &task, error);
+    if (code != HANDOFF_OK)
+        return code;
+    handoff_buffer_text(out, ",\"task\":");
+    handoff_object_write_task(out, task_id, &task);
+    return HANDOFF_OK;
+}
+
 enum handoff_code handoff_list(struct handoff_client *client,
                                const struct handoff_list_query *query, struct handoff_text *text,
                                struct handoff_error *error)
@@ -194,9 +206,12 @@ enum handoff_code handoff_list(struct handoff_client *client,
     if (code == HANDOFF_OK)
         code = write_items(client, &out, list, count, error);
     if (code == HANDOFF_OK && count == filter.limit)
-        handoff_buffer_printf(&out, "],\"next\":\"%lld\"}", (long long)list[count - 1].seq);
+        handoff_buffer_printf(&out, "],\"next\":\"%lld\"", (long long)list[count - 1].seq);
     else
-        handoff_buffer_text(&out, "],\"next\":null}");
+        handoff_buffer_text(&out, "],\"next\":null");
+    if (code == HANDOFF_OK && query->task_id)
+        code = write_task(client, &out, filter.task_id, error);
+    handoff_buffer_byte(&out, '}');
     if (code == HANDOFF_OK)
         code = handoff_client_give(&out, text, error);
     handoff_buffer_free(&out);

@@ -98,6 +98,9 @@ void collectors_observe(void *observer, const struct handoff_event *event)
     case HANDOFF_EVENT_CIRCUIT:
         collectors_reliability_circuit(collectors, event);
         break;
+    case HANDOFF_EVENT_TASK_COMPLETED:
+        collectors_hops_completed(collectors, event);
+        break;
     }
 }
 

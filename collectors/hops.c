@@ -3,6 +3,9 @@
  * Hops: how long the chains of tasks become, and whether they come back to an agent they have been
  * at. By pattern and not by agent: depth belongs to the chain, not to who is next in it.
  *
+ * handoff_task_handoffs is the other end of it: all handoffs of a task, also of one that fanned
+ * out, told when the task is completed.
+ *
  * A chain that reached its limit is refused, so it is no depth; it is the outcome hop_limit in
  * handoff_handoffs_total. That it turned in a circle is counted all the same.
  */
@@ -25,4 +28,9 @@ void collectors_hops_assembled(struct collectors *collectors, const struct hando
         metric_observe(collectors->hop_depth[collectors_pattern(event)], (double)event->hop_count);
     if (event->cycle)
         metric_add(collectors->single[COLLECTORS_ROUTE_CYCLES], 1);
+}
+
+void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event)
+{
+    metric_observe(collectors->single[COLLECTORS_TASK_HANDOFFS], (double)event->task_handoffs);
 }

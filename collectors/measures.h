@@ -67,6 +67,7 @@ void collectors_tokens_assembled(struct collectors *collectors, const struct han
 
 void collectors_hops_init(struct collectors *collectors);
 void collectors_hops_assembled(struct collectors *collectors, const struct handoff_event *event);
+void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event);
 
 void collectors_reliability_resolve(struct collectors *collectors,
                                     struct collectors_target *target);

@@ -79,10 +79,14 @@ static const struct ctl_command commands[] = {
                      "Example:\n"
                      "  handoffctl attempts 01890a5d-ac96-774b-bcce-b302099a8057\n",
      ctl_attempts},
-    {"task", "TASK [--json]", "Show the handoffs of a task as a tree.",
-     "Each handoff stands under the one that it continues.\n" CTL_API_DETAILS "\n"
+    {"task", "[complete] TASK [--json]",
+     "Show the handoffs of a task as a tree, or say it is over.",
+     "Each handoff stands under the one that it continues. complete counts the task's handoffs, "
+     "once;\n"
+     "a repeat changes nothing.\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl task task-42\n"
+     "  handoffctl task complete task-42\n"
      "  handoffctl task task-42 --json | jq '.items[] | [.hop, .target_agent, .state]'\n",
      ctl_task},
     {"inbox", "AGENT [--wait TIME] [--ack] [--json]", "Take the next handoff for an agent.",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * handoffctl task: the handoffs of a task as a tree. Which handoff continues which one is written
- * in their envelopes, so each of these is read, once.
+ * in their envelopes, so each of these is read, once. With `complete` before the task: it is over.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ struct task {
     struct ctl_api api;
     const char *id;
     bool json;
-    yyjson_mut_doc *list; /* {"items": [handoffs, each with previous_id and hop], "next": null} */
+    /* {"items": [handoffs, each with previous_id and hop], "next": null, "task": as it came} */
+    yyjson_mut_doc *list;
     yyjson_mut_val *items;
 };
 
@@ -72,6 +73,16 @@ static int add_page(struct task *task, yyjson_val *items)
     return code;
 }
 
+/* Each page says how it stands with the task; the last one knows best. */
+static int take_page(struct task *task, yyjson_val *page)
+{
+    yyjson_val *of_task = yyjson_obj_get(page, "task");
+    if (of_task)
+        yyjson_mut_obj_put(yyjson_mut_doc_get_root(task->list), yyjson_mut_str(task->list, "task"),
+                           yyjson_val_mut_copy(task->list, of_task));
+    return add_page(task, yyjson_obj_get(page, "items"));
+}
+
 static int fetch(struct task *task)
 {
     char limit[16], *cursor = NULL;
@@ -89,7 +100,7 @@ static int fetch(struct task *task)
         free(cursor);
         yyjson_val *list = yyjson_doc_get_root(doc);
         if (code == CTL_OK)
-            code = add_page(task, yyjson_obj_get(list, "items"));
+            code = take_page(task, list);
         cursor = *ctl_text(list, "next") ? strdup(ctl_text(list, "next")) : NULL;
         yyjson_doc_free(doc);
     } while (code == CTL_OK && cursor);
@@ -146,6 +157,17 @@ static void print_children(yyjson_val *items, const char *parent, int depth)
     }
 }
 
+static void print_end(yyjson_val *of_task)
+{
+    const char *at = ctl_text(of_task, "completed_at");
+    double handoffs = ctl_number(of_task, "handoffs");
+    if (!*at)
+        return;
+    fputs("completed at ", stdout);
+    ctl_put(stdout, at, 0);
+    printf(" after %.0f handoff%s\n", handoffs, handoffs > 1 ? "s" : "");
+}
+
 static int print(const struct task *task)
 {
     char *text = yyjson_mut_write(task->list, 0, NULL);
@@ -156,6 +178,7 @@ static int print(const struct task *task)
     } else {
         yyjson_doc *doc = yyjson_read(text, strlen(text), 0);
         print_children(yyjson_obj_get(yyjson_doc_get_root(doc), "items"), "", 0);
+        print_end(yyjson_obj_get(yyjson_doc_get_root(doc), "task"));
         yyjson_doc_free(doc);
     }
     free(text);
@@ -173,17 +196,40 @@ static int show(struct task *task)
     return code == CTL_OK ? print(task) : code;
 }
 
+/* ---- completing --------------------------------------------------------------------------------
+ */
+
+static int complete(const struct task *task)
+{
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/tasks/", task->id, "/complete");
+    int code = CTL_FAILED;
+    if (path)
+        code = ctl_api_call(task->command, &task->api, "POST", path, NULL, "{}", &answer);
+    if (code == CTL_OK)
+        code = ctl_show(&answer, task->json, print_end);
+    ctl_answer_free(&answer);
+    free(path);
+    return code;
+}
+
 int ctl_task(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct task task = {.command = command};
+    const char *words[2] = {NULL, NULL};
     const struct ctl_option options[] = {{"--json", NULL, &task.json}};
     const struct ctl_line line = {
-        .options = options, .noptions = 1, .words = &task.id, .nwords = 1, .api = &task.api};
+        .options = options, .noptions = 1, .words = words, .nwords = 2, .api = &task.api};
     int code = ctl_take_line(command, &line, 1, argc, argv);
-    if (code == CTL_OK && !task.id)
+    if (code == CTL_OK && !words[0])
         code = ctl_usage_error(command, "which task?");
+    else if (code == CTL_OK && words[1] && strcmp(words[0], "complete") != 0)
+        code = ctl_usage_error(command, "what is to be done: nothing further, or complete?");
     if (code != CTL_OK)
         return code;
+    task.id = words[1] ? words[1] : words[0];
+    if (words[1])
+        return complete(&task);
     task.list = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(task.list);
     yyjson_mut_doc_set_root(task.list, root);

@@ -113,6 +113,14 @@ void exporter_route_task(struct exporter_request *request, void *context)
     list(request, context, &query);
 }
 
+void exporter_route_complete(struct exporter_request *request, void *context)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_task_complete(loop_of(request, context), exporter_request_param(request, 0), NULL,
+                              exporter_asked, asking);
+}
+
 void exporter_route_parked(struct exporter_request *request, void *context)
 {
     struct handoff_list_query query = {.parked = true,

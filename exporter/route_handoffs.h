@@ -14,6 +14,7 @@ exporter_handler exporter_route_ack;
 exporter_handler exporter_route_nack;
 exporter_handler exporter_route_extend;
 exporter_handler exporter_route_task;
+exporter_handler exporter_route_complete;
 exporter_handler exporter_route_parked;
 exporter_handler exporter_route_replay;
 exporter_handler exporter_route_discard;

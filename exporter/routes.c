@@ -44,6 +44,7 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_hostin
         {"POST", "/v1/handoffs/{id}/nack", exporter_route_nack, hosting, WORD_BODY_MAX},
         {"POST", "/v1/handoffs/{id}/extend", exporter_route_extend, hosting, WORD_BODY_MAX},
         {"GET", "/v1/tasks/{task_id}", exporter_route_task, hosting, 0},
+        {"POST", "/v1/tasks/{task_id}/complete", exporter_route_complete, hosting, WORD_BODY_MAX},
         {"GET", "/v1/parked", exporter_route_parked, hosting, 0},
         {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, WORD_BODY_MAX},
         {"DELETE", "/v1/parked/{id}", exporter_route_discard, hosting, 0},

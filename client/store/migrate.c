@@ -109,6 +109,12 @@ static const char *const steps[] = {
     "  PRIMARY KEY (seq, encoding, rendering)) WITHOUT ROWID;"
     "CREATE TRIGGER memories_pin_changed AFTER UPDATE OF pinned ON memories BEGIN"
     "  DELETE FROM memory_tokens WHERE seq = new.seq; END;",
+
+    /* 4: tasks that are over */
+    "CREATE TABLE tasks ("
+    "  task_id TEXT PRIMARY KEY,"
+    "  completed_at INTEGER NOT NULL,"
+    "  handoffs INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
 int handoff_migrate_newest(void)

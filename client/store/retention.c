@@ -38,10 +38,19 @@ static enum handoff_code find_cutoff(struct handoff_db *db, struct handoff_reten
     return code;
 }
 
-/* Everything that names the envelope, the large row first. */
+/* A completed task goes with the last of its envelopes, which is still there to tell its name. */
+static const char remove_task[] =
+    "DELETE FROM tasks WHERE task_id = (SELECT task_id FROM envelopes WHERE seq = ?1) AND NOT "
+    "EXISTS"
+    " (SELECT 1 FROM envelopes e WHERE e.task_id = tasks.task_id AND e.seq <> ?1)";
+
+/* Everything that names the envelope, the large row early. */
 static const char *const removals[] = {
-    "DELETE FROM envelopes WHERE seq = ?1",      "DELETE FROM handoffs WHERE seq = ?1",
-    "DELETE FROM attempts WHERE seq = ?1",       "DELETE FROM idempotency WHERE seq = ?1",
+    remove_task,
+    "DELETE FROM envelopes WHERE seq = ?1",
+    "DELETE FROM handoffs WHERE seq = ?1",
+    "DELETE FROM attempts WHERE seq = ?1",
+    "DELETE FROM idempotency WHERE seq = ?1",
     "DELETE FROM envelope_state WHERE seq = ?1",
 };
 

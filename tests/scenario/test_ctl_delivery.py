@@ -106,6 +106,21 @@ class Look(Case):
                          [None, first])
         self.ctl("task", "none", code=4)
 
+    def test_a_task_is_completed(self):
+        first = self.json("send", *WORK, "--task", "task-7")["id"]
+        self.json("send", "--from", "coder", "--to", "spare", "--summary", "Check it",
+                  "--task", "task-7", "--previous", first)
+        self.assertEqual(self.json("task", "task-7")["task"],
+                         {"task_id": "task-7", "completed_at": None, "handoffs": None})
+        line = self.ctl("task", "complete", "task-7").stdout
+        self.assertRegex(line, "^completed at 20[0-9TZ:.-]+ after 2 handoffs\n$")
+        self.assertEqual(self.ctl("task", "complete", "task-7").stdout, line)
+        self.assertEqual(self.ctl("task", "task-7").stdout.splitlines()[2] + "\n", line)
+        self.assertEqual(self.json("task", "task-7")["task"]["handoffs"], 2)
+        self.assertEqual(self.json("task", "complete", "task-7")["handoffs"], 2)
+        self.ctl("task", "complete", "none", code=4)
+        self.ctl("task", "end", "task-7", code=2)
+
     def test_agents_and_reset(self):
         self.assertRegex(self.ctl("agents").stdout, r"\ncoder +push +closed ")
         self.assertEqual(len(self.json("agents")["items"]), 3)

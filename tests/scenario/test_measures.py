@@ -280,6 +280,36 @@ class Measures(unittest.TestCase):
             eventually(lambda: self.scrape().series("handoff_parked_entries") == {},
                        "nothing is parked any more")
 
+    def complete(self, task, expect=200):
+        reply = self.daemon.api.post(f"/v1/tasks/{task}/complete")
+        self.assertEqual(reply.status, expect, reply.text)
+        return reply.json()
+
+    def test_a_task_is_counted_once(self):
+        with Daemon(config=self.config) as self.daemon:
+            self.assertEqual(self.scrape()("handoff_task_handoffs_count"), 0)
+            first = self.send("coder", 200, task_id="task-1")
+            self.send("second", 200, source="coder", previous_id=first["id"])
+            self.send("second", 200, task_id="task-2")
+            self.assertEqual(self.complete("task-9", 404)["code"], "not_found")
+            done = self.complete("task-1")
+            self.assertEqual((done["task_id"], done["handoffs"]), ("task-1", 2))
+            self.assertEqual(self.complete("task-1"), done)
+            self.send("coder", 200, task_id="task-1")  # late, but not lost
+            self.assertEqual(self.complete("task-1"), done)
+            self.assertEqual(self.daemon.api.get("/v1/tasks/task-1").json()["task"], done)
+            samples = self.scrape()
+            self.assertEqual(samples("handoff_task_handoffs_count"), 1)
+            self.assertEqual(samples("handoff_task_handoffs_sum"), 2)
+            self.daemon.kill()
+            self.daemon.expected_exit = 0
+            self.daemon.log_path.unlink()
+            self.daemon.start()
+            self.assertEqual(self.complete("task-1"), done)
+            self.assertEqual(self.scrape()("handoff_task_handoffs_count"), 0)
+            self.complete("task-2")
+            self.assertEqual(self.scrape()("handoff_task_handoffs_sum"), 1)
+
     def test_a_reload_adds_and_removes(self):
         with Daemon(config=self.config) as self.daemon:
             self.send("second", 200)

@@ -110,8 +110,7 @@ static struct handoff_event assembled(const char *target)
 
 static const char *const zeros[] = {
     "handoff_duration_seconds_count{target_agent=\"%s\",pattern=\"direct\",outcome=\"exhausted\"}",
-    "handoff_duration_seconds_bucket{target_agent=\"%s\",pattern=\"choreographed\","
-    "outcome=\"acknowledged\",le=\"15\"}",
+    "handoff_duration_seconds_count{target_agent=\"%s\",pattern=\"direct\",outcome=\"refused\"}",
     "handoff_context_completeness_ratio_bucket{target_agent=\"%s\",le=\"0.8\"}",
     "handoff_context_completeness_ratio_bucket{target_agent=\"%s\",le=\"0.95\"}",
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"included\"}",
@@ -396,6 +395,23 @@ static void test_cycles_count_where_the_chain_ends_too(void **state)
     assert_value("handoff_hop_depth_count{pattern=\"choreographed\"}", 1);
 }
 
+static void test_a_completed_task_tells_its_handoffs(void **state)
+{
+    (void)state;
+    static const uint64_t handoffs[] = {1, 4, 4, 200};
+    assert_value("handoff_task_handoffs_count", 0);
+    for (size_t i = 0; i < 4; i++)
+        tell((struct handoff_event){.kind = HANDOFF_EVENT_TASK_COMPLETED,
+                                    .task_id = "task-1",
+                                    .task_handoffs = handoffs[i]});
+    assert_value("handoff_task_handoffs_bucket{le=\"1\"}", 1);
+    assert_value("handoff_task_handoffs_bucket{le=\"3\"}", 1);
+    assert_value("handoff_task_handoffs_bucket{le=\"4\"}", 3);
+    assert_value("handoff_task_handoffs_bucket{le=\"128\"}", 3);
+    assert_value("handoff_task_handoffs_count", 4);
+    assert_value("handoff_task_handoffs_sum", 209);
+}
+
 static void test_what_failed_to_assemble_is_no_envelope(void **state)
 {
     (void)state;
@@ -599,6 +615,7 @@ int main(void)
         TEST(test_a_full_budget_differs_from_a_good_fit),
         TEST(test_every_hop_has_its_bucket),
         TEST(test_cycles_count_where_the_chain_ends_too),
+        TEST(test_a_completed_task_tells_its_handoffs),
         TEST(test_what_failed_to_assemble_is_no_envelope),
         TEST(test_exemplars_name_the_trace_and_the_handoff),
         TEST(test_a_reload_adds_and_removes),

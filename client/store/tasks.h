@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tasks.h - that a task is over, and how many handoffs it took.
+ *
+ * A task is not stored when it begins: it is whatever handoffs name it. Its completion is a row of
+ * its own, written once; who completes it again is told what was written. The row goes with the
+ * last envelope of the task.
+ */
+#ifndef HANDOFF_STORE_TASKS_H
+#define HANDOFF_STORE_TASKS_H
+
+#include "client/store/store.h"
+
+struct handoff_stored_task {
+    int64_t completed_ms; /* wall clock; 0: it is not completed */
+    int64_t handoffs;     /* that were accepted for it until then */
+};
+
+/* What it points to is lent until `done`. Errors: not_found (no handoff belongs to the task),
+   forbidden, or the store's. */
+struct handoff_store_complete_task {
+    struct handoff_store_job job;
+    struct handoff_span task_id;
+    struct handoff_span agent; /* who completes it; absent: anybody. Else it took part, as the
+                                  source or the target of one of its handoffs */
+    int64_t now_ms;
+
+    /* answers */
+    struct handoff_stored_task task;
+    bool repeated; /* it was completed before, and nothing has changed */
+};
+
+void handoff_store_complete_task(struct handoff_store *store,
+                                 struct handoff_store_complete_task *complete);
+
+/* At once, any thread. A task that nobody knows is not completed. */
+enum handoff_code handoff_store_get_task(struct handoff_store *store, struct handoff_span task_id,
+                                         struct handoff_stored_task *task,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

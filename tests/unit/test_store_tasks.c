@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a task: who may tell it, that it is written once, and when it is forgotten. */
+#include "tests/support/temp_store.h"
+#include "tests/support/unit.h"
+
+#include "client/deliver/life.h"
+#include "client/store/handoffs.h"
+#include "client/store/tasks.h"
+
+enum { NOW_MS = 1700000000 };
+
+struct fixture {
+    char *directory;
+    struct handoff_store *store;
+    struct handoff_store_options options;
+    struct handoff_uuid_source ids;
+    struct handoff_manual_clock clock;
+    struct handoff_mailbox mailbox;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    fixture = (struct fixture){.directory = temp_directory()};
+    handoff_manual_clock_init(&fixture.clock, 1700000000000);
+    handoff_uuid_source_init(&fixture.ids, &fixture.clock.clock, NULL);
+    assert_int_equal(handoff_mailbox_init(&fixture.mailbox, NULL), HANDOFF_OK);
+    fixture.options = (struct handoff_store_options){.path = fixture.directory,
+                                                     .clock = &fixture.clock.clock,
+                                                     .retention_age_ms = 1000,
+                                                     .retention_every_ms = 1};
+    *state = &fixture;
+    return (int)handoff_store_open(&fixture.store, &fixture.options, NULL);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    handoff_store_close(&fixture->store);
+    handoff_mailbox_free(&fixture->mailbox);
+    temp_remove(fixture->directory);
+    return 0;
+}
+
+static void wait_for(struct fixture *fixture)
+{
+    while (handoff_mailbox_wait(&fixture->mailbox, -1) == 0)
+        ;
+}
+
+static int64_t accept(struct fixture *fixture, const char *task, const char *source,
+                      const char *target)
+{
+    struct handoff_store_accept accept = {0};
+    temp_envelope(&accept.put, &fixture->ids, task, 300);
+    accept.standing.state = HANDOFF_STATE_READY;
+    accept.standing.target = handoff_span_text(target);
+    accept.asked_target = handoff_span_text("asked");
+    accept.source = handoff_span_text(source);
+    accept.put.job.mailbox = &fixture->mailbox;
+    accept.put.job.done = temp_nothing;
+    handoff_store_accept(fixture->store, &accept);
+    wait_for(fixture);
+    assert_int_equal(accept.put.job.error.code, HANDOFF_OK);
+    temp_envelope_free(&accept.put);
+    return accept.seq;
+}
+
+static void finish(struct fixture *fixture, int64_t seq)
+{
+    struct handoff_store_move move = {
+        .job = {.mailbox = &fixture->mailbox, .done = temp_nothing},
+        .seq = seq,
+        .standing = {.state = HANDOFF_STATE_ACKNOWLEDGED,
+                     .settled_ms = handoff_wall_ms(&fixture->clock.clock)},
+        .over = true};
+    handoff_store_move(fixture->store, &move);
+    wait_for(fixture);
+    assert_int_equal(move.job.error.code, HANDOFF_OK);
+}
+
+static struct handoff_store_complete_task complete(struct fixture *fixture, const char *task,
+                                                   const char *agent, int64_t now_ms)
+{
+    struct handoff_store_complete_task complete = {
+        .job = {.mailbox = &fixture->mailbox, .done = temp_nothing},
+        .task_id = handoff_span_text(task),
+        .agent = handoff_span_text(agent),
+        .now_ms = now_ms};
+    handoff_store_complete_task(fixture->store, &complete);
+    wait_for(fixture);
+    return complete;
+}
+
+static struct handoff_stored_task get(struct fixture *fixture, const char *task)
+{
+    struct handoff_stored_task found;
+    assert_int_equal(handoff_store_get_task(fixture->store, handoff_span_text(task), &found, NULL),
+                     HANDOFF_OK);
+    return found;
+}
+
+static void test_a_task_is_completed_once(void **state)
+{
+    struct fixture *fixture = *state;
+    accept(fixture, "task-1", "analyst", "coder");
+    accept(fixture, "task-1", "coder", "reviewer");
+    accept(fixture, "task-2", "analyst", "coder");
+    assert_int_equal(get(fixture, "task-1").completed_ms, 0);
+
+    struct handoff_store_complete_task first = complete(fixture, "task-1", NULL, NOW_MS);
+    assert_int_equal(first.job.error.code, HANDOFF_OK);
+    assert_false(first.repeated);
+    assert_int_equal(first.task.handoffs, 2);
+    assert_int_equal(first.task.completed_ms, NOW_MS);
+
+    accept(fixture, "task-1", "reviewer", "coder"); /* late work does not change the count */
+    struct handoff_store_complete_task again = complete(fixture, "task-1", NULL, NOW_MS + 5);
+    assert_int_equal(again.job.error.code, HANDOFF_OK);
+    assert_true(again.repeated);
+    assert_int_equal(again.task.handoffs, 2);
+    assert_int_equal(again.task.completed_ms, NOW_MS);
+    assert_int_equal(get(fixture, "task-2").completed_ms, 0);
+}
+
+static void test_it_stays_completed_after_a_restart(void **state)
+{
+    struct fixture *fixture = *state;
+    accept(fixture, "task-1", "analyst", "coder");
+    assert_int_equal(complete(fixture, "task-1", NULL, NOW_MS).job.error.code, HANDOFF_OK);
+    handoff_store_close(&fixture->store);
+    assert_int_equal(handoff_store_open(&fixture->store, &fixture->options, NULL), HANDOFF_OK);
+    assert_int_equal(get(fixture, "task-1").completed_ms, NOW_MS);
+    assert_int_equal(get(fixture, "task-1").handoffs, 1);
+    assert_true(complete(fixture, "task-1", NULL, NOW_MS + 1).repeated);
+}
+
+static void test_an_unknown_task_is_not_found(void **state)
+{
+    struct fixture *fixture = *state;
+    accept(fixture, "task-1", "analyst", "coder");
+    struct handoff_store_complete_task none = complete(fixture, "task-10", NULL, NOW_MS);
+    assert_int_equal(none.job.error.code, HANDOFF_ERR_NOT_FOUND);
+    assert_string_equal(none.job.error.field, "task_id");
+    assert_string_equal(none.job.error.seen, "task-10");
+    assert_int_equal(get(fixture, "task-10").completed_ms, 0);
+}
+
+static void test_only_who_took_part_completes(void **state)
+{
+    struct fixture *fixture = *state;
+    accept(fixture, "task-1", "analyst", "coder");
+    assert_int_equal(complete(fixture, "task-1", "stranger", NOW_MS).job.error.code,
+                     HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(get(fixture, "task-1").completed_ms, 0);
+    /* "no such task" before "not yours": a stranger learns no more than anybody */
+    assert_int_equal(complete(fixture, "task-9", "stranger", NOW_MS).job.error.code,
+                     HANDOFF_ERR_NOT_FOUND);
+    static const char *const parties[] = {"coder", "analyst", "asked"};
+    for (size_t i = 0; i < 3; i++) {
+        struct handoff_store_complete_task by = complete(fixture, "task-1", parties[i], NOW_MS);
+        assert_int_equal(by.job.error.code, HANDOFF_OK);
+        assert_int_equal(by.repeated, i > 0);
+    }
+}
+
+static void test_it_is_forgotten_with_the_last_envelope(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_stats stats;
+    int64_t first = accept(fixture, "task-1", "analyst", "coder");
+    int64_t second = accept(fixture, "task-1", "coder", "reviewer");
+    assert_int_equal(complete(fixture, "task-1", NULL, NOW_MS).job.error.code, HANDOFF_OK);
+    finish(fixture, first);
+    handoff_manual_clock_advance(&fixture->clock, 2000);
+    do
+        handoff_store_stats(fixture->store, &stats);
+    while (stats.removed < 1);
+    assert_int_equal(get(fixture, "task-1").handoffs, 2);
+    finish(fixture, second);
+    handoff_manual_clock_advance(&fixture->clock, 2000);
+    do
+        handoff_store_stats(fixture->store, &stats);
+    while (stats.removed < 2);
+    assert_int_equal(get(fixture, "task-1").completed_ms, 0);
+}
+
+#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(test_a_task_is_completed_once),
+        WITH_STORE(test_it_stays_completed_after_a_restart),
+        WITH_STORE(test_an_unknown_task_is_not_found),
+        WITH_STORE(test_only_who_took_part_completes),
+        WITH_STORE(test_it_is_forgotten_with_the_last_envelope),
+    };
+    return RUN_TESTS(tests);
+}
