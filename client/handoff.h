@@ -476,6 +476,9 @@ struct handoff_event {
     const char *result;    /* of the attempt that ended with this move; NULL: none did */
     const char *attempt_target;
     int64_t attempt_ns;
+    /* moved: why its last attempt failed, in the agent's words, curl's or ours; "": it did not.
+       Text from outside: whoever shows it escapes it. */
+    const char *said;
     char trace_id[33]; /* "" where it has none */
 
     const char *circuit; /* circuit: "closed", "half_open" or "open" */

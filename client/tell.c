@@ -56,6 +56,7 @@ static void describe_move(struct handoff_event *event, const struct handoff_deli
     event->elapsed_ns = told->elapsed_us * 1000;
     event->attempts = told->attempts;
     event->replays = told->replays;
+    event->said = told->said;
     if (!told->has_attempt)
         return;
     event->result = handoff_result_name(told->result);

@@ -22,6 +22,7 @@ struct exporter_hosting {
     unsigned magic;
     struct handoff_client *client;
     struct collectors *collectors;
+    struct exporter_failures *failures;
     struct hosted_loop *loops; /* fixed while the front runs */
     size_t nloops;
 };
@@ -55,12 +56,42 @@ static void log_tokenizer(const struct exporter_hosting *hosting)
     log_warn("tokens_are_estimated", LOG_STR("encoding", encoding), LOG_STR("error", text));
 }
 
+/* Any thread. */
+static void observe(void *observer, const struct handoff_event *event)
+{
+    struct exporter_hosting *hosting = observer;
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    collectors_observe(hosting->collectors, event);
+    exporter_failures_note(hosting->failures, event);
+}
+
+/* Whole enough for events, which come as soon as the client opens. */
+static struct exporter_hosting *new_hosting(struct collectors *collectors)
+{
+    struct exporter_hosting *hosting = calloc(1, sizeof *hosting);
+    if (hosting == NULL)
+        return NULL;
+    hosting->magic = HOSTING_MAGIC;
+    hosting->collectors = collectors;
+    hosting->failures = exporter_failures_new();
+    if (hosting->failures == NULL) {
+        free(hosting);
+        return NULL;
+    }
+    return hosting;
+}
+
 struct exporter_hosting *exporter_hosting_open(const struct exporter_options *options,
                                                const struct exporter_config *config,
                                                struct collectors *collectors,
                                                struct exporter_error *error)
 {
     struct handoff_error why = {0};
+    struct exporter_hosting *hosting = new_hosting(collectors);
+    if (hosting == NULL) {
+        exporter_error_set(error, "there is no memory for the handoff client");
+        return NULL;
+    }
     const struct handoff_options client = {
         .storage_path = options->storage_path,
         .durability_none = config->storage.durability == EXPORTER_DURABILITY_NONE,
@@ -69,16 +100,9 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
         .encoding = encoding_name(config->tokenizer.encoding),
         .max_in_flight = config->api.max_in_flight,
         .max_in_flight_per_agent = config->api.max_in_flight_per_agent,
-        .observe = collectors_observe,
-        .observer = collectors,
+        .observe = observe,
+        .observer = hosting,
     };
-    struct exporter_hosting *hosting = calloc(1, sizeof *hosting);
-    if (hosting == NULL) {
-        exporter_error_set(error, "there is no memory for the handoff client");
-        return NULL;
-    }
-    hosting->magic = HOSTING_MAGIC;
-    hosting->collectors = collectors;
     if (handoff_client_open(&hosting->client, &client, &why) != HANDOFF_OK) {
         say_error(error, &why);
         exporter_hosting_close(&hosting);
@@ -100,6 +124,7 @@ void exporter_hosting_close(struct exporter_hosting **closing)
     *closing = NULL;
     exporter_hosting_detach(hosting);
     handoff_client_close(&hosting->client);
+    exporter_failures_free(&hosting->failures);
     hosting->magic = 0;
     free(hosting);
 }
@@ -108,6 +133,12 @@ struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting)
 {
     EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     return hosting->client;
+}
+
+struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    return hosting->failures;
 }
 
 /* ---- loops --------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hosting.h - the handoff client as the daemon hosts it: opened from options and configuration, one
- * of its loops on each loop of the API, its events told to the collectors.
+ * of its loops on each loop of the API, its events told to the collectors and
+ * to what remembers the last failures.
  */
 #ifndef EXPORTER_HOSTING_H
 #define EXPORTER_HOSTING_H
@@ -12,6 +13,7 @@
 #include "collectors/collectors.h"
 #include "exporter/config.h"
 #include "exporter/error.h"
+#include "exporter/failures.h"
 #include "exporter/front.h"
 #include "exporter/loop.h"
 #include "exporter/options.h"
@@ -45,6 +47,7 @@ void exporter_hosting_close(struct exporter_hosting **closing);
 
 /* Any thread. */
 struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting);
+struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting);
 /* The client's loop that runs on this one; never NULL for a loop of the front. On its thread. */
 struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
                                            const struct exporter_loop *loop);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "exporter/check.h"
@@ -58,6 +59,9 @@ struct exporter_lifecycle {
     struct exporter_source signals;
     struct exporter_timer log_flush;
     uint64_t log_suppressed; /* as far as it was counted */
+    /* for the status page: the control thread's */
+    int64_t started_ms, started_monotonic_ms, config_ms;
+    bool config_refused;
     /* draining: the control thread's */
     enum phase phase;
     struct exporter_timer drain_look;
@@ -76,6 +80,36 @@ bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle)
     return atomic_load(&lifecycle->serving);
 }
 
+/* ---- what is told of it --------------------------------------------------------------------- */
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
+                             struct exporter_lifecycle_state *state)
+{
+    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    *state = (struct exporter_lifecycle_state){
+        .revision = lifecycle->revision,
+        .started_ms = lifecycle->started_ms,
+        .uptime_ms = exporter_monotonic_ms() - lifecycle->started_monotonic_ms,
+        .config_ms = lifecycle->config_ms,
+        .config_refused = lifecycle->config_refused,
+        .draining = lifecycle->phase != PHASE_SERVING,
+    };
+}
+
+void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct exporter_post *post,
+                             void (*fn)(void *), void *arg)
+{
+    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    exporter_loop_post(lifecycle->control, post, fn, arg);
+}
+
 /* ---- configuration -------------------------------------------------------------------------- */
 
 /* Hands a configuration to whoever uses it; they read it through atomics, so no loop stops. */
@@ -83,6 +117,7 @@ static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *
 {
     exporter_config_unref(&lifecycle->config);
     lifecycle->config = config;
+    lifecycle->config_ms = wall_ms();
     atomic_store(&lifecycle->api_body_limit, config->api.max_body_bytes);
     exporter_routes_apply(&lifecycle->routes, config);
 }
@@ -99,6 +134,7 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
     } else {
         log_error("configuration_kept", LOG_STR("error", error->text));
     }
+    lifecycle->config_refused = config == NULL;
     collectors_config_reloaded(lifecycle->collectors, config != NULL);
     exporter_systemd_notify("READY=1");
     return config != NULL;
@@ -384,8 +420,12 @@ static void end(struct exporter_lifecycle *lifecycle)
 
 int exporter_run(const struct exporter_options *options, const char *revision)
 {
-    struct exporter_lifecycle lifecycle = {
-        .magic = LIFECYCLE_MAGIC, .options = options, .revision = revision, .signals = {.fd = -1}};
+    struct exporter_lifecycle lifecycle = {.magic = LIFECYCLE_MAGIC,
+                                           .options = options,
+                                           .revision = revision,
+                                           .signals = {.fd = -1},
+                                           .started_ms = wall_ms(),
+                                           .started_monotonic_ms = exporter_monotonic_ms()};
     struct exporter_error error;
     int code = EXPORTER_EXIT_OK;
     log_info("starting", LOG_STR("version", exporter_version()));

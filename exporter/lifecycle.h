@@ -20,6 +20,24 @@ struct exporter_lifecycle;
 /* Any thread. */
 bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle);
 
+/* How the process stands. */
+struct exporter_lifecycle_state {
+    const char *revision; /* "" when it is not known */
+    int64_t started_ms;   /* wall clock */
+    int64_t uptime_ms;    /* by the clock that nobody sets */
+    int64_t config_ms;    /* when the configuration in force was read; wall clock */
+    bool config_refused;  /* a later one was not good */
+    bool draining;
+};
+
+/* On the control thread. */
+void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
+                             struct exporter_lifecycle_state *state);
+
+/* Has fn(arg) run on the control thread, which may block. Any thread. */
+void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct exporter_post *post,
+                             void (*fn)(void *), void *arg);
+
 /* A reload that somebody waits for. */
 struct exporter_reload {
     struct exporter_loop *loop; /* where `done` runs */

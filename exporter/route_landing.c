@@ -1,77 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The landing page: what this is, which version, and where to go from here. Made on the server,
- * without scripts, under a policy that would not run any.
+ * The status page. What is parked is read from the disk, so the page is made on the control loop
+ * while its request sleeps; the web loop only sends it. The job outlives a request that is
+ * cancelled by a stop.
  */
 #include "exporter/route_landing.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "exporter/html.h"
+#include "exporter/lifecycle.h"
 #include "exporter/problem.h"
-#include "exporter/version.h"
+#include "exporter/status.h"
+#include "exporter/status_json.h"
 
-static const char page_head[] =
-    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<title>handoff-exporter</title>\n<style>\n"
-    ":root { color-scheme: light dark; }\n"
-    "body { font: 1rem/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto;"
-    " padding: 0 1rem; }\n"
-    "dt { font-weight: 600; }\ndd { margin: 0 0 .75rem; }\n"
-    "</style>\n</head>\n<body>\n<main>\n<h1>handoff-exporter</h1>\n";
+struct landing_job {
+    struct exporter_request *request; /* NULL once it was cancelled; the web loop's */
+    const struct exporter_landing *landing;
+    struct exporter_loop *loop;
+    bool json;
+    struct exporter_post post;
+    /* set on the control loop, then handed back */
+    char *bytes; /* NULL: no memory */
+    size_t length;
+};
 
-static const char content_security_policy[] =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'";
+static const struct exporter_problem no_memory = {
+    .status = 503, .code = "no_memory", .detail = "there is no memory for this page"};
 
-static void write_link(FILE *out, const char *path, const char *what)
+static void respond(struct exporter_request *request, struct landing_job *job)
 {
-    fputs("<dt><a href=\"", out);
-    exporter_html_text(out, path);
-    fputs("\">", out);
-    exporter_html_text(out, path);
-    fputs("</a></dt>\n<dd>", out);
-    exporter_html_text(out, what);
-    fputs("</dd>\n", out);
+    const struct exporter_reply reply = {
+        .status = 200,
+        .content_type = job->json ? "application/json" : "text/html; charset=utf-8",
+        .headers = {{"Content-Security-Policy", job->landing->policy},
+                    {"X-Content-Type-Options", "nosniff"},
+                    {"Referrer-Policy", "no-referrer"},
+                    {"Cache-Control", "no-store"}},
+        .bytes = job->bytes,
+        .length = job->length,
+        .body = EXPORTER_BODY_GIVEN,
+    };
+    job->bytes = NULL;
+    exporter_respond(request, &reply);
 }
 
-static void write_page(FILE *out, const struct exporter_landing *landing)
+/* On the web loop. */
+static void answer(void *arg)
 {
-    fputs(page_head, out);
-    fputs("<p>Handoffs between agents, delivered and measured. Version ", out);
-    exporter_html_text(out, exporter_version());
-    fputs(".</p>\n<dl>\n", out);
-    write_link(out, landing->telemetry_path, "The metrics, for Prometheus.");
-    write_link(out, "/-/healthy", "Whether the process is alive.");
-    write_link(out, "/-/ready", "Whether it takes new work.");
-    fputs("</dl>\n</main>\n</body>\n</html>\n", out);
+    struct landing_job *job = arg;
+    if (job->request != NULL && job->bytes != NULL)
+        respond(job->request, job);
+    else if (job->request != NULL)
+        exporter_respond_problem(job->request, &no_memory);
+    free(job->bytes);
+    free(job);
+}
+
+/* On the control loop. */
+static void make_page(void *arg)
+{
+    struct landing_job *job = arg;
+    struct exporter_status status;
+    if (exporter_status_read(&status, job->landing->lifecycle, job->landing->hosting)) {
+        job->bytes =
+            job->json ? exporter_status_json(&status, &job->length)
+                      : exporter_status_page(&status, job->landing->telemetry_path, &job->length);
+        exporter_status_clear(&status);
+    }
+    exporter_loop_post(job->loop, &job->post, answer, job);
+}
+
+static void cancelled(void *arg)
+{
+    struct landing_job *job = arg;
+    job->request = NULL;
 }
 
 void exporter_route_landing(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem no_memory = {
-        .status = 503, .code = "no_memory", .detail = "there is no memory for this page"};
-    char *bytes = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&bytes, &length);
-    if (out != NULL)
-        write_page(out, context);
-    if (out == NULL || fclose(out) != 0) {
-        free(bytes);
+    static const struct exporter_problem unknown_format = {
+        .status = 400, .code = "unknown_format", .detail = "format is html or json"};
+    const struct exporter_landing *landing = context;
+    const char *format = exporter_request_query(request, "format");
+    const bool json = format != NULL && strcmp(format, "json") == 0;
+    if (format != NULL && !json && strcmp(format, "html") != 0) {
+        exporter_respond_problem(request, &unknown_format);
+        return;
+    }
+    struct landing_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
         exporter_respond_problem(request, &no_memory);
         return;
     }
-    const struct exporter_reply reply = {
-        .status = 200,
-        .content_type = "text/html; charset=utf-8",
-        .headers = {{"Content-Security-Policy", content_security_policy},
-                    {"X-Content-Type-Options", "nosniff"},
-                    {"Referrer-Policy", "no-referrer"}},
-        .bytes = bytes,
-        .length = length,
-        .body = EXPORTER_BODY_GIVEN,
-    };
-    exporter_respond(request, &reply);
+    *job = (struct landing_job){.request = request,
+                                .landing = landing,
+                                .loop = exporter_request_loop(request),
+                                .json = json};
+    exporter_request_defer(request, cancelled, job);
+    exporter_lifecycle_post(landing->lifecycle, &job->post, make_page, job);
 }

@@ -69,6 +69,9 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
 {
     setup->metrics.collectors = collectors;
     setup->landing.telemetry_path = options->web_telemetry_path;
+    setup->landing.lifecycle = lifecycle;
+    setup->landing.hosting = hosting;
+    exporter_status_page_policy(setup->landing.policy);
     fill_web(setup, lifecycle, options->web_telemetry_path);
     fill_api(setup, hosting);
 }

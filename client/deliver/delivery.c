@@ -267,6 +267,7 @@ static void observe_move(struct handoff_delivery *delivery, enum handoff_state f
         .attempt_target = delivery->attempt_target,
         .result = (enum handoff_attempt_result)delivery->attempt.result,
         .attempt_us = delivery->attempt.duration_us,
+        .said = delivery->attempt_error,
     };
     observe(delivery, &event);
 }

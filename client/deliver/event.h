@@ -58,6 +58,7 @@ struct handoff_delivery_event {
     const char *attempt_target;
     enum handoff_attempt_result result;
     int64_t attempt_us;
+    const char *said; /* why the last attempt failed, in the best words there are, or ""; a move */
 
     /* a circuit */
     enum handoff_circuit circuit;
