@@ -51,10 +51,18 @@ void collectors_latency_assembled(struct collectors *collectors, const struct ha
     observe_stage(collectors, COLLECTORS_PERSIST, event->persist_ns);
 }
 
+/* It is told of an acceptance when the commit is done, so that is what it took. */
+static bool was_just_accepted(const struct handoff_event *event)
+{
+    return event->from == NULL && !event->resumed;
+}
+
 void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event)
 {
     struct collectors_mark mark;
     enum collectors_end end = collectors_end_of(event);
+    if (was_just_accepted(event))
+        observe_stage(collectors, COLLECTORS_PERSIST, event->elapsed_ns);
     if (event->result != NULL)
         observe_stage(collectors, COLLECTORS_STAGE_ATTEMPT, event->attempt_ns);
     if (end >= COLLECTORS_TIMED_ENDS)

@@ -24,7 +24,6 @@ OF_PROMETHEUS = {
 }
 # Metrics that are agreed on and not served yet; their panels say so.
 ANNOUNCED = {
-    "handoff_task_handoffs": ("histogram", set()),
     "handoff_channel_published_total": ("counter", {"channel", "receiver"}),
     "handoff_channel_redelivered_total": ("counter", {"channel", "receiver"}),
     "handoff_channel_pending": ("gauge", {"channel", "receiver"}),

@@ -145,6 +145,8 @@ class Measures(unittest.TestCase):
         self.assertEqual(samples.series(attempts, target_agent="nobody-there"), {("connect",): 1})
         self.assertEqual(samples.series(attempts, target_agent="second"), {("ack",): 2})
         self.assertEqual(samples("handoff_stage_duration_seconds_count", stage="attempt"), 12)
+        self.assertEqual(samples("handoff_stage_duration_seconds_count", stage="persist"), 10)
+        self.assertGreater(samples("handoff_stage_duration_seconds_sum", stage="persist"), 0)
         self.assertEqual(samples.series("handoff_parked_total"),
                          {("coder", "refused"): 1, ("down", "exhausted"): 3})
         self.assertEqual(samples.series("handoff_circuit_opened_total"), {("down",): 1})

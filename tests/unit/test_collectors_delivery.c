@@ -210,6 +210,23 @@ static void test_moves_that_end_nothing_count_nothing(void **state)
     assert_zeros("coder");
 }
 
+/* From its acceptance to its commit is the stage persist, once in the life of a handoff. */
+static void test_an_acceptance_took_the_time_of_its_commit(void **state)
+{
+    (void)state;
+    struct handoff_event accepted = moved("coder", NULL, "ready");
+    accepted.elapsed_ns = 4000000;
+    tell(accepted);
+    struct handoff_event resumed = accepted, next = accepted;
+    resumed.resumed = true;
+    tell(resumed);
+    next.from = "ready";
+    next.to = "in_flight";
+    tell(next);
+    assert_value("handoff_stage_duration_seconds_count{stage=\"persist\"}", 1);
+    assert_value("handoff_stage_duration_seconds_sum{stage=\"persist\"}", 0.004);
+}
+
 /* Turned away before it was accepted: an outcome, but no duration. */
 static void test_rejections_take_no_time(void **state)
 {
@@ -607,6 +624,7 @@ int main(void)
         TEST(test_every_series_is_0_before_its_first_event),
         TEST(test_each_outcome),
         TEST(test_moves_that_end_nothing_count_nothing),
+        TEST(test_an_acceptance_took_the_time_of_its_commit),
         TEST(test_rejections_take_no_time),
         TEST(test_an_alternate_gets_the_outcome_and_each_its_attempts),
         TEST(test_a_replayed_handoff_is_still_one_handoff),
