@@ -4,7 +4,7 @@
 // here it is one click to that agent.
 import { limits, uids } from './config.mjs';
 import {
-    bad, circuitStates, falling, good, lines, mapping, neutral, now, override, rising, rows, series, stat, steps, table,
+    bad, circuitStates, falling, gauge, good, lines, mapping, neutral, now, override, rising, rows, series, stat, steps, table,
     text, warn,
 } from './panels.mjs';
 import {
@@ -83,8 +83,8 @@ const utilizationStat = stat({
     runbooks: ['HandoffContextTrimmed', 'HandoffBudgetUnderused'],
 });
 
-const budgetStat = stat({
-    title: 'Error budget left', width: 4, unit: 'percentunit', decimals: 0, noValue: 'no handoffs',
+const budgetGauge = gauge({
+    title: 'Error budget left', width: 4, height: 4, unit: 'percentunit', decimals: 0, noValue: 'no handoffs', min: 0, max: 1,
     queries: [now(`1 - (${failureRate(shown)}) / (1 - ${limits.objective})`)],
     steps: [[bad, null], [warn, 0], [good, 0.25]],
     about: 'What is left of the failures that the objective of 99.5 % allows, over the time shown. Show 30 days for the budget that is agreed on.',
@@ -291,7 +291,7 @@ export const overview = {
     rows: [
         ['', [
             firingAlerts, failureStat, completenessStat, latencyStat, hopStat, utilizationStat,
-            budgetStat, circuitsStat, parkedStat, inFlightStat, spineStat, sidecarsStat,
+            budgetGauge, circuitsStat, parkedStat, inFlightStat, spineStat, sidecarsStat,
         ]],
         ['Where to look', [targetTable, alertTable]],
         ['How it went', [

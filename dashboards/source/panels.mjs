@@ -135,6 +135,7 @@ export function gauge(panel) {
     const builder = new gauges.PanelBuilder()
         .reduceOptions(lastValue())
         .orientation('auto')
+        .sizing('auto')
         .showThresholdLabels(false)
         .showThresholdMarkers(true)
         .colorScheme(color('thresholds'));
@@ -149,10 +150,10 @@ export function lines(panel) {
     const builder = new timeSeries.PanelBuilder()
         .drawStyle(panel.bars ? 'bars' : 'line')
         .lineWidth(panel.stack ? 1 : 2)
-        .fillOpacity(panel.bars ? 70 : panel.stack ? 35 : 8)
+        .fillOpacity(panel.bars ? 70 : panel.stack ? 35 : 0)
         .lineInterpolation('linear')
-        .showPoints('never')
-        .spanNulls(300000) // a silence of five minutes is bridged, a longer one is a gap
+        .showPoints('auto') // what stands alone between two gaps
+        .spanNulls(false) // a silence is a gap: nobody knows what would have been
         .stacking(new common.StackingConfigBuilder().mode(panel.stack ?? 'none').group('A'))
         .thresholdsStyle(new common.GraphThresholdsStyleConfigBuilder().mode(panel.line ? 'dashed' : 'off'))
         .scaleDistribution(panel.log

@@ -67,7 +67,7 @@ const commitFailureStat = stat({
 });
 
 const instances = table({
-    title: 'Sidecars', height: 6, sort: [['Up', false], ['Sidecar', false]],
+    title: 'Sidecars', height: 5, sort: [['Up', false], ['Sidecar', false]],
     queries: [
         rows(max(own('up'), 'instance')),
         rows(max(own('handoff_exporter_build_info'), 'instance', 'version', 'revision')),

@@ -114,12 +114,12 @@ const cycleLines = lines({
     title: 'Cycles and hop limit', unit: 'short', bars: true, min: 0, width: 8,
     queries: [
         series(increase('handoff_route_cycles_total', sidecar(), moving), 'cycles'),
-        series(increase(handoffs, target('outcome="hop_limit"'), moving, 'target_agent'), 'hop limit at {{target_agent}}'),
+        series(increase(handoffs, target('outcome="hop_limit"'), moving), 'ended by the limit'),
     ],
-    overrides: [override('cycles', { id: 'color', value: { mode: 'fixed', fixedColor: warn } })],
-    about: 'Handoffs to an agent that had the task before, and tasks that the hop limit ended, by the agent that would have been next.',
+    overrides: [['cycles', warn], ['ended by the limit', bad]].map(([name, color]) => override(name, { id: 'color', value: { mode: 'fixed', fixedColor: color } })),
+    about: 'Handoffs to an agent that had the task before, and tasks that the hop limit ended.',
     good: 'no hop limit; cycles only where reviews send back on purpose.',
-    otherwise: 'the agent named in the legend is one end of the loop.',
+    otherwise: 'select the target agents one by one: those with a limit are one end of the loop.',
     runbooks: ['HandoffHopLimitReached'],
 });
 
@@ -149,7 +149,7 @@ const taskLines = lines({
 // --- channels ---------------------------------------------------------------------------------------
 
 const publishedLines = lines({
-    title: 'Published', unit: 'suffix: /s', min: 0, width: 6,
+    title: 'Published', unit: 'suffix: /s', min: 0, width: 6, height: 6,
     queries: [series(rate('handoff_channel_published_total', channel(), 'channel'), '{{channel}}')],
     about: 'Publications on each channel, each second.',
     good: 'the rhythm of your agents.',
@@ -158,7 +158,7 @@ const publishedLines = lines({
 });
 
 const pendingLines = lines({
-    title: 'Pending', unit: 'short', min: 0, width: 6,
+    title: 'Pending', unit: 'short', min: 0, width: 6, height: 6,
     queries: [series(sum(`handoff_channel_pending${channel()}`, 'channel', 'receiver'), '{{channel}}: {{receiver}}')],
     about: 'Publications that a receiver has not acknowledged yet.',
     good: 'small, and back to 0.',
@@ -168,7 +168,7 @@ const pendingLines = lines({
 });
 
 const lagLines = lines({
-    title: 'Broadcast lag', unit: 's', line: true, min: 0, width: 6, steps: [[good, null], [warn, limits.channelAge]],
+    title: 'Broadcast lag', unit: 's', line: true, min: 0, width: 6, height: 6, steps: [[good, null], [warn, limits.channelAge]],
     queries: [series(max(`handoff_channel_oldest_pending_seconds${channel()}`, 'channel', 'receiver'), '{{channel}}: {{receiver}}')],
     about: 'Age of the oldest publication that a receiver has not acknowledged. The line, five minutes, is where the alert begins.',
     good: 'seconds.',
@@ -178,7 +178,7 @@ const lagLines = lines({
 });
 
 const redeliveredLines = lines({
-    title: 'Redelivered', unit: 'short', bars: true, min: 0, width: 6,
+    title: 'Redelivered', unit: 'short', bars: true, min: 0, width: 6, height: 6,
     queries: [series(increase('handoff_channel_redelivered_total', channel(), moving, 'channel', 'receiver'), '{{channel}}: {{receiver}}')],
     about: 'Publications that were sent to a receiver again because it had not acknowledged them.',
     good: 'none.',

@@ -76,22 +76,23 @@ class Judge:
     def fill(self, expression):
         return grafana.fill(expression, self.selected, self.shown, self.step, self.scrape_interval)
 
+    def data(self, target):
+        """What Prometheus answers to a query of a panel, as it is."""
+        expression = self.fill(target["expr"])
+        if target.get("instant"):
+            return call(self.url, "query", query=expression, time=self.at)
+        return call(self.url, "query_range", query=expression, start=self.at - self.shown, end=self.at, step=self.step)
+
     def ask(self, query):
         expression = self.fill(query.target["expr"])
         try:
-            if query.target.get("instant"):
-                data = call(self.url, "query", query=expression, time=self.at)
-            else:
-                data = call(self.url, "query_range", query=expression, start=self.at - self.shown, end=self.at,
-                            step=self.step)
+            return Answer(query, expression, series_of(self.data(query.target)), None)
         except Refused as error:
             return Answer(query, expression, [], str(error))
-        return Answer(query, expression, series_of(data), None)
 
-    def exemplars(self, query):
+    def exemplars(self, target):
         """[{labels, value, timestamp, ...}] that Grafana would draw on the panel."""
-        rows = call(self.url, "query_exemplars", query=self.fill(query.target["expr"]), start=self.at - self.shown,
-                    end=self.at)
+        rows = call(self.url, "query_exemplars", query=self.fill(target["expr"]), start=self.at - self.shown, end=self.at)
         return [exemplar for row in rows for exemplar in row["exemplars"]]
 
     def options(self, variable):

@@ -3,18 +3,23 @@
 refused, none may be empty that should not be, and the numbers must be those of the traffic.
 
 Two Prometheus scrape the same daemon with the shipped rules: one native histograms with exemplars, one the
-classic text, because the dashboards must be right over both.
+classic text, because the dashboards must be right over both. Then every dashboard is drawn, and each panel must
+have drawn something.
 """
 
 import functools
 import pathlib
 import re
+import struct
+import tempfile
 import time
 import unittest
 
 import grafana
 import judge
-from harness import Prometheus, eventually
+import pictures
+from harness import Prometheus
+from harness.browser import Browser, find as find_browser
 from known_traffic import SLOWNESS, TARGETS, KnownTraffic
 
 ROUNDS = 5
@@ -281,7 +286,7 @@ class Dashboards(unittest.TestCase):
             for query in with_exemplars:
                 if query.target["expr"].startswith("sum by (le)"):
                     continue  # the classic form, which this Prometheus does not scrape
-                found = judging.exemplars(query)
+                found = judging.exemplars(query.target)
                 self.assertTrue(found, f'{uid}: {query.panel["title"]}')
                 self.assertLessEqual({one["labels"]["handoff_id"] for one in found}, happened)
                 self.assertTrue(all(re.fullmatch("[0-9a-f]{32}", one["labels"]["trace_id"]) for one in found))
@@ -304,6 +309,64 @@ class Dashboards(unittest.TestCase):
         self.assertIn("ok", ever_positive(answers["handoff-sidecar"]["Spine requests by outcome"][0], "outcome"))
         running = values(answers["handoff-sidecar"]["Sidecars"][2], "instance")
         self.assertTrue(0 < running[self.traffic.daemon.web.address] < 120)
+
+    # ---- pictures
+
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def browser(cls):
+        return cls.enterClassContext(Browser())
+
+    def page(self, prometheus, uid, **changes):
+        dashboard = {**grafana.dashboards()[uid], **changes}
+        return pictures.page_of(dashboard, prometheus.http.url, int(self.at - self.began) + 2, 1, at=self.at)
+
+    def draw(self, page):
+        """{title: what was drawn}, after a look at the size of the picture."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "picture.png")
+            drawn = pictures.draw(page, path, self.browser())
+            head = path.read_bytes()[:24]
+        self.assertEqual(head[:8], b"\x89PNG\r\n\x1a\n")
+        width, height = struct.unpack(">II", head[16:24])
+        self.assertEqual(width, pictures.WIDTH)
+        self.assertGreater(height, 800)
+        return drawn
+
+    def check_drawn(self, uid, drawn):
+        panels = {panel["title"]: panel for panel in grafana.panels(grafana.dashboards()[uid], rows=True)}
+        self.assertEqual(set(drawn), set(panels))
+        for title, said in drawn.items():
+            if panels[title]["type"] == "row":
+                continue
+            with self.subTest(panel=title):
+                self.assertEqual((said["clipped"], said["overflows"]), ("false", "false"))
+                empty = (uid, title) in EMPTY - {("handoff-tasks", "Depth against the week before")}
+                self.assertEqual(int(said["drawn"]) == 0, empty)
+                if not empty and panels[title]["type"] in ("timeseries", "heatmap"):
+                    self.assertGreater(int(said["pixels"]), 50)
+
+    @unittest.skipUnless(find_browser(), "chromium is not installed")
+    def test_every_panel_is_drawn(self):
+        for uid in grafana.dashboards():
+            drawn = self.draw(self.page(self.native, uid))
+            self.check_drawn(uid, drawn)
+            if uid == "handoff-overview":
+                texts = {title: said["text"] for title, said in drawn.items() if "text" in said}
+                self.assertEqual((texts["Open circuits"], texts["Spine"], texts["Parked"]), ("1", "up", "3"))
+                self.assertEqual(drawn["Targets, worst first"]["first"], "down")
+                self.assertEqual(drawn["What fires"]["first"], "3")
+
+    @unittest.skipUnless(find_browser(), "chromium is not installed")
+    def test_classic_histograms_are_drawn_too(self):
+        self.check_drawn("handoff-agent", self.draw(self.page(self.classic, "handoff-agent")))
+
+    @unittest.skipUnless(find_browser(), "chromium is not installed")
+    def test_what_cannot_be_drawn_is_told(self):
+        panels = [panel for panel in grafana.dashboards()["handoff-agent"]["panels"] if panel["type"] != "row"][:2]
+        panels[1]["type"] = "graph"
+        with self.assertRaisesRegex(AssertionError, "not drawn to its end"):
+            self.draw(self.page(self.native, "handoff-agent", panels=panels))
 
 
 if __name__ == "__main__":
