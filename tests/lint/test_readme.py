@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/lint/test_readme.py --write
 
-writes the tables anew after a .def file changed and build/release was built.
+writes the tables anew after a .def file changed.
 """
 
 import pathlib
@@ -64,12 +64,7 @@ def printed(program):
         return subprocess.check_output([binary], text=True)
 
 
-def metrics():
-    """The metric table, as the program built from metrics.def prints it."""
-    return subprocess.check_output([source_tree.BUILD / "tests/print_metrics"], text=True)
-
-
-TABLES = {"options": lambda: printed(OPTIONS), "metrics": metrics}
+TABLES = {"options": lambda: printed(OPTIONS)}
 
 
 def between(name):

@@ -109,6 +109,7 @@ class Receiver:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # an answer is two writes; the second would wait 40 ms
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
