@@ -6,6 +6,10 @@ acknowledge, fail, defer, refuse, dawdle and pull. Meanwhile the daemon is kille
 started again, some hundred times, also while it starts. When it has been left alone long enough,
 its books are compared with those of the senders and the receivers.
 
+The metrics are held to the same books. Before the last start everybody holds their breath, so the
+first scrape must show what the killed daemon left in its store; then all go on, and what the last
+daemon counted must be what receivers answered it and what its store says was settled since.
+
 HANDOFF_CRASH_ROUNDS  how often it is killed (300)
 HANDOFF_SEED          of the instants and of how receivers behave; printed. The kernel's scheduling
                       is not in it: the same seed tries the same thing again, it is no replay.
@@ -19,7 +23,10 @@ import random
 import re
 import sqlite3
 import subprocess
+import time
 import unittest
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from harness import Daemon
 
@@ -33,8 +40,13 @@ LIFE = 0.25        # seconds from ready to the kill, at most
 PAUSE = 0.8        # of a sender between two handoffs, at most
 EARLY = 0.1        # share of the kills that hit a daemon that is still starting
 QUIET = 90.0       # seconds for what is left to settle, at the end
+LAST_LIFE = 1.0    # seconds that the last daemon gets work, so that it has something to count
 
 AGENTS = ["steady", "flaky", "later", "slow", "refuser", "broken", "puller"]
+# Those that answer an attempt at once and for good, so that each request is one counted attempt.
+PROMPT = ["steady", "flaky", "slow", "refuser", "broken"]
+# client/deliver/life.def
+ACKNOWLEDGED, PARKED = 4, 5
 
 CONFIG = """
 defaults:
@@ -45,6 +57,9 @@ defaults:
   breaker: {failures: 1000, cooldown: 100ms}
 agents:
 """
+
+# What a receiver's status is counted as, where its body does not say.
+KINDS = {503: "http"}
 
 HEADER = re.compile(rb"\r\n([A-Za-z-]+): *([^\r\n]*)")
 
@@ -100,6 +115,8 @@ class Books:
         self.attempts = collections.defaultdict(list) # id -> attempt numbers that arrived
         self.ids = collections.defaultdict(set)       # number -> ids that arrived or were answered
         self.answers = collections.Counter()          # of the daemon to senders
+        self.run = 0                                  # the last one is 1
+        self.answered = collections.Counter()         # (agent, answer) of receivers in the last run
         self.faults = []                              # what must not be
 
     def arrived(self, headers, body):
@@ -117,10 +134,11 @@ class Books:
 class Receivers:
     """One server for all agents; the path says which."""
 
-    def __init__(self, books, dice, address):
-        self.books, self.dice, self.address = books, dice, address
+    def __init__(self, books, dice, address, breathing):
+        self.books, self.dice, self.address, self.breathing = books, dice, address, breathing
         self.server = None
         self.tasks = set()
+        self.reading = 0  # connections whose next request is awaited
 
     async def open(self):
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
@@ -137,13 +155,24 @@ class Receivers:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
+    async def read(self, reader):
+        self.reading += 1
+        try:
+            return await read_message(reader)
+        finally:
+            self.reading -= 1
+
     async def serve(self, reader, writer):
+        run = self.books.run
         try:
             while True:
-                first, headers, body = await read_message(reader)
+                first, headers, body = await self.read(reader)
                 handoff_id = self.books.arrived(headers, body)
+                await self.breathing.wait()
                 agent = first.split()[1].strip("/")
                 status, answer = await getattr(self, agent)(handoff_id)
+                if run:
+                    self.books.answered[agent, KINDS.get(status) or next(iter(answer), "later")] += 1
                 text = json.dumps(answer).encode()
                 writer.write(f"HTTP/1.1 {status} Said\r\nContent-Length: {len(text)}\r\n\r\n"
                              .encode() + text)
@@ -183,6 +212,7 @@ class Receivers:
         self.books.acknowledged.add(handoff_id)
         connection = Connection(self.address)
         while True:
+            await self.breathing.wait()
             try:
                 status, _ = await connection.request("POST", f"/v1/handoffs/{handoff_id}/ack")
                 break
@@ -196,6 +226,7 @@ class Receivers:
         """An agent without a server."""
         connection = Connection(self.address)
         while True:
+            await self.breathing.wait()
             try:
                 status, envelope = await connection.request("GET", "/v1/agents/puller/inbox?wait=1s")
                 if status == 200:
@@ -209,8 +240,8 @@ class Receivers:
 # ---- senders ------------------------------------------------------------------------------------
 
 class Sender:
-    def __init__(self, index, books, dice, address):
-        self.index, self.books, self.dice = index, books, dice
+    def __init__(self, index, books, dice, address, breathing):
+        self.index, self.books, self.dice, self.breathing = index, books, dice, breathing
         self.connection = Connection(address)
         self.count = 0
 
@@ -232,6 +263,7 @@ class Sender:
         if self.dice.random() < 0.6:
             headers["Prefer"] = "respond-async"
         while True:
+            await self.breathing.wait()
             try:
                 status, answer = await self.connection.request("POST", "/v1/handoffs", body, headers)
                 self.note(number, status, answer)
@@ -294,6 +326,56 @@ class Victim:
         self.kill()
 
 
+# ---- what metrics and store say --------------------------------------------------------------------
+
+class Samples:
+    """One scrape, added up by agent."""
+
+    def __init__(self, daemon):
+        self.families = list(text_string_to_metric_families(daemon.web.get("/metrics").text))
+
+    def by_agent(self, name, **labels):
+        """{agent: sum of the series of that name with those labels}"""
+        found = collections.Counter(dict.fromkeys(AGENTS, 0))
+        for sample in (sample for family in self.families for sample in family.samples):
+            if sample.name == name and labels.items() <= sample.labels.items() and \
+                    sample.labels["target_agent"] in AGENTS:
+                found[sample.labels["target_agent"]] += sample.value
+        return dict(found)
+
+
+Standing = collections.namedtuple("Standing", "live parked failures")
+
+
+class Store:
+    """The daemon's database, read beside it."""
+
+    def __init__(self, folder):
+        self.path = next(folder.glob("*.db"))
+
+    def query(self, text, *values):
+        database = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
+        try:
+            return database.execute(text, values).fetchall()
+        finally:
+            database.close()
+
+    def count(self, states):
+        rows = self.query(f"SELECT target, count(*) FROM handoffs WHERE state IN ({states}) GROUP BY target")
+        return {**dict.fromkeys(AGENTS, 0), **dict(rows)}
+
+    def standing(self):
+        """How many of each agent are under way, are parked, and failed in a row."""
+        failures = dict(self.query("SELECT agent, consecutive_failures FROM circuits"))
+        return Standing(self.count("1, 2, 3"), self.count("5"), {**dict.fromkeys(AGENTS, 0), **failures})
+
+    def settled_since(self, ms):
+        """Counter of (agent, state)"""
+        rows = self.query("SELECT target, state, count(*) FROM handoffs WHERE settled_at >= ? "
+                          "GROUP BY target, state", ms)
+        return collections.Counter({(target, state): count for target, state, count in rows})
+
+
 # ---- the test -------------------------------------------------------------------------------------
 
 class Crash(unittest.TestCase):
@@ -311,22 +393,28 @@ class Crash(unittest.TestCase):
         self.check_books()
 
     async def run_all(self):
-        receivers = Receivers(self.books, self.dice, lambda: victim.address())
+        breathing = asyncio.Event()
+        breathing.set()
+        receivers = Receivers(self.books, self.dice, lambda: victim.address(), breathing)
         port = await receivers.open()
         victim = Victim(config_for(port))
         stop = asyncio.Event()
         senders = [asyncio.ensure_future(
-            Sender(i, self.books, self.dice, victim.address).work(stop)) for i in range(SENDERS)]
+            Sender(i, self.books, self.dice, victim.address, breathing).work(stop))
+            for i in range(SENDERS)]
         for _ in range(4):
             receivers.start(receivers.pull())
         try:
             for _ in range(ROUNDS):
                 await victim.live_and_die(self.dice)
-            victim.launch()
-            await victim.ready()
+            breathing.clear()
+            await self.last_start(victim, receivers, port)
+            breathing.set()
+            await asyncio.sleep(LAST_LIFE)
             stop.set()
             await asyncio.gather(*senders)
             await asyncio.wait_for(self.settle(victim), QUIET)
+            await asyncio.wait_for(self.check_last_run(victim), QUIET)
             victim.daemon.expected_exit = 0
             victim.daemon.terminate()
             self.assertEqual(await asyncio.to_thread(victim.daemon.wait), 0, victim.daemon.log())
@@ -339,6 +427,73 @@ class Crash(unittest.TestCase):
             if victim.daemon.is_running():
                 victim.daemon.kill()
             victim.daemon.discard()
+
+    # ---- what the metrics say
+
+    async def last_start(self, victim, receivers, port):
+        """Starts the last daemon while nobody sends or answers; what it shows is what was left."""
+        # accepted in order: once this one is read from, so are all of the daemon that was killed
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        while receivers.reading != 1:
+            await asyncio.sleep(0.01)
+        writer.close()
+        left = Store(victim.daemon.folder / "data").standing()
+        self.books.run = 1
+        self.started_ms = int(time.time() * 1e3)
+        victim.launch()
+        await victim.ready()
+        first = await asyncio.to_thread(Samples, victim.daemon)
+        in_flight, parked = first.by_agent("handoff_in_flight"), first.by_agent("handoff_parked_entries")
+        for agent in AGENTS:
+            with self.subTest("first scrape", agent=agent):
+                # a lease or a late acknowledgement may have run out meanwhile: then it is parked
+                self.assertEqual(in_flight[agent] + parked[agent], left.live[agent] + left.parked[agent])
+                self.assertGreaterEqual(parked[agent], left.parked[agent])
+                self.assertGreaterEqual(first.by_agent("handoff_consecutive_failures")[agent],
+                                        left.failures[agent])
+                self.assertEqual(first.by_agent("handoff_circuit_state")[agent], 1)
+                oldest = first.by_agent("handoff_oldest_in_flight_seconds")[agent]
+                self.assertEqual(oldest > 0, in_flight[agent] > 0)
+        self.assertGreater(sum(left.live.values()), 0, "nothing was under way at the last kill")
+        self.assertEqual(first.by_agent("handoff_handoffs_total", outcome="acknowledged")["steady"], 0)
+
+    async def check_last_run(self, victim):
+        """Counters, receivers and store, once nothing moves any more."""
+        store = Store(victim.daemon.folder / "data")
+        while True:
+            now = await asyncio.to_thread(Samples, victim.daemon)
+            standing = store.standing()
+            if sum(now.by_agent("handoff_in_flight").values()) == 0 and \
+                    now.by_agent("handoff_parked_entries") == standing.parked:
+                break
+            await asyncio.sleep(0.1)
+        self.assertEqual(sum(standing.live.values()), 0)
+        settled = store.settled_since(self.started_ms)
+        answered = self.books.answered
+        print(f"last run: {dict(answered)}, settled {dict(settled)}")
+        for agent in AGENTS:
+            with self.subTest("last run", agent=agent):
+                self.check_agent(now, agent, settled, answered)
+        self.assertGreater(sum(answered.values()), 50, "the last daemon had next to nothing to count")
+
+    def check_agent(self, now, agent, settled, answered):
+        # of those that were accepted: what an open circuit turns away takes no time and has no row
+        ended = {outcome: now.by_agent("handoff_duration_seconds_count", outcome=outcome)[agent]
+                 for outcome in ("acknowledged", "exhausted", "refused", "expired", "circuit_open")}
+        self.assertEqual(sum(ended.values()), settled[agent, ACKNOWLEDGED] + settled[agent, PARKED])
+        self.assertEqual(ended["expired"], 0)
+        for outcome in ("acknowledged", "exhausted", "refused"):
+            self.assertEqual(now.by_agent("handoff_handoffs_total", outcome=outcome)[agent],
+                             ended[outcome])
+        if agent not in PROMPT:
+            return
+        self.assertEqual(ended["acknowledged"], settled[agent, ACKNOWLEDGED])
+        self.assertEqual(now.by_agent("handoff_parked_total")[agent], settled[agent, PARKED])
+        counted = {result: now.by_agent("handoff_attempts_total", result=result)[agent]
+                   for result in ("ack", "nack", "http", "timeout", "connect", "protocol")}
+        self.assertEqual(counted, {result: answered[agent, result] for result in counted})
+
+    # ---- the end
 
     async def settle(self, victim):
         """Asks for every accepted handoff until none is under way."""
