@@ -24,7 +24,6 @@ SCRAPE = {"job", "instance"}
 
 # Metrics of the contract that the code does not have yet; a row of metrics.def takes precedence.
 PROMISED = {
-    "handoff_task_handoffs": ("histogram, classic and native", ()),
     "handoff_channel_published_total": ("counter", ("channel",)),
     "handoff_channel_pending": ("gauge", ("channel", "receiver")),
     "handoff_channel_redelivered_total": ("counter", ("channel", "receiver")),
