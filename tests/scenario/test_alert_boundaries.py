@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every threshold of the alerts from both sides, and how long each must last.
+
+tests/alerts shows what alerts do over time, with exact texts. Here is a table of moments: what Prometheus
+sees, held still, and whether that fires. Numbers are those of the contract, not of the configuration.
+Alerts that read recorded series are given these; the recording rules are held by tests/alerts. promtool
+of Prometheus 2.42 takes no native histograms, so the classic ones stand for both.
+
+What fires must do so when its time has come and not a minute before; what does not fire never does.
+"""
+
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+RULES = TOP / "alerts/handoff-alerts.yml"
+
+# `series`: {series: value, or values as promtool writes them}; `after`: minutes until it fires
+Case = collections.namedtuple("Case", "what series fires after labels")
+
+
+def case(what, series, fires, after=0, **labels):
+    return Case(what, series, fires, after, labels)
+
+
+def of(name, job="handoff", instance="a:9780", **labels):
+    """A series as it is scraped."""
+    labels = {"job": job, "instance": instance, **labels}
+    return name + "{" + ", ".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+
+
+def recorded(name, **labels):
+    labels = {"job": "handoff", **labels}
+    return name + "{" + ", ".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+
+
+def target(name, agent="analyst", **labels):
+    return of(name, target_agent=agent, **labels)
+
+
+def handoffs(outcome, **labels):
+    return target("handoff_handoffs_total", pattern="direct", outcome=outcome, **labels)
+
+
+def with_(first, **second):
+    return {**first, **second}
+
+
+# ---- delivery -------------------------------------------------------------------------------------
+
+def delivery():
+    exhausted = handoffs("exhausted")
+    yield "HandoffFailed", [
+        case("one failure fires", {exhausted: "0 1x5"}, True, 1),
+        case("one failure after a restart fires", {exhausted: "7 0 1x5"}, True, 2),
+        case("failures that were there before do not", {exhausted: 7}, False),
+        case("those of another job do not", {handoffs("exhausted", job="other"): "0+1x9"}, False)]
+
+    failures = target("handoff_consecutive_failures")
+    elsewhere = target("handoff_consecutive_failures", instance="b:9780")
+    yield "HandoffConsecutiveFailures", [
+        case("two in a row do not", {failures: 2}, False),
+        case("three in a row do", {failures: 3}, True),
+        case("three at one sidecar do, whatever another sees", {failures: 3, elsewhere: 0}, True),
+        case("two at each of two do not", {failures: 2, elsewhere: 2}, False),
+        case("those of another job do not",
+             {target("handoff_consecutive_failures", job="other"): 9}, False)]
+
+    is_open = target("handoff_circuit_state", state="open")
+    opened = target("handoff_circuit_opened_total")
+    yield "HandoffCircuitOpen", [
+        case("an open circuit does", {is_open: 1}, True),
+        case("one that is open at one of two sidecars does",
+             {is_open: 1, target("handoff_circuit_state", instance="b:9780", state="open"): 0}, True),
+        case("a half-open one does not",
+             {is_open: 0, target("handoff_circuit_state", state="half_open"): 1}, False),
+        case("one that opened unseen does", {is_open: 0, opened: "3 4x5"}, True, 1),
+        case("one that opened unseen after a restart does", {is_open: 0, opened: "3 0 1x5"}, True, 2),
+        case("one that opened yesterday does not", {is_open: 0, opened: 4}, False),
+        case("those of another job do not",
+             {target("handoff_circuit_state", job="other", state="open"): 1,
+              target("handoff_circuit_opened_total", job="other"): "0+1x9"}, False)]
+
+    parked = target("handoff_oldest_parked_seconds")
+    yield "HandoffParkedWaiting", [
+        case("an hour does not", {parked: 3600}, False),
+        case("more than an hour does, for five minutes", {parked: 3601}, True, 5),
+        case("at one of two sidecars does",
+             {parked: 3601, target("handoff_oldest_parked_seconds", instance="b:9780"): 0}, True, 5),
+        case("those of another job do not",
+             {target("handoff_oldest_parked_seconds", job="other"): 9999}, False)]
+
+    pending = {"channel": "reviews", "receiver": "auditor"}
+    oldest = "handoff_channel_oldest_pending_seconds"
+    yield "HandoffChannelBacklog", [
+        case("five minutes do not", {of(oldest, **pending): 300}, False),
+        case("more than five minutes do, for five more", {of(oldest, **pending): 301}, True, 5),
+        case("at one of two sidecars do",
+             {of(oldest, **pending): 301, of(oldest, instance="b:9780", **pending): 0}, True, 5),
+        case("those of another job do not", {of(oldest, job="other", **pending): 999}, False)]
+
+
+def latencies(per_minute, share_below_10, outcome="acknowledged", **labels):
+    """Counters that rise for two hours; what is not below 10 s is below 15 s."""
+    def rising(rate):
+        return f"0+{rate:.6f}x130"
+    buckets = {"10.0": per_minute * share_below_10, "15.0": per_minute, "+Inf": per_minute}
+    series = {target("handoff_duration_seconds_bucket", pattern="direct", outcome=outcome, le=le, **labels):
+              rising(rate) for le, rate in buckets.items()}
+    return {**series, handoffs("acknowledged", **labels): rising(per_minute)}
+
+
+def latency():
+    # p99 = 10 s + 5 s * (0.99 - below) / (1 - below)
+    below_12, above_12 = 0.9843, 0.9823  # 11.8 s and 12.2 s
+    yield "HandoffLatencyHigh", [
+        case("a p99 under 12 s does not", latencies(100, below_12), False, 120),
+        # the first 200 are there after two minutes
+        case("a p99 over 12 s does, for ten minutes", latencies(110, above_12), True, 12),
+        case("with 190 in an hour it does not", latencies(3.16, 0.9), False, 120),
+        case("with 204 in an hour it does, once there are 200", latencies(3.4, 0.9), True, 69),
+        case("those that were given up do not count", with_(
+            latencies(100, 1), **latencies(100, 0.5, outcome="exhausted")), False, 120),
+        case("those of another job do not", latencies(100, 0.5, job="other"), False, 120)]
+
+
+# ---- failure rate and error budget ----------------------------------------------------------------
+
+def rate(long, short, settled=1000, failed=30, over=(1, 1)):
+    ratio = "job:handoff_handoffs_exhausted_per_settled:ratio_increase"
+    return {recorded(ratio + long): over[0], recorded(ratio + short): over[1],
+            recorded("job:handoff_handoffs_settled:increase" + long): settled,
+            recorded("job:handoff_handoffs_exhausted:increase" + long): failed}
+
+
+def thresholds(bound, windows, minutes, **labels):
+    more, less = bound * 1.02, bound * 0.98
+    return [
+        case(f"more than {bound:.2%} does, for {minutes} minutes",
+             rate(*windows, over=(more, more)), True, minutes, **labels),
+        case(f"{bound:.2%} in the long window alone does not",
+             rate(*windows, over=(more, less)), False, minutes, **labels),
+        case(f"{bound:.2%} in the short window alone does not",
+             rate(*windows, over=(less, more)), False, minutes, **labels),
+        case("99 handoffs are too few", rate(*windows, settled=99), False, minutes, **labels),
+        case("100 are enough", rate(*windows, settled=100), True, minutes, **labels),
+        case("two failures are too few", rate(*windows, failed=2), False, minutes, **labels),
+        case("three are enough", rate(*windows, failed=3), True, minutes, **labels)]
+
+
+def failure_rate():
+    yield "HandoffFailureRateElevated", thresholds(0.005, ("6h", "1h"), 15)
+    yield "HandoffFailureRateCritical", thresholds(0.02, ("1h", "15m"), 5)
+    # burn rates of the workbook, for 99.5 %
+    yield "HandoffErrorBudgetBurn", [
+        *thresholds(0.072, ("1h", "5m"), 2, long="1h", severity="critical"),
+        *thresholds(0.03, ("6h", "30m"), 15, long="6h", severity="critical"),
+        *thresholds(0.015, ("1d", "2h"), 60, long="1d", severity="warning"),
+        *thresholds(0.005, ("3d", "6h"), 180, long="3d", severity="warning")]
+
+
+# ---- context --------------------------------------------------------------------------------------
+
+def complete(window, share, envelopes):
+    return {recorded(f"job:handoff_memory_refs_included_per_requested:ratio_increase{window}"): share,
+            recorded(f"job:handoff_envelopes:increase{window}"): envelopes}
+
+
+def agent_is(**values):
+    names = {"mean": "handoff_token_utilization_ratio:mean", "trimmed": "handoff_memory_refs_trimmed:increase",
+             "requested": "handoff_memory_refs_requested:increase",
+             "count": "handoff_token_utilization_ratio_count:increase"}
+    return {recorded(f"job_target_agent:{names[key[:-2]]}{key[-2:]}", target_agent="analyst"): value
+            for key, value in values.items()}
+
+
+def context():
+    yield "HandoffCompletenessLow", [
+        case("95 % do not", complete("1h", 0.95, 100), False, 10),
+        case("less do, for ten minutes", complete("1h", 0.949, 100), True, 10),
+        case("nine envelopes are too few", complete("1h", 0.5, 9), False, 10),
+        case("ten are enough", complete("1h", 0.5, 10), True, 10)]
+    yield "HandoffCompletenessCritical", [
+        case("80 % do not", complete("15m", 0.8, 100), False, 2),
+        case("less do, for two minutes", complete("15m", 0.799, 100), True, 2),
+        case("four envelopes are too few", complete("15m", 0.5, 4), False, 2),
+        case("five are enough", complete("15m", 0.5, 5), True, 2)]
+    yield "HandoffBudgetUnderused", [
+        case("a fifth does not", agent_is(mean1d=0.2, count1d=500), False, 60),
+        case("less does, for an hour", agent_is(mean1d=0.199, count1d=500), True, 60),
+        case("49 envelopes are too few", agent_is(mean1d=0.1, count1d=49), False, 60),
+        case("50 are enough", agent_is(mean1d=0.1, count1d=50), True, 60)]
+    full = {"mean1h": 0.95, "trimmed1h": 10, "requested1h": 100, "count1h": 50}
+    yield "HandoffContextTrimmed", [
+        case("10 % of a full budget do, for half an hour", agent_is(**full), True, 30),
+        case("5 % do not", agent_is(**{**full, "trimmed1h": 5}), False, 30),
+        case("5.1 % do", agent_is(**{**full, "trimmed1h": 5.1}), True, 30),
+        case("a budget at 90 % does not", agent_is(**{**full, "mean1h": 0.9}), False, 30),
+        case("at 90.1 % it does", agent_is(**{**full, "mean1h": 0.901}), True, 30),
+        case("19 envelopes are too few", agent_is(**{**full, "count1h": 19}), False, 30),
+        case("20 are enough", agent_is(**{**full, "count1h": 20}), True, 30)]
+
+    up, elsewhere = of("handoff_spine_up"), of("handoff_spine_up", instance="b:9780")
+    yield "HandoffSpineDown", [
+        case("a spine that is down does, for a minute", {up: 0}, True, 1),
+        case("one that is down for one of two sidecars does", {up: 0, elsewhere: 1}, True, 1),
+        case("one that is there does not", {up: 1}, False, 9),
+        case("one that is there three times of five does not", {up: "1 1 1 0 0 " * 4}, False, 19),
+        case("one that is there two times of five does", {up: "0 0 0 1 1 " * 4}, True, 1),
+        case("that of another job does not", {of("handoff_spine_up", job="other"): 0}, False, 9)]
+
+
+# ---- hops and the sidecar -------------------------------------------------------------------------
+
+DAY = 24 * 60
+
+
+def depth(now, past, handoffs_now=100, handoffs_past=1000):
+    return {recorded(f"job_pattern:handoff_hop_depth{name}", pattern="direct"): value
+            for name, value in {":mean1h": now, ":mean7d": past, "_count:increase1h": handoffs_now,
+                                "_count:increase7d": handoffs_past}.items()}
+
+
+def hops():
+    yield "HandoffHopDepthRising", [
+        case("half as deep again does, for a quarter of an hour", depth(4.6, 3), True, DAY + 15),
+        case("less than half as deep again does not", depth(4.4, 3), False, DAY + 15),
+        case("less than one hop more does not", depth(2.4, 1.5), False, DAY + 15),
+        case("one hop more does", depth(2.5, 1.5), True, DAY + 15),
+        case("19 handoffs are too few", depth(6, 3, 19), False, DAY + 15),
+        case("20 are enough", depth(6, 3, 20), True, DAY + 15),
+        case("a past of 99 is none", depth(6, 3, 20, 99), False, DAY + 15),
+        case("a past of 100 is one", depth(6, 3, 20, 100), True, DAY + 15)]
+
+
+def hop_limit():
+    limit = handoffs("hop_limit")
+    yield "HandoffHopLimitReached", [
+        case("one does", {limit: "0 1x20"}, True, 1),
+        case("one after a restart does", {limit: "5 0 1x20"}, True, 2),
+        case("one of another outcome does not", {handoffs("exhausted"): "0+1x20"}, False, 20),
+        case("one of another job does not", {handoffs("hop_limit", job="other"): "0+1x20"}, False, 20)]
+
+
+def sidecar():
+    a, b = of("up"), of("up", instance="b:9780")
+    yield "HandoffExporterDown", [
+        case("none does, for three minutes", {a: 0, b: 0}, True, 3),
+        case("one of two does not", {a: 0, b: 1}, False, 9),
+        case("none that Prometheus knows of does", {of("up", job="other"): 1}, True, 3)]
+    yield "HandoffExporterInstanceUnreachable", [
+        case("one of two does, for ten minutes", {a: 0, b: 1}, True, 10),
+        case("all that are there do not", {a: 1, b: 1}, False, 20),
+        case("one of another job does not", {of("up", job="other"): 0, a: 1}, False, 20)]
+    loaded = "handoff_exporter_config_last_reload_successful"
+    yield "HandoffConfigReloadFailed", [
+        case("a refused file does, for five minutes", {of(loaded): 0}, True, 5),
+        case("at one of two sidecars does", {of(loaded): 0, of(loaded, instance="b:9780"): 1}, True, 5),
+        case("a good one does not", {of(loaded): 1}, False, 9),
+        case("that of another job does not", {of(loaded, job="other"): 0}, False, 9)]
+    dropped = "handoff_exporter_series_dropped_total"
+    yield "HandoffSeriesDropped", [
+        case("one does", {of(dropped): "0 1x9"}, True, 1),
+        case("one after a restart does", {of(dropped): "5 0 1x9"}, True, 2),
+        case("one of last week does not", {of(dropped): 3}, False, 9),
+        case("one of another job does not", {of(dropped, job="other"): "0+1x9"}, False, 9)]
+    yield "HandoffWatchdog", [case("always", {a: 1}, True)]
+
+
+TABLES = [delivery, latency, failure_rate, context, hops, hop_limit, sidecar]
+# Minutes between two evaluations, where a day of minutes would take long.
+STEPS = {hops: 15}
+
+
+def firing(alert, labels):
+    matchers = "".join(f', {key}="{value}"' for key, value in labels.items())
+    return f'count(ALERTS{{alertname="{alert}", alertstate="firing"{matchers}}}) or vector(0)'
+
+
+def as_test(alert, one, step):
+    """A case as promtool reads it."""
+    def values(value):
+        return value if isinstance(value, str) else f"{value}x{one.after // step + 10}"
+    moments = [(one.after, int(one.fires))] + ([(one.after - step, 0)] if one.after else [])
+    return {"name": f"{alert}: {one.what}", "interval": f"{step}m",
+            "input_series": [{"series": name, "values": values(value)} for name, value in one.series.items()],
+            "promql_expr_test": [{"expr": firing(alert, one.labels), "eval_time": f"{minute}m",
+                                  "exp_samples": [{"labels": "{}", "value": value}]}
+                                 for minute, value in moments]}
+
+
+def promtool(table):
+    """(exit status, what promtool says) of a table."""
+    step = STEPS.get(table, 1)
+    tests = [as_test(alert, one, step) for alert, cases in table() for one in cases]
+    document = {"rule_files": [str(RULES)], "evaluation_interval": f"{step}m", "tests": tests}
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        json.dump(document, file)  # JSON is YAML
+        file.flush()
+        done = subprocess.run(["promtool", "test", "rules", file.name], capture_output=True, text=True,
+                              check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+class Boundaries(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            cls.results = dict(zip(TABLES, pool.map(promtool, TABLES)))
+
+    def test_every_alert_fires_when_it_should_and_only_then(self):
+        for table, (status, text) in self.results.items():
+            with self.subTest(table.__name__):
+                self.assertEqual(status, 0, text)
+
+    def test_every_alert_is_in_the_table(self):
+        groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+        self.assertEqual({rule["alert"] for group in groups for rule in group["rules"]},
+                         {alert for table in TABLES for alert, _ in table()})
+
+
+if __name__ == "__main__":
+    unittest.main()
