@@ -68,9 +68,10 @@
       critical: { above: 0.02, long: '1h', short: '15m', 'for': '5m' },
     },
     // The windows and factors of Google's SRE workbook, for an objective over 30 days. `spent` is the
-    // share of the 30 days' budget that is gone when the alert fires.
+    // share of the 30 days' budget that is gone when the alert fires. The fastest is kept as long as
+    // failureRate.critical looks back (short): muted by it, that would ring when the outage is over.
     errorBudgetBurn: [
-      { severity: 'critical', long: '1h', short: '5m', factor: 14.4, 'for': '2m', spent: '2 %' },
+      { severity: 'critical', long: '1h', short: '5m', factor: 14.4, 'for': '2m', spent: '2 %', keepFiringFor: '15m' },
       { severity: 'critical', long: '6h', short: '30m', factor: 6, 'for': '15m', spent: '5 %' },
       { severity: 'warning', long: '1d', short: '2h', factor: 3, 'for': '1h', spent: '10 %' },
       { severity: 'warning', long: '3d', short: '6h', factor: 1, 'for': '3h', spent: '10 %' },

@@ -61,6 +61,7 @@ function(config)
     labels: { long: rule.long, short: rule.short },
     expr: sustained('%g * (1 - %g)' % [rule.factor, config.objective], rule.long, rule.short),
     'for': rule['for'],
+    [if 'keepFiringFor' in rule then 'keep_firing_for']: rule.keepFiringFor,
     waiting: alert.now,
     summary: 'Failing handoffs spend the error budget too fast.',
     description: |||
