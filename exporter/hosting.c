@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exporter/check.h"
+#include "exporter/delivery_log.h"
 #include "exporter/log.h"
 
 enum { HOSTING_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
@@ -63,6 +64,7 @@ static void observe(void *observer, const struct handoff_event *event)
     EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     collectors_observe(hosting->collectors, event);
     exporter_failures_note(hosting->failures, event);
+    exporter_delivery_log(event);
 }
 
 /* Whole enough for events, which come as soon as the client opens. */
