@@ -24,6 +24,7 @@ TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
 RULES = TOP / "alerts/handoff-alerts.yml"
 
 # `series`: {series: value, or values as promtool writes them}; `after`: minutes until it fires
+QUIET = 30  # minutes after which what does not fire has not fired
 Case = collections.namedtuple("Case", "what series fires after labels")
 
 
@@ -62,7 +63,7 @@ def delivery():
         case("one failure fires", {exhausted: "0 1x5"}, True, 1),
         case("one failure after a restart fires", {exhausted: "7 0 1x5"}, True, 2),
         case("failures that were there before do not", {exhausted: 7}, False),
-        case("those of another job do not", {handoffs("exhausted", job="other"): "0+1x9"}, False)]
+        case("those of another job do not", {handoffs("exhausted", job="other"): "0+1x40"}, False)]
 
     failures = target("handoff_consecutive_failures")
     elsewhere = target("handoff_consecutive_failures", instance="b:9780")
@@ -87,7 +88,7 @@ def delivery():
         case("one that opened yesterday does not", {is_open: 0, opened: 4}, False),
         case("those of another job do not",
              {target("handoff_circuit_state", job="other", state="open"): 1,
-              target("handoff_circuit_opened_total", job="other"): "0+1x9"}, False)]
+              target("handoff_circuit_opened_total", job="other"): "0+1x40"}, False)]
 
     parked = target("handoff_oldest_parked_seconds")
     yield "HandoffParkedWaiting", [
@@ -127,7 +128,11 @@ def latency():
         case("a p99 over 12 s does, for ten minutes", latencies(110, above_12), True, 12),
         case("with 190 in an hour it does not", latencies(3.16, 0.9), False, 120),
         case("with 204 in an hour it does, once there are 200", latencies(3.4, 0.9), True, 69),
-        case("those that were given up do not count", with_(
+        case("110 at each of two sidecars do",
+             with_(latencies(1.8, 0.9), **latencies(1.8, 0.9, instance="b:9780")), True, 66),
+        case("190 and those that were given up do not",
+             with_(latencies(3.16, 0.9), **{handoffs("exhausted"): "0+3x130"}), False, 120),
+        case("those that were given up are not slow", with_(
             latencies(100, 1), **latencies(100, 0.5, outcome="exhausted")), False, 120),
         case("those of another job do not", latencies(100, 0.5, job="other"), False, 120)]
 
@@ -213,8 +218,8 @@ def context():
         case("a spine that is down does, for a minute", {up: 0}, True, 1),
         case("one that is down for one of two sidecars does", {up: 0, elsewhere: 1}, True, 1),
         case("one that is there does not", {up: 1}, False, 9),
-        case("one that is there three times of five does not", {up: "1 1 1 0 0 " * 4}, False, 19),
-        case("one that is there two times of five does", {up: "0 0 0 1 1 " * 4}, True, 1),
+        case("one that is there three times of five does not", {up: "1 1 1 0 0 " * 7}, False, 19),
+        case("one that is there two times of five does", {up: "0 0 0 1 1 " * 7}, True, 1),
         case("that of another job does not", {of("handoff_spine_up", job="other"): 0}, False, 9)]
 
 
@@ -246,8 +251,8 @@ def hop_limit():
     yield "HandoffHopLimitReached", [
         case("one does", {limit: "0 1x20"}, True, 1),
         case("one after a restart does", {limit: "5 0 1x20"}, True, 2),
-        case("one of another outcome does not", {handoffs("exhausted"): "0+1x20"}, False, 20),
-        case("one of another job does not", {handoffs("hop_limit", job="other"): "0+1x20"}, False, 20)]
+        case("one of another outcome does not", {handoffs("exhausted"): "0+1x40"}, False, 20),
+        case("one of another job does not", {handoffs("hop_limit", job="other"): "0+1x40"}, False, 20)]
 
 
 def sidecar():
@@ -271,7 +276,7 @@ def sidecar():
         case("one does", {of(dropped): "0 1x9"}, True, 1),
         case("one after a restart does", {of(dropped): "5 0 1x9"}, True, 2),
         case("one of last week does not", {of(dropped): 3}, False, 9),
-        case("one of another job does not", {of(dropped, job="other"): "0+1x9"}, False, 9)]
+        case("one of another job does not", {of(dropped, job="other"): "0+1x40"}, False, 9)]
     yield "HandoffWatchdog", [case("always", {a: 1}, True)]
 
 
@@ -288,8 +293,10 @@ def firing(alert, labels):
 def as_test(alert, one, step):
     """A case as promtool reads it."""
     def values(value):
-        return value if isinstance(value, str) else f"{value}x{one.after // step + 10}"
+        return value if isinstance(value, str) else f"{value}x{one.after // step + QUIET}"
     moments = [(one.after, int(one.fires))] + ([(one.after - step, 0)] if one.after else [])
+    if not one.fires:
+        moments += [(minute, 0) for minute in range(0, QUIET + 1, 5)]
     return {"name": f"{alert}: {one.what}", "interval": f"{step}m",
             "input_series": [{"series": name, "values": values(value)} for name, value in one.series.items()],
             "promql_expr_test": [{"expr": firing(alert, one.labels), "eval_time": f"{minute}m",

@@ -10,14 +10,20 @@ that quantile is; how far it is off is printed.
 import bisect
 import concurrent.futures
 import math
+import os
+import pathlib
 import random
 import threading
 import time
 import unittest
 
+import yaml
+
 from harness import Prometheus, Receiver
 from harness.agents import Caller, daemon_with
 from harness.receiver import ack
+
+ALERTS = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"]) / "alerts/handoff-alerts.yml"
 
 # No quantile below falls between two of them.
 HANDOFFS = 397
@@ -122,6 +128,17 @@ class Quantiles(unittest.TestCase):
         rates = 'sum(rate(handoff_duration_seconds{outcome="acknowledged"}[5m]))'
         self.check("native", native_bucket,
                    lambda q: self.native.value(f"histogram_quantile({q}, {rates})"))
+
+    def test_the_alert_on_latency_reads_either_form(self):
+        groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+        rule = next(rule for group in groups for rule in group["rules"] if rule["alert"] == "HandoffLatencyHigh")
+        percentile = rule["expr"].split(" > 0.8")[0]
+        for prometheus in self.classic, self.native:
+            # agents without a handoff have a percentile of NaN, which is above nothing
+            found, = [one for one in prometheus.query(percentile) if not math.isnan(one.value)]
+            self.assertEqual(found.labels, {"job": "handoff", "target_agent": "coder"})
+            self.assertGreaterEqual(found.value, quantile(self.latencies.imposed.values(), 0.95))
+            self.assertLessEqual(found.value, 2.5)
 
 
 if __name__ == "__main__":
