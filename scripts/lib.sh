@@ -19,6 +19,17 @@ if [ -z "${CMAKE_C_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache
 fi
 
+# build_sidecar: the release build of what ./scripts/run and ./scripts/demo start. Where it will be
+# installed it finds its vocabularies by itself; from the build tree it has to be told.
+build_sidecar() {
+    "$top/scripts/npm-install" || say "tokens will be estimated, for lack of the vocabularies"
+    # The tests are built by ./scripts/test; here they may lack their library, and then stay out.
+    local testing=OFF
+    if pkg-config --exists cmocka; then testing=ON; fi
+    build_tree release "handoff-exporter handoffctl handoff_vocabularies" -DBUILD_TESTING="$testing"
+    export HANDOFF_VOCABULARY_DIR=${HANDOFF_VOCABULARY_DIR:-$top/build/release/vocabulary}
+}
+
 # build_tree PRESET TARGETS [CMAKE OPTION...]: configures and builds build/PRESET. TARGETS is a list
 # in one word; "all" builds everything.
 build_tree() {
