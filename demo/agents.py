@@ -159,6 +159,7 @@ class Agent:
         self.work = queue.Queue()
         self.broken = threading.Event()
         self.server = None
+        self.started = False
 
     def listen(self, host, port):
         """Takes envelopes at http://host:port/handoffs; port 0 lets the system pick one."""
@@ -188,9 +189,16 @@ class Agent:
         return self.server.server_port
 
     def start(self):
+        self.started = True
         loops = [self.serve if self.server else self.pull] + [self.worker] * WORKERS
         for loop in loops:
             threading.Thread(target=loop, name=self.role.name, daemon=True).start()
+
+    def stop(self):
+        if self.server and self.started:    # shutdown() waits for a loop that has to be there
+            self.server.shutdown()
+        if self.server:
+            self.server.server_close()
 
     def serve(self):
         self.server.serve_forever(0.1)
@@ -288,9 +296,7 @@ class Pipeline:
     def stop(self):
         self.stopping.set()
         for agent in self.agents.values():
-            if agent.server:
-                agent.server.shutdown()
-                agent.server.server_close()
+            agent.stop()
 
     def elapsed(self):
         return time.monotonic() - self.began

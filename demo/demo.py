@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
+import time
 
 import agents
 import pager
@@ -138,14 +138,15 @@ What will happen ({'every window sixty times shorter' if self.pace.name == 'fast
         sent, over = self.sent()
         return over and sent == expected and self.pipeline.elapsed() > self.pace.loss_at + self.pace.loss_for
 
-    def watch(self, stopped, until=None):
-        """Until the story is as announced, its deadline, or a signal; Failed where a program ends."""
-        while not stopped.wait(0.2):
+    def watch(self, until=None):
+        """Until the story is as announced, or its deadline; for ever without. Failed where a program
+        ends."""
+        while True:
+            time.sleep(0.2)
             for program in self.programs:
                 program.check()
             if until and (until() or self.pipeline.elapsed() > self.pace.deadline):
                 return until()
-        raise Stopped
 
     def report(self, good):
         if good:
@@ -160,16 +161,34 @@ What will happen ({'every window sixty times shorter' if self.pace.name == 'fast
             say(f"    {key}")
 
 
-def play(demo, options, stopped):
-    demo.start()
-    good = demo.watch(stopped, demo.is_as_announced)
-    demo.report(good)
-    if options.stay or not options.fast:
-        try:
-            demo.watch(stopped)
-        except Stopped:
-            pass
-    return 0 if good else 1
+def play(demo, options):
+    """The exit status."""
+    status = 130 if options.fast else 0     # of one that is stopped before its end
+    try:
+        demo.start()
+        good = demo.watch(demo.is_as_announced)
+        demo.report(good)
+        status = 0 if good else 1
+        if options.stay or not options.fast:
+            demo.watch()
+    except Stopped:
+        say("\nStopped.")
+    except programs.Failed as failure:
+        say(f"\n{failure}")
+        status = 1
+    return status
+
+
+def stop(*_):
+    """A signal. It may come while anything is done, so it ends that by an exception; a second one must
+    not disturb the end."""
+    ignore_signals()
+    raise Stopped
+
+
+def ignore_signals():
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def main():
@@ -178,19 +197,13 @@ def main():
     parser.add_argument("--fast", action="store_true", help="sixty times faster, and an exit status")
     parser.add_argument("--stay", action="store_true", help="with --fast: go on until Ctrl-C")
     options = parser.parse_args()
-    stopped = threading.Event()
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, lambda *_: stopped.set())
     demo = Demo(story.FAST if options.fast else story.NORMAL)
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, stop)
     try:
-        return play(demo, options, stopped)
-    except Stopped:
-        say("\nStopped.")
-        return 0 if not options.fast else 130
-    except programs.Failed as failure:
-        say(f"\n{failure}")
-        return 1
+        return play(demo, options)
     finally:
+        ignore_signals()
         demo.end()
 
 

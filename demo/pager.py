@@ -25,6 +25,7 @@ class Pager:
         self.calls = []      # news only: a reminder of what still fires is none
         self.firing = {}     # alert: its Call
         self.heartbeats = 0
+        self.started = False
         pager = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -49,10 +50,12 @@ class Pager:
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def start(self):
+        self.started = True
         threading.Thread(target=self.server.serve_forever, args=(0.1,), name="pager", daemon=True).start()
 
     def stop(self):
-        self.server.shutdown()
+        if self.started:    # shutdown() waits for a loop that has to be there
+            self.server.shutdown()
         self.server.server_close()
 
     def take(self, receiver, body):

@@ -173,6 +173,15 @@ class Ending(unittest.TestCase):
         self.assertEqual([name for name, pid in children.items() if is_alive(pid)], [])
         self.assertEqual(list(demo.folder.iterdir()), [])
 
+    def test_a_signal_while_it_starts_leaves_nothing_either(self):
+        demo = Demo(self, "--fast")
+        eventually(lambda: "handoff-exporte" in demo.children(), "the first program runs", 120)
+        children = demo.children()
+        demo.process.send_signal(signal.SIGINT)
+        self.assertEqual(demo.wait(), 130, demo.text())
+        self.assertEqual([name for name, pid in children.items() if is_alive(pid)], [])
+        self.assertEqual(list(demo.folder.iterdir()), [])
+
     def test_nothing_outlives_a_kill(self):
         demo = Demo(self)
         demo.wait_for_text("What happens", 120)

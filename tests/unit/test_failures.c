@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the status page remembers of failures: what counts, what is alike, what is kept of texts. */
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "exporter/failures.h"
@@ -135,6 +137,44 @@ static void test_texts_become_valid_and_fit(void **state)
     exporter_failures_free(&failures);
 }
 
+/* ---- threads -------------------------------------------------------------------------------- */
+
+enum { WRITERS = 3, EVENTS = 2000 };
+
+static void *write_events(void *arg)
+{
+    struct exporter_failures *failures = arg;
+    char said[16];
+    for (int i = 0; i < EVENTS; i++) {
+        snprintf(said, sizeof said, "%d", i % (2 * EXPORTER_FAILURES_KEPT));
+        note(failures, ended("exhausted", "coder", said));
+    }
+    return NULL;
+}
+
+/* Whatever a reader sees is whole, and nothing is lost. */
+static void test_readers_and_writers_may_be_on_any_thread(void **state)
+{
+    (void)state;
+    struct exporter_failures *failures = exporter_failures_new();
+    pthread_t threads[WRITERS];
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_events, failures), 0);
+    uint64_t before = 0;
+    do {
+        const size_t count = exporter_failures_read(failures, entries, &total);
+        assert_true(count <= EXPORTER_FAILURES_KEPT && total >= before);
+        for (size_t i = 0; i < count; i++) {
+            assert_string_equal(entries[i].target, "coder");
+            assert_in_range(atoi(entries[i].words), 0, 2 * EXPORTER_FAILURES_KEPT - 1);
+        }
+        before = total;
+    } while (total < WRITERS * EVENTS);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    exporter_failures_free(&failures);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_what_is_alike_is_counted_and_comes_first),
         cmocka_unit_test(test_the_oldest_goes),
         cmocka_unit_test(test_texts_become_valid_and_fit),
+        cmocka_unit_test(test_readers_and_writers_may_be_on_any_thread),
     };
     return RUN_TESTS(tests);
 }
