@@ -14,6 +14,7 @@ import unittest
 import urllib.parse
 import urllib.request
 
+import judge
 from harness import eventually
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
@@ -106,6 +107,7 @@ class Fast(unittest.TestCase):
         self.judge_what_was_sent(demo.text())
         self.judge_metrics(prometheus)
         self.judge_page(page)
+        self.judge_dashboards(prometheus)
         children = demo.children()
         self.assertEqual(len(children), 3, children)
         demo.process.send_signal(signal.SIGINT)
@@ -151,6 +153,17 @@ class Fast(unittest.TestCase):
         status = json.loads(get(f"{page}/?format=json"))
         self.assertEqual((status["standing"], status["parked"]), ("ok", 0))
         self.assertIn("exhausted", {failure["outcome"] for failure in status["failures"]})
+
+
+    def judge_dashboards(self, prometheus):
+        """Whoever opens one sees the story: no query is refused, and no panel is empty that should not be."""
+        answers = judge.ask_all(prometheus, shown=story.FAST.over, scrape_interval=1)
+        self.assertGreater(sum(len(titles) for titles in answers.values()), 60)
+        # the fast rules record under other names, and a week is as short as the demo is long
+        self.assertEqual(judge.complaints(answers, may_be_empty=["Depth against the week before"]), [])
+        agents = {series.labels["target_agent"] for answer in answers["handoff-agent"]["Circuit over time"]
+                  for series in answer.series}
+        self.assertEqual(agents, {"researcher", "analyst", "code-generator", "test-writer", "reviewer"})
 
 
 class Ending(unittest.TestCase):
