@@ -58,7 +58,13 @@ enum handoff_code handoff_agents_new(struct handoff_agents **agents,
                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_agents_free(struct handoff_agents **agents);
 
-/* Puts the configuration in force: all of it or, on failure, nothing. An agent that is no longer
+/* Says what a host's options cannot be: invalid_request, with the field and the agent. */
+enum handoff_code handoff_agent_options_check(const struct handoff_agent_options *options,
+                                              size_t count,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Puts the configuration in force: all of it or, on failure, nothing. The options were checked, and
+   each name is there once. An agent that is no longer
    named keeps its place but cannot be found. */
 enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
                                            const struct handoff_agent_options *options,

@@ -109,6 +109,9 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
                                       struct handoff_error *error)
 {
     *client = NULL;
+    if (!options->storage_path)
+        return handoff_error_set(error, HANDOFF_ERR_INVALID, "a client needs a folder to keep",
+                                 "storage_path", NULL);
     struct handoff_client *made = handoff_calloc(1, sizeof(*made));
     if (!made)
         return handoff_error_no_memory(error);
@@ -151,8 +154,11 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
                                            struct handoff_error *error)
 {
     HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
-    enum handoff_code code = handoff_agents_configure(client->agents, configuration->agents,
-                                                      configuration->nagents, error);
+    enum handoff_code code =
+        handoff_agent_options_check(configuration->agents, configuration->nagents, error);
+    if (code == HANDOFF_OK)
+        code = handoff_agents_configure(client->agents, configuration->agents,
+                                        configuration->nagents, error);
     if (code != HANDOFF_OK)
         return code;
     atomic_store(&client->hops_max,

@@ -3,8 +3,59 @@
  * handoff.h - the embedded handoff client.
  *
  * The one public header of client/. A host program (our daemon, or any C program) assembles
- * envelopes, stores and delivers them through it. The library never prints and never exits;
- * expected failures come back as values.
+ * envelopes, stores them, and delivers them to agents until they are acknowledged or parked for a
+ * person. A whole program; build it with `cc hello.c $(pkg-config --cflags --libs handoff)`:
+ *
+ *     #include <handoff.h>
+ *     #include <stdio.h>
+ *
+ *     static void answered(void *context, const struct handoff_result *result)
+ *     {
+ *         *(int *)context = result->error.code == HANDOFF_OK ? 0 : 1;
+ *         printf("%.*s\n", (int)result->size, result->body ? result->body : "");
+ *     }
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         static const char body[] =
+ *             "{\"source_agent\": \"analyst\", \"target_agent\": \"coder\","
+ *             " \"task_summary\": \"Write the retry logic\"}";
+ *         const char *url = argc > 1 ? argv[1] : "http://127.0.0.1:9001/handoffs";
+ *         struct handoff_agent_options coder = handoff_agent_defaults("coder", url);
+ *         struct handoff_configuration configuration = {.agents = &coder, .nagents = 1};
+ *         struct handoff_options options = {.storage_path = "handoff-data"};
+ *         struct handoff_ask ask = {.body = body, .size = sizeof body - 1};
+ *         struct handoff_client *client;
+ *         struct handoff_loop *loop;
+ *         struct handoff_error error;
+ *         int status = 1;
+ *
+ *         if (handoff_start(&client, &loop, &options, &configuration, &error) != HANDOFF_OK)
+ *             return 1;
+ *         handoff_send(loop, &ask, answered, &status);
+ *         while (handoff_loop_pending(loop) > 0)
+ *             handoff_loop_wait(loop, -1);
+ *         handoff_finish(&client, &loop, 30000);
+ *         return status;
+ *     }
+ *
+ * What holds everywhere:
+ *
+ * - Errors are values. A function that can fail returns a code, and fills the struct handoff_error
+ *   that it is given; that pointer may be NULL. What takes time answers through a callback, whose
+ *   result carries the error. Nothing has to be released after an error.
+ * - The library never prints and never exits. One exception, on purpose: an object that is used
+ *   after it was closed, or a fault of ours, ends the process by abort() after one line on stderr
+ *   that says where, because going on could lose handoffs.
+ * - Threads. A client is used from any thread. A loop, and whatever takes one, belongs to one
+ *   thread, which runs it, and callbacks are called there; for the observer see handoff_options.
+ *   Callbacks may ask anything anew. They must not close the loop or the client.
+ * - Memory. `const T *` is lent for the call and copied where it is kept. What is given to the
+ *   caller says what releases it. Closing takes a `T **`, sets it to NULL, and takes NULL well.
+ * - The store is on the disk, in a folder that one process has at a time. What was accepted is
+ *   there, and a later client takes it up, whatever happened to this one.
+ * - No call of ours changes signals. Ignore SIGPIPE if agents are reached over TLS. Do not fork
+ *   with an open client and use it in the child.
  */
 #ifndef HANDOFF_H
 #define HANDOFF_H
@@ -65,14 +116,17 @@ struct handoff_error {
     int64_t needed;   /* the number that would do, where the code speaks of one; else 0 */
 };
 
-/* "invalid_request"; static. An unknown number gives "internal". */
+/* The stable name, "invalid_request", as the API has it in `code`; static. An unknown number gives
+   "internal". Any thread. */
 const char *handoff_code_name(enum handoff_code code);
-/* One sentence on the code; static. */
+/* One sentence on the code, for people; static. Any thread. */
 const char *handoff_code_meaning(enum handoff_code code);
+/* What kind of refusal it is; decide by this rather than by a list of codes. Any thread. */
 enum handoff_class handoff_code_class(enum handoff_code code);
 
-/* Writes the whole error as one line, "message (field: seen X, allowed Y)", always terminated.
-   Returns the length it would have had, as snprintf does. */
+/* Writes the whole error as one line, "message (field: seen X, allowed Y)", into `text`, which has
+   room for `size` bytes; it is always terminated, and cut between characters. Returns the length
+   that it would have had, as snprintf does. 512 bytes hold any error. */
 size_t handoff_error_text(const struct handoff_error *error, char *text, size_t size);
 
 /* ---- agents -------------------------------------------------------------------------------- */
@@ -91,7 +145,10 @@ enum handoff_emit {
     HANDOFF_EMIT_DUAL    /* one document that carries both forms */
 };
 
-/* One agent that handoffs can be sent to. The host fills it in, with every default applied. */
+/*
+ * One agent that handoffs can be sent to. Begin with handoff_agent_defaults and change what is
+ * different; a field that is left 0 is no default. All of it is copied by handoff_client_configure.
+ */
 struct handoff_agent_options {
     const char *name;
     const char *url; /* http or https; NULL: it pulls from its inbox */
@@ -110,6 +167,11 @@ struct handoff_agent_options {
     const char *ca_file, *cert_file, *key_file; /* NULL: the system's authorities, no certificate */
     const char *bearer_token;                   /* NULL: none. Never logged, never stored. */
 };
+
+/* An agent with the defaults of the configuration file (docs/configuration.md): pushed to at `url`,
+   or, where that is NULL, pulling from its inbox. Points to both strings. Any thread; no failure.
+ */
+struct handoff_agent_options handoff_agent_defaults(const char *name, const char *url);
 
 /* ---- counting tokens --------------------------------------------------------------------- */
 
@@ -162,27 +224,33 @@ enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer
 /* ---- the client ---------------------------------------------------------------------------- */
 
 /*
- * A client owns a store, the embedded spine and a tokenizer. It is opened once per process and used
- * from any thread; what takes time is asked on a loop and answered there.
+ * A client owns a store, the embedded spine, a tokenizer and what was learnt about the agents. A
+ * process opens one. A loop is where a thread asks it and is answered; a program of one thread
+ * needs no more than handoff_start and handoff_finish, as in the example at the top.
  *
- *     struct handoff_options options = {.storage_path = "/var/lib/agents"};
- *     struct handoff_client *client;
- *     struct handoff_loop *loop;
- *     if (handoff_client_open(&client, &options, &error) != HANDOFF_OK ||
- *         handoff_loop_open(&loop, client, &error) != HANDOFF_OK)
- *         ...
- *     handoff_envelope_assemble(loop, &ask, answered, context);
- *     for (;;) {
- *         poll(handoff_loop_fd(loop));
- *         handoff_loop_run(loop);                  calls answered(context, &answer)
- *     }
+ * A host with threads, or with a loop of its own, does the same in steps:
+ *
+ *     handoff_client_open        the store is ours
+ *     handoff_client_configure   whom one can hand off to; again whenever that changes
+ *     handoff_loop_open          one for each thread
+ *     handoff_client_resume      what earlier processes left goes on
+ *     ... each thread: wait for handoff_loop_fd, at most handoff_loop_wait_ms; handoff_loop_run ...
+ *     handoff_client_drain       nothing new from now on
+ *     ... run on until handoff_client_in_flight is 0, or for as long as one likes ...
+ *     handoff_loop_stop          each of them; then run all until handoff_loop_pending is 0
+ *     handoff_loop_close         each of them
+ *     handoff_client_close
+ *
+ * No step of the end is needed for safety: what was accepted is in the store, and the next client
+ * goes on with it. A drain only spares receivers attempts that are broken off and made again.
  */
 struct handoff_client;
 struct handoff_loop;
 struct handoff_event;
 
+/* Zeroes are defaults, except for storage_path. Strings are copied. */
 struct handoff_options {
-    const char *storage_path;   /* a directory; made if it is not there */
+    const char *storage_path;   /* a directory, for this process alone; made if it is not there */
     bool durability_none;       /* commits survive the process but not the machine */
     int64_t retention_age_ms;   /* finished envelopes older than this are removed; 0: never */
     int64_t retention_bytes;    /* the oldest finished ones go while there is more; 0: never */
@@ -191,18 +259,23 @@ struct handoff_options {
     uint64_t memory_max_bytes;  /* a larger memory goes by its summary; 0: 64 KiB */
     unsigned max_in_flight;     /* handoffs under way at once; 0: any number */
     unsigned max_in_flight_per_agent;
-    /* Told of everything that happens, on whatever thread it happens; must not block. May be NULL.
-     */
+    /* Told of everything that happens, on whatever thread it happens: commits on the store's, also
+       while the client is opened, all else on the one that is in a call of ours. It must be quick,
+       must not block, and must not call back into the client. No call comes after
+       handoff_client_close. May be NULL. */
     void (*observe)(void *observer, const struct handoff_event *event);
-    void *observer;
+    void *observer; /* handed on as it is */
 };
 
-/* On failure *client is NULL. A vocabulary that is not there is not a failure: counts are then
-   estimated, see handoff_client_tokenizer. */
+/* Opens the store, and makes it if it is not there. On failure *client is NULL: invalid_request (no
+   storage_path), store_locked, store_full, store_read_only, store_newer and the other codes of the
+   store, unknown_encoding, out_of_memory. A vocabulary that is not there is not a failure: counts
+   are then estimated, see handoff_client_tokenizer. */
 enum handoff_code handoff_client_open(struct handoff_client **client,
                                       const struct handoff_options *options,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* All loops are closed before. Commits what was begun. NULL is fine. */
+/* Commits what was begun and closes the store. All loops are closed before, and no other thread is
+   in a call. Sets *client to NULL; NULL is fine. */
 void handoff_client_close(struct handoff_client **client);
 
 /* What may change while the client runs. */
@@ -213,35 +286,61 @@ struct handoff_configuration {
     uint32_t hops_max;             /* 0: 10 */
 };
 
-/* Any thread. All of it or, on failure, nothing. */
+/* Puts a configuration in force, instead of the one before: all of it or, on failure, nothing. What
+   it points to is copied. Breakers and handoffs on their way stay as they are; one that is due for
+   an agent that is no longer named goes to another alternate, or is parked as unknown_agent. Any
+   thread. invalid_request: an agent without a name or a time, or named twice; out_of_memory. */
 enum handoff_code handoff_client_configure(struct handoff_client *client,
                                            const struct handoff_configuration *configuration,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* What counts tokens: exactly, or "estimate" with the reason in `error` (may be NULL). */
+/* What counts tokens: exactly, or "estimate" with the reason in `error` (may be NULL). It belongs
+   to the client. Any thread. */
 const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_client *client,
                                                          struct handoff_error *error);
 
 /* ---- loops --------------------------------------------------------------------------------- */
 
-/* One per thread that asks. Its functions, and the answers, run on that thread only. */
+/* Opens a loop for one thread; its functions, and the answers, run on that thread only. It may be
+   opened and closed by another, which then hands it over. out_of_memory, also for want of
+   descriptors; *loop is then NULL. */
 enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Breaks off what it delivers: it is stored, and goes on with the next client. Where there are
-   several loops, stop all of them, run all of them until none has an answer pending, and only then
-   close. */
+/* Breaks off what it delivers, which is in the store and goes on with the next client; who waits
+   for it is answered shutting_down. Where there are several loops, stop all of them, run all of
+   them until none has an answer pending, and only then close: they may wait for each other. */
 void handoff_loop_stop(struct handoff_loop *loop);
-/* Stops it, and gives the answers that are still to come. NULL is fine. */
+/* Stops it, gives the answers that are still to come, and releases it. Not from a callback. Sets
+ *loop to NULL; NULL is fine. */
 void handoff_loop_close(struct handoff_loop **loop);
 
-/* Readable when handoff_loop_run has something to do. */
+/* A descriptor for poll or epoll: readable when handoff_loop_run has something to do. It belongs to
+   the loop and stays the same. */
 int handoff_loop_fd(const struct handoff_loop *loop);
-/* How long until it has something to do although the descriptor is silent: -1 for ever. */
+/* How long until it has something to do although the descriptor is silent: a retry that is due, a
+   lease that runs out. -1 for ever. Changes with every run. */
 int64_t handoff_loop_wait_ms(const struct handoff_loop *loop);
-/* Delivers, and gives the answers that are there; never waits. */
+/* Does what there is to do, delivers, and gives the answers that are there; never waits. */
 void handoff_loop_run(struct handoff_loop *loop);
-/* How many answers are still to come. */
+/* For a program that has no loop of its own: sleeps until there is something to do, at most
+   at_most_ms (-1: for ever) or until a signal, and runs. */
+void handoff_loop_wait(struct handoff_loop *loop, int64_t at_most_ms);
+/* How many answers are still to come. Handoffs under way whose senders were answered are not among
+   them; those are handoff_client_in_flight. */
 size_t handoff_loop_pending(const struct handoff_loop *loop);
+
+/* For a program of one thread: opens, configures, opens the loop and resumes. On failure all is
+   closed again, and both pointers are NULL; the codes are those of the four steps. */
+enum handoff_code handoff_start(struct handoff_client **client, struct handoff_loop **loop,
+                                const struct handoff_options *options,
+                                const struct handoff_configuration *configuration,
+                                struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Drains, runs until nothing is under way or at_most_ms have passed, and closes both. Returns how
+   many were still under way; the next start takes them up. What was asked and is not accepted yet
+   is answered shutting_down: run until handoff_loop_pending is 0 first, if that matters. A handoff
+   that an agent has not pulled yet is under way. */
+size_t handoff_finish(struct handoff_client **client, struct handoff_loop **loop,
+                      int64_t at_most_ms);
 
 /* ---- asking and answering ------------------------------------------------------------------ */
 
@@ -254,15 +353,19 @@ struct handoff_result {
     bool under_way; /* of a handoff: it has not ended, as a repeat of its sending may find */
 };
 
-/* Called exactly once, on the loop, possibly before the call that asked returns. */
+/* Called exactly once for each question, on the loop, possibly before the call that asked returns.
+   `context` is the asker's. What was lent to the question is no longer needed when the call that
+   asked has returned. */
 typedef void handoff_answered(void *context, const struct handoff_result *answer);
 
-/* Text that is given away; released with handoff_text_free. */
+/* Text that is given to the caller, who releases it with handoff_text_free. Where a call fails it
+   is empty, and there is nothing to release. */
 struct handoff_text {
     char *data; /* NUL-terminated */
     size_t size;
 };
 
+/* Releases and empties it; an empty one is fine. */
 void handoff_text_free(struct handoff_text *text);
 
 /* ---- envelopes ----------------------------------------------------------------------------- */
@@ -313,23 +416,27 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
 void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                   handoff_answered *answered, void *context);
 
-/* Takes up what earlier processes left, spread over the loops, which do not run yet. Once. */
+/* Takes up what earlier processes left, spread over the loops, which do not run yet: attempts that
+   were out are made again, deadlines and circuits hold. Once in the life of a client, after it was
+   configured. A store's codes, out_of_memory: close the client then, nothing is lost. */
 enum handoff_code handoff_client_resume(struct handoff_client *client, struct handoff_loop **loops,
                                         size_t count,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Takes nothing new from now on (shutting_down); what is under way goes on. Any thread. */
+/* Takes nothing new from now on (shutting_down); what is under way goes on, as long as the loops
+   are run. It cannot be taken back. Any thread. */
 void handoff_client_drain(struct handoff_client *client);
-/* Handoffs under way. Any thread. */
+/* Handoffs under way: accepted and neither ended nor parked, also those that wait for a retry, for
+   an agent to pull them or for their acknowledgement. Any thread. */
 size_t handoff_client_in_flight(const struct handoff_client *client);
-/* Of these, those with an attempt out: what a drain waits for. The others are in the store. */
+/* Of these, those with an attempt out over HTTP, which a close would break off. Any thread. */
 size_t handoff_client_attempting(const struct handoff_client *client);
 
 enum handoff_answer_word {
-    HANDOFF_ANSWER_ACK,
-    HANDOFF_ANSWER_NACK,   /* for now: it is tried again */
-    HANDOFF_ANSWER_REFUSE, /* for good: it is parked */
-    HANDOFF_ANSWER_EXTEND, /* more time */
+    HANDOFF_ANSWER_ACK,    /* it is done, or safe with the agent; counts late as well */
+    HANDOFF_ANSWER_NACK,   /* not now: it is tried again */
+    HANDOFF_ANSWER_REFUSE, /* never: it is parked */
+    HANDOFF_ANSWER_EXTEND, /* another ack_timeout_ms from now */
 };
 
 /* The receiver's later word on a handoff. `caller` is the agent that speaks, NULL: anybody;
@@ -388,7 +495,11 @@ enum handoff_code handoff_list_agents(struct handoff_client *client, struct hand
 enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *name,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Pulls one handoff for an agent, waiting for it at most wait_ms. */
+/*
+ * Pulling, for agents without a url. A handoff that was pulled is leased for the agent's
+ * ack_timeout_ms; it is answered with handoff_answer_for, and a lease that runs out is an attempt
+ * that failed. Each handoff goes to one puller, the oldest first.
+ */
 struct handoff_puller;
 struct handoff_pulled {
     struct handoff_error error; /* unknown_agent, out_of_memory; else OK */
@@ -398,8 +509,10 @@ struct handoff_pulled {
     unsigned attempt;
     int64_t lease_ms; /* until when it wants an answer */
 };
-/* `pulled` is called exactly once, on the loop, possibly before the call returns. The answer NULL:
-   it was called already. */
+/* Pulls one handoff for the agent `name`, waiting for it at most wait_ms. `pulled` is called
+   exactly once, on the loop, possibly before the call returns; it may answer for the handoff at
+   once. What is returned serves handoff_pull_withdraw until then; NULL: `pulled` was called
+   already, with an error. */
 struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
                                     void (*pulled)(void *context, const struct handoff_pulled *got),
                                     void *context);

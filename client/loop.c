@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host's loops, and what is done with all of them: taking up what was left, and draining. */
+#include <limits.h>
+#include <poll.h>
+
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
@@ -59,6 +62,16 @@ void handoff_loop_run(struct handoff_loop *loop)
 int64_t handoff_loop_wait_ms(const struct handoff_loop *loop)
 {
     return handoff_lane_wait_ms(loop->lane);
+}
+
+void handoff_loop_wait(struct handoff_loop *loop, int64_t at_most_ms)
+{
+    struct pollfd readable = {.fd = handoff_loop_fd(loop), .events = POLLIN};
+    int64_t wait_ms = handoff_loop_wait_ms(loop);
+    if (wait_ms < 0 || (at_most_ms >= 0 && at_most_ms < wait_ms))
+        wait_ms = at_most_ms;
+    poll(&readable, 1, wait_ms < INT_MAX ? (int)wait_ms : INT_MAX); /* below 0: for ever */
+    handoff_loop_run(loop);
 }
 
 size_t handoff_loop_pending(const struct handoff_loop *loop)

@@ -181,12 +181,12 @@ static void test_envelopes_that_are_not_there(void **state)
 static void test_configured_agents(void **state)
 {
     (void)state;
-    const struct handoff_agent_options agents[] = {
-        {.name = "b", .token_budget = 300, .accepts = HANDOFF_ACCEPTS_2},
-        {.name = "old",
-         .token_budget = 900,
-         .accepts = HANDOFF_ACCEPTS_1 | HANDOFF_ACCEPTS_2,
-         .emit = HANDOFF_EMIT_DUAL}};
+    struct handoff_agent_options agents[] = {handoff_agent_defaults("b", NULL),
+                                             handoff_agent_defaults("old", NULL)};
+    agents[0].token_budget = 300;
+    agents[1].token_budget = 900;
+    agents[1].accepts = HANDOFF_ACCEPTS_1 | HANDOFF_ACCEPTS_2;
+    agents[1].emit = HANDOFF_EMIT_DUAL;
     struct handoff_configuration configuration = {
         .agents = agents, .nagents = 2, .default_token_budget = 500, .hops_max = 1};
     assert_int_equal(handoff_client_configure(fixture.client, &configuration, NULL), HANDOFF_OK);

@@ -600,7 +600,7 @@ static void test_gauges_come_from_the_client(void **state)
     struct handoff_client *client;
     struct handoff_options options = {
         .storage_path = directory, .durability_none = true, .encoding = "estimate"};
-    struct handoff_agent_options agent = {.name = "coder", .accepts = HANDOFF_ACCEPTS_2};
+    const struct handoff_agent_options agent = handoff_agent_defaults("coder", NULL);
     struct handoff_configuration configuration = {.agents = &agent, .nagents = 1};
     assert_int_equal(handoff_client_open(&client, &options, NULL), HANDOFF_OK);
     assert_int_equal(handoff_client_configure(client, &configuration, NULL), HANDOFF_OK);

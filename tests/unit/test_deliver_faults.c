@@ -406,16 +406,8 @@ static void open_client(struct handoff_client **client, struct handoff_loop **lo
     const struct handoff_options options = {
         .storage_path = stage.directory, .durability_none = true, .encoding = "estimate"};
     snprintf(stage.urls[0], sizeof stage.urls[0], "http://127.0.0.1:%d/503,ack", receiver.port);
-    const struct handoff_agent_options agent = {.name = "coder",
-                                                .url = stage.urls[0],
-                                                .token_budget = 8000,
-                                                .timeout_ms = 15000,
-                                                .ack_timeout_ms = 60000,
-                                                .retries = 3,
-                                                .breaker_failures = 3,
-                                                .breaker_cooldown_ms = 60000,
-                                                .backoff_base_ms = 1,
-                                                .backoff_max_ms = 1};
+    struct handoff_agent_options agent = handoff_agent_defaults("coder", stage.urls[0]);
+    agent.backoff_base_ms = agent.backoff_max_ms = 1;
     const struct handoff_configuration configuration = {.agents = &agent, .nagents = 1};
     assert_int_equal(handoff_client_open(client, &options, NULL), HANDOFF_OK);
     assert_int_equal(handoff_client_configure(*client, &configuration, NULL), HANDOFF_OK);
