@@ -74,12 +74,20 @@ static char *problem_text(const struct exporter_problem *problem, size_t *length
     return text;
 }
 
+/* Who is told to come later is told when: soon, unless the problem knows better. */
+static struct exporter_header header_of(const struct exporter_problem *problem)
+{
+    if (problem->header.name == NULL && (problem->status == 429 || problem->status == 503))
+        return (struct exporter_header){"Retry-After", "1"};
+    return problem->header;
+}
+
 void exporter_respond_problem(struct exporter_request *request,
                               const struct exporter_problem *problem)
 {
     const bool json = exporter_request_server(request)->options.problem_json;
     struct exporter_reply reply = {.status = problem->status, .body = EXPORTER_BODY_GIVEN};
-    reply.headers[0] = problem->header;
+    reply.headers[0] = header_of(problem);
     reply.content_type = json ? "application/problem+json" : "text/plain; charset=utf-8";
     char *bytes =
         json ? problem_json(problem, &reply.length) : problem_text(problem, &reply.length);

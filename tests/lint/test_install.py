@@ -81,6 +81,18 @@ class Installed(unittest.TestCase):
                  if words[1] in "TDBR"}
         self.assertEqual(shown, declared)
 
+    def test_what_the_document_lists_is_there(self):
+        text = (source_tree.TOP / "docs/install.md").read_text()
+        listed = [path for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+                  for path in re.findall(r"`([^`]+)`", row) if "/" in path]
+        self.assertGreater(len(listed), 10)
+        if not list((source_tree.BUILD / "vocabulary").glob("*")):  # they were not fetched
+            listed = [path for path in listed if not path.endswith(".vocabulary")]
+        prefix = self.prefix / self.pkg_config("--variable=prefix")[0].lstrip("/")
+        missing = [path for path in listed if not (prefix / path).exists()
+                   and not list(prefix.glob(path.replace("lib/", "lib/*/", 1)))]
+        self.assertEqual(missing, [])
+
     def test_the_programs_are_there(self):
         for name in ("handoff-exporter", "handoffctl"):
             self.assertEqual(len(list(self.prefix.rglob(f"bin/{name}"))), 1)

@@ -3,6 +3,7 @@
 """Handoffs through the agent API to real receivers: how each one ends, in how many attempts."""
 
 import contextlib
+import json
 import re
 import socket
 import threading
@@ -10,6 +11,7 @@ import unittest
 
 from harness import Receiver, eventually
 from harness.agents import Caller, daemon_with
+from harness.http import exchange
 from harness.receiver import Hold, ack, ack_by_header, ack_wrong, cut, later, nack, status
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -591,10 +593,14 @@ class Restart(Case):
         caller = self.daemon({"coder": coder})
         reply = self.in_background(caller.send)
         coder.wait_for(1)
+        early = self.enterContext(contextlib.closing(caller.daemon.api.connection()))
+        exchange(early, "GET", "/v1/agents")
         caller.daemon.terminate()
         caller.daemon.wait_for_event("draining")
-        with contextlib.suppress(ConnectionError):  # the listener may be closed already
-            self.assert_problem(caller.send(), 503, "shutting_down")
+        refused = exchange(early, "POST", "/v1/handoffs", json.dumps({
+            "source_agent": "analyst", "target_agent": "coder", "task_summary": "late"}))
+        self.assert_problem(refused, 503, "shutting_down")
+        self.assertEqual(refused.header("Retry-After"), "1")
         hold.release()
         self.assertEqual((reply().status, reply().json()["state"]), (200, "acknowledged"))
         self.assertEqual(caller.daemon.wait(), 0)

@@ -1,80 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's tour works as printed.
+"""The README's tour and the documents of delivery and of the API work as printed.
 
-Between <!-- tour:begin --> and <!-- tour:end -->, a line of an sh block is a command, and the comment
-lines right after it are lines of its output ("..." stands for any text). ./scripts/run is replaced by
-a daemon with the same configuration on ports of its own; a yaml block is a Prometheus configuration.
+The tour stands between <!-- tour:begin --> and <!-- tour:end -->. ./scripts/run is replaced by a daemon
+with the same configuration on ports of its own; a yaml block is a Prometheus configuration.
 """
 
+import contextlib
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import tempfile
 import unittest
 
-from harness import Daemon, environment
+from harness import Daemon, Receiver
+from harness.agents import Caller, daemon_with
+from harness.printed import Shell, blocks, matches, steps
+from harness.receiver import ack, status
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+CTL = pathlib.Path(os.environ["HANDOFFCTL"])
+
+
+def document(name):
+    return (TOP / name).read_text(encoding="utf-8")
 
 
 def tour():
-    text = (TOP / "README.md").read_text(encoding="utf-8")
-    return re.search(r"<!-- tour:begin -->\n(.*)<!-- tour:end -->", text, re.DOTALL)[1]
+    return re.search(r"<!-- tour:begin -->\n(.*)<!-- tour:end -->", document("README.md"),
+                     re.DOTALL)[1]
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", tour(), re.DOTALL)
-
-
-def steps():
-    """[(command, [expected line, ...]), ...]"""
-    found = []
-    for line in "".join(blocks("sh")).splitlines():
-        if line.startswith("# "):
-            found[-1][1].append(line[2:])
-        elif line:
-            found.append((line, []))
-    return found
-
-
-def matches(expected, line):
-    return re.fullmatch(re.escape(expected).replace(r"\.\.\.", ".*"), line)
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
 
 
 class Tour(unittest.TestCase):
-    def run_step(self, command, daemon):
-        """The output of one command, with the addresses and programs of this test in it."""
-        command = (command.replace("localhost:9780", daemon.web.address)
-                   .replace("./build/release/ctl/handoffctl", os.environ["HANDOFFCTL"]))
-        self.assertNotRegex(command, r"localhost:\d|\./scripts")
-        done = subprocess.run(["bash", "-c", command], cwd=TOP, env=environment(), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60,
-                              check=False)
-        return done.stdout
-
     def test_every_command_answers_what_is_printed(self):
-        first, *rest = steps()
+        first, *rest = steps(tour())
         self.assertEqual(first, ("./scripts/run", []))
-        self.assertGreaterEqual(len(rest), 5)
-        config = (TOP / "examples/handoff-exporter.yml").read_text(encoding="utf-8")
+        self.assertGreaterEqual(len(rest), 10)
+        port = free_port()
+        config = document("examples/handoff-exporter.yml").replace("9001", port)
         with Daemon(config=config) as daemon:
-            for command, expected in rest:
-                with self.subTest(command=command):
-                    self.assertTrue(expected, "a step without an answer teaches nothing")
-                    output = self.run_step(command, daemon)
-                    for line in expected:
-                        self.assertTrue(any(matches(line, got) for got in output.splitlines()),
-                                        f"expected {line!r} in:\n{output}")
+            replace = [("localhost:9780", daemon.web.address), ("9001", port),
+                       ("./build/release/ctl/handoffctl", str(CTL))]
+            with Shell(replace, cwd=TOP, HANDOFF_API_URL=daemon.api.url) as shell:
+                for command, expected in rest:
+                    with self.subTest(command=command):
+                        self.assertNotRegex(command, r"\./scripts|localhost:(?!9780)")
+                        shell.run(command, expected)
 
     def test_the_prometheus_configuration_is_good(self):
-        for block in blocks("yaml"):
+        for block in blocks(tour(), "yaml"):
             with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
                 file.write(block)
                 file.flush()
                 done = subprocess.run(["promtool", "check", "config", file.name], text=True,
                                       capture_output=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Documents(unittest.TestCase):
+    def setUp(self):
+        self.stack = self.enterContext(contextlib.ExitStack())
+        self.analyst = self.stack.enter_context(Receiver(ack))
+        daemon = self.stack.enter_context(daemon_with(
+            {"analyst": {"url": self.analyst.url}, "reviewer": {"ack_timeout": "10m"}}))
+        self.caller = Caller(daemon)
+        self.shell = self.stack.enter_context(
+            Shell([("http://127.0.0.1:8780", daemon.api.url)], HANDOFF_API_URL=daemon.api.url,
+                  PATH=f"{CTL.parent}:{os.environ['PATH']}"))
+
+    def run_section(self, text):
+        found = steps(text)
+        for command, expected in found:
+            with self.subTest(command=command):
+                self.shell.run(command, expected)
+        return len(found)
+
+    def test_delivery(self):
+        before, heading, parked = document("docs/delivery.md").partition("## What a person does")
+        self.assertTrue(heading)
+        self.assertGreaterEqual(self.run_section(before), 8)
+        self.analyst.do(status(500))
+        other, _ = (self.caller.send("analyst").json()["handoff"]["id"] for _ in range(2))
+        self.shell.run(f"OTHER={other}", [])
+        self.analyst.do(ack)
+        self.assertGreaterEqual(self.run_section(parked), 5)
+        self.assertEqual(self.caller.state(other)["state"], "discarded")
+
+    def test_api(self):
+        self.assertGreaterEqual(self.run_section(document("docs/api.md")), 1)
+
+
+class Runner(unittest.TestCase):
+    """The runner sees what is wrong."""
+
+    def test_steps_are_found(self):
+        self.assertEqual(steps("```sh\none\n# a\n# b\ntwo \\\n  three\n# c\n```\n"),
+                         [("one", ["a", "b"]), ("two \\\n  three", ["c"])])
+        self.assertTrue(matches("a ... c", "a b c"))
+        self.assertFalse(matches("a ... c", "a b d"))
+
+    def test_wrong_output_and_failures_are_refused(self):
+        with Shell([("greet", "echo hello")]) as shell:
+            shell.run("greet", ["hello"])
+            shell.run("X=7; sleep 0 &", [])
+            shell.run("echo $X", ["7"])
+            for command, expected in (("greet", ["bye"]), ("false", [])):
+                with self.assertRaises(AssertionError):
+                    shell.run(command, expected)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/delivery.md says what the code says: the life of a handoff, the answers, and every number.
+
+    /usr/bin/python3 tests/lint/test_delivery_docs.py --write
+
+writes the life anew after client/deliver/life.def changed.
+"""
+
+import re
+import subprocess
+import sys
+import unittest
+
+import source_tree
+
+DOCUMENT = source_tree.TOP / "docs/delivery.md"
+LIFE = re.compile(r"(<!-- life:begin -->\n)(.*?)(<!-- life:end -->)", re.DOTALL)
+
+# Numbers that are no key of the configuration: as they are written, and where the code has them.
+CONSTANTS = {
+    "5 s": ("client/deliver/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
+    "64 KiB": ("client/deliver/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
+    "1 h": ("client/deliver/transport.c", "RETRY_AFTER_MAX_S", 3600),
+    "60 s": ("exporter/route_handoffs.c", "INBOX_WAIT_MAX_MS", 60000),
+    "256 bytes": ("client/send.c", "KEY_MAX", 256),
+}
+# What else may stand in the prose: a first attempt, a first byte of a key.
+PLAIN = {"1 for the first", "1 to 256 bytes"}
+
+
+def life():
+    text = (source_tree.TOP / "client/deliver/life.def").read_text()
+    names = dict(re.findall(r'^STATE\((\w+), "(\w+)"', text, re.MULTILINE))
+    over = re.findall(r'^STATE\((\w+), "\w+", \d+, OVER\)', text, re.MULTILINE)
+    moves = [(names[a], names[b], what) for a, b, what in
+             re.findall(r'^MOVE\((\w+), (\w+), "([^"]+)"\)', text, re.MULTILINE)]
+    return names, [names[name] for name in over], moves
+
+
+def printed_life():
+    names, over, moves = life()
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {next(iter(names.values()))}"]
+    lines += [f"    {a} --> {b}" for a, b, _ in moves] + [f"    {name} --> [*]" for name in over]
+    lines += ["```", "", "| from | to | when |", "|---|---|---|"]
+    lines += [f"| `{a}` | `{b}` | {what} |" for a, b, what in moves]
+    return "\n".join(lines) + "\n"
+
+
+def classes():
+    """{code: HTTP status}, from the codes' classes and the edge that maps those."""
+    mapped = dict(re.findall(r"\[HANDOFF_CLASS_(\w+)\] = (\d{3})",
+                             (source_tree.TOP / "exporter/asking.c").read_text()))
+    rows = re.findall(r'^CODE\(\w+, "(\w+)", (\w+)',
+                      (source_tree.TOP / "client/handoff_codes.def").read_text(), re.MULTILINE)
+    return {code: int(mapped[kind]) for code, kind in rows}
+
+
+def defaults():
+    """{key: default} of the configuration and of the options."""
+    found = {}
+    for table in ("root", "agent"):
+        text = subprocess.check_output([source_tree.BUILD / "tests/print_config", table], text=True)
+        found.update(re.findall(r"^\| `([\w.]+)` \|.*? \| `([^`]+)` \|", text, re.MULTILINE))
+    options = (source_tree.TOP / "exporter/options.def").read_text()
+    for name, value in re.findall(r'^OPTION\(\w+, \w+, "([\w.-]+)",\s*\S+, "([^"]*)"', options,
+                                  re.MULTILINE):
+        found["--" + name] = value
+    return found
+
+
+def prose(text):
+    """The document without blocks, generated parts, inline code and links."""
+    text = re.sub(r"```.*?```", "", LIFE.sub("", text), flags=re.DOTALL)
+    return text
+
+
+def faults(text):
+    """What the prose says otherwise than the code."""
+    found = []
+    known = defaults()
+    text = prose(text)
+    for key, value in re.findall(r"`(-{0,2}[\w.-]+)` \((\d[^ ,)]*)\)", text):
+        if known.get(key) != value:
+            found.append(f"`{key}` ({value}), but it is {known.get(key)}")
+    for status, codes in re.findall(r"^\| (\d{3}(?:, \d{3})*) \| ([^|]*) \|", text, re.MULTILINE):
+        statuses = {int(word) for word in status.split(", ")}
+        for code in re.findall(r"`(\w+)`", codes):
+            if classes().get(code) not in statuses:
+                found.append(f"{code} is answered {classes().get(code)}, not {status}")
+    rest = re.sub(r"`-{0,2}[\w.-]+` \(\d[^ ,)]*\)", "", text)
+    for phrase in sorted({*PLAIN, *CONSTANTS}, key=len, reverse=True):
+        rest = rest.replace(phrase, "")
+    rest = re.sub(r"`[^`]*`|\]\([^)]*\)|^\d\. ", "", rest, flags=re.MULTILINE)
+    rest = re.sub(r"\b[2-5](?:xx|\d\d)\b|W3C|kill -9", "", rest)  # statuses, checked above
+    found += [f"{number} is not said to come from anywhere" for number in
+              re.findall(r"\b\d[\w.]*", rest)]
+    return found
+
+
+class DeliveryDocument(unittest.TestCase):
+    maxDiff = None
+
+    def test_the_life_is_that_of_the_code(self):
+        self.assertEqual(LIFE.search(DOCUMENT.read_text())[2], printed_life(),
+                         "run: tests/lint/test_delivery_docs.py --write")
+
+    def test_numbers_and_codes_are_those_of_the_code(self):
+        self.assertEqual(faults(DOCUMENT.read_text()), [])
+
+    def test_constants_are_those_of_the_code(self):
+        for phrase, (path, name, value) in CONSTANTS.items():
+            with self.subTest(constant=name):
+                text = (source_tree.TOP / path).read_text()
+                expression = re.search(rf"\b{name} = ([\d* ]+)", text)[1]
+                product = 1
+                for factor in expression.split("*"):
+                    product *= int(factor)
+                self.assertEqual(product, value)
+                self.assertIn(phrase, DOCUMENT.read_text())
+
+    def test_each_state_and_each_code_of_a_sending_is_there(self):
+        text = DOCUMENT.read_text()
+        names, _, moves = life()
+        self.assertEqual(len(names), 7)
+        self.assertGreater(len(moves), 10)
+        for code in ("exhausted", "refused", "expired", "circuit_open", "too_many_in_flight",
+                     "idempotency_conflict", "budget_too_small", "hop_limit", "unknown_agent"):
+            self.assertIn(f"`{code}`", text)
+
+    def test_what_is_refused(self):
+        for wrong in ("`retries` (4)", "after 7 s", "| 404 | `expired` |", "`nothing` (3)"):
+            with self.subTest(text=wrong):
+                self.assertTrue(faults(wrong))
+        self.assertEqual(faults("`retries` (3), 503, within 5 s\n| 504 | `expired` | x |"), [])
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        DOCUMENT.write_text(LIFE.sub(lambda match: match[1] + printed_life() + match[3],
+                                     DOCUMENT.read_text()))
+    else:
+        unittest.main()
