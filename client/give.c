@@ -9,6 +9,8 @@
 void handoff_write_news(struct handoff_buffer *out, const struct handoff_news *news)
 {
     const struct handoff_object object = {.envelope = news->envelope,
+                                          .context_at = news->context_at,
+                                          .context_size = news->context_size,
                                           .state = news->state,
                                           .target = handoff_span_text(news->target),
                                           .reason = handoff_span_text(news->reason),

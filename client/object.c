@@ -4,6 +4,7 @@
 #include <yyjson.h>
 
 #include "client/assemble/json.h"
+#include "client/base/check.h"
 #include "client/base/rfc3339.h"
 #include "client/deliver/verdict.h"
 
@@ -41,11 +42,28 @@ static void write_value(struct handoff_buffer *out, const char *key, yyjson_val 
         handoff_buffer_text(out, "null");
 }
 
+/* Numbers are read as they are written, so that they come out as they went in. Nothing of the
+   context is told, and it is nearly all of an envelope; where its place is known it is not read. */
+static yyjson_doc *read_envelope(const struct handoff_object *object)
+{
+    struct handoff_span envelope = object->envelope;
+    if (object->context_size == 0)
+        return yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);
+    const size_t behind = object->context_at + object->context_size;
+    HANDOFF_CHECK(behind < envelope.size);
+    struct handoff_buffer around = {0};
+    handoff_buffer_append(&around, envelope.data, object->context_at);
+    handoff_buffer_text(&around, "null");
+    handoff_buffer_append(&around, envelope.data + behind, envelope.size - behind);
+    yyjson_doc *doc =
+        around.failed ? NULL : yyjson_read(around.data, around.size, YYJSON_READ_NUMBER_AS_RAW);
+    handoff_buffer_free(&around);
+    return doc;
+}
+
 void handoff_object_write(struct handoff_buffer *out, const struct handoff_object *object)
 {
-    /* numbers are read as they are written, so that they come out as they went in */
-    yyjson_doc *doc =
-        yyjson_read(object->envelope.data, object->envelope.size, YYJSON_READ_NUMBER_AS_RAW);
+    yyjson_doc *doc = read_envelope(object);
     yyjson_val *root = doc ? yyjson_doc_get_root(doc) : NULL;
     handoff_buffer_byte(out, '{');
     write_value(out, "id", yyjson_obj_get(root, "id"));

@@ -12,6 +12,7 @@
 /* How it stands with a handoff, beside its envelope, which knows the rest. */
 struct handoff_object {
     struct handoff_span envelope;
+    size_t context_at, context_size; /* where its context stands; size 0: not known */
     enum handoff_state state;
     struct handoff_span target, reason;
     uint32_t attempts;

@@ -108,6 +108,8 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
         .envelope = handoff_buffer_span(&assembly->out),
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
+        .context_at = assembly->context_at,
+        .context_size = assembly->context_size,
         .task_id = assembly->task_id,
         .source = assembly->request.source_agent,
         .target = assembly->request.target_agent,

@@ -25,9 +25,10 @@
 #include "exporter/problem.h"
 
 enum {
-    DISCARD_MAX = 16 << 20,    /* so much of a refused body is read before the client is cut */
-    BODY_FIRST_SIZE = 8 << 10, /* most handoffs fit */
-    STREAM_BLOCK = 16 << 10,   /* buffer for HTTP/1.0 clients; the others use the header memory */
+    DISCARD_MAX = 16 << 20,     /* so much of a refused body is read before the client is cut */
+    BODY_FIRST_SIZE = 4 << 10,  /* where the length is not known */
+    BODY_FIRST_MOST = 64 << 10, /* nearly all handoffs fit */
+    STREAM_BLOCK = 16 << 10,    /* buffer for HTTP/1.0 clients; the others use the header memory */
 };
 
 enum request_state {
@@ -63,6 +64,7 @@ struct exporter_request {
     size_t body_length;
     size_t body_capacity;
     size_t body_limit;
+    unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
     size_t discarded;
     struct scratch *scratch;
     /* deferred */
@@ -426,6 +428,7 @@ static bool judge_body_length(struct exporter_request *request)
 {
     const char *text = exporter_request_header(request, "Content-Length");
     const unsigned long long length = text != NULL ? strtoull(text, NULL, 10) : 0;
+    request->announced = length;
     request->body_limit = route_body_limit(request);
     if (request->refusal.status == 0 && length > request->body_limit)
         refuse_too_large(request);
@@ -434,11 +437,20 @@ static bool judge_body_length(struct exporter_request *request)
     return length > DISCARD_MAX || exporter_request_header(request, "Expect") != NULL;
 }
 
+/* As long as the client said, up to a bound: it may say what it likes, and send nothing. */
+static size_t first_capacity(const struct exporter_request *request)
+{
+    if (request->announced < BODY_FIRST_SIZE)
+        return BODY_FIRST_SIZE;
+    return (request->announced < BODY_FIRST_MOST ? (size_t)request->announced : BODY_FIRST_MOST) +
+           1;
+}
+
 static bool grow_body(struct exporter_request *request, size_t needed)
 {
     if (needed <= request->body_capacity)
         return true;
-    size_t capacity = request->body_capacity > 0 ? request->body_capacity : BODY_FIRST_SIZE;
+    size_t capacity = request->body_capacity > 0 ? request->body_capacity : first_capacity(request);
     while (capacity < needed)
         capacity *= 2;
     char *grown = realloc(request->body, capacity);

@@ -200,13 +200,21 @@ static void mark_ready(struct exporter_loop *loop, int timeout_ms)
     loop->now_ms = exporter_monotonic_ms();
 }
 
+/* Asked once more in its turn: what an earlier source did may have given it something to do, which
+ * else would wait for the next look at the descriptors. */
+static bool is_due(const struct exporter_loop *loop, const struct exporter_source *source)
+{
+    return source->ready || source->due_ms <= loop->now_ms ||
+           (source->timeout_ms != NULL && source->timeout_ms(source->arg) == 0);
+}
+
 static void run_sources(struct exporter_loop *loop)
 {
     loop->next_source = TAILQ_FIRST(&loop->sources);
     while (loop->next_source != NULL) {
         struct exporter_source *source = loop->next_source;
         loop->next_source = TAILQ_NEXT(source, entry);
-        if (source->ready || source->due_ms <= loop->now_ms) {
+        if (is_due(loop, source)) {
             source->ready = false;
             source->run(source->arg);
         }

@@ -119,7 +119,7 @@ static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
         hashes[i] = hash_step(&scratch, assembly->steps[i]);
     yyjson_arr_foreach(assembly->request.execution_history, i, n, step)
     {
-        uint64_t hash = hash_step(&scratch, step);
+        uint64_t hash = ninherited ? hash_step(&scratch, step) : 0;
         /* Without memory for the text the hash says nothing, and a step that is there twice is
          * better than one that is lost. */
         if (scratch.failed || !is_inherited(assembly, hashes, ninherited, step, hash))

@@ -246,6 +246,8 @@ enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly)
         assembly->budget = max_tokens;
     handoff_buffer_clear(&assembly->head);
     handoff_buffer_clear(&assembly->tail);
+    handoff_buffer_reserve(&assembly->head,
+                           assembly->body.size); /* mostly as long as the request */
     write_head(assembly);
     write_tail(assembly);
     if (fill_plan(assembly, &assembly->error) != HANDOFF_OK)

@@ -11,6 +11,8 @@
 #include "client/base/check.h"
 #include "client/base/rfc3339.h"
 
+enum { ENVELOPE_AROUND = 4096 }; /* what most envelopes have beside head and tail of the context */
+
 static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
 {
     handoff_json_write_key(out, handoff_span_text(key));
@@ -229,6 +231,7 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
     struct handoff_buffer *out = &assembly->out;
     assembly->id = handoff_uuid_make(assembly->with->uuids);
     handoff_uuid_format(&assembly->id, assembly->id_text);
+    handoff_buffer_reserve(out, assembly->head.size + assembly->tail.size + ENVELOPE_AROUND);
     handoff_digest_begin(out, assembly->id_text);
     write_origin(out, assembly);
     write_context(out, assembly);

@@ -8,6 +8,29 @@
 
 #include "client/base/memory.h"
 
+/* How many bytes from here on stand for themselves in a string: no quote, no backslash, no control
+ * character. Eight bytes at a time: in each word below, the highest bit of a byte is set if the
+ * byte is one of these (a borrow may set it in later bytes too, so only "none" is taken as said).
+ */
+static size_t plain_run(const char *text, size_t size)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
+    size_t at = 0;
+    for (; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
+        uint64_t word, quotes, slashes;
+        memcpy(&word, text + at, sizeof(word));
+        quotes = word ^ ones * '"';
+        slashes = word ^ ones * '\\';
+        if ((((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes) |
+             ((slashes - ones) & ~slashes)) &
+            highs)
+            break;
+    }
+    while (at < size && text[at] != '"' && text[at] != '\\' && (unsigned char)text[at] >= 0x20)
+        at++;
+    return at;
+}
+
 /* Brackets outside strings, so that nothing deep is ever parsed or walked. Counts generously: a
  * text that is no JSON may be refused as too deep instead of as malformed. */
 static bool is_too_deep(struct handoff_span text, unsigned most)
@@ -17,6 +40,8 @@ static bool is_too_deep(struct handoff_span text, unsigned most)
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
         if (in_string) {
+            i += plain_run(text.data + i, text.size - i);
+            c = i < text.size ? text.data[i] : '"';
             if (c == '\\')
                 i++;
             else if (c == '"')
@@ -133,7 +158,7 @@ bool handoff_json_keys_are_plain(yyjson_val *value, const char **bad)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* The letter behind the backslash; 'u' for the long form; 0 where a byte stands for itself. */
+/* The letter behind the backslash; 'u' for the long form. */
 static char escape_of(unsigned char c)
 {
     switch (c) {
@@ -152,13 +177,14 @@ static char escape_of(unsigned char c)
     case '\t':
         return 't';
     default:
-        return c < 0x20 ? 'u' : 0;
+        return 'u';
     }
 }
 
-static void write_escape(struct handoff_buffer *out, unsigned char c, char letter)
+static void write_escape(struct handoff_buffer *out, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";
+    const char letter = escape_of(c);
     if (letter == 'u') {
         char text[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
         handoff_buffer_append(out, text, sizeof(text));
@@ -171,17 +197,13 @@ static void write_escape(struct handoff_buffer *out, unsigned char c, char lette
 void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text)
 {
     handoff_buffer_byte(out, '"');
-    size_t plain = 0; /* where the run of bytes that stand for themselves began */
-    for (size_t i = 0; i < text.size; i++) {
-        unsigned char c = (unsigned char)text.data[i];
-        char letter = escape_of(c);
-        if (!letter)
-            continue;
-        handoff_buffer_append(out, text.data + plain, i - plain);
-        write_escape(out, c, letter);
-        plain = i + 1;
+    for (size_t at = 0; at < text.size; at++) {
+        size_t plain = plain_run(text.data + at, text.size - at);
+        handoff_buffer_append(out, text.data + at, plain);
+        at += plain;
+        if (at < text.size)
+            write_escape(out, (unsigned char)text.data[at]);
     }
-    handoff_buffer_append(out, text.data + plain, text.size - plain);
     handoff_buffer_byte(out, '"');
 }
 

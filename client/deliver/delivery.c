@@ -159,6 +159,8 @@ void handoff_delivery_news(const struct handoff_delivery *delivery, struct hando
 {
     *news = (struct handoff_news){.id = delivery->id_text,
                                   .envelope = delivery->envelope,
+                                  .context_at = delivery->context_at,
+                                  .context_size = delivery->context_size,
                                   .state = delivery->state,
                                   .target = delivery->agent->name,
                                   .reason = delivery->reason,
@@ -435,7 +437,9 @@ static void submit_write(struct handoff_delivery *delivery)
         return;
     struct handoff_store_move *write = &delivery->write.move;
     *write = (struct handoff_store_move){
-        .job = {.mailbox = &delivery->lane->mailbox, .done = written},
+        .job = {.mailbox = &delivery->lane->mailbox,
+                .batch = &delivery->lane->writes,
+                .done = written},
         .seq = delivery->seq,
         .has_attempt = delivery->has_attempt,
         .over = handoff_state_is_over(delivery->state),

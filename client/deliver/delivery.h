@@ -30,6 +30,7 @@ struct handoff_delivery {
     struct handoff_uuid id;
     char id_text[HANDOFF_UUID_TEXT];
     struct handoff_span envelope, source, asked_target;
+    size_t context_at, context_size;      /* in the envelope; size 0: not known */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct handoff_span trace_id;
     int pattern;

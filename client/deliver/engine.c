@@ -114,6 +114,8 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
     delivery->created_ms = parcel->created_ms;
     delivery->deadline_ms = parcel->deadline_ms;
     delivery->tokens = parcel->tokens;
+    delivery->context_at = parcel->context_at;
+    delivery->context_size = parcel->context_size;
     accept->put.id = parcel->id;
     accept->put.cut_at = parcel->cut_at;
     accept->put.cut_size = parcel->cut_size;
@@ -156,6 +158,7 @@ static void submit_accept(struct handoff_delivery *delivery)
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
     accept->put.job.mailbox = &delivery->lane->mailbox;
+    accept->put.job.batch = &delivery->lane->writes;
     accept->put.job.done = accepted;
     accept->put.body = delivery->envelope;
     accept->source = delivery->source;

@@ -75,7 +75,8 @@ struct handoff_parcel {
     struct handoff_uuid id;
     struct handoff_span envelope;
     uint8_t digest[HANDOFF_SHA256_BYTES];
-    uint32_t cut_at, cut_size; /* where the envelope names its digest */
+    uint32_t cut_at, cut_size;       /* where the envelope names its digest */
+    size_t context_at, context_size; /* where its context stands */
     struct handoff_span task_id, source, target;
     int pattern;
     int64_t created_ms;
@@ -89,7 +90,8 @@ struct handoff_parcel {
 /* How it stands with a handoff, as the sender is told. */
 struct handoff_news {
     const char *id;
-    struct handoff_span envelope; /* as it was assembled */
+    struct handoff_span envelope;    /* as it was assembled */
+    size_t context_at, context_size; /* where its context stands; size 0: not known */
     enum handoff_state state;
     const char *target;
     const char *reason; /* why it was parked, or "" */

@@ -72,13 +72,20 @@ static void dismiss_pollers(struct handoff_lane *lane)
     }
 }
 
+static void submit_writes(struct handoff_lane *lane)
+{
+    handoff_store_submit_batch(lane->engine->options.store, &lane->writes);
+}
+
 void handoff_lane_stop(struct handoff_lane *lane)
 {
     HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     lane->closing = true;
     dismiss_pollers(lane);
-    while (lane->awaited > 0)
+    while (lane->awaited > 0) {
+        submit_writes(lane);
         handoff_mailbox_wait(&lane->mailbox, -1);
+    }
     struct handoff_delivery *next;
     for (struct handoff_delivery *delivery = TAILQ_FIRST(&lane->deliveries); delivery;
          delivery = next) {
@@ -106,6 +113,8 @@ int64_t handoff_lane_now_ms(const struct handoff_lane *lane)
 
 int64_t handoff_lane_wait_ms(const struct handoff_lane *lane)
 {
+    if (lane->writes.first)
+        return 0; /* the host's turn is over: they are submitted now */
     return handoff_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
 }
 
@@ -115,4 +124,5 @@ void handoff_lane_run(struct handoff_lane *lane)
     handoff_poller_run(&lane->poller);
     handoff_timers_run(&lane->timers, handoff_lane_now_ms(lane));
     handoff_transport_settle(lane->transport);
+    submit_writes(lane);
 }

@@ -18,6 +18,7 @@
 #include "client/base/poller.h"
 #include "client/base/timers.h"
 #include "client/deliver/transport.h"
+#include "client/store/store.h"
 
 struct handoff_engine;
 struct handoff_delivery;
@@ -35,8 +36,9 @@ struct handoff_lane {
     struct handoff_transport *transport;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
     TAILQ_HEAD(handoff_open_list, handoff_poller_request) pollers;  /* whose caller is not told */
-    unsigned awaited; /* mails that will come: what the store was asked to write */
-    bool closing;     /* begins nothing any more */
+    struct handoff_store_batch writes; /* of this turn, submitted at its end */
+    unsigned awaited;                  /* mails that will come: what the store was asked to write */
+    bool closing;                      /* begins nothing any more */
 };
 
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,

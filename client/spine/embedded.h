@@ -3,15 +3,27 @@
 #ifndef HANDOFF_SPINE_EMBEDDED_H
 #define HANDOFF_SPINE_EMBEDDED_H
 
+#include <stdatomic.h>
+
 #include "client/base/buffer.h"
 #include "client/spine/spine.h"
 #include "client/store/database.h"
+
+/* Every handoff asks for the pins, and most spines have none; then nothing is read for it. What is
+   known only ever moves forward: whoever is about to pin says SOME before the write is submitted,
+   and a reader that saw none can only replace UNKNOWN. */
+enum handoff_embedded_pins {
+    HANDOFF_EMBEDDED_PINS_UNKNOWN,
+    HANDOFF_EMBEDDED_PINS_NONE,
+    HANDOFF_EMBEDDED_PINS_SOME,
+};
 
 struct handoff_embedded {
     struct handoff_spine spine;
     struct handoff_store *store;
     const struct handoff_clock *clock;
     int64_t half_life_ms;
+    _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
 };
 
 static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine *spine)

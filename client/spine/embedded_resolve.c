@@ -350,6 +350,29 @@ static enum handoff_code run_in_snapshot(struct resolving *on)
     return code;
 }
 
+static bool asks_for_nothing(struct handoff_embedded *embedded,
+                             const struct handoff_spine_resolve *resolve)
+{
+    return resolve->id_count == 0 && resolve->recent == 0 &&
+           (!resolve->pins || atomic_load(&embedded->pins) == HANDOFF_EMBEDDED_PINS_NONE);
+}
+
+static bool found_pins(const struct handoff_spine_resolve *resolve)
+{
+    for (size_t i = 0; i < resolve->found_count; i++)
+        if (resolve->found[i].origin & HANDOFF_ORIGIN_PINNED)
+            return true;
+    return false;
+}
+
+static void learn_of_pins(struct handoff_embedded *embedded,
+                          const struct handoff_spine_resolve *resolve)
+{
+    int unknown = HANDOFF_EMBEDDED_PINS_UNKNOWN;
+    if (resolve->pins && !found_pins(resolve))
+        atomic_compare_exchange_strong(&embedded->pins, &unknown, HANDOFF_EMBEDDED_PINS_NONE);
+}
+
 enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine,
                                                      struct handoff_spine_resolve *resolve)
 {
@@ -357,12 +380,16 @@ enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine
                            .resolve = resolve,
                            .arena = resolve->arena,
                            .error = &resolve->call.error};
+    if (asks_for_nothing(on.embedded, resolve))
+        return HANDOFF_SPINE_DONE;
     on.now_ms = handoff_wall_ms(on.embedded->clock);
     on.db = handoff_store_reader(on.embedded->store, on.error);
     if (!on.db)
         return HANDOFF_SPINE_DONE;
     if (run_in_snapshot(&on) != HANDOFF_OK)
         resolve->found_count = resolve->missing_count = 0;
+    else
+        learn_of_pins(on.embedded, resolve);
     handoff_store_reader_done(on.embedded->store, on.db);
     return HANDOFF_SPINE_DONE;
 }

@@ -154,10 +154,18 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     return code == HANDOFF_OK ? replace(db, &old, &put->memory, error) : code;
 }
 
+/* Before the write is submitted, so that nobody misses a pin that is there. */
+static void expect_pins(struct handoff_spine *spine)
+{
+    atomic_store(&handoff_embedded_of(spine)->pins, HANDOFF_EMBEDDED_PINS_SOME);
+}
+
 enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *spine,
                                                  struct handoff_spine_put *put)
 {
     put->call.context = spine;
+    if (put->pin == HANDOFF_PIN_YES)
+        expect_pins(spine);
     return submit(spine, &put->call, run_put);
 }
 
@@ -214,6 +222,8 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
                                                  struct handoff_spine_pin *pin)
 {
     pin->call.context = spine;
+    if (pin->pinned)
+        expect_pins(spine);
     return submit(spine, &pin->call, run_pin);
 }
 

@@ -155,6 +155,7 @@ enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_
     if (code != HANDOFF_OK)
         return code;
     job->mailbox = &mailbox;
+    job->batch = NULL;
     job->done = nothing_more;
     handoff_store_submit(store, job);
     while (handoff_mailbox_wait(&mailbox, -1) == 0)

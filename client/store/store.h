@@ -91,9 +91,18 @@ void handoff_store_close(struct handoff_store **store);
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
+/* Jobs of one thread on their way to the writer together: one lock, one waking, and one commit
+   where a loop's turn would else be torn into several. */
+struct handoff_store_batch {
+    struct handoff_mail *first, **last;
+};
+
 /* The head of every write. The caller owns the memory and lends it from submit to done. */
 struct handoff_store_job {
     struct handoff_mail mail; /* the store's; also links the queue */
+
+    /* set by the caller or NULL: where it waits until handoff_store_submit_batch */
+    struct handoff_store_batch *batch;
 
     /* set by the caller, both: somebody always has to own the memory again */
     struct handoff_mailbox *mailbox;
@@ -112,6 +121,9 @@ struct handoff_store_job {
 /* For modules that speak SQL; everybody else uses typed calls. Any thread; takes a lock for an
  * instant. */
 void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job);
+
+/* A zeroed batch is empty. The thread that fills it submits it, at the latest before it sleeps. */
+void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch);
 
 /* Submits and blocks until it is committed; returns job->error.code. For command lines and tests,
    not for loops. job->mailbox and job->done are overwritten. */

@@ -77,6 +77,19 @@ static void deliver_completion(struct handoff_mail *mail)
     job->done(job);
 }
 
+static void enqueue(struct handoff_store *store, const struct handoff_store_batch *batch)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    HANDOFF_CHECK(!store->stopping);
+    *store->last = batch->first;
+    store->last = batch->last;
+    bool wake = store->writer_waits;
+    store->writer_waits = false;
+    pthread_mutex_unlock(&store->queue_lock);
+    if (wake)
+        pthread_cond_signal(&store->queue_filled);
+}
+
 void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job)
 {
     HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
@@ -84,15 +97,24 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
     job->mail.next = NULL;
     job->mail.deliver = deliver_completion;
     atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
-    pthread_mutex_lock(&store->queue_lock);
-    HANDOFF_CHECK(!store->stopping);
-    *store->last = &job->mail;
-    store->last = &job->mail.next;
-    bool wake = store->writer_waits;
-    store->writer_waits = false;
-    pthread_mutex_unlock(&store->queue_lock);
-    if (wake)
-        pthread_cond_signal(&store->queue_filled);
+    if (!job->batch) {
+        const struct handoff_store_batch alone = {&job->mail, &job->mail.next};
+        enqueue(store, &alone);
+        return;
+    }
+    struct handoff_store_batch *batch = job->batch;
+    if (!batch->first)
+        batch->last = &batch->first;
+    *batch->last = &job->mail;
+    batch->last = &job->mail.next;
+}
+
+void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch)
+{
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    if (batch->first)
+        enqueue(store, batch);
+    *batch = (struct handoff_store_batch){0};
 }
 
 static struct timespec at_ns(int64_t monotonic_ns)

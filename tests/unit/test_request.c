@@ -2,6 +2,7 @@
 /* What a request may be, and how each refusal reads. */
 #include "tests/support/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +218,33 @@ static void test_json_is_written_in_one_way(void **state)
     handoff_buffer_free(&out);
 }
 
+/* Every byte at every place of a text, which is read eight bytes at a time. */
+static void test_strings_are_escaped_at_every_place(void **state)
+{
+    static const char around[] = "xxxxxxxxxxxxxxxxxxx";
+    static const char digits[] = "0123456789abcdef", letters[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        char written[8] = {(char)byte};
+        const char *letter = byte ? strchr(letters, byte) : NULL;
+        if (letter && byte != 'b' && byte != 'f' && byte != 'n' && byte != 'r' && byte != 't')
+            snprintf(written, sizeof written, "\\%c", letter[1]);
+        else if (byte < 0x20)
+            snprintf(written, sizeof written, "\\u00%c%c", digits[byte >> 4], digits[byte & 15]);
+        for (size_t at = 0; at <= sizeof around - 1; at++) {
+            char text[sizeof around], expected[64];
+            struct handoff_buffer out = {0};
+            memset(text, 'x', sizeof text);
+            text[at] = (char)byte;
+            snprintf(expected, sizeof expected, "\"%.*s%s%s\"", (int)at, around, written,
+                     around + at);
+            handoff_json_write_string(&out, handoff_span(text, sizeof text));
+            assert_string_equal(out.data, expected);
+            handoff_buffer_free(&out);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_the_caller_cannot_take_another_name),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_json_is_written_in_one_way),
+        cmocka_unit_test(test_strings_are_escaped_at_every_place),
     };
     return RUN_TESTS(tests);
 }

@@ -303,6 +303,35 @@ static void test_found_once_with_all_reasons(void **state)
     temp_spine_close(&temp);
 }
 
+static size_t count_pins(void)
+{
+    struct handoff_spine_resolve resolve = {.arena = &temp.arena, .pins = true};
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
+    return resolve.found_count;
+}
+
+/* Nothing is read while there are no pins; the first one must be seen at once. */
+static void test_the_first_pin_is_found(void **state)
+{
+    struct handoff_spine_put put = {.memory = {.id = span("b"), .content = span("x")},
+                                    .pin = HANDOFF_PIN_YES};
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    assert_int_equal(temp_remember(&temp, "a", "x", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    assert_int_equal(count_pins(), 0);
+    assert_int_equal(count_pins(), 0);
+    assert_int_equal(pin("a", true), HANDOFF_OK);
+    assert_int_equal(count_pins(), 1);
+    temp_spine_close(&temp);
+    temp_spine_open(&temp, NULL, usual);
+    assert_int_equal(count_pins(), 0);
+    assert_int_equal(temp_put_call(&temp, &put), HANDOFF_OK);
+    assert_int_equal(count_pins(), 1);
+    assert_int_equal(pin("b", false), HANDOFF_OK);
+    assert_int_equal(count_pins(), 0);
+    temp_spine_close(&temp);
+}
+
 /* ---- list
  * ---------------------------------------------------------------------------------------- */
 
@@ -520,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_numbers_out_of_range),
         cmocka_unit_test(test_pins_are_limited),
         cmocka_unit_test(test_found_once_with_all_reasons),
+        cmocka_unit_test(test_the_first_pin_is_found),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_token_counts_live_as_long_as_the_text),
         cmocka_unit_test(test_every_allocation_failure),

@@ -172,6 +172,40 @@ static void test_a_group_is_one_commit_and_one_sync(void **state)
     temp_remove(directory);
 }
 
+/* What a loop puts into a batch is one commit, although the writer is idle all the time. */
+static void test_a_batch_is_one_commit(void **state)
+{
+    char *directory = temp_directory();
+    struct handoff_mailbox mailbox;
+    struct handoff_store_batch batch = {0};
+    struct handoff_store_put_envelope puts[GROUP];
+    struct handoff_store_stats before, after;
+    (void)state;
+    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    handoff_store_stats(store, &before);
+    done_count = 0;
+    handoff_store_submit_batch(store, &batch); /* an empty one is nothing */
+    for (int i = 0; i < GROUP; i++) {
+        temp_envelope(&puts[i], &ids, "task", 500);
+        puts[i].job.mailbox = &mailbox;
+        puts[i].job.done = count_done;
+        puts[i].job.batch = &batch;
+        handoff_store_put_envelope(store, &puts[i]);
+    }
+    handoff_store_submit_batch(store, &batch);
+    assert_null(batch.first);
+    wait_done(&mailbox, GROUP);
+    handoff_store_stats(store, &after);
+    assert_int_equal(after.commits - before.commits, 1);
+    for (int i = 0; i < GROUP; i++)
+        assert_true(has(store, &puts[i].id));
+    free_group(puts);
+    handoff_store_close(&store);
+    handoff_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
 static void test_a_bad_job_fails_alone(void **state)
 {
     char *directory = temp_directory();
@@ -555,6 +589,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_group_is_one_commit_and_one_sync),
+        cmocka_unit_test(test_a_batch_is_one_commit),
         cmocka_unit_test(test_a_bad_job_fails_alone),
         cmocka_unit_test(test_durability_decides_on_syncs),
         cmocka_unit_test(test_every_nth_sync_fails),

@@ -262,6 +262,29 @@ static size_t count_of(const struct handoff_tokenizer *tokenizer, const char *te
     return count;
 }
 
+/* Counting remembers pieces and encoding does not. Words of all lengths, more of them than are
+ * remembered, each twice in a row and some again much later; a zero byte is a byte like others. */
+static void test_counts_are_those_of_the_ids(void **state)
+{
+    struct small *small = *state;
+
+    random_state = 11;
+    for (int round = 0; round < 20000; round++) {
+        char text[128];
+        uint32_t ids[128];
+        size_t length = 0, count;
+
+        for (size_t letters = 1 + random_below(1 + (uint32_t)round % 60); letters > 0; letters--)
+            text[length++] = "abca"[random_below(round % 2 ? 2 : 4)];
+        text[length++] = round % 7 ? ' ' : '\0';
+        memcpy(text + length, text, length);
+        length *= 2;
+        assert_int_equal(handoff_tokens_encode(small->tokenizer, text, length, ids, 128, &count),
+                         HANDOFF_OK);
+        assert_int_equal(count_of(small->tokenizer, text, length), count);
+    }
+}
+
 static void test_empty_and_little_room(void **state)
 {
     struct small *small = *state;
@@ -434,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_token_bytes),
         cmocka_unit_test(test_estimate_assumptions),
         cmocka_unit_test(test_random_pieces),
+        cmocka_unit_test(test_counts_are_those_of_the_ids),
         cmocka_unit_test(test_empty_and_little_room),
         cmocka_unit_test(test_invalid_text_counts_as_repaired),
         cmocka_unit_test(test_memory_runs_out),
