@@ -26,7 +26,7 @@
 #include "client/deliver/circuit.h"
 
 enum {
-    ARENA_FIRST = 4096,
+    ARENA_FIRST = sizeof(struct handoff_delivery) + 640, /* and its names, ids and trace */
     WRITE_AGAIN_MS = 1000,  /* after the store failed: a disk does not empty itself faster */
     MEMORY_AGAIN_MS = 1000, /* after an attempt could not begin for want of memory */
     PROBE_LOOK_MS = 250,    /* how often one that waits for another's probe looks */

@@ -124,12 +124,13 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
     memcpy(accept->request_digest, parcel->request_digest, sizeof accept->request_digest);
     accept->pattern = parcel->pattern;
     accept->deadline_ms = parcel->deadline_ms;
-    return copy_span(arena, parcel->envelope, &delivery->envelope) &&
-           copy_span(arena, parcel->source, &delivery->source) &&
+    /* the envelope last: it gets a block of its own size, and nothing has to follow it */
+    return copy_span(arena, parcel->source, &delivery->source) &&
            copy_span(arena, parcel->target, &delivery->asked_target) &&
            copy_span(arena, parcel->task_id, &accept->put.task_id) &&
            copy_span(arena, parcel->idempotency_key, &accept->idempotency_key) &&
-           copy_trace(delivery, parcel->traceparent, parcel->tracestate);
+           copy_trace(delivery, parcel->traceparent, parcel->tracestate) &&
+           copy_span(arena, parcel->envelope, &delivery->envelope);
 }
 
 static void accepted(struct handoff_store_job *job)

@@ -30,7 +30,7 @@ enum {
     TRANSPORT_MAGIC = 0x74726e73u,
     TRANSFER_MAGIC = 0x78666572u,
     CONNECTIONS_KEPT = 16384, /* above any number in use, or curl closes warm ones under load */
-    RECEIVE_BUFFER = 2048,    /* an acknowledgement is short, and each waiting transfer holds one */
+    RECEIVE_BUFFER = 1024,    /* an acknowledgement is short, and each waiting transfer holds one */
     ACK_HEADER_MAX = 80,
     RETRY_AFTER_MAX_S = 3600, /* longer is a person's business, not a back-off */
 };

@@ -34,14 +34,14 @@ static enum handoff_code insert_row(struct handoff_db *db,
     return handoff_db_do(db, insert, error);
 }
 
-static enum handoff_code insert_state(struct handoff_db *db, int64_t finished_ms,
+static enum handoff_code insert_state(struct handoff_db *db, int64_t seq, int64_t finished_ms,
                                       struct handoff_error *error)
 {
     sqlite3_stmt *insert = handoff_db_statement(
         db, "INSERT INTO envelope_state (seq, finished_at) VALUES (?1, ?2)", error);
     if (!insert)
         return handoff_db_failure(db, NULL);
-    sqlite3_bind_int64(insert, 1, sqlite3_last_insert_rowid(db->sqlite));
+    sqlite3_bind_int64(insert, 1, seq);
     sqlite3_bind_int64(insert, 2, finished_ms);
     return handoff_db_do(db, insert, error);
 }
@@ -71,20 +71,23 @@ static enum handoff_code compare_with_stored(struct handoff_db *db,
 
 enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
-                                          struct handoff_error *error)
+                                          int64_t *seq, struct handoff_error *error)
 {
     enum handoff_code code = insert_row(db, put, error);
+    *seq = 0;
     if (code != HANDOFF_OK)
         return code;
     if (sqlite3_changes(db->sqlite) == 0)
         return compare_with_stored(db, put, error);
-    return insert_state(db, put->finished ? put->created_ms : 0, error);
+    *seq = sqlite3_last_insert_rowid(db->sqlite);
+    return insert_state(db, *seq, put->finished ? put->created_ms : 0, error);
 }
 
 static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
                                  struct handoff_error *error)
 {
-    return handoff_envelope_insert(db, (const struct handoff_store_put_envelope *)(void *)job,
+    int64_t seq;
+    return handoff_envelope_insert(db, (const struct handoff_store_put_envelope *)(void *)job, &seq,
                                    error);
 }
 

@@ -88,8 +88,8 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
 {
     struct handoff_store_accept *accept = (void *)job;
     bool known = false;
-    enum handoff_code code = handoff_envelope_insert(db, &accept->put, error);
-    if (code == HANDOFF_OK)
+    enum handoff_code code = handoff_envelope_insert(db, &accept->put, &accept->seq, error);
+    if (code == HANDOFF_OK && accept->seq == 0)
         code = find_seq(db, &accept->put.id, &accept->seq, &known, error);
     if (code != HANDOFF_OK || known)
         return code;
@@ -335,7 +335,7 @@ static const char *select_for(const struct handoff_store_filter *filter)
             " ORDER BY e.seq LIMIT ?6";
     if ((filter->states & ~live) == 0)
         return HANDOFF_COLUMNS
-            "WHERE h.state IN (1, 2, 3) AND h.seq > ?5 AND (1 << h.state & ?1) != 0"
+            "WHERE h.state < 4 AND h.seq > ?5 AND (1 << h.state & ?1) != 0"
             " AND (?2 IS NULL OR h.target = ?2) AND (?3 IS NULL OR h.reason = ?3)"
             " AND ?4 IS NULL ORDER BY h.seq LIMIT ?6";
     if (filter->states == parked)

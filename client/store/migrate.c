@@ -115,6 +115,10 @@ static const char *const steps[] = {
     "  task_id TEXT PRIMARY KEY,"
     "  completed_at INTEGER NOT NULL,"
     "  handoffs INTEGER NOT NULL) WITHOUT ROWID;",
+
+    /* 5: what is live, by a comparison: for a list, SQLite makes a table at every write of a row */
+    "DROP INDEX handoffs_live;"
+    "CREATE INDEX handoffs_live ON handoffs (seq) WHERE state < 4;",
 };
 
 int handoff_migrate_newest(void)

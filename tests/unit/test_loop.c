@@ -99,7 +99,7 @@ static void fire_c(void *arg)
 {
     struct timed *timed = arg;
     note(timed, 'c');
-    assert_true(exporter_loop_now_ms(timed->loop) >= timed->began_ms + 20);
+    assert_true(exporter_loop_now_ms(timed->loop) >= timed->began_ms + 320);
     exporter_loop_stop(timed->loop);
 }
 
@@ -118,10 +118,10 @@ static void test_timers_fire_once_in_the_order_of_their_time(void **state)
     void (*const fire[])(void *) = {fire_a, fire_b, fire_c, fire_d};
     for (size_t i = 0; i < 4; i++)
         timed.timers[i] = (struct exporter_timer){.fire = fire[i], .arg = &timed};
-    exporter_timer_start(timed.loop, &timed.timers[2], 500);
-    exporter_timer_start(timed.loop, &timed.timers[2], 20); /* moves it */
-    exporter_timer_start(timed.loop, &timed.timers[1], 10);
-    exporter_timer_start(timed.loop, &timed.timers[0], 9);
+    exporter_timer_start(timed.loop, &timed.timers[2], 5000);
+    exporter_timer_start(timed.loop, &timed.timers[2], 320); /* moves it */
+    exporter_timer_start(timed.loop, &timed.timers[1], 301);
+    exporter_timer_start(timed.loop, &timed.timers[0], 300);
     exporter_timer_start(timed.loop, &timed.timers[3], -5); /* the past is now */
     exporter_loop_run(timed.loop);
     assert_string_equal(timed.order, "ddac");
