@@ -439,6 +439,7 @@ static void submit_write(struct handoff_delivery *delivery)
     *write = (struct handoff_store_move){
         .job = {.mailbox = &delivery->lane->mailbox,
                 .batch = &delivery->lane->writes,
+                .lazy = delivery->state == HANDOFF_STATE_ACKNOWLEDGED, /* it is passed on already */
                 .done = written},
         .seq = delivery->seq,
         .has_attempt = delivery->has_attempt,

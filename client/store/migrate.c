@@ -117,8 +117,7 @@ static const char *const steps[] = {
     "  handoffs INTEGER NOT NULL) WITHOUT ROWID;",
 
     /* 5: what is live, by a comparison: for a list, SQLite makes a table at every write of a row */
-    "DROP INDEX handoffs_live;"
-    "CREATE INDEX handoffs_live ON handoffs (seq) WHERE state < 4;",
+    "DROP INDEX handoffs_live; CREATE INDEX handoffs_live ON handoffs (seq) WHERE state < 4;",
 };
 
 int handoff_migrate_newest(void)

@@ -95,6 +95,7 @@ void handoff_store_close(struct handoff_store **store);
    where a loop's turn would else be torn into several. */
 struct handoff_store_batch {
     struct handoff_mail *first, **last;
+    unsigned awaited; /* of these, not lazy */
 };
 
 /* The head of every write. The caller owns the memory and lends it from submit to done. */
@@ -103,6 +104,8 @@ struct handoff_store_job {
 
     /* set by the caller or NULL: where it waits until handoff_store_submit_batch */
     struct handoff_store_batch *batch;
+    /* set by the caller: nobody waits for it, so it may wait for company, a millisecond at most */
+    bool lazy;
 
     /* set by the caller, both: somebody always has to own the memory again */
     struct handoff_mailbox *mailbox;

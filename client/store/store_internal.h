@@ -24,13 +24,18 @@ struct handoff_store {
     struct handoff_db writer;
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
+    bool group_awaited;       /* the group at hand has a job that is not lazy */
+    int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     bool retention_more;      /* the last step removed something: go on as soon as it is quiet */
 
     /* queue_lock: */
     pthread_mutex_t queue_lock;
     pthread_cond_t queue_filled;
     struct handoff_mail *oldest, **last;
-    bool writer_waits, stopping;
+    unsigned awaited;  /* of these, not lazy */
+    bool writer_waits; /* for any job */
+    bool writer_holds; /* lazy ones back, until one comes that is not */
+    bool stopping;
 
     /* readers_lock: */
     pthread_mutex_t readers_lock;

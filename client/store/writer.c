@@ -2,7 +2,9 @@
 /*
  * The writer thread: takes all jobs that wait, runs them in one transaction, commits, posts the
  * completions. While the disk works on one commit, the jobs of the next group gather; so the group
- * grows by itself with the load, and no job is ever made to wait for company.
+ * grows by itself with the load. No job that somebody waits for is ever made to wait for company;
+ * lazy ones are, for a millisecond at most, so that a sender's next handoff does not stand in line
+ * behind the record of its last one.
  *
  * One bad job must not fail its neighbours. A savepoint per job would copy every page it touches,
  * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
@@ -24,6 +26,10 @@
 #include "client/base/error.h"
 #include "client/store/retention.h"
 #include "client/store/store_internal.h"
+
+/* Longer than a sender beside us takes from an answer to its next request; shorter than anybody
+   would take for a write that was forgotten. */
+enum { HOLD_NS = 1000000 };
 
 /* How large the WAL file may stay after a checkpoint: twice the size that starts one. */
 #define WAL_FILE_LIMIT "67108864"
@@ -83,8 +89,10 @@ static void enqueue(struct handoff_store *store, const struct handoff_store_batc
     HANDOFF_CHECK(!store->stopping);
     *store->last = batch->first;
     store->last = batch->last;
-    bool wake = store->writer_waits;
-    store->writer_waits = false;
+    store->awaited += batch->awaited;
+    bool wake = store->writer_waits || (store->writer_holds && batch->awaited > 0);
+    if (wake)
+        store->writer_waits = store->writer_holds = false;
     pthread_mutex_unlock(&store->queue_lock);
     if (wake)
         pthread_cond_signal(&store->queue_filled);
@@ -98,7 +106,7 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
     job->mail.deliver = deliver_completion;
     atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
     if (!job->batch) {
-        const struct handoff_store_batch alone = {&job->mail, &job->mail.next};
+        const struct handoff_store_batch alone = {&job->mail, &job->mail.next, !job->lazy};
         enqueue(store, &alone);
         return;
     }
@@ -107,6 +115,7 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
         batch->last = &batch->first;
     *batch->last = &job->mail;
     batch->last = &job->mail.next;
+    batch->awaited += !job->lazy;
 }
 
 void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch)
@@ -136,15 +145,34 @@ static void wait_for_jobs(struct handoff_store *store)
     store->writer_waits = false;
 }
 
+/* Where only lazy jobs wait shortly after a commit that was awaited, its sender's next request is
+   likely on its way: they share its commit instead of making it wait for theirs. */
+static void hold_lazy_jobs(struct handoff_store *store)
+{
+    struct timespec until = at_ns(store->hold_until_ns);
+    while (store->oldest && store->awaited == 0 && !store->stopping) {
+        store->writer_holds = true;
+        if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
+            break;
+    }
+    store->writer_holds = false;
+}
+
 /* Detaches up to group_max jobs, oldest first. NULL: it is quiet; *stopping then says whether for
  * ever. */
 static struct handoff_mail *take_group(struct handoff_store *store, bool *stopping)
 {
     pthread_mutex_lock(&store->queue_lock);
     wait_for_jobs(store);
+    hold_lazy_jobs(store);
     struct handoff_mail *group = store->oldest, **last = &group;
-    for (unsigned count = 0; *last && count < store->options.group_max; count++)
+    unsigned awaited = 0;
+    for (unsigned count = 0; *last && count < store->options.group_max; count++) {
+        awaited += !job_of(*last)->lazy;
         last = &(*last)->next;
+    }
+    store->awaited -= awaited;
+    store->group_awaited = awaited > 0;
     store->oldest = *last;
     *last = NULL;
     if (!store->oldest)
@@ -291,6 +319,8 @@ static void commit_group(struct handoff_store *store, struct handoff_mail *group
         store->wal_pages =
             INT_MAX; /* a checkpoint may make room: the WAL is used again from its start */
     post_completions(group);
+    if (store->group_awaited)
+        store->hold_until_ns = handoff_monotonic_ns(&handoff_clock_system) + HOLD_NS;
 }
 
 /* PASSIVE: copies what no reader is looking at and waits for nobody. Once all is copied, the next
