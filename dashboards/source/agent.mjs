@@ -74,7 +74,7 @@ const failuresStat = stat({
 });
 
 const parkedStat = stat({
-    title: 'Parked', width: 3, unit: 'short', steps: [[good, null], [warn, 1]],
+    title: 'Parked', width: 3, unit: 'locale', steps: [[good, null], [warn, 1]],
     queries: [now(sum(`handoff_parked_entries${target()}`))],
     about: 'Handoffs to this agent that wait for a person.',
     good: '0.',
@@ -83,7 +83,7 @@ const parkedStat = stat({
 });
 
 const inFlightStat = stat({
-    title: 'In flight', width: 3, unit: 'short',
+    title: 'In flight', width: 3, unit: 'locale',
     queries: [now(sum(`handoff_in_flight${target()}`))],
     about: 'Handoffs that were accepted for this agent and have not ended.',
     good: 'small and moving.',

@@ -14,8 +14,12 @@ import {
 
 const { failureRate: failing, completeness: complete, timeout, timeoutShare, utilization: used } = limits;
 
-const kept = '${datasource:queryparam}&${job:queryparam}&${instance:queryparam}&${__url_time_range}';
-const toAgent = { title: 'Open this agent', url: `/d/${uids.agent}?${kept}&var-target_agent=\${__value.text}` };
+// A link from a cell to a dashboard, with what is selected here and the cell's value as one variable more.
+const kept = '${datasource:queryparam}&${job:queryparam}&${__url_time_range}';
+const open = (title, uid, variable, more) => ({ title, url: `/d/${uid}?${kept}${more}&var-${variable}=\${__value.text}` });
+const toAgent = open('Open this agent', uids.agent, 'target_agent', '&${instance:queryparam}');
+const toChannel = open('Open this channel', uids.tasks, 'channel', '&${instance:queryparam}');
+const toSidecar = open('Open this sidecar', uids.sidecar, 'instance', '');
 
 const firing = (severity) => `ALERTS${alertsOfTarget('alertstate="firing"', `severity="${severity}"`)}`;
 
@@ -104,7 +108,7 @@ const circuitsStat = stat({
 });
 
 const parkedStat = stat({
-    title: 'Parked', width: 4, unit: 'short',
+    title: 'Parked', width: 4, unit: 'locale',
     queries: [now(sum(`handoff_parked_entries${target()}`))],
     steps: [[good, null], [warn, 1]],
     about: 'Handoffs that could not be delivered and wait for a person.',
@@ -114,7 +118,7 @@ const parkedStat = stat({
 });
 
 const inFlightStat = stat({
-    title: 'In flight', width: 4, unit: 'short',
+    title: 'In flight', width: 4, unit: 'locale',
     queries: [now(sum(`handoff_in_flight${target()}`))],
     about: 'Handoffs that were accepted and have not ended.',
     good: 'small and moving.',
@@ -148,7 +152,7 @@ const severities = mapping({ 1: ['info', neutral], 2: ['warning', warn], 3: ['cr
 const level = (factor, severity) => `max without (alertstate) (${factor} * ${firing(severity)})`;
 
 const alertTable = table({
-    title: 'What fires', height: 7, sort: [['Severity', true], ['Since', false]], noValue: 'nothing fires',
+    title: 'What fires', height: 6, sort: [['Severity', true], ['Since', false]], noValue: 'nothing fires',
     queries: [
         rows([level(3, 'critical'), level(2, 'warning'), level(1, 'info')].join('\nor\n')),
         rows(`(1000 * ALERTS_FOR_STATE${alertsOfTarget('severity=~"critical|warning|info"')})\n` +
@@ -161,8 +165,8 @@ const alertTable = table({
             link: { title: 'Runbook of ${__value.text}', url: '${runbooks}/${__value.text}.md', newTab: true },
         }],
         ['target_agent', { name: 'Target agent', link: toAgent }],
-        ['instance', { name: 'Sidecar' }],
-        ['channel', { name: 'Channel' }],
+        ['instance', { name: 'Sidecar', link: toSidecar }],
+        ['channel', { name: 'Channel', link: toChannel }],
         ['receiver', { name: 'Receiver' }],
         ['Value #B', { name: 'Since', unit: 'dateTimeFromNow', width: 150 }],
     ],
@@ -173,7 +177,7 @@ const alertTable = table({
 });
 
 const targetTable = table({
-    title: 'Targets, worst first', height: 9,
+    title: 'Targets, worst first', height: 8,
     sort: [['Circuit', true], ['Failure rate', true], ['Completeness', false]],
     queries: [
         rows(circuit('target_agent')),
@@ -193,10 +197,10 @@ const targetTable = table({
         ['Value #C', { name: 'Completeness', unit: 'percentunit', decimals: 1, steps: falling(complete.critical, complete.low) }],
         ['Value #D', { name: 'Latency p99', unit: 's', decimals: 2, steps: rising(timeoutShare * timeout, timeout) }],
         ['Value #E', { name: 'Utilization', unit: 'percentunit', decimals: 0, steps: [[neutral, null], [good, used.underused], [warn, used.full]] }],
-        ['Value #F', { name: 'Handoffs', unit: 'short', decimals: 0 }],
+        ['Value #F', { name: 'Handoffs', unit: 'locale', decimals: 0 }],
         ['Value #G', { name: 'Failed in a row', unit: 'short', steps: rising(1, limits.consecutiveFailures) }],
-        ['Value #H', { name: 'Parked', unit: 'short', steps: [[good, null], [warn, 1]] }],
-        ['Value #I', { name: 'In flight', unit: 'short' }],
+        ['Value #H', { name: 'Parked', unit: 'locale', steps: [[good, null], [warn, 1]] }],
+        ['Value #I', { name: 'In flight', unit: 'locale' }],
     ],
     about: 'Every target agent with its measures over the time shown; open circuits first, then by failure rate.',
     good: 'all green.',

@@ -41,7 +41,7 @@ const perTaskStat = stat({
 });
 
 const completedStat = stat({
-    title: 'Tasks completed', width: 4, unit: 'short', decimals: 0,  noValue: 'none',
+    title: 'Tasks completed', width: 4, unit: 'locale', decimals: 0, noValue: 'none',
     queries: [now(observations('handoff_task_handoffs', sidecar(), shown))],
     about: 'Tasks that were completed in the time shown.',
     good: 'as many as you expect.',
@@ -50,7 +50,7 @@ const completedStat = stat({
 });
 
 const cyclesStat = stat({
-    title: 'Cycles', width: 4, unit: 'short', decimals: 0, steps: [[good, null], [warn, 1]],
+    title: 'Cycles', width: 4, unit: 'locale', decimals: 0, steps: [[good, null], [warn, 1]],
     queries: [now(increase('handoff_route_cycles_total', sidecar(), shown))],
     about: 'Handoffs to an agent that was on the path of its task already, in the time shown.',
     good: '0, or as many as reviews send work back on purpose.',
@@ -59,7 +59,7 @@ const cyclesStat = stat({
 });
 
 const limitStat = stat({
-    title: 'Ended by the hop limit', width: 4, unit: 'short', decimals: 0, steps: [[good, null], [bad, 1]],
+    title: 'Ended by the hop limit', width: 4, unit: 'locale', decimals: 0, steps: [[good, null], [bad, 1]],
     queries: [now(increase(handoffs, target('outcome="hop_limit"'), shown))],
     about: 'Handoffs that were refused because their task had used up its hops, in the time shown. That task does not go on.',
     good: '0.',

@@ -11,7 +11,7 @@ const axisColour = '#9fa0a8';
 const axisFont = '11px "DejaVu Sans", sans-serif';
 
 const axes = (label, splits) => [
-    { stroke: axisColour, font: axisFont, grid: { stroke: gridColour, width: 1 }, ticks: { show: false }, size: 24, space: 70,
+    { stroke: axisColour, font: axisFont, grid: { stroke: gridColour, width: 1 }, ticks: { show: false }, size: 24, space: 55,
         values: (_, splits) => splits.map((at) => clock(at, page.times.at(-1) - page.times[0] < 300)) },
     { stroke: axisColour, font: axisFont, grid: { stroke: gridColour, width: 1 }, ticks: { show: false }, splits,
         size: (_, texts) => 14 + 7 * Math.max(3, ...(texts ?? []).map((text) => text.length)),
@@ -108,8 +108,8 @@ function lineOf({ name, config, colour }) {
 }
 
 // The range of the y axis: of the data, the configured bounds, and the thresholds that are to be seen.
-function bounds(config, data) {
-    const values = data.flat().filter((value) => value !== null);
+function bounds(config, data, exemplars) {
+    const values = [...data.flat().filter((value) => value !== null), ...exemplars.map(({ value }) => Number(value))];
     if (config.custom.scaleDistribution?.type === 'log') {
         const positive = values.filter((value) => value > 0);
         const marks = config.custom.thresholdsStyle?.mode !== 'off' ? config.thresholds.steps.map((step) => step.value).filter((value) => value > 0) : [];
@@ -133,7 +133,7 @@ function drawLines(panel, body) {
     body.append(where, legend);
     const isStacked = defaults.custom.stacking.mode === 'normal';
     const data = isStacked ? stacked(list) : list.map(({ values }) => values);
-    const [low, high] = bounds(defaults, data);
+    const [low, high] = bounds(defaults, data, panel.exemplars);
     const order = list.map((_, i) => i);
     if (isStacked) {
         order.reverse(); // what is on top is drawn first, and covered below

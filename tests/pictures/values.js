@@ -42,6 +42,7 @@ function ago(milliseconds) {
 
 const formats = {
     short: (value, decimals) => scaled(value, shorts, decimals),
+    locale: (value, decimals) => value.toLocaleString('en', { maximumFractionDigits: decimals ?? 2 }),
     percentunit: (value, decimals) => `${digits(value * 100, decimals)}%`,
     s: (value, decimals) => (value === 0 ? '0 s' : scaled(value, times, decimals)),
     bytes: (value, decimals) => scaled(value, bytes, decimals),
