@@ -2,6 +2,7 @@
 """The alert rules: what ships is what the mixin says, is complete, and is the same for Kubernetes.
 What each alert does is in tests/alerts, which tests/scenario/test_alert_units.py runs."""
 
+import functools
 import importlib.machinery
 import importlib.util
 import json
@@ -70,7 +71,7 @@ class Metrics(unittest.TestCase):
 
     def test_that_the_tests_feed_have_the_labels_they_really_have(self):
         for path in TEST_FILES:
-            for test in yaml.safe_load(path.read_text())["tests"]:
+            for test in tests_in(path):
                 for series in test["input_series"]:
                     name, labels = re.fullmatch(r"(\w+)\{(.*)\}", series["series"]).groups()
                     labels = set(re.findall(r'(\w+)="', labels)) - {"job", "instance"}
@@ -100,6 +101,16 @@ class Metrics(unittest.TestCase):
             self.assertIn(found, self.names.faults(wrong), wrong)
 
 
+@functools.lru_cache(maxsize=None)
+def tests_in(path):
+    return yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["tests"]
+
+
+def seconds(duration):
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([smhd])", str(duration)))
+
+
 class EveryAlert(unittest.TestCase):
 
     def test_has_a_test_file_and_every_test_file_has_an_alert(self):
@@ -108,7 +119,7 @@ class EveryAlert(unittest.TestCase):
     def test_is_shown_firing_and_silent(self):
         for path in TEST_FILES:
             alert = path.name[:-len(".test.yml")]
-            cases = [case for test in yaml.safe_load(path.read_text())["tests"]
+            cases = [case for test in tests_in(path)
                      for case in test.get("alert_rule_test", []) if case["alertname"] == alert]
             with self.subTest(alert):
                 self.assertTrue(any(case.get("exp_alerts") for case in cases))
@@ -116,9 +127,35 @@ class EveryAlert(unittest.TestCase):
                 if alert != "HandoffWatchdog":
                     self.assertTrue(any(not case.get("exp_alerts") for case in cases))
 
+    def test_is_shown_resolving(self):
+        for path in TEST_FILES:
+            alert = path.name[:-len(".test.yml")]
+            if alert == "HandoffWatchdog":
+                continue  # never
+            with self.subTest(alert):
+                shown = [[bool(case.get("exp_alerts")) for case in test.get("alert_rule_test", [])
+                          if case["alertname"] == alert] for test in tests_in(path)]
+                # in the order of time, as test_cases_are_in_the_order_of_time holds
+                self.assertTrue(any(True in moments and not moments[-1] for moments in shown))
+
+    def test_cases_are_in_the_order_of_time(self):
+        for path in TEST_FILES:
+            for test in tests_in(path):
+                moments = {}
+                for case in test.get("alert_rule_test", []):
+                    moments.setdefault(case["alertname"], []).append(seconds(case["eval_time"]))
+                for times in moments.values():
+                    self.assertEqual(times, sorted(set(times)), f"{path.name}: {test['name']}")
+
+    def test_every_test_says_what_it_holds(self):
+        names = [test["name"] for path in TEST_FILES for test in tests_in(path)]
+        self.assertEqual(len(names), len(set(names)))
+        for name in names:
+            self.assertGreaterEqual(len(name.split()), 5, name)
+
     def test_carries_a_job_since_alertmanager_takes_a_missing_label_for_an_equal_one(self):
         for path in TEST_FILES:
-            for test in yaml.safe_load(path.read_text())["tests"]:
+            for test in tests_in(path):
                 for case in test.get("alert_rule_test", []):
                     for expected in case.get("exp_alerts", []):
                         self.assertEqual(expected["exp_labels"].get("job"), "handoff", f"{path.name}: {test['name']}")
