@@ -23,13 +23,15 @@ import yaml
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
 RULES = TOP / "alerts/handoff-alerts.yml"
 
-# `series`: {series: value, or values as promtool writes them}; `after`: minutes until it fires
 QUIET = 30  # minutes after which what does not fire has not fired
-Case = collections.namedtuple("Case", "what series fires after labels")
+
+# `series`: {series: value, or values as promtool writes them}; `after`: minutes until it fires;
+# `still`: a minute when it does so all the same, or None
+Case = collections.namedtuple("Case", "what series fires after still labels")
 
 
-def case(what, series, fires, after=0, **labels):
-    return Case(what, series, fires, after, labels)
+def case(what, series, fires, after=0, still=None, **labels):
+    return Case(what, series, fires, after, still, labels)
 
 
 def of(name, job="handoff", instance="a:9780", **labels):
@@ -218,8 +220,10 @@ def context():
         case("a spine that is down does, for a minute", {up: 0}, True, 1),
         case("one that is down for one of two sidecars does", {up: 0, elsewhere: 1}, True, 1),
         case("one that is there does not", {up: 1}, False, 9),
-        case("one that is there three times of five does not", {up: "1 1 1 0 0 " * 7}, False, 19),
-        case("one that is there two times of five does", {up: "0 0 0 1 1 " * 7}, True, 1),
+        case("one that is there for more than half of the time does not", {up: 0.52}, False),
+        case("for less than half does", {up: 0.48}, True, 1),
+        case("one that fails now and then does not", {up: "1 1 1 1 0 " * 7}, False),
+        case("one that answers now and then does", {up: "0 0 0 0 1 " * 7}, True, 1, still=24),
         case("that of another job does not", {of("handoff_spine_up", job="other"): 0}, False, 9)]
 
 
@@ -260,6 +264,7 @@ def sidecar():
     yield "HandoffExporterDown", [
         case("none does, for three minutes", {a: 0, b: 0}, True, 3),
         case("one of two does not", {a: 0, b: 1}, False, 9),
+        case("those of another job do not matter", {of("up", job="other"): 0, a: 1}, False),
         case("none that Prometheus knows of does", {of("up", job="other"): 1}, True, 3)]
     yield "HandoffExporterInstanceUnreachable", [
         case("one of two does, for ten minutes", {a: 0, b: 1}, True, 10),
@@ -295,6 +300,8 @@ def as_test(alert, one, step):
     def values(value):
         return value if isinstance(value, str) else f"{value}x{one.after // step + QUIET}"
     moments = [(one.after, int(one.fires))] + ([(one.after - step, 0)] if one.after else [])
+    if one.still:
+        moments.append((one.still, int(one.fires)))
     if not one.fires:
         moments += [(minute, 0) for minute in range(0, QUIET + 1, 5)]
     return {"name": f"{alert}: {one.what}", "interval": f"{step}m",
