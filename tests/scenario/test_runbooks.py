@@ -13,7 +13,7 @@ import unittest
 
 import yaml
 
-from harness import Receiver
+from harness import Receiver, eventually
 from harness.agents import Caller, daemon_with
 from harness.receiver import ack, status
 from harness.shell import Shell
@@ -64,11 +64,12 @@ class Runbooks(unittest.TestCase):
 
     def bad_hour(self):
         """code-generator fails three times in a row; task-42 got stuck there, and goes in circles."""
-        self.broken.do(status(503))
-        parked = self.caller.parked()["items"]
-        for handoff in parked:
+        self.broken.do(ack)
+        eventually(self.is_idle, "what was replayed has arrived")  # or it would fail, and open the circuit
+        for handoff in self.caller.parked()["items"]:
             self.caller.call("DELETE", f"/v1/parked/{handoff['id']}")
         self.caller.call("POST", "/v1/agents/code-generator/reset", {})
+        self.broken.do(status(503))
         first = self.caller.send("analyst", task_id="task-42", memory_ids=["ms-1", "ms-lost"]).json()["id"]
         for _ in range(3):
             reply = self.caller.send("code-generator", task_id="task-42", previous_id=first,
@@ -78,6 +79,10 @@ class Runbooks(unittest.TestCase):
         reply = self.caller.send("analyst", previous_id=second.json()["id"], source_agent="reviewer",
                                  task_id="task-42")
         assert reply.status == 422, reply
+
+    def is_idle(self):
+        agents = self.caller.call("GET", "/v1/agents").json()["items"]
+        return all(agent["in_flight"] == 0 for agent in agents)
 
     def run_script(self, script):
         script = script.replace("/etc/handoff-exporter.yml", str(self.daemon.config_path))
