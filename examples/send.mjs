@@ -25,9 +25,10 @@ async function handOff(request, more = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   const body = JSON.stringify({ source_agent: "researcher", ...request });
   for (;;) {
-    const reply = await fetch(`${api}/v1/handoffs`, { method: "POST", headers, body });
-    if (reply.ok) return reply.json();
-    const seconds = reply.headers.get("Retry-After"); // it will pass: circuit_open ...
+    const reply = await fetch(`${api}/v1/handoffs`, { method: "POST", headers, body })
+      .catch((error) => console.error(`unreachable: ${error.cause?.message}`));
+    if (reply?.ok) return reply.json();
+    const seconds = reply ? reply.headers.get("Retry-After") : "1"; // it will pass: circuit_open ...
     if (seconds === null) throw new HandoffError(await reply.json());
     await sleep(1000 * seconds);
   }

@@ -8,15 +8,15 @@ import os
 import pathlib
 import re
 import select
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from harness import Receiver, TIMEOUT, environment
-from harness.agents import Caller, daemon_with
+from harness import Daemon, Receiver, TIMEOUT, environment
+from harness.agents import Caller, config, daemon_with
 from harness.installed import Installed
+from harness.ports import reserved_port
 from harness.receiver import ack, nack, status
 
 EXAMPLES = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"], "examples")
@@ -115,9 +115,7 @@ class Receivers(Case):
             deliver(agent.url, "id-1", task={})
 
     def start_node(self):
-        with socket.socket() as free:  # the agent and the daemon name each other
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = self.stack.enter_context(reserved_port())  # agent and daemon name each other
         self.daemon({"code-generator": {"url": f"http://127.0.0.1:{port}/"}})
         return self.agent("receive.mjs", str(port), HANDOFF_API_URL=self.api)
 
@@ -190,6 +188,22 @@ class Senders(Case):
             analyst.do(status(500), ack)
             self.assertEqual(self.caller.send("analyst").json()["code"], "exhausted")
             self.assertIn("acknowledged after 1", self.run_example(name, "analyst", "reviewer").stdout)
+
+    def test_waits_for_the_sidecar(self):
+        for name in ("send.py", "send.mjs"):
+            with self.subTest(example=name), contextlib.ExitStack() as stack:
+                analyst = stack.enter_context(Receiver(ack))
+                address = f"127.0.0.1:{stack.enter_context(reserved_port())}"
+                sender = subprocess.Popen(
+                    command(name, "analyst", "reviewer"), text=True, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, env=environment(HANDOFF_API_URL=f"http://{address}"))
+                stack.enter_context(sender)
+                stack.callback(sender.kill)
+                self.assertRegex(sender.stderr.readline(), "^unreachable: ")
+                stack.enter_context(Daemon("--shutdown.timeout=200ms", api=address, config=config(
+                    {"analyst": {"url": analyst.url}, "reviewer": {}})))
+                self.assertIn("acknowledged after 1", sender.communicate(timeout=TIMEOUT)[0])
+                self.assertEqual(sender.returncode, 0)
 
     def test_sends_its_token(self):
         answer = {"id": "1", "state": "acknowledged", "attempts": 1, "task_id": "t"}

@@ -9,13 +9,13 @@ import contextlib
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import tempfile
 import unittest
 
 from harness import Daemon, Receiver
 from harness.agents import Caller, daemon_with
+from harness.ports import reserved_port
 from harness.printed import Shell, blocks, matches, steps
 from harness.receiver import ack, status
 
@@ -32,18 +32,12 @@ def tour():
                      re.DOTALL)[1]
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 class Tour(unittest.TestCase):
     def test_every_command_answers_what_is_printed(self):
         first, *rest = steps(tour())
         self.assertEqual(first, ("./scripts/run", []))
         self.assertGreaterEqual(len(rest), 10)
-        port = free_port()
+        port = str(self.enterContext(reserved_port()))
         config = document("examples/handoff-exporter.yml").replace("9001", port)
         with Daemon(config=config) as daemon:
             replace = [("localhost:9780", daemon.web.address), ("9001", port),
