@@ -228,6 +228,18 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
     return open;
 }
 
+/* As the breaker counts its own: whoever acknowledges or refuses is there. */
+void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome)
+{
+    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    pthread_mutex_lock(&agent->lock);
+    if (outcome == HANDOFF_OUTCOME_ACKNOWLEDGED || outcome == HANDOFF_OUTCOME_REFUSED)
+        agent->observed_failures = 0;
+    else if (outcome == HANDOFF_OUTCOME_EXHAUSTED && agent->observed_failures < UINT32_MAX)
+        agent->observed_failures++;
+    pthread_mutex_unlock(&agent->lock);
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 enum handoff_code handoff_agents_new(struct handoff_agents **agents, struct handoff_error *error)

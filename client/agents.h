@@ -18,6 +18,7 @@
 #include "client/base/arena.h"
 #include "client/base/span.h"
 #include "client/deliver/breaker.h"
+#include "client/deliver/event.h"
 #include "client/deliver/inbox.h"
 #include "client/handoff.h"
 
@@ -40,7 +41,8 @@ struct handoff_agent {
     pthread_mutex_t lock;
     struct handoff_settings *settings; /* NULL: no longer in the configuration */
     struct handoff_breaker breaker;
-    unsigned in_flight; /* handoffs on their way to it, in whatever live state */
+    unsigned in_flight;         /* handoffs on their way to it, in whatever live state */
+    unsigned observed_failures; /* in a row, of handoffs that others made and told of */
 
     /* of the visitor in visit.c, under its lock */
     struct handoff_agent_look {
@@ -102,6 +104,10 @@ enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t 
                                            int64_t *wait_ms, struct handoff_breaker *after);
 /* Is the circuit open now, and for how long? Any thread; changes nothing. */
 bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t *wait_ms);
+
+/* Somebody told how a handoff of its own to this agent ended. The breaker does not hear of it. Any
+   thread. */
+void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome);
 
 /* What is in force now, to be given back; NULL where the agent is not configured any more. */
 struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent);

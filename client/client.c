@@ -122,6 +122,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     atomic_init(&made->default_token_budget, DEFAULT_TOKEN_BUDGET);
     atomic_init(&made->spine_up, true);
     pthread_mutex_init(&made->visit_lock, NULL);
+    handoff_recent_init(&made->observed);
     handoff_uuid_source_init(&made->uuids, NULL, NULL);
     enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
@@ -145,6 +146,7 @@ void handoff_client_close(struct handoff_client **client)
     handoff_tokenizer_close(&dying->tokenizer);
     handoff_agents_free(&dying->agents);
     pthread_mutex_destroy(&dying->visit_lock);
+    handoff_recent_free(&dying->observed);
     dying->magic = 0;
     handoff_free(dying);
 }

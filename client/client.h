@@ -17,6 +17,7 @@
 #include "client/base/mailbox.h"
 #include "client/deliver/engine.h"
 #include "client/handoff.h"
+#include "client/recent.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
 
@@ -39,6 +40,7 @@ struct handoff_client {
     _Atomic(uint32_t) hops_max;
     _Atomic(uint64_t) default_token_budget;
     atomic_bool spine_up;
+    struct handoff_recent observed; /* ids of observations; has a lock of its own */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */
     int64_t parked_read_ns;     /* under it; monotonic; 0: not yet */

@@ -486,6 +486,18 @@ void handoff_discard(struct handoff_loop *loop, const char *id, const char *reas
 void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const char *caller,
                            handoff_answered *answered, void *context);
 
+/*
+ * Takes what an agent tells of handoffs that it made by itself: one observation as a JSON object,
+ * or
+ * {"items": [up to 1,000]}; docs/observations.md has the fields. Each goes to the observer as
+ * HANDOFF_EVENT_OBSERVED, and nowhere else. The text is {"accepted", "repeated", "rejected":
+ * [{"index", "code", "field", "detail", "seen", "allowed"}]}; in a batch a bad one is among the
+ * rejected, alone it is the error. Of the ask, body and caller count. Any thread; never waits.
+ */
+enum handoff_code handoff_observe(struct handoff_client *client, const struct handoff_ask *ask,
+                                  struct handoff_text *text,
+                                  struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* ---- agents at work ------------------------------------------------------------------------ */
 
 /* {"items": [{"name", "circuit", ...}], "next": null}. Any thread. */
@@ -557,6 +569,20 @@ enum handoff_event_kind {
     HANDOFF_EVENT_REJECTED,       /* a handoff was not accepted, because the circuit is open */
     HANDOFF_EVENT_CIRCUIT,        /* the breaker of target_agent changed */
     HANDOFF_EVENT_TASK_COMPLETED, /* task_id is over, for the first time */
+    HANDOFF_EVENT_OBSERVED,       /* an agent told of a handoff that it made by itself */
+};
+
+enum handoff_told {
+    HANDOFF_TOLD_LATENCY = 1 << 0, /* elapsed_ns */
+    HANDOFF_TOLD_RATIO = 1 << 1,   /* ratio */
+    HANDOFF_TOLD_REFS = 1 << 2,    /* requested, included, missing, trimmed */
+    HANDOFF_TOLD_TOKENS = 1 << 3,  /* tokens */
+    HANDOFF_TOLD_HOPS = 1 << 4,    /* hop_count */
+};
+
+struct handoff_tally {
+    const char *result;
+    uint64_t count;
 };
 
 /* Something that happened, with all that is known. Lent for the call; what does not belong to the
@@ -590,15 +616,23 @@ struct handoff_event {
     const char *attempt_target;
     int64_t attempt_ns;
     /* moved: why its last attempt failed, in the agent's words, curl's or ours; "": it did not.
-       Text from outside: whoever shows it escapes it. */
+       Text from outside: whoever shows it escapes it. observed: that it was */
     const char *said;
     char trace_id[33]; /* "" where it has none */
 
     const char *circuit; /* circuit: "closed", "half_open" or "open" */
     bool opened;         /* circuit: it opened just now, for the first time or after a probe */
-    unsigned consecutive_failures;
 
-    uint64_t task_handoffs; /* task completed: that it took */
+    /* observed, with id, task_id, source_agent, target_agent, pattern, outcome, cycle, budget and
+       trace_id as they were told, and of the other fields those that `told` names */
+    bool repeated;                       /* it was told before, and counts nothing */
+    unsigned told;                       /* enum handoff_told, or-ed */
+    double ratio;                        /* completeness */
+    const struct handoff_tally *tallies; /* attempts by result */
+    size_t ntallies;
+
+    uint64_t task_handoffs;        /* task completed: that it took */
+    unsigned consecutive_failures; /* circuit */
 };
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -617,9 +651,9 @@ struct handoff_agent_stats {
     const char *name;
     bool configured; /* false: it was once, and may still have handoffs */
     const char *circuit;
-    unsigned consecutive_failures;
-    unsigned in_flight;          /* ready, with it, or waiting for its acknowledgement */
-    int64_t oldest_in_flight_ns; /* since that one was accepted; 0: there is none */
+    unsigned consecutive_failures; /* of our own handoffs, or of observed ones if those are more */
+    unsigned in_flight;            /* ready, with it, or waiting for its acknowledgement */
+    int64_t oldest_in_flight_ns;   /* since that one was accepted; 0: there is none */
     uint64_t parked;
     int64_t oldest_parked_ns; /* since that one was parked; 0: there is none */
 };

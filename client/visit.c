@@ -79,6 +79,8 @@ static void tell(struct handoff_agent *agent, void *arg)
     stats.configured = agent->settings != NULL;
     stats.circuit = handoff_circuit_name(agent->breaker.circuit);
     stats.consecutive_failures = agent->breaker.consecutive_failures;
+    if (agent->observed_failures > stats.consecutive_failures) /* rows of their own */
+        stats.consecutive_failures = agent->observed_failures;
     stats.in_flight = agent->in_flight;
     pthread_mutex_unlock(&agent->lock);
     if (look->oldest_live_ns != 0 && look->oldest_live_ns != INT64_MAX)

@@ -15,12 +15,17 @@ static const char *const operations[COLLECTORS_OPERATIONS] = {"resolve", "search
                                                               "put",     "pin",    "delete"};
 enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
 static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "failed"};
+static const char *const observations[COLLECTORS_OBSERVATIONS] = {"accepted", "repeated",
+                                                                  "rejected"};
 
 void collectors_client_init(struct collectors *collectors)
 {
     struct metric_family *spine = collectors->families[COLLECTORS_SPINE_DURATION];
     collectors_latency_init(collectors);
     collectors_hops_init(collectors);
+    for (int i = 0; i < COLLECTORS_OBSERVATIONS; i++)
+        collectors->observations[i] = metric_resolve(collectors->families[COLLECTORS_OBSERVED],
+                                                     (const char *const[]){observations[i]});
     for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
         for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
             collectors->spine[i][o] =
@@ -74,6 +79,23 @@ static void observe_assembled(struct collectors *collectors, const struct handof
     collectors_reliability_ended(collectors, event);
 }
 
+/* What was told of a handoff counts as if it had been one of ours; what was not told, not at all.
+ */
+static void observe_observed(struct collectors *collectors, const struct handoff_event *event)
+{
+    enum collectors_observation result = event->code != HANDOFF_OK ? COLLECTORS_REJECTED
+                                         : event->repeated         ? COLLECTORS_REPEATED
+                                                                   : COLLECTORS_ACCEPTED;
+    metric_add(collectors->observations[result], 1);
+    if (result != COLLECTORS_ACCEPTED)
+        return;
+    collectors_latency_observed(collectors, event);
+    collectors_completeness_observed(collectors, event);
+    collectors_tokens_observed(collectors, event);
+    collectors_hops_observed(collectors, event);
+    collectors_reliability_observed(collectors, event);
+}
+
 void collectors_observe(void *observer, const struct handoff_event *event)
 {
     struct collectors *collectors = observer;
@@ -97,6 +119,9 @@ void collectors_observe(void *observer, const struct handoff_event *event)
         break;
     case HANDOFF_EVENT_CIRCUIT:
         collectors_reliability_circuit(collectors, event);
+        break;
+    case HANDOFF_EVENT_OBSERVED:
+        observe_observed(collectors, event);
         break;
     case HANDOFF_EVENT_TASK_COMPLETED:
         collectors_hops_completed(collectors, event);

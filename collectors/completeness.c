@@ -29,6 +29,13 @@ static double ratio(const struct handoff_event *event)
     return event->requested > 0 ? (double)event->included / (double)event->requested : 1;
 }
 
+static void add_refs(const struct collectors_target *target, const struct handoff_event *event)
+{
+    metric_add(target->refs[COLLECTORS_INCLUDED], event->included);
+    metric_add(target->refs[COLLECTORS_MISSING], event->missing);
+    metric_add(target->refs[COLLECTORS_TRIMMED], event->trimmed);
+}
+
 void collectors_completeness_assembled(struct collectors *collectors,
                                        const struct handoff_event *event)
 {
@@ -37,7 +44,18 @@ void collectors_completeness_assembled(struct collectors *collectors,
     const struct collectors_target *target =
         collectors_target(&collectors->targets, event->target_agent);
     metric_observe(target->completeness, ratio(event));
-    metric_add(target->refs[COLLECTORS_INCLUDED], event->included);
-    metric_add(target->refs[COLLECTORS_MISSING], event->missing);
-    metric_add(target->refs[COLLECTORS_TRIMMED], event->trimmed);
+    add_refs(target, event);
+}
+
+/* A ratio alone is known of an agent that does not count; it is in the histogram and not in the sum
+ * over all memories. */
+void collectors_completeness_observed(struct collectors *collectors,
+                                      const struct handoff_event *event)
+{
+    const struct collectors_target *target =
+        collectors_target(&collectors->targets, event->target_agent);
+    if (event->told & HANDOFF_TOLD_RATIO)
+        metric_observe(target->completeness, event->ratio);
+    if (event->told & HANDOFF_TOLD_REFS)
+        add_refs(target, event);
 }

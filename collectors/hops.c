@@ -9,6 +9,8 @@
  * A chain that reached its limit is refused, so it is no depth; it is the outcome hop_limit in
  * handoff_handoffs_total. That it turned in a circle is counted all the same.
  */
+#include <string.h>
+
 #include "collectors/measures.h"
 #include "collectors/rows.h"
 
@@ -33,4 +35,13 @@ void collectors_hops_assembled(struct collectors *collectors, const struct hando
 void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event)
 {
     metric_observe(collectors->single[COLLECTORS_TASK_HANDOFFS], (double)event->task_handoffs);
+}
+
+void collectors_hops_observed(struct collectors *collectors, const struct handoff_event *event)
+{
+    bool went = strcmp(event->outcome, collectors_ends[COLLECTORS_HOP_LIMIT]) != 0;
+    if (went && (event->told & HANDOFF_TOLD_HOPS))
+        metric_observe(collectors->hop_depth[collectors_pattern(event)], (double)event->hop_count);
+    if (event->cycle)
+        metric_add(collectors->single[COLLECTORS_ROUTE_CYCLES], 1);
 }

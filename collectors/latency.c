@@ -57,14 +57,10 @@ static bool was_just_accepted(const struct handoff_event *event)
     return event->from == NULL && !event->resumed;
 }
 
-void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event)
+static void observe_end(struct collectors *collectors, const struct handoff_event *event)
 {
     struct collectors_mark mark;
     enum collectors_end end = collectors_end_of(event);
-    if (was_just_accepted(event))
-        observe_stage(collectors, COLLECTORS_PERSIST, event->elapsed_ns);
-    if (event->result != NULL)
-        observe_stage(collectors, COLLECTORS_STAGE_ATTEMPT, event->attempt_ns);
     if (end >= COLLECTORS_TIMED_ENDS)
         return;
     const struct collectors_target *target =
@@ -72,4 +68,19 @@ void collectors_latency_moved(struct collectors *collectors, const struct handof
     collectors_mark(&mark, event);
     metric_observe_exemplar(target->duration[collectors_pattern(event)][end],
                             seconds(event->elapsed_ns), &mark.exemplar);
+}
+
+void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event)
+{
+    if (was_just_accepted(event))
+        observe_stage(collectors, COLLECTORS_PERSIST, event->elapsed_ns);
+    if (event->result != NULL)
+        observe_stage(collectors, COLLECTORS_STAGE_ATTEMPT, event->attempt_ns);
+    observe_end(collectors, event);
+}
+
+void collectors_latency_observed(struct collectors *collectors, const struct handoff_event *event)
+{
+    if (event->told & HANDOFF_TOLD_LATENCY)
+        observe_end(collectors, event);
 }

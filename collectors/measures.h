@@ -56,23 +56,30 @@ void collectors_latency_init(struct collectors *collectors);
 void collectors_latency_resolve(struct collectors *collectors, struct collectors_target *target);
 void collectors_latency_assembled(struct collectors *collectors, const struct handoff_event *event);
 void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event);
+void collectors_latency_observed(struct collectors *collectors, const struct handoff_event *event);
 
 void collectors_completeness_resolve(struct collectors *collectors,
                                      struct collectors_target *target);
 void collectors_completeness_assembled(struct collectors *collectors,
                                        const struct handoff_event *event);
+void collectors_completeness_observed(struct collectors *collectors,
+                                      const struct handoff_event *event);
 
 void collectors_tokens_resolve(struct collectors *collectors, struct collectors_target *target);
 void collectors_tokens_assembled(struct collectors *collectors, const struct handoff_event *event);
+void collectors_tokens_observed(struct collectors *collectors, const struct handoff_event *event);
 
 void collectors_hops_init(struct collectors *collectors);
 void collectors_hops_assembled(struct collectors *collectors, const struct handoff_event *event);
+void collectors_hops_observed(struct collectors *collectors, const struct handoff_event *event);
 void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event);
 
 void collectors_reliability_resolve(struct collectors *collectors,
                                     struct collectors_target *target);
 void collectors_reliability_ended(struct collectors *collectors, const struct handoff_event *event);
 void collectors_reliability_moved(struct collectors *collectors, const struct handoff_event *event);
+void collectors_reliability_observed(struct collectors *collectors,
+                                     const struct handoff_event *event);
 void collectors_reliability_circuit(struct collectors *collectors,
                                     const struct handoff_event *event);
 

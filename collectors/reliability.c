@@ -85,6 +85,20 @@ void collectors_reliability_moved(struct collectors *collectors, const struct ha
         metric_add(collectors_target(&collectors->targets, event->target_agent)->replayed, 1);
 }
 
+/* The parking of whoever made it is not ours, so it is not counted as one. */
+void collectors_reliability_observed(struct collectors *collectors,
+                                     const struct handoff_event *event)
+{
+    const struct collectors_target *target =
+        collectors_target(&collectors->targets, event->target_agent);
+    collectors_reliability_ended(collectors, event);
+    for (size_t i = 0; i < event->ntallies; i++) {
+        size_t result = collectors_index(results, COLLECTORS_RESULTS, event->tallies[i].result);
+        if (result < COLLECTORS_RESULTS)
+            metric_add(target->attempts[result], event->tallies[i].count);
+    }
+}
+
 void collectors_reliability_circuit(struct collectors *collectors,
                                     const struct handoff_event *event)
 {

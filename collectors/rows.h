@@ -25,6 +25,13 @@ enum collectors_stage {
     COLLECTORS_STAGES,
 };
 enum { COLLECTORS_OPERATIONS = 7, COLLECTORS_OUTCOMES = 3 };
+/* ... and of handoff_observations_total */
+enum collectors_observation {
+    COLLECTORS_ACCEPTED,
+    COLLECTORS_REPEATED,
+    COLLECTORS_REJECTED,
+    COLLECTORS_OBSERVATIONS,
+};
 
 struct collectors {
     unsigned magic;
@@ -33,6 +40,7 @@ struct collectors {
     struct metric_series *single[COLLECTORS_ROWS]; /* the series of a row without labels */
     struct metric_series *stages[COLLECTORS_STAGES];
     struct metric_series *hop_depth[COLLECTORS_PATTERNS];
+    struct metric_series *observations[COLLECTORS_OBSERVATIONS];
     struct collectors_targets targets;
     struct metric_series *spine[COLLECTORS_OPERATIONS][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */

@@ -15,13 +15,23 @@ void collectors_tokens_resolve(struct collectors *collectors, struct collectors_
     target->tokens = metric_resolve(collectors->families[COLLECTORS_ENVELOPE_TOKENS], labels);
 }
 
-void collectors_tokens_assembled(struct collectors *collectors, const struct handoff_event *event)
+static void observe_tokens(struct collectors *collectors, const struct handoff_event *event)
 {
-    if (event->code != HANDOFF_OK)
-        return;
     const struct collectors_target *target =
         collectors_target(&collectors->targets, event->target_agent);
     metric_observe(target->tokens, (double)event->tokens);
     if (event->budget > 0)
         metric_observe(target->utilization, (double)event->tokens / (double)event->budget);
+}
+
+void collectors_tokens_assembled(struct collectors *collectors, const struct handoff_event *event)
+{
+    if (event->code == HANDOFF_OK)
+        observe_tokens(collectors, event);
+}
+
+void collectors_tokens_observed(struct collectors *collectors, const struct handoff_event *event)
+{
+    if (event->told & HANDOFF_TOLD_TOKENS)
+        observe_tokens(collectors, event);
 }

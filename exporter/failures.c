@@ -81,15 +81,21 @@ static void copy_text(char *to, size_t size, const char *from)
 
 /* ---- what counts as a failure --------------------------------------------------------------- */
 
+static const char *failed_end(const struct handoff_event *event)
+{
+    bool ended = event->outcome != NULL && strcmp(event->outcome, "acknowledged") != 0;
+    return ended ? event->outcome : NULL;
+}
+
 /* How it failed, or NULL. Static text. */
 static const char *failed_how(const struct handoff_event *event)
 {
     switch (event->kind) {
     case HANDOFF_EVENT_MOVED:
     case HANDOFF_EVENT_REJECTED:
-        if (event->outcome == NULL || strcmp(event->outcome, "acknowledged") == 0)
-            return NULL;
-        return event->outcome;
+        return failed_end(event);
+    case HANDOFF_EVENT_OBSERVED: /* refused ones are the reporter's fault, and it was told */
+        return event->code == HANDOFF_OK && !event->repeated ? failed_end(event) : NULL;
     case HANDOFF_EVENT_ASSEMBLED:
         return event->code == HANDOFF_ERR_HOP_LIMIT ? "hop_limit" : NULL;
     case HANDOFF_EVENT_COMMITTED:

@@ -8,6 +8,7 @@
 #include "exporter/route_handoffs.h"
 #include "exporter/route_lifecycle.h"
 #include "exporter/route_memories.h"
+#include "exporter/route_observations.h"
 
 enum {
     RELOAD_BODY_MAX = 4096, /* nothing is expected; tools send an empty form at most */
@@ -45,6 +46,7 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_hostin
         {"POST", "/v1/handoffs/{id}/extend", exporter_route_extend, hosting, WORD_BODY_MAX},
         {"GET", "/v1/tasks/{task_id}", exporter_route_task, hosting, 0},
         {"POST", "/v1/tasks/{task_id}/complete", exporter_route_complete, hosting, WORD_BODY_MAX},
+        {"POST", "/v1/observations", exporter_route_observe, hosting, any},
         {"GET", "/v1/parked", exporter_route_parked, hosting, 0},
         {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, WORD_BODY_MAX},
         {"DELETE", "/v1/parked/{id}", exporter_route_discard, hosting, 0},

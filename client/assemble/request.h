@@ -62,6 +62,8 @@ enum handoff_code handoff_request_read(struct handoff_span body, struct handoff_
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_request_free(struct handoff_request *request);
 
+/* By number, up to NULL. */
+extern const char *const handoff_pattern_names[];
 /* "direct" and so on; static. */
 const char *handoff_pattern_name(enum handoff_pattern pattern);
 const char *handoff_strategy_name(enum handoff_strategy strategy);

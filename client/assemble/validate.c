@@ -14,7 +14,7 @@
 #include "client/base/rfc3339.h"
 
 static const char *const strategies[] = {"priority", "full", "summary", "lazy", NULL};
-static const char *const patterns[] = {"direct", "broadcast", "choreographed", NULL};
+const char *const handoff_pattern_names[] = {"direct", "broadcast", "choreographed", NULL};
 
 const char *handoff_strategy_name(enum handoff_strategy strategy)
 {
@@ -23,7 +23,7 @@ const char *handoff_strategy_name(enum handoff_strategy strategy)
 
 const char *handoff_pattern_name(enum handoff_pattern pattern)
 {
-    return patterns[pattern];
+    return handoff_pattern_names[pattern];
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -55,7 +55,7 @@ static const struct handoff_field rows[] = {
     {"expected_output", check_output, AT(expected_output), 0, 0, NULL},
     {"strategy", handoff_field_word, AT(strategy), 0, 0, strategies},
     {"previous_id", handoff_field_uuid, AT(previous_id), 0, 0, NULL},
-    {"pattern", handoff_field_word, AT(pattern), 0, 0, patterns},
+    {"pattern", handoff_field_word, AT(pattern), 0, 0, handoff_pattern_names},
     {"channel", handoff_field_name, AT(channel), 1, HANDOFF_NAME_MAX, NULL},
     {"raw_log", handoff_field_bool, AT(raw_log), 0, 0, NULL},
 };

@@ -429,6 +429,103 @@ static void test_a_completed_task_tells_its_handoffs(void **state)
     assert_value("handoff_task_handoffs_sum", 209);
 }
 
+static struct handoff_event observed(const char *target, const char *outcome)
+{
+    return (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED,
+                                  .id = ID,
+                                  .source_agent = "analyst",
+                                  .target_agent = target,
+                                  .pattern = "direct",
+                                  .outcome = outcome};
+}
+
+#define OBSERVATIONS(result) "handoff_observations_total{result=\"" result "\"}"
+
+/* What an agent did not tell must not look as if it had told 0. */
+static void test_an_observation_counts_what_was_told(void **state)
+{
+    (void)state;
+    assert_value(OBSERVATIONS("accepted"), 0);
+    assert_value(OBSERVATIONS("repeated"), 0);
+    assert_value(OBSERVATIONS("rejected"), 0);
+    tell(observed("coder", "exhausted"));
+    assert_value(COUNT("exhausted"), 1);
+    assert_value(OBSERVATIONS("accepted"), 1);
+    assert_value(TOOK("count", "exhausted") "}", 0);
+    assert_value(COMPLETE("1"), 0);
+    assert_value("handoff_envelope_tokens_count{target_agent=\"coder\"}", 0);
+    assert_value("handoff_hop_depth_count{pattern=\"direct\"}", 0);
+    assert_value("handoff_parked_total{target_agent=\"coder\",reason=\"exhausted\"}", 0);
+}
+
+static void test_an_observation_of_everything(void **state)
+{
+    (void)state;
+    const struct handoff_tally tallies[] = {{"timeout", 2}, {"ack", 1}};
+    struct handoff_event event = observed("coder", "acknowledged");
+    event.told = HANDOFF_TOLD_LATENCY | HANDOFF_TOLD_RATIO | HANDOFF_TOLD_REFS |
+                 HANDOFF_TOLD_TOKENS | HANDOFF_TOLD_HOPS;
+    event.elapsed_ns = 250000000;
+    event.requested = 20;
+    event.included = 17;
+    event.missing = 2;
+    event.trimmed = 1;
+    event.ratio = 0.85;
+    event.tokens = 3960;
+    event.budget = 4000;
+    event.hop_count = 3;
+    event.cycle = true;
+    event.tallies = tallies;
+    event.ntallies = 2;
+    tell(event);
+    assert_value(COUNT("acknowledged"), 1);
+    assert_value(TOOK("sum", "acknowledged") "}", 0.25);
+    assert_value(COMPLETE("0.8"), 0);
+    assert_value(COMPLETE("0.9"), 1);
+    assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"included\"}", 17);
+    assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"missing\"}", 2);
+    assert_value("handoff_memory_refs_total{target_agent=\"coder\",outcome=\"trimmed\"}", 1);
+    assert_value("handoff_envelope_tokens_sum{target_agent=\"coder\"}", 3960);
+    assert_value("handoff_token_utilization_ratio_sum{target_agent=\"coder\"}", 0.99);
+    assert_value("handoff_hop_depth_sum{pattern=\"direct\"}", 3);
+    assert_value("handoff_route_cycles_total", 1);
+    assert_value("handoff_attempts_total{target_agent=\"coder\",result=\"timeout\"}", 2);
+    assert_value("handoff_attempts_total{target_agent=\"coder\",result=\"ack\"}", 1);
+    assert_value("handoff_stage_duration_seconds_count{stage=\"attempt\"}", 0);
+}
+
+static void test_observations_that_count_nothing(void **state)
+{
+    (void)state;
+    struct handoff_event event = observed("coder", "exhausted");
+    event.repeated = true;
+    tell(event);
+    event = (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED, .code = HANDOFF_ERR_INVALID};
+    tell(event);
+    assert_value(OBSERVATIONS("repeated"), 1);
+    assert_value(OBSERVATIONS("rejected"), 1);
+    assert_value(OBSERVATIONS("accepted"), 0);
+    assert_zeros("coder");
+    assert_zeros("other");
+}
+
+/* As with our own, a chain that was stopped has no depth and no duration. */
+static void test_an_observed_hop_limit(void **state)
+{
+    (void)state;
+    struct handoff_event event = observed("nobody", "hop_limit");
+    event.told = HANDOFF_TOLD_HOPS | HANDOFF_TOLD_LATENCY;
+    event.hop_count = 11;
+    event.elapsed_ns = 1000;
+    tell(event);
+    assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
+                 "outcome=\"hop_limit\"}",
+                 1);
+    assert_value("handoff_hop_depth_count{pattern=\"direct\"}", 0);
+    assert_false(shows("handoff_duration_seconds_count{target_agent=\"other\",pattern=\"direct\","
+                       "outcome=\"hop_limit\"}"));
+}
+
 static void test_what_failed_to_assemble_is_no_envelope(void **state)
 {
     (void)state;
@@ -634,6 +731,10 @@ int main(void)
         TEST(test_every_hop_has_its_bucket),
         TEST(test_cycles_count_where_the_chain_ends_too),
         TEST(test_a_completed_task_tells_its_handoffs),
+        TEST(test_an_observation_counts_what_was_told),
+        TEST(test_an_observation_of_everything),
+        TEST(test_observations_that_count_nothing),
+        TEST(test_an_observed_hop_limit),
         TEST(test_what_failed_to_assemble_is_no_envelope),
         TEST(test_exemplars_name_the_trace_and_the_handoff),
         TEST(test_a_reload_adds_and_removes),

@@ -78,6 +78,27 @@ static void test_rejections_hop_limits_and_failed_commits_count(void **state)
     exporter_failures_free(&failures);
 }
 
+static void test_what_was_observed_counts_once(void **state)
+{
+    (void)state;
+    struct exporter_failures *failures = exporter_failures_new();
+    struct handoff_event event = ended("exhausted", "coder", "as observed");
+    event.kind = HANDOFF_EVENT_OBSERVED;
+    note(failures, event);
+    event.repeated = true;
+    note(failures, event);
+    event = ended("acknowledged", "coder", "");
+    event.kind = HANDOFF_EVENT_OBSERVED;
+    note(failures, event);
+    note(failures,
+         (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED, .code = HANDOFF_ERR_INVALID});
+    assert_int_equal(exporter_failures_read(failures, entries, &total), 1);
+    assert_int_equal(total, 1);
+    assert_string_equal(entries[0].outcome, "exhausted");
+    assert_string_equal(entries[0].words, "as observed");
+    exporter_failures_free(&failures);
+}
+
 static void test_what_is_alike_is_counted_and_comes_first(void **state)
 {
     (void)state;
@@ -180,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tells_what_failed_and_nothing_else),
         cmocka_unit_test(test_rejections_hop_limits_and_failed_commits_count),
+        cmocka_unit_test(test_what_was_observed_counts_once),
         cmocka_unit_test(test_what_is_alike_is_counted_and_comes_first),
         cmocka_unit_test(test_the_oldest_goes),
         cmocka_unit_test(test_texts_become_valid_and_fit),
