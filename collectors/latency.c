@@ -5,6 +5,11 @@
  * Handoffs that were given up are timed too, in series of their own: a receiver that answers in
  * 10 ms or not at all has a fast "acknowledged" and a slow "exhausted", and a mean of the two would
  * tell neither. What was refused before it was accepted (hop_limit, an open circuit) took no time.
+ *
+ * Only direct handoffs have their series from the start. With those of the other patterns,
+ * durations would be 315 of the 396 samples of an agent, and most agents see one pattern. A
+ * duration need not begin at 0 as a count of failures must: what its first sample loses to a rate
+ * is one observation.
  */
 #include "collectors/check.h"
 #include "collectors/measures.h"
@@ -25,15 +30,45 @@ void collectors_latency_init(struct collectors *collectors)
         collectors->stages[i] = metric_resolve(family, (const char *const[]){stages[i]});
 }
 
+static struct metric_series *resolve_duration(struct collectors *collectors,
+                                              const struct collectors_target *target,
+                                              size_t pattern, size_t end)
+{
+    return metric_resolve(
+        collectors->families[COLLECTORS_DURATION],
+        (const char *const[]){target->name, collectors_patterns[pattern], collectors_ends[end]});
+}
+
 void collectors_latency_resolve(struct collectors *collectors, struct collectors_target *target)
 {
-    struct metric_family *family = collectors->families[COLLECTORS_DURATION];
-    for (int p = 0; p < COLLECTORS_PATTERNS; p++) {
-        for (int e = 0; e < COLLECTORS_TIMED_ENDS; e++)
-            target->duration[p][e] =
-                metric_resolve(family, (const char *const[]){target->name, collectors_patterns[p],
-                                                             collectors_ends[e]});
-    }
+    for (int end = 0; end < COLLECTORS_TIMED_ENDS; end++)
+        atomic_init(&target->duration[COLLECTORS_DIRECT][end],
+                    resolve_duration(collectors, target, COLLECTORS_DIRECT, (size_t)end));
+}
+
+/* Its first event. Under the lock, which is held otherwise only while a configuration comes into
+ * force: a target that was removed meanwhile must not begin a series that nothing would end. */
+static struct metric_series *begin_duration(struct collectors *collectors,
+                                            struct collectors_target *target, size_t pattern,
+                                            size_t end)
+{
+    struct collectors_targets *targets = &collectors->targets;
+    pthread_mutex_lock(&targets->lock);
+    if (!target->configured)
+        target = targets->other;
+    struct metric_series *series = resolve_duration(collectors, target, pattern, end);
+    atomic_store_explicit(&target->duration[pattern][end], series, memory_order_release);
+    pthread_mutex_unlock(&targets->lock);
+    return series;
+}
+
+static struct metric_series *duration_of(struct collectors *collectors,
+                                         struct collectors_target *target, size_t pattern,
+                                         size_t end)
+{
+    struct metric_series *series =
+        atomic_load_explicit(&target->duration[pattern][end], memory_order_acquire);
+    return series != NULL ? series : begin_duration(collectors, target, pattern, end);
 }
 
 /* A stage that was not reached took no time, which is not the same as 0 seconds. */
@@ -63,10 +98,9 @@ static void observe_end(struct collectors *collectors, const struct handoff_even
     enum collectors_end end = collectors_end_of(event);
     if (end >= COLLECTORS_TIMED_ENDS)
         return;
-    const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->target_agent);
+    struct collectors_target *target = collectors_target(&collectors->targets, event->target_agent);
     collectors_mark(&mark, event);
-    metric_observe_exemplar(target->duration[collectors_pattern(event)][end],
+    metric_observe_exemplar(duration_of(collectors, target, collectors_pattern(event), end),
                             seconds(event->elapsed_ns), &mark.exemplar);
 }
 

@@ -154,6 +154,7 @@ bool collectors_targets_init(struct collectors *collectors)
     targets->other = make(targets, other_name);
     if (targets->other == NULL)
         return false;
+    targets->other->configured = true;
     resolve(collectors, targets->other);
     return true;
 }

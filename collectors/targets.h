@@ -2,14 +2,16 @@
 /*
  * targets.h - the series of each agent that handoffs can go to.
  *
- * A target holds every series that its events can touch, resolved when it was configured: so all of
- * them exist at 0 before the first event, and an event costs one lookup by name and atomics. A name
- * that is not configured is answered with the target "other", which is always there; so whatever
- * names requests bring, the series do not grow.
+ * A target holds every series that its events can touch, resolved when it was configured: so they
+ * exist at 0 before the first event, and an event costs one lookup by name and atomics. The
+ * exception are durations by patterns that most agents never see (latency.c): each is a histogram
+ * of 21 samples. A name that is not configured is answered with the target "other", which is always
+ * there; so whatever names requests bring, the series do not grow.
  *
  * The lookup takes no lock. The table it reads is immutable and replaced as a whole; replaced
  * tables and removed targets stay until the end, for those who still look at them; neither changes
- * once it is published. An agent that comes back goes on with the counts it had.
+ * once it is published, except for series that begin with their first event. An agent that comes
+ * back goes on with the counts it had.
  */
 #ifndef COLLECTORS_TARGETS_H
 #define COLLECTORS_TARGETS_H
@@ -25,7 +27,7 @@ struct collectors;
 struct handoff_agent_options;
 
 /* The label values that are known beforehand; the texts are in the files of the measures. */
-enum { COLLECTORS_PATTERNS = 3 };
+enum { COLLECTORS_DIRECT = 0, COLLECTORS_PATTERNS = 3 };
 enum collectors_end {
     COLLECTORS_ACKNOWLEDGED,
     COLLECTORS_EXHAUSTED,
@@ -48,8 +50,8 @@ struct collectors_target {
     struct collectors_target *next; /* of all that were ever made; under the lock */
     bool configured;                /* under the lock */
 
-    /* latency.c */
-    struct metric_series *duration[COLLECTORS_PATTERNS][COLLECTORS_TIMED_ENDS];
+    /* latency.c; those of other patterns than direct are NULL until their first event */
+    _Atomic(struct metric_series *) duration[COLLECTORS_PATTERNS][COLLECTORS_TIMED_ENDS];
     /* completeness.c */
     struct metric_series *completeness, *refs[COLLECTORS_REFS];
     /* tokens.c */

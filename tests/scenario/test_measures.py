@@ -14,6 +14,7 @@ import unittest
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness import Daemon, eventually
+from harness.http import exchange
 from harness.receiver import Receiver, ack, later, nack, status
 
 AGENTS = ("coder", "second", "down", "nobody-there", "puller")
@@ -323,20 +324,54 @@ class Measures(unittest.TestCase):
             self.assertEqual(samples("handoff_handoffs_total", target_agent="new",
                                      pattern="direct", outcome="exhausted"), 0)
 
-    def test_names_from_requests_add_no_series(self):
+    def series(self):
+        """Names of all series but the scrapes' own."""
+        return {key for key in self.scrape().values
+                if not key[0].startswith("handoff_exporter_scrapes_total")}
+
+    def test_10000_names_from_requests_add_no_series(self):
+        names, batch = 10000, 1000
         with Daemon(config=self.config) as self.daemon:
-            before = self.scrape()
-            for i in range(100):
+            before = self.series()
+            connection = self.daemon.api.connection()
+            for i in range(names // 10):
                 body = {"source_agent": f"s{i}", "target_agent": f"t{i}", "task_summary": "x"}
-                reply = self.daemon.api.post("/v1/envelopes", json.dumps(body).encode())
+                reply = exchange(connection, "POST", "/v1/envelopes", json.dumps(body))
                 self.assertEqual(reply.status, 200, reply.text)
-            after = self.scrape()
-            def names(samples):
-                return {key for key in samples.values
-                        if not key[0].startswith("handoff_exporter_scrapes_total")}
-            self.assertEqual(names(after) - names(before), set())
-            self.assertEqual(after("handoff_context_completeness_ratio_count",
-                                   target_agent="other"), 100)
+            for first in range(0, names, batch):
+                items = [{"source_agent": f"s{i}", "target_agent": f"t{i}", "latency_seconds": 0.1,
+                          "outcome": "exhausted", "attempts": {"timeout": 1}, "token_count": 1,
+                          "completeness": {"ratio": 1}} for i in range(first, first + batch)]
+                reply = exchange(connection, "POST", "/v1/observations",
+                                 json.dumps({"items": items}))
+                self.assertEqual(reply.json(), {"accepted": batch, "repeated": 0, "rejected": []})
+            connection.close()
+            self.assertEqual(self.series() - before, set())
+            samples = self.scrape()
+            self.assertEqual(samples("handoff_context_completeness_ratio_count",
+                                     target_agent="other"), names + names // 10)
+            self.assertEqual(samples("handoff_handoffs_total", target_agent="other",
+                                     pattern="direct", outcome="exhausted"), names)
+            self.assertEqual(samples("handoff_exporter_series_dropped_total"), 0)
+
+    def test_1000_agents_fit_the_default_cap(self):
+        """docs/metrics-cost.md has the numbers."""
+        agents = {f"agent-{i:04}": {} for i in range(1000)}
+        with Daemon(config=json.dumps({"agents": agents})) as self.daemon:
+            lines = self.daemon.web.get("/metrics").text.splitlines()
+        self.assertIn("handoff_exporter_series_dropped_total 0", lines)
+        for agent in ("agent-0000", "agent-0999"):
+            mine = [line for line in lines if f'target_agent="{agent}"' in line]
+            self.assertEqual(len(mine), 186)
+
+    def test_the_cap_holds_for_agents_too(self):
+        agents = {f"agent-{i:04}": {} for i in range(30)}
+        config = json.dumps({"agents": agents, "metrics": {"max_series_per_family": 100}})
+        with Daemon(config=config) as self.daemon:
+            per_family = collections.Counter(name for name, _ in self.scrape().values)
+            self.assertLessEqual(per_family["handoff_handoffs_total"], 201)
+            self.assertLessEqual(per_family["handoff_duration_seconds_count"], 201)
+            self.assertGreater(self.scrape()("handoff_exporter_series_dropped_total"), 0)
 
 
 if __name__ == "__main__":

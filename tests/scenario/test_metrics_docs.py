@@ -62,6 +62,10 @@ class Traffic:
         self.caller.wait_for_state(parked[0], "acknowledged")
         self.receivers["reviewer"].do(later)
         self.caller.wait_for_state(self.caller.send_async("reviewer"), "awaiting_ack")
+        # patterns that nobody was handed to by, and one that is told badly
+        told = {"source_agent": "coder", "target_agent": "reviewer", "outcome": "circuit_open", "latency_seconds": 1}
+        self.caller.call("POST", "/v1/observations", {"items": [
+            {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {}]})
         completed = self.caller.call("POST", "/v1/tasks/task-h/complete", {})
         assert completed.status in (200, 204) or "handoff_task_handoffs" not in DECLARED, completed
 

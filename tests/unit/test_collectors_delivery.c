@@ -227,6 +227,35 @@ static void test_an_acceptance_took_the_time_of_its_commit(void **state)
     assert_value("handoff_stage_duration_seconds_sum{stage=\"persist\"}", 0.004);
 }
 
+/* The series of durations by rarer patterns begin with their first event, for agents that are
+ * there. */
+static void test_a_duration_of_another_pattern_begins_when_it_occurs(void **state)
+{
+    (void)state;
+#define OF_PATTERN(target, pattern)                                                                \
+    "handoff_duration_seconds_count{target_agent=\"" target "\",pattern=\"" pattern                \
+    "\",outcome=\"acknowledged\"}"
+    assert_value(OF_PATTERN("coder", "direct"), 0);
+    assert_false(shows(OF_PATTERN("coder", "choreographed")));
+    struct handoff_event event = ended("coder", "acknowledged", "acknowledged", 0.25);
+    event.pattern = "choreographed";
+    tell(event);
+    tell(event);
+    assert_value(OF_PATTERN("coder", "choreographed"), 2);
+    assert_value(OF_PATTERN("coder", "direct"), 0);
+    assert_false(shows(OF_PATTERN("reviewer", "choreographed")));
+    event.target_agent = "nobody";
+    tell(event);
+    assert_value(OF_PATTERN("other", "choreographed"), 1);
+
+    CONFIGURE("reviewer");
+    assert_false(shows(OF_PATTERN("coder", "choreographed")));
+    CONFIGURE("coder", "reviewer");
+    event.target_agent = "coder";
+    tell(event);
+    assert_value(OF_PATTERN("coder", "choreographed"), 3);
+}
+
 /* Turned away before it was accepted: an outcome, but no duration. */
 static void test_rejections_take_no_time(void **state)
 {
@@ -722,6 +751,7 @@ int main(void)
         TEST(test_each_outcome),
         TEST(test_moves_that_end_nothing_count_nothing),
         TEST(test_an_acceptance_took_the_time_of_its_commit),
+        TEST(test_a_duration_of_another_pattern_begins_when_it_occurs),
         TEST(test_rejections_take_no_time),
         TEST(test_an_alternate_gets_the_outcome_and_each_its_attempts),
         TEST(test_a_replayed_handoff_is_still_one_handoff),

@@ -71,7 +71,7 @@ static int open_client(void **state)
                                             .encoding = "estimate",
                                             .observe = observe,
                                             .observer = &fixture.seen};
-    const struct handoff_agent_options agent = {.name = "coder", .breaker_failures = 3};
+    const struct handoff_agent_options agent = handoff_agent_defaults("coder", NULL);
     const struct handoff_configuration configuration = {.agents = &agent, .nagents = 1};
     assert_int_equal(handoff_client_open(&fixture.client, &options, NULL), HANDOFF_OK);
     assert_int_equal(handoff_client_configure(fixture.client, &configuration, NULL), HANDOFF_OK);
