@@ -27,7 +27,7 @@ COPY --from=build /out/packages /tmp/packages
 RUN apt-get update \
     && xargs apt-get install -y --no-install-recommends ca-certificates curl </tmp/packages \
     && rm -rf /var/lib/apt/lists/* /tmp/packages \
-    && useradd --system --uid 978 --home-dir /var/lib/handoff-exporter --create-home handoff
+    && useradd --system --uid 978 --home-dir /var/lib/handoff-exporter --create-home --skel /dev/null handoff
 COPY --from=build /out/usr/ /usr/
 USER handoff
 VOLUME /var/lib/handoff-exporter

@@ -46,7 +46,7 @@ class Pace:
 NORMAL = Pace(name="normal", scrape="5s", task_every=1.5, reading=0.08, work=1.2,
               retries=2, backoff={"base": "200ms", "max": "1s"}, cooldown="70s",
               bad_at=120, bad_for=60, replay_at=240, loss_at=360, loss_for=240,
-              circuit_alert=133, critical_alert=585, low_alert=1300, over=4300, deadline=5400)
+              circuit_alert=133, critical_alert=585, low_alert=1620, over=4300, deadline=5400)
 FAST = Pace(name="fast", scrape="1s", task_every=0.25, reading=0.01, work=0.06,
             retries=1, backoff={"base": "50ms", "max": "100ms"}, cooldown="12s",
             bad_at=25, bad_for=10, replay_at=44, loss_at=50, loss_for=12,

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from harness import eventually
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
 sys.path.insert(0, str(TOP / "demo"))
 
+import programs  # noqa: E402
 import settings  # noqa: E402  (the demo's own)
 import story     # noqa: E402
 
@@ -207,6 +209,14 @@ class Ending(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
+    def test_a_port_that_is_taken_is_left_to_whoever_has_it(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            self.assertNotEqual(programs.free_port(port), port)
+        self.assertEqual(programs.free_port(port), port)
+
     def test_the_alertmanager_of_compose_is_the_shipped_one(self):
         self.assertEqual((TOP / "demo/alertmanager.yml").read_text(encoding="utf-8"), settings.compose_alertmanager())
 
