@@ -10,6 +10,7 @@
 
 #include "client/assemble/brief.h"
 #include "client/assemble/legacy.h"
+#include "client/assemble/sight.h"
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
@@ -267,44 +268,77 @@ void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_a
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+static enum handoff_code render(const struct handoff_envelope *envelope,
+                                enum handoff_rendering rendering, struct handoff_text *text,
+                                struct handoff_error *error)
+{
+    struct handoff_buffer out = {0};
+    if (rendering == HANDOFF_RENDER_MARKDOWN)
+        handoff_brief_write(&out, envelope);
+    else
+        handoff_legacy_write(&out, envelope);
+    return handoff_client_give(&out, text, error);
+}
+
+static enum handoff_code give_copy(struct handoff_span body, struct handoff_text *text,
+                                   struct handoff_error *error)
+{
+    struct handoff_buffer out = {0};
+    handoff_buffer_append(&out, body.data, body.size);
+    return handoff_client_give(&out, text, error);
+}
+
 enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
                                           enum handoff_rendering rendering,
                                           struct handoff_text *text, struct handoff_error *error)
 {
-    struct handoff_buffer out = {0};
+    struct handoff_span body = handoff_span(envelope, size);
     struct handoff_envelope parsed;
     *text = (struct handoff_text){0};
-    if (rendering == HANDOFF_RENDER_STORED) {
-        handoff_buffer_append(&out, envelope, size);
-        return handoff_client_give(&out, text, error);
-    }
-    enum handoff_code code = handoff_envelope_read(handoff_span(envelope, size), &parsed, error);
+    if (rendering == HANDOFF_RENDER_STORED)
+        return give_copy(body, text, error);
+    enum handoff_code code = handoff_envelope_read(body, &parsed, error);
     if (code != HANDOFF_OK)
         return code;
-    if (rendering == HANDOFF_RENDER_MARKDOWN)
-        handoff_brief_write(&out, &parsed);
-    else
-        handoff_legacy_write(&out, &parsed);
+    code = render(&parsed, rendering, text, error);
     handoff_envelope_free(&parsed);
-    return handoff_client_give(&out, text, error);
+    return code;
+}
+
+static enum handoff_code check_sight(struct handoff_client *client, const struct handoff_uuid *id,
+                                     struct handoff_span body, const char *caller,
+                                     struct handoff_error *error)
+{
+    struct handoff_envelope parsed;
+    if (!caller)
+        return HANDOFF_OK;
+    enum handoff_code code = handoff_envelope_read(body, &parsed, error);
+    if (code != HANDOFF_OK)
+        return code;
+    code = handoff_sight_check(client->store, id, &parsed, handoff_span_text(caller), error);
+    handoff_envelope_free(&parsed);
+    return code;
 }
 
 enum handoff_code handoff_envelope_get(struct handoff_client *client, const char *id,
-                                       enum handoff_rendering rendering, struct handoff_text *text,
-                                       struct handoff_error *error)
+                                       const char *caller, enum handoff_rendering rendering,
+                                       struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
     struct handoff_arena arena;
     struct handoff_uuid uuid = {0};
+    enum handoff_code code = HANDOFF_ERR_NOT_FOUND;
     HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     *text = (struct handoff_text){0};
-    if (!handoff_uuid_parse(id, strlen(id), &uuid))
-        return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", id);
     handoff_arena_init(&arena, 0);
-    enum handoff_code code =
-        handoff_store_get_envelope(client->store, &uuid, &arena, &stored, error);
+    if (handoff_uuid_parse(id, strlen(id), &uuid))
+        code = handoff_store_get_envelope(client->store, &uuid, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = check_sight(client, &uuid, stored.body, caller, error);
     if (code == HANDOFF_OK)
         code = handoff_envelope_render(stored.body.data, stored.body.size, rendering, text, error);
     handoff_arena_free(&arena);
+    if (code == HANDOFF_ERR_NOT_FOUND)
+        handoff_error_set(error, code, "no handoff has this id", "id", id);
     return code;
 }

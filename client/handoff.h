@@ -373,7 +373,9 @@ void handoff_text_free(struct handoff_text *text);
 struct handoff_ask {
     const char *body; /* the request, JSON; lent for the call */
     size_t size;
-    const char *caller;      /* who asks, where that is known for sure; NULL: anybody */
+    /* Who asks, where that is known for sure; NULL: anybody. A caller hands off in its own name,
+       which source_agent then may leave out, and continues only what it is a party to. */
+    const char *caller;
     const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
     const char *tracestate;
 
@@ -393,9 +395,16 @@ enum handoff_rendering {
     HANDOFF_RENDER_MARKDOWN,  /* a brief for a prompt */
 };
 
+/*
+ * Who looks. What is read of handoffs and envelopes takes a `caller`: the name of an agent, who
+ * then sees only what it is a party to (as the source, as the agent that it was sent to, or as the
+ * one that has it now); all else is not_found, as if it were not there. NULL sees everything.
+ */
+
 /* Any thread; reads the disk. not_found, or store_corrupt when a byte of it has changed. */
 enum handoff_code handoff_envelope_get(struct handoff_client *client, const char *id,
-                                       enum handoff_rendering rendering, struct handoff_text *text,
+                                       const char *caller, enum handoff_rendering rendering,
+                                       struct handoff_text *text,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Another form of an envelope that one has. */
@@ -440,8 +449,8 @@ enum handoff_answer_word {
 };
 
 /* The receiver's later word on a handoff. `caller` is the agent that speaks, NULL: anybody;
-   `reason` of a nack may be NULL. The answer's body is the handoff. not_found, forbidden, conflict.
- */
+   `reason` of a nack may be NULL. The answer's body is the handoff. not_found (also for a caller
+   who is no party to it), forbidden (for one who does not have it), conflict. */
 void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
                         const char *reason, const char *caller, handoff_answered *answered,
                         void *context);
@@ -449,16 +458,17 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
 /* Any thread; read the disk. The text is JSON: a handoff; {"items": its attempts}; {"task_id",
    "items": its handoffs, "next"}. */
 enum handoff_code handoff_get(struct handoff_client *client, const char *id,
-                              struct handoff_text *text,
+                              const char *caller, struct handoff_text *text,
                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
-                                       struct handoff_text *text,
+                                       const char *caller, struct handoff_text *text,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 struct handoff_list_query {
     const char *task_id; /* each NULL: any */
     const char *target;
     const char *reason;
+    const char *caller; /* only what it is a party to */
     bool parked;        /* only parked ones */
     const char *cursor; /* where an earlier page ended; NULL: from the beginning */
     int64_t limit;      /* at most so many; 0: 50 */
@@ -481,7 +491,7 @@ void handoff_discard(struct handoff_loop *loop, const char *id, const char *reas
  * The task is over. The answer's body is {"task_id", "completed_at", "handoffs": how many it took};
  * the same for a repeat, which changes nothing (created is then false). Handoffs that the task has
  * after its end are delivered as ever, and not counted among these. `caller` is the agent that says
- * so, NULL: anybody. not_found: no handoff belongs to it; forbidden: the caller took no part in it.
+ * so, NULL: anybody. not_found: no handoff belongs to it, or none that the caller is a party to.
  */
 void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const char *caller,
                            handoff_answered *answered, void *context);

@@ -9,12 +9,17 @@
 
 enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 1000 };
 
+/* The same for what is not there and for what is not the caller's to see, so that ids tell nothing.
+ */
+static enum handoff_code no_handoff(const char *id, struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", id);
+}
+
 enum handoff_code handoff_read_id(const char *text, struct handoff_uuid *id,
                                   struct handoff_error *error)
 {
-    if (handoff_uuid_parse(text, strlen(text), id))
-        return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", text);
+    return handoff_uuid_parse(text, strlen(text), id) ? HANDOFF_OK : no_handoff(text, error);
 }
 
 /* The store's row, with the state that memory knows better. */
@@ -35,14 +40,28 @@ static void describe_stored(struct handoff_client *client, const struct handoff_
     };
 }
 
-static enum handoff_code get_object(struct handoff_client *client, const struct handoff_uuid *id,
-                                    struct handoff_arena *arena, struct handoff_stored *stored,
-                                    struct handoff_object *object, struct handoff_error *error)
+/* The row, where the caller may see it. */
+static enum handoff_code get_stored(struct handoff_client *client, const char *id,
+                                    const char *caller, struct handoff_arena *arena,
+                                    struct handoff_stored *stored, struct handoff_error *error)
+{
+    struct handoff_uuid uuid;
+    enum handoff_code code = handoff_read_id(id, &uuid, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_get_handoff(client->store, &uuid, arena, stored, error);
+    if (code != HANDOFF_OK || handoff_stored_concerns(stored, handoff_span_text(caller)))
+        return code;
+    return no_handoff(id, error);
+}
+
+static enum handoff_code get_object(struct handoff_client *client,
+                                    const struct handoff_stored *stored,
+                                    struct handoff_arena *arena, struct handoff_object *object,
+                                    struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
-    enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, stored, error);
-    if (code == HANDOFF_OK)
-        code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
+    enum handoff_code code =
+        handoff_store_get_envelope(client->store, &stored->id, arena, &envelope, error);
     if (code == HANDOFF_OK)
         describe_stored(client, stored, envelope.body, object);
     return code;
@@ -54,7 +73,9 @@ enum handoff_code handoff_read_news(struct handoff_client *client, const struct 
 {
     struct handoff_stored stored;
     struct handoff_object object;
-    enum handoff_code code = get_object(client, id, arena, &stored, &object, error);
+    enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = get_object(client, &stored, arena, &object, error);
     if (code != HANDOFF_OK)
         return code;
     *news = (struct handoff_news){.envelope = object.envelope,
@@ -66,19 +87,18 @@ enum handoff_code handoff_read_news(struct handoff_client *client, const struct 
     return HANDOFF_OK;
 }
 
-enum handoff_code handoff_get(struct handoff_client *client, const char *id,
+enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
                               struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_arena arena;
-    struct handoff_uuid uuid;
     struct handoff_stored stored;
     struct handoff_object object;
     struct handoff_buffer out = {0};
     *text = (struct handoff_text){0};
     handoff_arena_init(&arena, 0);
-    enum handoff_code code = handoff_read_id(id, &uuid, error);
+    enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
     if (code == HANDOFF_OK)
-        code = get_object(client, &uuid, &arena, &stored, &object, error);
+        code = get_object(client, &stored, &arena, &object, error);
     if (code == HANDOFF_OK) {
         handoff_object_write(&out, &object);
         code = handoff_client_give(&out, text, error);
@@ -88,19 +108,17 @@ enum handoff_code handoff_get(struct handoff_client *client, const char *id,
 }
 
 enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
-                                       struct handoff_text *text, struct handoff_error *error)
+                                       const char *caller, struct handoff_text *text,
+                                       struct handoff_error *error)
 {
     struct handoff_arena arena;
-    struct handoff_uuid uuid;
     struct handoff_stored stored;
     struct handoff_attempt *attempts = NULL;
     struct handoff_buffer out = {0};
     size_t count = 0;
     *text = (struct handoff_text){0};
     handoff_arena_init(&arena, 0);
-    enum handoff_code code = handoff_read_id(id, &uuid, error);
-    if (code == HANDOFF_OK)
-        code = handoff_store_get_handoff(client->store, &uuid, &arena, &stored, error);
+    enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_store_attempts(client->store, stored.seq, &arena, &attempts, &count, error);
     if (code == HANDOFF_OK) {
@@ -167,10 +185,11 @@ static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error
 }
 
 static enum handoff_code write_task(struct handoff_client *client, struct handoff_buffer *out,
-                                    struct handoff_span task_id, struct handoff_error *error)
+                                    struct handoff_span task_id, struct handoff_span party,
+                                    struct handoff_error *error)
 {
     struct handoff_stored_task task;
-    enum handoff_code code = handoff_store_get_task(client->store, task_id, &task, error);
+    enum handoff_code code = handoff_store_get_task(client->store, task_id, party, &task, error);
     if (code != HANDOFF_OK)
         return code;
     handoff_buffer_text(out, ",\"task\":");
@@ -188,6 +207,7 @@ enum handoff_code handoff_list(struct handoff_client *client,
         .target = handoff_span_text(query->target),
         .reason = handoff_span_text(query->reason),
         .task_id = handoff_span_text(query->task_id),
+        .party = handoff_span_text(query->caller),
     };
     struct handoff_arena arena;
     struct handoff_stored *list = NULL;
@@ -210,7 +230,7 @@ enum handoff_code handoff_list(struct handoff_client *client,
     else
         handoff_buffer_text(&out, "],\"next\":null");
     if (code == HANDOFF_OK && query->task_id)
-        code = write_task(client, &out, filter.task_id, error);
+        code = write_task(client, &out, filter.task_id, filter.party, error);
     handoff_buffer_byte(&out, '}');
     if (code == HANDOFF_OK)
         code = handoff_client_give(&out, text, error);

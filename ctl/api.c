@@ -22,7 +22,7 @@ bool ctl_api_option(struct ctl_api *api, int argc, char *const argv[], int *i)
     const struct {
         const char *name;
         const char **value;
-    } options[] = {{"--api.url", &api->url}, {"--api.token-file", &api->token_file}};
+    } options[] = {{"--api.url", &api->url}, {"--token-file", &api->token_file}};
     for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++) {
         size_t length = strlen(options[o].name);
         if (strncmp(argv[*i], options[o].name, length) != 0)
@@ -76,8 +76,8 @@ static char *read_token(const struct ctl_command *command, const char *path)
         fclose(file);
     token[strcspn(token, " \t\r\n")] = '\0';
     if (!read || !*token)
-        fprintf(stderr, "handoffctl %s: there is no token in %s (--api.token-file)\n",
-                command->name, path);
+        fprintf(stderr, "handoffctl %s: there is no token in %s (--token-file)\n", command->name,
+                path);
     else if (asprintf(&value, "Bearer %s", token) < 0)
         value = NULL;
     return value;
@@ -104,6 +104,12 @@ static const char *url_of(const struct ctl_api *api)
 {
     const char *given = api->url ? api->url : getenv("HANDOFF_API_URL");
     return given && *given ? given : default_url;
+}
+
+static const char *token_file_of(const struct ctl_api *api)
+{
+    const char *given = api->token_file ? api->token_file : getenv("HANDOFF_TOKEN_FILE");
+    return given && *given ? given : NULL;
 }
 
 static const char *header_of(CURL *curl, const char *name)
@@ -181,8 +187,8 @@ int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *ap
     struct curl_slist *headers = NULL;
     char *token = NULL;
     *answer = (struct ctl_answer){0};
-    if (api->token_file) {
-        token = read_token(command, api->token_file);
+    if (token_file_of(api)) {
+        token = read_token(command, token_file_of(api));
         if (!token)
             return CTL_FAILED;
     }
@@ -194,6 +200,8 @@ int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *ap
     headers = with_header(headers, "Idempotency-Key", call->idempotency_key);
     CURLcode result = transfer(api, call, headers, answer);
     curl_slist_free_all(headers);
+    if (token)
+        explicit_bzero(token, strlen(token));
     free(token);
     if (result == CURLE_OK)
         return CTL_OK;

@@ -3,7 +3,7 @@
  * api.h - the sidecar's agent API, as sub-commands of handoffctl call it.
  *
  * One call at a time over libcurl, to an http URL or a unix socket. The options that say where and
- * who (--api.url, --api.token-file) are the same for every sub-command.
+ * who (--api.url, --token-file) are the same for every sub-command.
  */
 #ifndef CTL_API_H
 #define CTL_API_H
@@ -17,7 +17,7 @@
 #define CTL_API_DETAILS                                                                            \
     "The sidecar's API:\n"                                                                         \
     "  --api.url URL           http://127.0.0.1:8780, or unix:PATH; also $HANDOFF_API_URL\n"       \
-    "  --api.token-file FILE   the bearer token to send\n"                                         \
+    "  --token-file FILE       holds the bearer token to send; also $HANDOFF_TOKEN_FILE\n"         \
     "Exit code: 0 done, 1 refused or failed, 2 wrong usage, 3 the sidecar cannot be reached,\n"    \
     "4 there is nothing of this id.\n"
 
@@ -28,7 +28,8 @@ enum {
 
 struct ctl_api {
     const char *url;        /* NULL: $HANDOFF_API_URL, else the default */
-    const char *token_file; /* NULL: no token */
+    const char *token_file; /* NULL: $HANDOFF_TOKEN_FILE, else no token. Never the token itself:
+                               command lines are seen by every user. */
 };
 
 /* Takes an option of ours at argv[*i] and moves *i to its last word. False where it is not ours;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may come in: no browser on behalf of a page of another origin; on the web listener only who
- * keeps to the rate limit and knows a password, where the web configuration asks for that.
+ * Who may come in: no browser on behalf of a page of another origin; on the API only who shows a
+ * token, where the configuration names some; on the web listener only who keeps to the rate limit
+ * and knows a password, where the web configuration asks for that. Who is in may take the routes
+ * that are for him.
  */
 #include "exporter/admission.h"
 
 #include <string.h>
 
+#include "exporter/api_tokens.h"
 #include "exporter/http_private.h"
+#include "exporter/log.h"
 #include "exporter/origin.h"
 #include "exporter/problem.h"
 #include "exporter/web_config.h"
@@ -27,6 +31,55 @@ static bool is_forged_by_a_page(const struct exporter_request *request)
                                       exporter_request_header(request, "Sec-Fetch-Site"),
                                       exporter_request_header(request, "Host"));
 }
+
+/* ---- at a glance ---------------------------------------------------------------------------- */
+
+static void bar(struct exporter_request *request, const struct exporter_problem *problem)
+{
+    request->refusal = *problem;
+    request->barred = true;
+}
+
+/* RFC 6750 3.1: what was wrong is only told to who has shown a token. */
+static void bar_stranger(struct exporter_request *request, enum exporter_caller_result result)
+{
+    static const struct exporter_problem missing = {
+        .status = 401,
+        .code = "unauthenticated",
+        .detail = "a bearer token is needed (api.tokens_file)",
+        .header = {"WWW-Authenticate", "Bearer realm=\"handoff-exporter\""}};
+    static const struct exporter_problem unknown = {
+        .status = 401,
+        .code = "unauthenticated",
+        .detail = "nobody has this bearer token (api.tokens_file)",
+        .header = {"WWW-Authenticate",
+                   "Bearer realm=\"handoff-exporter\", error=\"invalid_token\""}};
+    const bool shown = result == EXPORTER_CALLER_UNKNOWN;
+    log_warn("caller_refused", LOG_STR("peer", exporter_request_peer(request)),
+             LOG_STR("reason", shown ? "unknown_token" : "no_token"));
+    bar(request, shown ? &unknown : &missing);
+}
+
+void exporter_admission_glance(struct exporter_request *request)
+{
+    static const struct exporter_problem forged = {
+        .status = 403,
+        .code = "cross_origin",
+        .detail = "requests made by a page of another origin are not taken"};
+    struct exporter_callers *callers = request->server->options.callers;
+    if (is_forged_by_a_page(request)) {
+        bar(request, &forged);
+        return;
+    }
+    if (callers == NULL)
+        return;
+    const enum exporter_caller_result result = exporter_callers_judge(
+        callers, exporter_request_header(request, "Authorization"), &request->caller);
+    if (result != EXPORTER_CALLER_KNOWN)
+        bar_stranger(request, result);
+}
+
+/* ---- by the web configuration --------------------------------------------------------------- */
 
 static void refuse(struct exporter_request *request, unsigned status, const char *code,
                    const char *detail, struct exporter_header header)
@@ -72,14 +125,38 @@ static void judge_by_web_config(struct exporter_request *request,
 void exporter_admission_judge(struct exporter_request *request)
 {
     struct exporter_web_config *web_config = exporter_request_server(request)->options.web_config;
-    if (is_forged_by_a_page(request))
-        refuse(request, 403, "cross_origin",
-               "requests made by a page of another origin are not taken",
-               (struct exporter_header){NULL, NULL});
-    else if (web_config != NULL)
+    if (web_config != NULL)
         judge_by_web_config(request, web_config);
     else
         exporter_request_admitted(request);
+}
+
+/* ---- routes --------------------------------------------------------------------------------- */
+
+static void forbid(struct exporter_request *request, const char *detail, const char *allowed)
+{
+    const struct exporter_problem problem = {.status = 403,
+                                             .code = "forbidden",
+                                             .detail = detail,
+                                             .field = "Authorization",
+                                             .seen = request->caller.agent,
+                                             .allowed = allowed};
+    exporter_respond_problem(request, &problem);
+}
+
+bool exporter_admission_allows(struct exporter_request *request)
+{
+    const char *agent = exporter_request_caller(request);
+    const enum exporter_access access = request->match.route->access;
+    if (agent == NULL || access == EXPORTER_FOR_ALL)
+        return true;
+    if (access == EXPORTER_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
+        return true;
+    if (access == EXPORTER_FOR_NAMED)
+        forbid(request, "an agent may do this for itself only", exporter_request_param(request, 0));
+    else
+        forbid(request, "an agent may not do this, only the operator", EXPORTER_OPERATOR);
+    return false;
 }
 
 size_t exporter_admission_headers(const struct exporter_request *request,

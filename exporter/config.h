@@ -38,6 +38,8 @@ enum exporter_spine { EXPORTER_SPINE_EMBEDDED };
 enum exporter_encoding { EXPORTER_ENCODING_O200K_BASE, EXPORTER_ENCODING_CL100K_BASE };
 enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
 
+struct exporter_api_tokens;
+
 struct exporter_names {
     size_t count;
     const char *const *items;
@@ -98,7 +100,8 @@ struct exporter_config {
         } retention;
     } storage;
     struct {
-        const char *tokens_file; /* NULL: the API asks for no token */
+        const char *tokens_file;                  /* NULL: the API asks for no token */
+        const struct exporter_api_tokens *tokens; /* what is in it */
         uint64_t max_body_bytes;
         uint32_t max_in_flight;
         uint32_t max_in_flight_per_agent;

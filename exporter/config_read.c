@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "exporter/api_tokens.h"
 #include "exporter/check.h"
 #include "exporter/config_internal.h"
 #include "exporter/nearest.h"
@@ -323,9 +324,16 @@ static bool read_defaults(struct config_reader *reader)
 }
 
 /* Words of the API that stand where an agent's name stands, and the label of all others. */
-static bool is_reserved(const char *name)
+bool exporter_config_is_reserved(const char *name, size_t length)
 {
-    return exporter_choice_index("other|next|broadcast", name) >= 0;
+    static const char *const reserved[] = {"other", "next", "broadcast"};
+
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+        if (strlen(reserved[i]) == length && memcmp(reserved[i], name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool check_name(const struct config_reader *reader, const yaml_node_t *key,
@@ -347,7 +355,7 @@ static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
     if (!check_name(reader, key, &agents_place)) {
         return false;
     }
-    if (is_reserved(name)) {
+    if (exporter_config_is_reserved(name, key->data.scalar.length)) {
         return exporter_config_refuse_node(reader, key, &agents_place,
                                            "a name other than other, next and broadcast");
     }
@@ -489,6 +497,17 @@ static bool read_pipelines(struct config_reader *reader)
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
+static bool read_tokens(struct config_reader *reader)
+{
+    struct exporter_config *config = reader->config;
+
+    if (config->api.tokens_file != NULL) {
+        config->api.tokens =
+            exporter_api_tokens_load(config->api.tokens_file, reader->arena, reader->error);
+    }
+    return config->api.tokens_file == NULL || config->api.tokens != NULL;
+}
+
 bool exporter_config_read(struct config_reader *reader)
 {
     static const struct level level = {CONFIG_IN_ROOT, ""};
@@ -499,7 +518,7 @@ bool exporter_config_read(struct config_reader *reader)
         return false;
     }
     if (!name_agents(reader) || !read_defaults(reader) || !read_agents(reader) ||
-        !read_pipelines(reader)) {
+        !read_pipelines(reader) || !read_tokens(reader)) {
         return false;
     }
     reader->config->agents = reader->agents;

@@ -192,6 +192,7 @@ static bool add_api_servers(struct exporter_front *front, struct exporter_error 
         .body_limit = front->setup.api_body_limit,
         .problem_json = true,
         .refuse_browsers = true,
+        .callers = front->setup.api_callers,
     };
     for (size_t i = 0; i < front->api.count; i++) {
         options.loop = front->workers[1 + i].loop;
@@ -244,6 +245,16 @@ bool exporter_front_start(struct exporter_front *front, struct exporter_error *e
     }
     log_listening(front);
     return true;
+}
+
+bool exporter_front_api_is_local(const struct exporter_front *front)
+{
+    return front->api.is_local;
+}
+
+const char *exporter_front_api_address(const struct exporter_front *front)
+{
+    return front->api.name;
 }
 
 size_t exporter_front_loop_count(const struct exporter_front *front)

@@ -14,6 +14,7 @@
 #include "exporter/options.h"
 #include "exporter/router.h"
 
+struct exporter_callers;
 struct exporter_front;
 struct exporter_loop;
 struct exporter_web_config;
@@ -23,6 +24,7 @@ struct exporter_front_setup {
     const struct exporter_routes *web_routes;
     const struct exporter_routes *api_routes;
     const _Atomic(uint64_t) *api_body_limit;
+    struct exporter_callers *api_callers;
     struct exporter_web_config *web_config; /* of the web listener; NULL: none */
 };
 
@@ -37,6 +39,10 @@ struct exporter_front *exporter_front_open(const struct exporter_front_setup *se
                                            struct exporter_error *error);
 /* Starts the threads. */
 bool exporter_front_start(struct exporter_front *front, struct exporter_error *error);
+
+/* Whether only this machine can reach the API. */
+bool exporter_front_api_is_local(const struct exporter_front *front);
+const char *exporter_front_api_address(const struct exporter_front *front);
 
 /* How many loops there are, and each of them; loop 0 is the web listener's. */
 size_t exporter_front_loop_count(const struct exporter_front *front);

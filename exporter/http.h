@@ -41,6 +41,8 @@ const char *exporter_request_query(struct exporter_request *request, const char 
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max);
 const char *exporter_request_body(const struct exporter_request *request, size_t *length);
+/* The agent that calls; NULL: somebody who may do everything. */
+const char *exporter_request_caller(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */
 const char *exporter_request_peer(const struct exporter_request *request);
 struct exporter_loop *exporter_request_loop(const struct exporter_request *request);

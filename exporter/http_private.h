@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_private.h - what server.c (connections), http.c (requests) and admission.c (who may come in)
- * share. No one else includes it.
+ * http_private.h - what the files of the HTTP server share. No one else includes it.
+ *
+ *   server.c        connections and their deadlines
+ *   http.c          the life of a request
+ *   http_receive.c  its path and body, coming in
+ *   http_read.c     what a handler may ask of it
+ *   http_respond.c  its answer
+ *   problem.c       its answer where that is an error
+ *   admission.c     who may come in
  */
 #ifndef EXPORTER_HTTP_PRIVATE_H
 #define EXPORTER_HTTP_PRIVATE_H
@@ -10,6 +17,9 @@
 #include <netinet/in.h>
 #include <sys/queue.h>
 
+#include "exporter/callers.h"
+#include "exporter/problem.h"
+#include "exporter/router.h"
 #include "exporter/server.h"
 
 enum {
@@ -46,6 +56,62 @@ struct exporter_server {
     /* written by the loop, read by any thread */
     atomic_uint in_flight;
 };
+
+/* ---- a request ------------------------------------------------------------------------------ */
+
+enum exporter_request_state {
+    REQUEST_RECEIVING,
+    REQUEST_HANDLING, /* the handler is running */
+    REQUEST_DEFERRED,
+    REQUEST_ANSWERED,
+    REQUEST_ABANDONED, /* no answer is possible; the connection is cut */
+};
+
+/* A string that was made for a request and goes with it. */
+struct exporter_scratch {
+    struct exporter_scratch *next;
+    char text[];
+};
+
+struct exporter_request {
+    unsigned magic;
+    enum exporter_request_state state;
+    struct exporter_server *server;
+    struct exporter_connection *connection;
+    struct MHD_Connection *mhd;
+    const char *method;
+    const char *raw_path;
+    int64_t began_ms;
+    int64_t write_ms;
+    /* routing */
+    struct exporter_path path;
+    struct exporter_route_match match;
+    struct exporter_problem refusal; /* status 0: none so far */
+    bool barred;                     /* it was admission that refused */
+    struct exporter_caller caller;
+    /* body */
+    char *body;
+    size_t body_length;
+    size_t body_capacity;
+    size_t body_limit;
+    unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
+    size_t discarded;
+    struct exporter_scratch *scratch;
+    /* deferred */
+    bool suspended;
+    void (*cancelled)(void *arg);
+    void *cancelled_arg;
+    LIST_ENTRY(exporter_request) entry;
+};
+
+/* Parses the path and looks for its route; what there is none for is refused. */
+void exporter_request_route(struct exporter_request *request);
+/* Whether the answer has to be given before the body was sent. */
+bool exporter_request_judge_length(struct exporter_request *request);
+/* Takes a piece of the body. false: the client has to be cut. */
+bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length);
+/* No answer is possible. */
+void exporter_request_abandon(struct exporter_request *request);
 
 /* Moves the deadline of a connection, and the sweep that enforces it. */
 void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms);

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "exporter/api_tokens.h"
+#include "exporter/callers.h"
 #include "exporter/check.h"
 #include "exporter/config.h"
 #include "exporter/front.h"
@@ -53,6 +55,7 @@ struct exporter_lifecycle {
     struct exporter_config *config;
     struct collectors *collectors;
     struct exporter_web_config *web_config; /* NULL: none */
+    struct exporter_callers *callers;
     struct exporter_hosting *hosting;
     struct exporter_front *front;
     struct exporter_routes_setup routes;
@@ -119,7 +122,20 @@ static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *
     lifecycle->config = config;
     lifecycle->config_ms = wall_ms();
     atomic_store(&lifecycle->api_body_limit, config->api.max_body_bytes);
+    exporter_callers_apply(lifecycle->callers, config);
     exporter_routes_apply(&lifecycle->routes, config);
+}
+
+/* What a person may want to close. */
+static void warn_of_openness(const struct exporter_lifecycle *lifecycle)
+{
+    const char *path = lifecycle->config->api.tokens_file;
+    if (path == NULL && !exporter_front_api_is_local(lifecycle->front))
+        log_warn("api_is_open", LOG_STR("address", exporter_front_api_address(lifecycle->front)),
+                 LOG_STR("advice", "set api.tokens_file, or --api.listen-address to loopback"));
+    if (path != NULL && exporter_api_tokens_are_exposed(path))
+        log_warn("tokens_file_is_exposed", LOG_STR("path", path),
+                 LOG_STR("advice", "chmod o-r: every user of this machine can read the tokens"));
 }
 
 static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
@@ -131,6 +147,7 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
     if (config != NULL) {
         apply(lifecycle, config);
         log_info("configuration_reloaded");
+        warn_of_openness(lifecycle);
     } else {
         log_error("configuration_kept", LOG_STR("error", error->text));
     }
@@ -344,6 +361,7 @@ static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_er
         .web_routes = &lifecycle->routes.web,
         .api_routes = &lifecycle->routes.api,
         .api_body_limit = &lifecycle->api_body_limit,
+        .api_callers = lifecycle->callers,
         .web_config = lifecycle->web_config,
     };
     lifecycle->front = exporter_front_open(&setup, error);
@@ -386,6 +404,11 @@ static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_e
 static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     raise_descriptor_limit();
+    lifecycle->callers = exporter_callers_new();
+    if (lifecycle->callers == NULL) {
+        exporter_error_set(error, "there is no memory for the callers");
+        return false;
+    }
     struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
     if (config == NULL)
         return false;
@@ -409,6 +432,7 @@ static void end(struct exporter_lifecycle *lifecycle)
         exporter_hosting_detach(lifecycle->hosting);
     exporter_front_free(&lifecycle->front);
     exporter_web_config_free(&lifecycle->web_config);
+    exporter_callers_free(&lifecycle->callers);
     exporter_hosting_close(&lifecycle->hosting);
     if (lifecycle->signals.fd >= 0)
         close(lifecycle->signals.fd);
@@ -430,6 +454,7 @@ int exporter_run(const struct exporter_options *options, const char *revision)
     int code = EXPORTER_EXIT_OK;
     log_info("starting", LOG_STR("version", exporter_version()));
     if (start(&lifecycle, &error)) {
+        warn_of_openness(&lifecycle);
         exporter_systemd_notify("READY=1");
         log_info("ready");
         exporter_loop_run(lifecycle.control);

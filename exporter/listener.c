@@ -58,22 +58,34 @@ static bool set_flag(int fd, int level, int name, int value)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static void name_of_bound(int fd, char name[EXPORTER_LISTENER_NAME_MAX])
+static bool is_loopback(const struct in6_addr *address)
 {
+    if (IN6_IS_ADDR_V4MAPPED(address))
+        return address->s6_addr[12] == IN_LOOPBACKNET;
+    return IN6_IS_ADDR_LOOPBACK(address);
+}
+
+/* Fills in what the kernel knows of the socket: its address and who can reach it. */
+static void describe_bound(struct exporter_listener *listener)
+{
+    char *name = listener->name;
     struct sockaddr_storage bound = {0};
     socklen_t length = sizeof bound;
     char host[INET6_ADDRSTRLEN] = "";
-    EXPORTER_CHECK(getsockname(fd, (struct sockaddr *)&bound, &length) == 0);
+    EXPORTER_CHECK(getsockname(listener->fds[0], (struct sockaddr *)&bound, &length) == 0);
     if (bound.ss_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&bound;
+        listener->is_local = is_loopback(&v6->sin6_addr);
         inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
         snprintf(name, EXPORTER_LISTENER_NAME_MAX, "[%s]:%u", host, ntohs(v6->sin6_port));
     } else if (bound.ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&bound;
+        listener->is_local = ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
         inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
         snprintf(name, EXPORTER_LISTENER_NAME_MAX, "%s:%u", host, ntohs(v4->sin_port));
     } else {
         const struct sockaddr_un *local = (const struct sockaddr_un *)(const void *)&bound;
+        listener->is_local = true;
         snprintf(name, EXPORTER_LISTENER_NAME_MAX, "unix:%.*s", (int)sizeof local->sun_path,
                  local->sun_path);
     }
@@ -281,7 +293,7 @@ bool exporter_listener_open(struct exporter_listener *listener,
         exporter_listener_close(listener);
         return false;
     }
-    name_of_bound(listener->fds[0], listener->name);
+    describe_bound(listener);
     return true;
 }
 
@@ -297,7 +309,7 @@ bool exporter_listener_inherit(struct exporter_listener *listener, int fd, size_
         exporter_listener_close(listener);
         return false;
     }
-    name_of_bound(fd, listener->name);
+    describe_bound(listener);
     return true;
 }
 

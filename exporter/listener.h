@@ -23,6 +23,7 @@ struct exporter_listener {
     int fds[EXPORTER_LISTENER_SOCKETS_MAX]; /* whoever takes one writes -1 in its place */
     size_t count;
     char name[EXPORTER_LISTENER_NAME_MAX]; /* the address that was bound, the real port included */
+    bool is_local; /* only this machine can reach it: loopback, or a unix socket */
     char unlink_path[EXPORTER_UNIX_PATH_MAX + 1]; /* removed at close; "" for none */
 };
 

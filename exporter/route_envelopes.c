@@ -92,7 +92,8 @@ static void respond_assembled(struct exporter_request *request, const struct han
 void exporter_route_assemble(struct exporter_request *request, void *context)
 {
     struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
-    struct handoff_ask ask = {.traceparent = exporter_request_header(request, "traceparent"),
+    struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .traceparent = exporter_request_header(request, "traceparent"),
                               .tracestate = exporter_request_header(request, "tracestate")};
     ask.body = exporter_request_body(request, &ask.size);
     struct exporter_asking *asking = exporter_ask(request, respond_assembled);
@@ -108,7 +109,8 @@ void exporter_route_envelope(struct exporter_request *request, void *context)
     struct handoff_text text;
     struct handoff_error error;
     if (handoff_envelope_get(exporter_hosting_client(context), exporter_request_param(request, 0),
-                             rendering, &text, &error) != HANDOFF_OK) {
+                             exporter_request_caller(request), rendering, &text,
+                             &error) != HANDOFF_OK) {
         exporter_respond_error(request, &error);
         return;
     }

@@ -65,7 +65,8 @@ static void respond_sent(struct exporter_request *request, const struct handoff_
 
 void exporter_route_send(struct exporter_request *request, void *context)
 {
-    struct handoff_ask ask = {.traceparent = exporter_request_header(request, "traceparent"),
+    struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .traceparent = exporter_request_header(request, "traceparent"),
                               .tracestate = exporter_request_header(request, "tracestate"),
                               .idempotency_key =
                                   exporter_request_header(request, "Idempotency-Key"),
@@ -82,8 +83,9 @@ void exporter_route_handoff(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
-    enum handoff_code code = handoff_get(exporter_hosting_client(context),
-                                         exporter_request_param(request, 0), &text, &error);
+    enum handoff_code code =
+        handoff_get(exporter_hosting_client(context), exporter_request_param(request, 0),
+                    exporter_request_caller(request), &text, &error);
     respond_text(request, code, &text, &error);
 }
 
@@ -91,8 +93,9 @@ void exporter_route_attempts(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
-    enum handoff_code code = handoff_get_attempts(
-        exporter_hosting_client(context), exporter_request_param(request, 0), &text, &error);
+    enum handoff_code code =
+        handoff_get_attempts(exporter_hosting_client(context), exporter_request_param(request, 0),
+                             exporter_request_caller(request), &text, &error);
     respond_text(request, code, &text, &error);
 }
 
@@ -100,6 +103,7 @@ static void list(struct exporter_request *request, void *context, struct handoff
 {
     struct handoff_text text;
     struct handoff_error error;
+    query->caller = exporter_request_caller(request);
     query->cursor = exporter_request_query(request, "cursor");
     if (!exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query->limit))
         return;
@@ -117,8 +121,8 @@ void exporter_route_complete(struct exporter_request *request, void *context)
 {
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
-        handoff_task_complete(loop_of(request, context), exporter_request_param(request, 0), NULL,
-                              exporter_asked, asking);
+        handoff_task_complete(loop_of(request, context), exporter_request_param(request, 0),
+                              exporter_request_caller(request), exporter_asked, asking);
 }
 
 void exporter_route_parked(struct exporter_request *request, void *context)
@@ -167,7 +171,7 @@ static void answer_for(struct exporter_request *request, void *context,
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
         handoff_answer_for(loop_of(request, context), exporter_request_param(request, 0), word,
-                           reason, NULL, exporter_asked, asking);
+                           reason, exporter_request_caller(request), exporter_asked, asking);
 }
 
 void exporter_route_ack(struct exporter_request *request, void *context)

@@ -7,7 +7,7 @@
 /* Answered at once: a full batch takes the client about a millisecond. */
 void exporter_route_observe(struct exporter_request *request, void *context)
 {
-    struct handoff_ask ask = {0};
+    struct handoff_ask ask = {.caller = exporter_request_caller(request)};
     struct handoff_text text;
     struct handoff_error error;
     ask.body = exporter_request_body(request, &ask.size);

@@ -19,13 +19,14 @@ enum {
 static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                      const char *telemetry_path)
 {
+    const enum exporter_access all = EXPORTER_FOR_ALL; /* passwords are checked before */
     const struct exporter_route rows[] = {
-        {"GET", telemetry_path, exporter_route_metrics, &setup->metrics, 0},
-        {"GET", "/-/healthy", exporter_route_healthy, lifecycle, 0},
-        {"GET", "/-/ready", exporter_route_ready, lifecycle, 0},
-        {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX},
-        {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX},
-        {"GET", "/", exporter_route_landing, &setup->landing, 0},
+        {"GET", telemetry_path, exporter_route_metrics, &setup->metrics, 0, all},
+        {"GET", "/-/healthy", exporter_route_healthy, lifecycle, 0, all},
+        {"GET", "/-/ready", exporter_route_ready, lifecycle, 0, all},
+        {"POST", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all},
+        {"PUT", "/-/reload", exporter_route_reload, lifecycle, RELOAD_BODY_MAX, all},
+        {"GET", "/", exporter_route_landing, &setup->landing, 0, all},
     };
     _Static_assert(sizeof rows == sizeof setup->web_rows, "the table holds its rows");
     memcpy(setup->web_rows, rows, sizeof rows);
@@ -35,30 +36,33 @@ static void fill_web(struct exporter_routes_setup *setup, struct exporter_lifecy
 static void fill_api(struct exporter_routes_setup *setup, struct exporter_hosting *hosting)
 {
     const size_t any = EXPORTER_BODY_OF_LISTENER;
+    const enum exporter_access all = EXPORTER_FOR_ALL, named = EXPORTER_FOR_NAMED,
+                               ops = EXPORTER_FOR_OPERATOR;
     const struct exporter_route rows[] = {
-        {"POST", "/v1/envelopes", exporter_route_assemble, hosting, any},
-        {"POST", "/v1/handoffs", exporter_route_send, hosting, any},
-        {"GET", "/v1/handoffs/{id}", exporter_route_handoff, hosting, 0},
-        {"GET", "/v1/handoffs/{id}/envelope", exporter_route_envelope, hosting, 0},
-        {"GET", "/v1/handoffs/{id}/attempts", exporter_route_attempts, hosting, 0},
-        {"POST", "/v1/handoffs/{id}/ack", exporter_route_ack, hosting, WORD_BODY_MAX},
-        {"POST", "/v1/handoffs/{id}/nack", exporter_route_nack, hosting, WORD_BODY_MAX},
-        {"POST", "/v1/handoffs/{id}/extend", exporter_route_extend, hosting, WORD_BODY_MAX},
-        {"GET", "/v1/tasks/{task_id}", exporter_route_task, hosting, 0},
-        {"POST", "/v1/tasks/{task_id}/complete", exporter_route_complete, hosting, WORD_BODY_MAX},
-        {"POST", "/v1/observations", exporter_route_observe, hosting, any},
-        {"GET", "/v1/parked", exporter_route_parked, hosting, 0},
-        {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, WORD_BODY_MAX},
-        {"DELETE", "/v1/parked/{id}", exporter_route_discard, hosting, 0},
-        {"GET", "/v1/agents", exporter_route_agents, hosting, 0},
-        {"POST", "/v1/agents/{name}/reset", exporter_route_reset, hosting, WORD_BODY_MAX},
-        {"GET", "/v1/agents/{name}/inbox", exporter_route_inbox, hosting, 0},
-        {"GET", "/v1/memories", exporter_route_memory_list, hosting, 0},
-        {"PUT", "/v1/memories/{id}", exporter_route_memory_put, hosting, any},
-        {"GET", "/v1/memories/{id}", exporter_route_memory_get, hosting, 0},
-        {"DELETE", "/v1/memories/{id}", exporter_route_memory_delete, hosting, 0},
-        {"PUT", "/v1/memories/{id}/pin", exporter_route_memory_pin, hosting, 0},
-        {"DELETE", "/v1/memories/{id}/pin", exporter_route_memory_unpin, hosting, 0},
+        {"POST", "/v1/envelopes", exporter_route_assemble, hosting, any, all},
+        {"POST", "/v1/handoffs", exporter_route_send, hosting, any, all},
+        {"GET", "/v1/handoffs/{id}", exporter_route_handoff, hosting, 0, all},
+        {"GET", "/v1/handoffs/{id}/envelope", exporter_route_envelope, hosting, 0, all},
+        {"GET", "/v1/handoffs/{id}/attempts", exporter_route_attempts, hosting, 0, all},
+        {"POST", "/v1/handoffs/{id}/ack", exporter_route_ack, hosting, WORD_BODY_MAX, all},
+        {"POST", "/v1/handoffs/{id}/nack", exporter_route_nack, hosting, WORD_BODY_MAX, all},
+        {"POST", "/v1/handoffs/{id}/extend", exporter_route_extend, hosting, WORD_BODY_MAX, all},
+        {"GET", "/v1/tasks/{task_id}", exporter_route_task, hosting, 0, all},
+        {"POST", "/v1/tasks/{task_id}/complete", exporter_route_complete, hosting, WORD_BODY_MAX,
+         all},
+        {"POST", "/v1/observations", exporter_route_observe, hosting, any, all},
+        {"GET", "/v1/parked", exporter_route_parked, hosting, 0, all},
+        {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, WORD_BODY_MAX, ops},
+        {"DELETE", "/v1/parked/{id}", exporter_route_discard, hosting, 0, ops},
+        {"GET", "/v1/agents", exporter_route_agents, hosting, 0, all},
+        {"POST", "/v1/agents/{name}/reset", exporter_route_reset, hosting, WORD_BODY_MAX, ops},
+        {"GET", "/v1/agents/{name}/inbox", exporter_route_inbox, hosting, 0, named},
+        {"GET", "/v1/memories", exporter_route_memory_list, hosting, 0, all},
+        {"PUT", "/v1/memories/{id}", exporter_route_memory_put, hosting, any, all},
+        {"GET", "/v1/memories/{id}", exporter_route_memory_get, hosting, 0, all},
+        {"DELETE", "/v1/memories/{id}", exporter_route_memory_delete, hosting, 0, all},
+        {"PUT", "/v1/memories/{id}/pin", exporter_route_memory_pin, hosting, 0, all},
+        {"DELETE", "/v1/memories/{id}/pin", exporter_route_memory_unpin, hosting, 0, all},
     };
     _Static_assert(sizeof rows == sizeof setup->api_rows, "the table holds its rows");
     memcpy(setup->api_rows, rows, sizeof rows);

@@ -6,25 +6,32 @@
 #include "client/assemble/assemble.h"
 #include "client/assemble/inherit.h"
 #include "client/assemble/json.h"
+#include "client/assemble/sight.h"
 
+static enum handoff_code no_parent(struct handoff_span previous, struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "previous_id",
+                             previous.data);
+}
+
+/* A child carries what its parent says, so only who may see the parent may continue it. */
 static enum handoff_code load_parent(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
     struct handoff_uuid id = {0};
+    struct handoff_store *store = assembly->with->store;
     struct handoff_span previous = assembly->request.previous_id;
     if (!previous.data)
         return HANDOFF_OK;
     if (!handoff_uuid_parse(previous.data, previous.size, &id))
-        return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id",
-                                 "previous_id", previous.data);
+        return no_parent(previous, error);
     enum handoff_code code =
-        handoff_store_get_envelope(assembly->with->store, &id, &assembly->arena, &stored, error);
-    if (code == HANDOFF_ERR_NOT_FOUND)
-        return handoff_error_set(error, code, "no envelope has this id", "previous_id",
-                                 previous.data);
-    if (code != HANDOFF_OK)
-        return code;
-    return handoff_envelope_read(stored.body, &assembly->parent, error);
+        handoff_store_get_envelope(store, &id, &assembly->arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_envelope_read(stored.body, &assembly->parent, error);
+    if (code == HANDOFF_OK)
+        code = handoff_sight_check(store, &id, &assembly->parent, assembly->caller, error);
+    return code == HANDOFF_ERR_NOT_FOUND ? no_parent(previous, error) : code;
 }
 
 /* The user's own words do not change on the way: a child's are its parent's. */

@@ -253,6 +253,15 @@ static enum handoff_code require(struct handoff_span value, const char *name,
                       : handoff_field_refuse(error, "the field is required", name, NULL);
 }
 
+static enum handoff_code refuse_name(struct handoff_span given, struct handoff_span caller,
+                                     struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN, "the caller may hand off only in its own name",
+                      "source_agent", given.data);
+    handoff_error_allow(error, "%.*s, or leave it out", (int)caller.size, caller.data);
+    return HANDOFF_ERR_FORBIDDEN;
+}
+
 /* What no field can tell alone. */
 static enum handoff_code check_together(struct handoff_request *request,
                                         struct handoff_span source_agent,
@@ -263,9 +272,7 @@ static enum handoff_code check_together(struct handoff_request *request,
     if (source_agent.data && !request->source_agent.data)
         request->source_agent = source_agent;
     if (source_agent.data && !handoff_span_equal(source_agent, request->source_agent))
-        return handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
-                                 "the caller may hand off only in its own name", "source_agent",
-                                 request->source_agent.data);
+        return refuse_name(request->source_agent, source_agent, error);
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
         return handoff_field_refuse(error, "only a broadcast has a channel", "channel", NULL);
     enum handoff_code code = require(request->source_agent, "source_agent", error);

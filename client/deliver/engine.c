@@ -398,6 +398,14 @@ static void send_back(struct handoff_reply *reply)
     handoff_mailbox_post(&reply->lane->mailbox, &reply->mail);
 }
 
+static enum handoff_code unknown(struct handoff_reply *reply)
+{
+    char text[HANDOFF_UUID_TEXT];
+    handoff_uuid_format(&reply->id, text);
+    return handoff_error_set(&reply->error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id",
+                             text);
+}
+
 static enum handoff_code forbid(struct handoff_reply *reply)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_FORBIDDEN,
@@ -464,6 +472,35 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
     reply->state = delivery->state;
 }
 
+static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    if (handoff_state_is_live(delivery->state))
+        answer_live(reply, delivery);
+    else
+        answer_settled(reply, delivery->state);
+}
+
+/* Only the agent that has it may answer; who is no party to it does not even learn that it is
+   there. False: it was refused. */
+static bool may_answer(struct handoff_reply *reply, const struct handoff_stored *parties)
+{
+    if (!reply->agent.data || handoff_span_equal(reply->agent, parties->standing.target))
+        return true;
+    if (handoff_stored_concerns(parties, reply->agent))
+        forbid(reply);
+    else
+        unknown(reply);
+    return false;
+}
+
+static struct handoff_stored parties_of(const struct handoff_delivery *delivery)
+{
+    return (struct handoff_stored){
+        .source = delivery->source,
+        .asked_target = delivery->asked_target,
+        .standing.target = handoff_span(delivery->agent->name, delivery->agent->name_size)};
+}
+
 static void on_owning_lane(struct handoff_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
@@ -474,16 +511,11 @@ static void on_owning_lane(struct handoff_mail *mail)
         return;
     }
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    struct handoff_span agent = handoff_span(delivery->agent->name, delivery->agent->name_size);
-    if (reply->agent.data && !handoff_span_equal(reply->agent, agent))
-        forbid(reply);
-    else if (!delivery->seq)
-        handoff_error_set(&reply->error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id",
-                          delivery->id_text); /* nobody can know it before it is accepted */
-    else if (handoff_state_is_live(delivery->state))
-        answer_live(reply, delivery);
-    else
-        answer_settled(reply, delivery->state);
+    const struct handoff_stored parties = parties_of(delivery);
+    if (!delivery->seq)
+        unknown(reply); /* nobody can know it before it is accepted */
+    else if (may_answer(reply, &parties))
+        answer_delivery(reply, delivery);
     send_back(reply);
 }
 
@@ -514,12 +546,10 @@ static void answer_stored(struct handoff_engine *engine, struct handoff_reply *r
     bool late = false;
     handoff_arena_init(&arena, 0);
     if (handoff_store_get_handoff(engine->options.store, &reply->id, &arena, &stored,
-                                  &reply->error) == HANDOFF_OK) {
-        if (reply->agent.data && !handoff_span_equal(reply->agent, stored.standing.target))
-            forbid(reply);
-        else if (stored.standing.state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK)
-            late = true;
-        else
+                                  &reply->error) == HANDOFF_OK &&
+        may_answer(reply, &stored)) {
+        late = stored.standing.state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK;
+        if (!late)
             answer_settled(reply, (enum handoff_state)stored.standing.state);
     }
     handoff_arena_free(&arena);

@@ -284,6 +284,13 @@ static bool read_handoff(sqlite3_stmt *row, struct handoff_arena *arena, void *e
            copy_column(row, 10, arena, &standing->reason);
 }
 
+bool handoff_stored_concerns(const struct handoff_stored *stored, struct handoff_span agent)
+{
+    return !agent.data || handoff_span_equal(agent, stored->source) ||
+           handoff_span_equal(agent, stored->asked_target) ||
+           handoff_span_equal(agent, stored->standing.target);
+}
+
 static enum handoff_code no_reader(const struct handoff_error *error)
 {
     return error ? error->code : HANDOFF_ERR_STORE_IO;
@@ -323,29 +330,24 @@ enum handoff_code handoff_store_get_handoff(struct handoff_store *store,
     return HANDOFF_OK;
 }
 
+/* What every list asks for; the numbers are bound in handoff_store_list. */
+#define WANTED                                                                                     \
+    " AND h.seq > ?5 AND (1 << h.state & ?1) != 0 AND (?2 IS NULL OR h.target = ?2)"               \
+    " AND (?3 IS NULL OR h.reason = ?3) AND (?4 IS NULL OR e.task_id = ?4)"                        \
+    " AND (?7 IS NULL OR ?7 IN (h.source, h.asked_target, h.target))"
+
 /* The condition on states is put together from the partial indexes' own words, so that the planner
    can use them: live and parked handoffs are few, whatever is stored beside them. */
 static const char *select_for(const struct handoff_store_filter *filter)
 {
     const uint32_t live = 1u << 1 | 1u << 2 | 1u << 3, parked = 1u << 5;
     if (filter->task_id.data)
-        return HANDOFF_COLUMNS
-            "WHERE e.task_id = ?4 AND h.seq > ?5 AND (1 << h.state & ?1) != 0"
-            " AND (?2 IS NULL OR h.target = ?2) AND (?3 IS NULL OR h.reason = ?3)"
-            " ORDER BY e.seq LIMIT ?6";
+        return HANDOFF_COLUMNS "WHERE e.task_id = ?4" WANTED " ORDER BY e.seq LIMIT ?6";
     if ((filter->states & ~live) == 0)
-        return HANDOFF_COLUMNS
-            "WHERE h.state < 4 AND h.seq > ?5 AND (1 << h.state & ?1) != 0"
-            " AND (?2 IS NULL OR h.target = ?2) AND (?3 IS NULL OR h.reason = ?3)"
-            " AND ?4 IS NULL ORDER BY h.seq LIMIT ?6";
+        return HANDOFF_COLUMNS "WHERE h.state < 4" WANTED " ORDER BY h.seq LIMIT ?6";
     if (filter->states == parked)
-        return HANDOFF_COLUMNS
-            "WHERE h.state = 5 AND h.seq > ?5 AND (1 << h.state & ?1) != 0"
-            " AND (?2 IS NULL OR h.target = ?2) AND (?3 IS NULL OR h.reason = ?3)"
-            " AND ?4 IS NULL ORDER BY h.seq LIMIT ?6";
-    return HANDOFF_COLUMNS "WHERE h.seq > ?5 AND (1 << h.state & ?1) != 0"
-                           " AND (?2 IS NULL OR h.target = ?2) AND (?3 IS NULL OR h.reason = ?3)"
-                           " AND ?4 IS NULL ORDER BY h.seq LIMIT ?6";
+        return HANDOFF_COLUMNS "WHERE h.state = 5" WANTED " ORDER BY h.seq LIMIT ?6";
+    return HANDOFF_COLUMNS "WHERE 1" WANTED " ORDER BY h.seq LIMIT ?6";
 }
 
 enum handoff_code handoff_store_list(struct handoff_store *store,
@@ -366,6 +368,7 @@ enum handoff_code handoff_store_list(struct handoff_store *store,
         handoff_db_bind_text(select, 4, filter->task_id);
         sqlite3_bind_int64(select, 5, filter->after_seq);
         sqlite3_bind_int64(select, 6, (int64_t)filter->limit);
+        handoff_db_bind_text(select, 7, filter->party);
         code = read_rows(db, select, &rows, error);
     } else {
         code = failed(db);

@@ -93,6 +93,10 @@ struct handoff_stored {
     struct handoff_standing standing;
 };
 
+/* Whether the agent is a party to it: its source, the agent it was sent to, or the one that has it.
+   Absent: somebody who may see all. */
+bool handoff_stored_concerns(const struct handoff_stored *stored, struct handoff_span agent);
+
 /* All texts are copied into the arena. not_found, or a failure of the store. */
 enum handoff_code handoff_store_get_handoff(struct handoff_store *store,
                                             const struct handoff_uuid *id,
@@ -106,6 +110,7 @@ struct handoff_store_filter {
     struct handoff_span target;  /* absent: any */
     struct handoff_span reason;  /* absent: any */
     struct handoff_span task_id; /* absent: any */
+    struct handoff_span party;   /* only those that concern this agent; absent: any */
     int64_t after_seq;           /* only those behind it; 0: from the first */
     size_t limit;
 };

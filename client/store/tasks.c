@@ -8,14 +8,20 @@
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static enum handoff_code read_task(struct handoff_db *db, struct handoff_span task_id,
-                                   struct handoff_stored_task *task, struct handoff_error *error)
+                                   struct handoff_span party, struct handoff_stored_task *task,
+                                   struct handoff_error *error)
 {
     *task = (struct handoff_stored_task){0};
     sqlite3_stmt *select = handoff_db_statement(
-        db, "SELECT completed_at, handoffs FROM tasks WHERE task_id = ?1", error);
+        db,
+        "SELECT completed_at, handoffs FROM tasks WHERE task_id = ?1 AND (?2 IS NULL OR EXISTS"
+        " (SELECT 1 FROM envelopes e JOIN handoffs h ON h.seq = e.seq"
+        " WHERE e.task_id = ?1 AND ?2 IN (h.source, h.target, h.asked_target)))",
+        error);
     if (!select)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(select, 1, task_id);
+    handoff_db_bind_text(select, 2, party);
     if (handoff_db_row(select)) {
         task->completed_ms = sqlite3_column_int64(select, 0);
         task->handoffs = sqlite3_column_int64(select, 1);
@@ -24,20 +30,21 @@ static enum handoff_code read_task(struct handoff_db *db, struct handoff_span ta
 }
 
 enum handoff_code handoff_store_get_task(struct handoff_store *store, struct handoff_span task_id,
+                                         struct handoff_span party,
                                          struct handoff_stored_task *task,
                                          struct handoff_error *error)
 {
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = read_task(db, task_id, task, error);
+    enum handoff_code code = read_task(db, task_id, party, task, error);
     handoff_store_reader_done(store, db);
     return code;
 }
 
 /* ---- completing ----------------------------------------------------------------------------- */
 
-/* How many handoffs the task has, and whether the agent is the source or the target of one. */
+/* How many handoffs the task has, and whether one of them concerns the agent. */
 static enum handoff_code look(struct handoff_db *db,
                               const struct handoff_store_complete_task *complete, int64_t *handoffs,
                               bool *takes_part, struct handoff_error *error)
@@ -82,15 +89,11 @@ static enum handoff_code run_complete(struct handoff_store_job *job, struct hand
     int64_t handoffs;
     bool takes_part;
     enum handoff_code code = look(db, complete, &handoffs, &takes_part, error);
-    if (code == HANDOFF_OK && handoffs == 0)
+    if (code == HANDOFF_OK && !takes_part) /* to others it reads as if there were no such task */
         code = handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff belongs to this task",
                                  "task_id", complete->task_id.data);
-    else if (code == HANDOFF_OK && !takes_part)
-        code = handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
-                                 "only an agent that took part in a task may complete it",
-                                 "task_id", complete->task_id.data);
     if (code == HANDOFF_OK)
-        code = read_task(db, complete->task_id, &complete->task, error);
+        code = read_task(db, complete->task_id, complete->agent, &complete->task, error);
     complete->repeated = complete->task.completed_ms != 0;
     if (code != HANDOFF_OK || complete->repeated)
         return code;

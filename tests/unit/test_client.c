@@ -152,16 +152,18 @@ static void test_assembled_stored_and_served(void **state)
     assert_string_equal(text_at("/context/memories/0/content"), "the gateway retries payments");
     assert_string_equal(text_at("/missing/0/id"), "ms-2");
     snprintf(id, sizeof(id), "%s", text_at("/id"));
-    assert_int_equal(handoff_envelope_get(fixture.client, id, HANDOFF_RENDER_STORED, &text, NULL),
-                     HANDOFF_OK);
+    assert_int_equal(
+        handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_STORED, &text, NULL),
+        HANDOFF_OK);
     assert_string_equal(text.data, fixture.asked.body);
     handoff_text_free(&text);
-    assert_int_equal(handoff_envelope_get(fixture.client, id, HANDOFF_RENDER_MARKDOWN, &text, NULL),
-                     HANDOFF_OK);
+    assert_int_equal(
+        handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_MARKDOWN, &text, NULL),
+        HANDOFF_OK);
     assert_non_null(strstr(text.data, "## What you are to do\n\n```text\nretry payments\n```\n"));
     handoff_text_free(&text);
     assert_int_equal(
-        handoff_envelope_get(fixture.client, id, HANDOFF_RENDER_VERSION_1, &text, NULL),
+        handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_VERSION_1, &text, NULL),
         HANDOFF_OK);
     assert_int_equal(strncmp(text.data, "{\"version\":1,\"from\":\"a\"", 23), 0);
     handoff_text_free(&text);
@@ -174,8 +176,56 @@ static void test_envelopes_that_are_not_there(void **state)
     const char *ids[] = {"", "nonsense", "0190aaaa-0000-7000-8000-000000000001"};
     for (int i = 0; i < 3; i++)
         assert_int_equal(
-            handoff_envelope_get(fixture.client, ids[i], HANDOFF_RENDER_STORED, &text, NULL),
+            handoff_envelope_get(fixture.client, ids[i], NULL, HANDOFF_RENDER_STORED, &text, NULL),
             HANDOFF_ERR_NOT_FOUND);
+}
+
+static enum handoff_code see(const char *id, const char *caller)
+{
+    struct handoff_text text;
+    enum handoff_code code =
+        handoff_envelope_get(fixture.client, id, caller, HANDOFF_RENDER_STORED, &text, NULL);
+    handoff_text_free(&text);
+    return code;
+}
+
+static void test_an_envelope_is_its_parties_to_see(void **state)
+{
+    (void)state;
+    char id[64];
+    assemble(BASE "}"); /* from a to b */
+    snprintf(id, sizeof(id), "%s", text_at("/id"));
+    assert_int_equal(see(id, NULL), HANDOFF_OK);
+    assert_int_equal(see(id, "a"), HANDOFF_OK);
+    assert_int_equal(see(id, "b"), HANDOFF_OK);
+    assert_int_equal(see(id, "c"), HANDOFF_ERR_NOT_FOUND);
+}
+
+/* A child carries the constraints and the history of its parent. */
+static void test_only_a_party_may_continue_an_envelope(void **state)
+{
+    (void)state;
+    char id[64], body[320];
+    static const struct {
+        const char *caller, *source;
+        enum handoff_code code;
+    } cases[] = {{"c", "", HANDOFF_ERR_NOT_FOUND},
+                 {"b", "", HANDOFF_OK},
+                 {"a", "", HANDOFF_OK},
+                 {NULL, ",\"source_agent\":\"c\"", HANDOFF_OK}};
+    assemble(BASE "}"); /* from a to b */
+    snprintf(id, sizeof(id), "%s", text_at("/id"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        snprintf(body, sizeof(body),
+                 "{\"target_agent\":\"d\",\"task_summary\":\"s\",\"previous_id\":\"%s\"%s}", id,
+                 cases[i].source);
+        struct handoff_ask ask = {.body = body, .size = strlen(body), .caller = cases[i].caller};
+        handoff_envelope_assemble(fixture.loop, &ask, answered, &fixture.asked);
+        wait_for_answer();
+        assert_int_equal(fixture.asked.code, cases[i].code);
+        if (cases[i].code != HANDOFF_OK)
+            assert_string_equal(fixture.asked.field, "previous_id");
+    }
 }
 
 static void test_configured_agents(void **state)
@@ -454,6 +504,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_assembled_stored_and_served),
         TEST(test_envelopes_that_are_not_there),
+        TEST(test_an_envelope_is_its_parties_to_see),
+        TEST(test_only_a_party_may_continue_an_envelope),
         TEST(test_configured_agents),
         TEST(test_refusals_name_their_field),
         TEST(test_the_spine_finds_what_matters),

@@ -453,14 +453,15 @@ static void test_file_paths(void **state)
     (void)state;
     golden_folder(folder, sizeof(folder));
     (void)snprintf(name, sizeof(name), "%s/made-up.yml", folder);
-    (void)snprintf(expected, sizeof(expected), "%s/%s", folder, "hops-low.bad.yml");
+    (void)snprintf(expected, sizeof(expected), "%s/%s", folder, "tokens");
     (void)snprintf(text, sizeof(text),
-                   "api: {tokens_file: hops-low.bad.yml}\n"
+                   "api: {tokens_file: tokens}\n"
                    "defaults: {token_file: /proc/self/status}\n"
-                   "agents: {a: {tls: {ca_file: hops-low.bad.yml}}}\n");
+                   "agents: {a: {tls: {ca_file: tokens}}}\n");
     struct exporter_config *config = exporter_config_load_memory(name, text, strlen(text), &error);
     assert_string_equal(error.text, "");
     assert_string_equal(config->api.tokens_file, expected);
+    assert_non_null(config->api.tokens);
     assert_string_equal(config->agents[0].tls.ca_file, expected);
     assert_string_equal(config->agents[0].token_file, "/proc/self/status");
     exporter_config_unref(&config);

@@ -316,7 +316,8 @@ static void test_a_deferred_acknowledgement(void **state)
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
     assert_int_equal(sender.settled, 0);
-    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "analyst"), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_NOT_FOUND);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     assert_int_equal(sender.settled, 1);
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);

@@ -96,7 +96,8 @@ static void test_a_late_word_of_the_agent_ends_the_parking(void **state)
     (void)state;
     struct sender sender;
     park(&sender);
-    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "analyst"), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_NOT_FOUND);
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, "coder"), HANDOFF_OK); /* it is parked */
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);

@@ -178,6 +178,8 @@ static void test_the_caller_cannot_take_another_name(void **state)
     assert_int_equal(handoff_request_read(named, handoff_span_text("me"), &request, &error),
                      HANDOFF_ERR_FORBIDDEN);
     assert_string_equal(error.field, "source_agent");
+    assert_string_equal(error.seen, "a");
+    assert_string_equal(error.allowed, "me, or leave it out");
     assert_int_equal(handoff_request_read(named, handoff_span_text("a"), &request, &error),
                      HANDOFF_OK);
     handoff_request_free(&request);

@@ -277,6 +277,48 @@ static void test_lists_by_state_target_and_page(void **state)
     assert_int_equal(totals[1].count, 3);
 }
 
+static size_t list_of(struct fixture *fixture, uint32_t states, const char *task, const char *party)
+{
+    struct handoff_store_filter filter = {.states = states,
+                                          .task_id = handoff_span_text(task),
+                                          .party = handoff_span_text(party),
+                                          .limit = 100};
+    struct handoff_stored *found;
+    size_t count;
+    assert_int_equal(
+        handoff_store_list(fixture->store, &filter, &fixture->arena, &found, &count, NULL),
+        HANDOFF_OK);
+    for (size_t i = 0; i < count; i++)
+        assert_true(handoff_stored_concerns(&found[i], handoff_span_text(party)));
+    return count;
+}
+
+/* Three from analyst to coder; the last one was given to an alternate and parked. */
+static void test_an_agent_is_listed_what_concerns_it(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    const uint32_t all = UINT32_MAX, parked = 1u << HANDOFF_STATE_PARKED,
+                   ready = 1u << HANDOFF_STATE_READY;
+    for (int i = 0; i < 3; i++) {
+        accept_one(fixture, &accept, "coder", NULL);
+        temp_envelope_free(&accept.put);
+    }
+    park(fixture, accept.seq, "spare", 1000);
+    static const struct {
+        const char *party;
+        size_t all, parked, ready;
+    } cases[] = {{NULL, 3, 1, 2},    {"analyst", 3, 1, 2},  {"coder", 3, 1, 2},
+                 {"spare", 1, 1, 0}, {"stranger", 0, 0, 0}, {"", 0, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(list_of(fixture, all, NULL, cases[i].party), cases[i].all);
+        assert_int_equal(list_of(fixture, all, "task-1", cases[i].party), cases[i].all);
+        assert_int_equal(list_of(fixture, all, "task-2", cases[i].party), 0);
+        assert_int_equal(list_of(fixture, parked, NULL, cases[i].party), cases[i].parked);
+        assert_int_equal(list_of(fixture, ready, NULL, cases[i].party), cases[i].ready);
+    }
+}
+
 static void test_circuits_are_remembered(void **state)
 {
     struct fixture *fixture = *state;
@@ -358,6 +400,7 @@ int main(void)
         WITH_STORE(test_the_same_again_changes_nothing),
         WITH_STORE(test_a_key_leads_to_its_handoff),
         WITH_STORE(test_lists_by_state_target_and_page),
+        WITH_STORE(test_an_agent_is_listed_what_concerns_it),
         WITH_STORE(test_circuits_are_remembered),
         WITH_STORE(test_retention_takes_all_of_a_finished_handoff_and_nothing_else),
     };

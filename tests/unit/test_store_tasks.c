@@ -92,12 +92,19 @@ static struct handoff_store_complete_task complete(struct fixture *fixture, cons
     return complete;
 }
 
-static struct handoff_stored_task get(struct fixture *fixture, const char *task)
+static struct handoff_stored_task get_as(struct fixture *fixture, const char *task,
+                                         const char *party)
 {
     struct handoff_stored_task found;
-    assert_int_equal(handoff_store_get_task(fixture->store, handoff_span_text(task), &found, NULL),
+    assert_int_equal(handoff_store_get_task(fixture->store, handoff_span_text(task),
+                                            handoff_span_text(party), &found, NULL),
                      HANDOFF_OK);
     return found;
+}
+
+static struct handoff_stored_task get(struct fixture *fixture, const char *task)
+{
+    return get_as(fixture, task, NULL);
 }
 
 static void test_a_task_is_completed_once(void **state)
@@ -151,9 +158,9 @@ static void test_only_who_took_part_completes(void **state)
     struct fixture *fixture = *state;
     accept(fixture, "task-1", "analyst", "coder");
     assert_int_equal(complete(fixture, "task-1", "stranger", NOW_MS).job.error.code,
-                     HANDOFF_ERR_FORBIDDEN);
+                     HANDOFF_ERR_NOT_FOUND);
     assert_int_equal(get(fixture, "task-1").completed_ms, 0);
-    /* "no such task" before "not yours": a stranger learns no more than anybody */
+    /* the same as for a task that is there: a stranger learns nothing */
     assert_int_equal(complete(fixture, "task-9", "stranger", NOW_MS).job.error.code,
                      HANDOFF_ERR_NOT_FOUND);
     static const char *const parties[] = {"coder", "analyst", "asked"};
@@ -161,7 +168,10 @@ static void test_only_who_took_part_completes(void **state)
         struct handoff_store_complete_task by = complete(fixture, "task-1", parties[i], NOW_MS);
         assert_int_equal(by.job.error.code, HANDOFF_OK);
         assert_int_equal(by.repeated, i > 0);
+        assert_int_equal(get_as(fixture, "task-1", parties[i]).completed_ms, NOW_MS);
     }
+    assert_int_equal(get_as(fixture, "task-1", "stranger").completed_ms, 0);
+    assert_int_equal(get_as(fixture, "task-1", "stranger").handoffs, 0);
 }
 
 static void test_it_is_forgotten_with_the_last_envelope(void **state)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes in before a handler runs: the path, which chooses the route, and the body, within the
+ * route's limit. What was refused is still read, up to a limit, and thrown away (http.c says why).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/http_private.h"
+
+enum {
+    DISCARD_MAX = 16 << 20,     /* so much of a refused body is read before the client is cut */
+    BODY_FIRST_SIZE = 4 << 10,  /* where the length is not known */
+    BODY_FIRST_MOST = 64 << 10, /* nearly all handoffs fit */
+};
+
+static void refuse(struct exporter_request *request, unsigned status, const char *code,
+                   const char *detail)
+{
+    request->refusal = (struct exporter_problem){.status = status, .code = code, .detail = detail};
+}
+
+static void refuse_too_large(struct exporter_request *request)
+{
+    free(request->body);
+    request->body = NULL;
+    request->body_length = request->body_capacity = 0;
+    refuse(request, 413, "body_too_large", "the body is larger than this call takes");
+}
+
+void exporter_request_route(struct exporter_request *request)
+{
+    switch (exporter_path_parse(&request->path, request->raw_path)) {
+    case EXPORTER_PATH_OK:
+        break;
+    case EXPORTER_PATH_MALFORMED:
+        refuse(request, 400, "bad_path", "the path is not well-formed");
+        return;
+    case EXPORTER_PATH_TOO_LONG:
+        refuse(request, 404, "not_found", "there is nothing at this path");
+        return;
+    }
+    switch (exporter_route_find(request->server->options.routes, request->method, &request->path,
+                                &request->match)) {
+    case EXPORTER_ROUTE_FOUND:
+        break;
+    case EXPORTER_ROUTE_UNKNOWN:
+        refuse(request, 404, "not_found", "there is nothing at this path");
+        break;
+    case EXPORTER_ROUTE_METHOD:
+        refuse(request, 405, "method_not_allowed", "this path does not take that method");
+        request->refusal.header = (struct exporter_header){"Allow", request->match.allow};
+        break;
+    }
+}
+
+static size_t route_body_limit(const struct exporter_request *request)
+{
+    const struct exporter_route *found = request->match.route;
+    if (found == NULL)
+        return 0;
+    if (found->body_limit == EXPORTER_BODY_OF_LISTENER)
+        return (size_t)atomic_load_explicit(request->server->options.body_limit,
+                                            memory_order_relaxed);
+    return found->body_limit;
+}
+
+bool exporter_request_judge_length(struct exporter_request *request)
+{
+    const char *text = exporter_request_header(request, "Content-Length");
+    const unsigned long long length = text != NULL ? strtoull(text, NULL, 10) : 0;
+    request->announced = length;
+    request->body_limit = route_body_limit(request);
+    if (request->refusal.status == 0 && length > request->body_limit)
+        refuse_too_large(request);
+    if (request->refusal.status == 0)
+        return false;
+    return length > DISCARD_MAX || exporter_request_header(request, "Expect") != NULL;
+}
+
+/* As long as the client said, up to a bound: it may say what it likes, and send nothing. */
+static size_t first_capacity(const struct exporter_request *request)
+{
+    if (request->announced < BODY_FIRST_SIZE)
+        return BODY_FIRST_SIZE;
+    return (request->announced < BODY_FIRST_MOST ? (size_t)request->announced : BODY_FIRST_MOST) +
+           1;
+}
+
+static bool grow_body(struct exporter_request *request, size_t needed)
+{
+    if (needed <= request->body_capacity)
+        return true;
+    size_t capacity = request->body_capacity > 0 ? request->body_capacity : first_capacity(request);
+    while (capacity < needed)
+        capacity *= 2;
+    char *grown = realloc(request->body, capacity);
+    if (grown == NULL)
+        return false;
+    request->body = grown;
+    request->body_capacity = capacity;
+    return true;
+}
+
+bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length)
+{
+    if (request->refusal.status == 0 && length > request->body_limit - request->body_length)
+        refuse_too_large(request);
+    if (request->refusal.status != 0) {
+        request->discarded += length;
+        return request->discarded <= DISCARD_MAX;
+    }
+    if (!grow_body(request, request->body_length + length + 1))
+        return false;
+    memcpy(request->body + request->body_length, bytes, length);
+    request->body_length += length;
+    request->body[request->body_length] = '\0';
+    return true;
+}

@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Bearer tokens of the agent API: who may come in, who may do what, and what nobody gets to see."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from harness import Receiver, StartFailed, environment, eventually
+from harness.agents import Caller, daemon_with
+from harness.daemon import Daemon, refused, replace
+from harness.receiver import Hold, ack, later, status
+
+TOKENS = {"analyst": "analyst-0123456789abcdef", "coder": "coder-0123456789abcdef0",
+          "spare": "spare-0123456789abcdef0", "stranger": "stranger-0123456789abcdef",
+          "@operator": "operator-0123456789abcdef"}
+WRONG = "nobody-has-0123456789abcdef"
+GONE = "01890a5d-ac96-774b-bcce-b302099a8057"
+CHALLENGE = 'Bearer realm="handoff-exporter"'
+
+
+def lines(tokens):
+    return "".join(f"{name} {token}\n" for name, token in tokens.items())
+
+
+def bearer(token):
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+class As:
+    """The API as somebody sees it: by token, or without one."""
+
+    def __init__(self, daemon, token):
+        self.daemon, self.headers = daemon, bearer(token)
+
+    def call(self, method, path, body=None, **headers):
+        caller = Caller(self.daemon)
+        return caller.call(method, path, body, **self.headers, **headers)
+
+    def send(self, target="coder", **fields):
+        headers = {"prefer": "respond-async"} if fields.pop("respond_async", False) else {}
+        return self.call("POST", "/v1/handoffs", {"target_agent": target, "task_id": "task-1",
+                                                  "task_summary": "Write it", **fields}, **headers)
+
+    def state_of(self, handoff):
+        return self.call("GET", f"/v1/handoffs/{handoff}").json().get("state")
+
+    def ids(self, path):
+        return [item["id"] for item in self.call("GET", path).json()["items"]]
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def start(self, agents=None, tokens=None, **more):
+        self.stack = self.enterContext(contextlib.ExitStack())
+        self.tokens = pathlib.Path(self.enterContext(temporary_folder())) / "tokens"
+        self.write(tokens or TOKENS)
+        agents = agents or {"coder": {}, "spare": {}}
+        self.daemon = self.stack.enter_context(
+            daemon_with(agents, api={"tokens_file": str(self.tokens)}, **more))
+        self.by = {name: As(self.daemon, token) for name, token in TOKENS.items()}
+        self.by["nobody"], self.by["wrong"] = As(self.daemon, None), As(self.daemon, WRONG)
+
+    def write(self, tokens, mode=0o600):
+        replace(self.tokens, tokens if isinstance(tokens, str) else lines(tokens))
+        self.tokens.chmod(mode)
+
+    def assert_problem(self, reply, code, name, **fields):
+        problem = reply.json()
+        self.assertEqual((reply.status, problem.get("code")), (code, name), reply)
+        self.assertEqual(reply.header("Content-Type"), "application/problem+json")
+        self.assertEqual({key: problem.get(key) for key in fields}, fields)
+
+    def assert_silent(self):
+        """No token is in the log, in the store or on a command line."""
+        log, data = self.daemon.log(), b"".join(
+            path.read_bytes() for path in (self.daemon.folder / "data").iterdir()
+            if path.is_file())
+        for token in (*TOKENS.values(), WRONG):
+            self.assertNotIn(token, log)
+            self.assertNotIn(token.encode(), data)
+
+
+@contextlib.contextmanager
+def temporary_folder():
+    import tempfile
+    with tempfile.TemporaryDirectory(prefix="handoff-test-") as folder:
+        yield folder
+
+
+class Strangers(Case):
+    """Without a token that is known, nothing under /v1 is there, not even to be not found."""
+
+    ROUTES = [("POST", "/v1/envelopes"), ("POST", "/v1/handoffs"), ("GET", f"/v1/handoffs/{GONE}"),
+              ("HEAD", f"/v1/handoffs/{GONE}"), ("GET", f"/v1/handoffs/{GONE}/envelope"),
+              ("GET", f"/v1/handoffs/{GONE}/attempts"), ("POST", f"/v1/handoffs/{GONE}/ack"),
+              ("POST", f"/v1/handoffs/{GONE}/nack"), ("POST", f"/v1/handoffs/{GONE}/extend"),
+              ("GET", "/v1/tasks/task-1"), ("POST", "/v1/tasks/task-1/complete"),
+              ("POST", "/v1/observations"), ("GET", "/v1/parked"),
+              ("POST", f"/v1/parked/{GONE}/replay"), ("DELETE", f"/v1/parked/{GONE}"),
+              ("GET", "/v1/agents"), ("POST", "/v1/agents/coder/reset"),
+              ("GET", "/v1/agents/coder/inbox"), ("GET", "/v1/memories"),
+              ("PUT", "/v1/memories/m"), ("GET", "/v1/memories/m"), ("DELETE", "/v1/memories/m"),
+              ("PUT", "/v1/memories/m/pin"), ("DELETE", "/v1/memories/m/pin"),
+              ("OPTIONS", "/v1/handoffs"), ("PATCH", "/v1/handoffs"), ("GET", "/v1/nothing"),
+              ("GET", "/v1/%zz")]
+
+    def test_every_route_asks_for_a_token(self):
+        self.start()
+        for method, path in self.ROUTES:
+            for who, challenge in (("nobody", CHALLENGE),
+                                   ("wrong", CHALLENGE + ', error="invalid_token"')):
+                with self.subTest(method=method, path=path, who=who):
+                    reply = self.by[who].call(method, path)
+                    self.assertEqual((reply.status, reply.header("WWW-Authenticate")),
+                                     (401, challenge))
+                    if method != "HEAD":
+                        self.assert_problem(reply, 401, "unauthenticated", status=401)
+        reasons = {line["reason"] for line in self.daemon.events("caller_refused")}
+        self.assertEqual(reasons, {"no_token", "unknown_token"})
+        self.assert_silent()
+
+    def test_the_list_above_has_every_route(self):
+        top = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+        table = (top / "exporter/routes.c").read_text()
+        rows = re.findall(r'\{"([A-Z]+)", "(/v1/[^"]+)"', table)
+        asked = {(method, re.sub(GONE + "|(?<=tasks/)task-1|(?<=agents/)coder|(?<=memories/)m",
+                                 "{}", path)) for method, path in self.ROUTES}
+        for method, pattern in rows:
+            self.assertIn((method, re.sub(r"\{\w+\}", "{}", pattern)), asked)
+        self.assertGreaterEqual(len(rows), 21)
+
+    def test_other_schemes_are_no_token(self):
+        self.start()
+        token = TOKENS["analyst"]
+        for value in (token, f"Basic {token}", f"Bearer{token}", "Bearer", f"Token {token}"):
+            reply = Caller(self.daemon).call("GET", "/v1/agents", authorization=value)
+            self.assertEqual((reply.status, reply.header("WWW-Authenticate")), (401, CHALLENGE))
+        for value in (f"bearer {token}", f"BEARER   {token}"):
+            reply = Caller(self.daemon).call("GET", "/v1/agents", authorization=value)
+            self.assertEqual(reply.status, 200, value)
+        reply = self.by["nobody"].call("GET", f"/v1/agents?access_token={token}")
+        self.assertEqual(reply.status, 401, "URLs end up in logs")
+
+    def test_a_strangers_body_is_not_waited_for(self):
+        self.start()
+        with self.daemon.api.socket() as raw:
+            raw.sendall(b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n"
+                        b"Expect: 100-continue\r\n\r\n")
+            self.assertTrue(raw.recv(100).startswith(b"HTTP/1.1 401 "))
+
+    def test_a_page_is_refused_before_its_token_is_looked_at(self):
+        self.start()
+        reply = self.by["analyst"].call("GET", "/v1/agents", origin="https://evil.example")
+        self.assert_problem(reply, 403, "cross_origin")
+
+    def test_the_web_listener_has_its_own_rules(self):
+        self.start()
+        self.assertEqual(self.daemon.web.get("/metrics").status, 200)
+        self.assertEqual(self.daemon.reload().status, 200)
+
+
+class Names(Case):
+    """source_agent cannot be forged."""
+
+    def test_an_agent_sends_in_its_own_name(self):
+        coder = self.enterContext(Receiver(ack))
+        self.start({"coder": {"url": coder.url}})
+        for fields in ({}, {"source_agent": "analyst"}, {"source_agent": None}):
+            reply = self.by["analyst"].send(**fields)
+            self.assertEqual((reply.status, reply.json()["source_agent"]), (200, "analyst"))
+        self.assertEqual({request.json()["source_agent"] for request in coder.requests},
+                         {"analyst"})
+
+    def test_and_in_no_other(self):
+        coder = self.enterContext(Receiver(ack))
+        self.start({"coder": {"url": coder.url}})
+        for path in ("/v1/handoffs", "/v1/envelopes"):
+            reply = self.by["analyst"].call("POST", path, {
+                "source_agent": "coder", "target_agent": "coder", "task_summary": "s"})
+            self.assert_problem(reply, 403, "forbidden", field="source_agent", seen="coder",
+                                allowed="analyst, or leave it out")
+        self.assertEqual(coder.requests, [])
+
+    def test_the_operator_may_take_any_name_and_has_none(self):
+        coder = self.enterContext(Receiver(ack))
+        self.start({"coder": {"url": coder.url}})
+        self.assertEqual(self.by["@operator"].send(source_agent="analyst").status, 200)
+        self.assert_problem(self.by["@operator"].send(), 400, "invalid_request",
+                            field="source_agent")
+
+    def test_idempotency_keys_of_two_agents_are_two_keys(self):
+        coder = self.enterContext(Receiver(ack))
+        self.start({"coder": {"url": coder.url}})
+        ids = {self.by[name].call("POST", "/v1/handoffs",
+                                  {"target_agent": "coder", "task_summary": "s"},
+                                  idempotency_key="run-17").json()["id"]
+               for name in ("analyst", "stranger", "analyst")}
+        self.assertEqual(len(ids), 2)
+
+
+class Sight(Case):
+    """An agent sees what it is a party to; all else is not there."""
+
+    def park(self):
+        """A handoff of analyst's that coder did not take and spare refused."""
+        coder, spare = self.enterContext(Receiver(status(500))), self.enterContext(
+            Receiver(status(400)))
+        self.start({"coder": {"url": coder.url, "retries": 0, "alternates": ["spare"]},
+                    "spare": {"url": spare.url}})
+        handoff = self.by["analyst"].send().json()["handoff"]
+        self.assertEqual((handoff["state"], handoff["target_agent"]), ("parked", "spare"))
+        return handoff["id"]
+
+    def test_reading_one(self):
+        handoff = self.park()
+        for rest in ("", "/envelope", "/attempts"):
+            path = f"/v1/handoffs/{handoff}{rest}"
+            for who in ("analyst", "coder", "spare", "@operator"):
+                self.assertEqual(self.by[who].call("GET", path).status, 200, (who, path))
+            seen = self.by["stranger"].call("GET", path)
+            gone = self.by["stranger"].call("GET", f"/v1/handoffs/{GONE}{rest}")
+            self.assert_problem(seen, 404, "not_found")
+            self.assertEqual(seen.text.replace(handoff, GONE), gone.text, "they read the same")
+
+    def test_lists(self):
+        handoff = self.park()
+        for path in ("/v1/parked", "/v1/tasks/task-1"):
+            for who in ("analyst", "coder", "spare", "@operator"):
+                self.assertEqual(self.by[who].ids(path), [handoff], (who, path))
+            self.assertEqual(self.by["stranger"].ids(path), [], path)
+
+    def test_the_end_of_a_task(self):
+        self.start()
+        self.assertEqual(self.by["analyst"].send(respond_async=True).status, 202)
+        path = "/v1/tasks/task-1"
+        gone = self.by["stranger"].call("POST", "/v1/tasks/task-9/complete")
+        foreign = self.by["stranger"].call("POST", f"{path}/complete")
+        self.assert_problem(foreign, 404, "not_found")
+        self.assertEqual(foreign.text.replace("task-1", "task-9"), gone.text)
+        for who in ("coder", "analyst", "@operator"):
+            reply = self.by[who].call("POST", f"{path}/complete")
+            self.assertEqual((reply.status, reply.json()["handoffs"]), (200, 1), who)
+            self.assertEqual(self.by[who].call("GET", path).json()["task"], reply.json(), who)
+        seen, gone = (self.by["stranger"].call("GET", f"/v1/tasks/{task}")
+                      for task in ("task-1", "task-9"))
+        self.assertEqual(seen.text.replace("task-1", "task-9"), gone.text)
+
+    def test_pages_are_cut_after_what_is_foreign_was_left_out(self):
+        self.start({"coder": {}, "spare": {}})
+        mine = []
+        for i in range(4):
+            self.assertEqual(self.by["stranger"].send("spare", respond_async=True).status, 202)
+            mine.append(self.by["analyst"].send(respond_async=True).json()["id"])
+        first = self.by["analyst"].call("GET", "/v1/tasks/task-1?limit=3").json()
+        rest = self.by["analyst"].call(
+            "GET", f"/v1/tasks/task-1?limit=3&cursor={first['next']}").json()
+        self.assertEqual([item["id"] for item in first["items"]], mine[:3])
+        self.assertEqual(([item["id"] for item in rest["items"]], rest["next"]), (mine[3:], None))
+
+    def test_an_envelope_that_was_only_assembled(self):
+        self.start()
+        envelope = self.by["analyst"].call("POST", "/v1/envelopes", {
+            "target_agent": "coder", "task_summary": "s"}).json()["id"]
+        path = f"/v1/handoffs/{envelope}/envelope"
+        for who, code in (("analyst", 200), ("coder", 200), ("@operator", 200), ("spare", 404),
+                          ("stranger", 404)):
+            self.assertEqual(self.by[who].call("GET", path).status, code, who)
+
+    def test_a_foreign_handoff_cannot_be_continued(self):
+        handoff = self.park()
+        for who, code in (("stranger", 404), ("spare", 200), ("coder", 200), ("analyst", 200)):
+            reply = self.by[who].call("POST", "/v1/envelopes", {
+                "target_agent": "x", "task_summary": "s", "previous_id": handoff})
+            self.assertEqual(reply.status, code, who)
+        self.assertEqual(self.by["stranger"].call("POST", "/v1/envelopes", {
+            "target_agent": "x", "task_summary": "s", "previous_id": handoff}).json()["field"],
+            "previous_id")
+
+
+class Answers(Case):
+    """Only the agent that has a handoff answers for it."""
+
+    def test_a_deferred_acknowledgement(self):
+        coder = self.enterContext(Receiver(later))
+        self.start({"coder": {"url": coder.url}})
+        handoff = self.by["analyst"].send(respond_async=True).json()["id"]
+        eventually(lambda: self.by["analyst"].state_of(handoff) == "awaiting_ack", "it waits")
+        for word in ("ack", "nack", "extend"):
+            path = f"/v1/handoffs/{handoff}/{word}"
+            self.assert_problem(self.by["analyst"].call("POST", path), 403, "forbidden")
+            self.assert_problem(self.by["stranger"].call("POST", path), 404, "not_found")
+        self.assertEqual(self.by["coder"].call("POST", f"/v1/handoffs/{handoff}/extend").status, 200)
+        for _ in range(2):
+            reply = self.by["coder"].call("POST", f"/v1/handoffs/{handoff}/ack")
+            self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"))
+        self.assert_problem(self.by["stranger"].call("POST", f"/v1/handoffs/{handoff}/ack"), 404,
+                            "not_found")
+        self.assert_problem(self.by["analyst"].call("POST", f"/v1/handoffs/{handoff}/ack"), 403,
+                            "forbidden")
+
+    def test_the_operator_may_answer_for_it(self):
+        coder = self.enterContext(Receiver(later))
+        self.start({"coder": {"url": coder.url}})
+        handoff = self.by["analyst"].send(respond_async=True).json()["id"]
+        eventually(lambda: self.by["analyst"].state_of(handoff) == "awaiting_ack", "it waits")
+        self.assertEqual(self.by["@operator"].call("POST", f"/v1/handoffs/{handoff}/ack").status,
+                         200)
+
+    def test_the_inbox_is_its_agents(self):
+        self.start({"coder": {}, "spare": {}})
+        handoff = self.by["analyst"].send(respond_async=True).json()["id"]
+        for who in ("analyst", "spare", "stranger"):
+            self.assert_problem(self.by[who].call("GET", "/v1/agents/coder/inbox"), 403,
+                                "forbidden", seen=who, allowed="coder")
+        self.assert_problem(self.by["spare"].call("GET", "/v1/agents/nobody/inbox"), 403,
+                            "forbidden")
+        reply = self.by["coder"].call("GET", "/v1/agents/coder/inbox?wait=20s")
+        self.assertEqual((reply.status, reply.header("Handoff-Id")), (200, handoff))
+        self.assertEqual(self.by["@operator"].call("GET", "/v1/agents/coder/inbox").status, 204)
+
+
+class Decisions(Case):
+    """What a person decides, agents do not."""
+
+    def test_replay_discard_and_reset(self):
+        coder = self.enterContext(Receiver(status(400)))
+        self.start({"coder": {"url": coder.url}})
+        first, second = (self.by["analyst"].send().json()["handoff"]["id"] for _ in range(2))
+        calls = [("POST", f"/v1/parked/{first}/replay"), ("DELETE", f"/v1/parked/{second}?reason=r"),
+                 ("POST", "/v1/agents/coder/reset")]
+        for who in ("analyst", "coder", "stranger"):
+            for method, path in calls + [("POST", f"/v1/parked/{GONE}/replay")]:
+                self.assert_problem(self.by[who].call(method, path), 403, "forbidden", seen=who,
+                                    allowed="@operator")
+        self.assertEqual(len(coder.requests), 2)
+        self.assertEqual([self.by["@operator"].call(*call).status for call in calls],
+                         [200, 200, 204])
+
+    def test_what_everybody_may(self):
+        self.start()
+        for who in ("analyst", "coder", "stranger", "@operator"):
+            self.assertEqual(self.by[who].call("GET", "/v1/agents").status, 200)
+            self.assertIn(self.by[who].call("PUT", "/v1/memories/m", {"content": who}).status,
+                          (200, 201))
+            self.assertEqual(self.by[who].call("GET", "/v1/memories").status, 200)
+            self.assertEqual(self.by[who].call("PUT", "/v1/memories/m/pin").status, 200)
+            self.assertEqual(self.by[who].call("DELETE", "/v1/memories/m/pin").status, 200)
+        self.assertEqual(self.by["stranger"].call("GET", "/v1/memories/m").status, 200)
+        self.assertEqual(self.by["stranger"].call("DELETE", "/v1/memories/m").status, 204)
+
+
+class Rotation(Case):
+    def works(self, token):
+        reply = As(self.daemon, token).call("GET", "/v1/agents")
+        self.assertIn(reply.status, (200, 401))
+        return reply.status == 200
+
+    def test_a_token_is_replaced_while_both_are_good(self):
+        old, new = TOKENS["analyst"], "analyst-fedcba9876543210"
+        self.start()
+        self.assertEqual((self.works(old), self.works(new)), (True, False))
+        self.write({**TOKENS, "analyst": f"{old}\nanalyst {new}"})
+        self.assertEqual((self.works(old), self.works(new)), (True, False), "not yet read")
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertEqual((self.works(old), self.works(new)), (True, True))
+        self.write({**TOKENS, "analyst": new})
+        self.daemon.signal(1)
+        self.daemon.wait_for_event("configuration_reloaded", 2)
+        self.assertEqual((self.works(old), self.works(new)), (False, True))
+
+    def test_a_bad_file_keeps_the_old_tokens_and_says_so(self):
+        self.start()
+        for text, message in (
+                ("analyst\n", ":1: api.tokens_file: saw one word, allowed: NAME TOKEN"),
+                (lines(TOKENS) + f"coder {WRONG} x\n",
+                 ":6: api.tokens_file: saw more than two words, allowed: NAME TOKEN"),
+                ("", ": api.tokens_file: saw no token, allowed: a line NAME TOKEN for each"),
+                (f"other {WRONG}\n", ":1: api.tokens_file: saw other, allowed: a name other than "
+                                     "other, next and broadcast"),
+                ("coder too-short\n", ":1: api.tokens_file: saw a token of 9 bytes, allowed: 16 to "
+                                      "512"),
+                (f"coder {WRONG}\nspare {WRONG}\n",
+                 ":2: api.tokens_file: saw the token of line 1 again, allowed: each token once")):
+            self.write(text)
+            reply = self.daemon.reload()
+            self.assertEqual((reply.status, reply.text),
+                             (500, f"Internal Server Error: {self.tokens}{message}\n"))
+            self.assertEqual(self.daemon.events("configuration_kept")[-1]["error"],
+                             f"{self.tokens}{message}")
+            self.assertEqual((self.works(TOKENS["analyst"]), self.works(WRONG), self.works(None)),
+                             (True, False, False))
+        self.assertIn("handoff_exporter_config_last_reload_successful 0",
+                      self.daemon.web.get("/metrics").text)
+        self.assert_silent()
+
+    def test_the_api_is_closed_and_opened_by_a_reload(self):
+        self.start()
+        config = json.loads(self.daemon.config_path.read_text())
+        closed = json.dumps(config)
+        del config["api"]
+        self.daemon.write_config(json.dumps(config))
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertTrue(self.works(None))
+        self.daemon.write_config(closed)
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertFalse(self.works(None))
+
+
+class Start(Case):
+    def test_a_bad_file_keeps_the_daemon_from_starting(self):
+        with temporary_folder() as folder:
+            tokens = pathlib.Path(folder) / "tokens"
+            tokens.write_text(f"coder {WRONG}\nnonsense\n")
+            code, log, _ = refused(config=f"api: {{tokens_file: {tokens}}}\n")
+            self.assertEqual(code, 1)
+            self.assertIn(f"{tokens}:2: api.tokens_file: saw one word, allowed: NAME TOKEN", log)
+            self.assertNotIn(WRONG, log)
+
+    def test_a_file_that_everybody_can_read_is_warned_of(self):
+        self.start()
+        self.assertEqual(self.daemon.events("tokens_file_is_exposed"), [])
+        self.tokens.chmod(0o640)
+        self.daemon.reload()
+        self.assertEqual(self.daemon.events("tokens_file_is_exposed"), [])
+        self.tokens.chmod(0o644)
+        self.daemon.reload()
+        [warning] = self.daemon.events("tokens_file_is_exposed")
+        self.assertEqual((warning["level"], warning["path"]), ("warn", str(self.tokens)))
+
+    def test_an_api_for_all_the_world_without_tokens_is_warned_of(self):
+        for api, more, warned in (("127.0.0.1:0", "", 0), ("[::1]:0", "", 0), ("0.0.0.0:0", "", 1),
+                                  (":0", "", 1), ("0.0.0.0:0", "tokens", 0)):
+            with self.subTest(api=api, more=more), temporary_folder() as folder:
+                tokens = pathlib.Path(folder) / "tokens"
+                tokens.write_text(lines(TOKENS))
+                tokens.chmod(0o600)
+                config = f"api: {{tokens_file: {tokens}}}\n" if more else "{}\n"
+                try:
+                    daemon = Daemon(config=config, api=api)
+                except StartFailed as failed:
+                    if "[::1]" in api and "cannot open the API listener" in failed.log:
+                        self.skipTest("this machine has no IPv6")
+                    raise
+                with daemon:
+                    found = daemon.events("api_is_open")
+                    self.assertEqual(len(found), warned, found)
+
+    def test_a_unix_socket_is_local(self):
+        with temporary_folder() as folder, Daemon(api=f"unix:{folder}/api") as daemon:
+            self.assertEqual(daemon.events("api_is_open"), [])
+
+
+class Ctl(Case):
+    def run_ctl(self, *arguments, **env):
+        done = subprocess.run(
+            [os.environ["HANDOFFCTL"], *arguments], capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL,
+            env=environment(HANDOFF_API_URL=f"http://{self.daemon.api.address}", **env))
+        return done.returncode, done.stdout, done.stderr
+
+    def token_file(self, name):
+        path = self.tokens.with_name(f"token-of-{name.strip('@')}")
+        path.write_text(TOKENS.get(name, name) + "\n")
+        return str(path)
+
+    def test_handoffctl_shows_a_token_from_a_file(self):
+        self.start()
+        code, _, error = self.run_ctl("agents")
+        self.assertEqual((code, error), (1, "handoffctl agents: unauthenticated: a bearer token is "
+                                            "needed (api.tokens_file)\n"))
+        self.assertEqual(self.run_ctl("agents", "--token-file", self.token_file("analyst"))[0], 0)
+        operator = self.token_file("@operator")
+        for call in (("agents",), ("agents", "reset", "coder"), ("parked", "list"),
+                     ("memories", "list")):
+            self.assertEqual(self.run_ctl(*call, HANDOFF_TOKEN_FILE=operator)[0], 0, call)
+        code, _, error = self.run_ctl("agents", "reset", "coder", "--token-file",
+                                      self.token_file("analyst"), HANDOFF_TOKEN_FILE=operator)
+        self.assertEqual((code, error), (1, "handoffctl agents: forbidden: an agent may not do "
+                                            "this, only the operator\n"), "the option wins")
+        code, _, error = self.run_ctl("agents", f"--token-file={self.tokens}-none")
+        self.assertEqual((code, error), (1, f"handoffctl agents: there is no token in {self.tokens}"
+                                            "-none (--token-file)\n"))
+
+    def test_an_agent_sends_and_acknowledges(self):
+        self.start({"coder": {}})
+        code, out, error = self.run_ctl("send", "--from", "analyst", "--to", "coder", "--summary",
+                                        "s", "--async", "--json", "--token-file",
+                                        self.token_file("analyst"))
+        self.assertEqual(code, 0, error)
+        handoff = json.loads(out)["id"]
+        code, out, error = self.run_ctl("inbox", "coder", "--wait", "10s", "--ack", "--json",
+                                        f"--token-file={self.token_file('coder')}")
+        self.assertEqual((code, json.loads(out)["id"]), (0, handoff), error)
+        self.assertEqual(self.by["analyst"].state_of(handoff), "acknowledged")
+
+
+class Secrecy(Case):
+    def test_tokens_leave_no_trace(self):
+        hold = Hold()
+        coder = self.enterContext(Receiver(hold))
+        self.start({"coder": {"url": coder.url}}, env={"HANDOFF_NOTHING": "1"})
+        for who in ("analyst", "stranger", "wrong", "nobody"):
+            self.by[who].send(respond_async=True)
+        coder.wait_for(2)
+        hold.release()
+        for request in coder.requests:
+            self.assertIsNone(request.headers["Authorization"], "a caller's token goes no further")
+        self.assertNotIn(WRONG, self.daemon.web.get("/metrics").text)
+        self.assert_silent()
+
+
+if __name__ == "__main__":
+    unittest.main()
