@@ -457,8 +457,8 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
 
 /* Any thread; read the disk. The text is JSON: a handoff; {"items": its attempts}; {"task_id",
    "items": its handoffs, "next"}. */
-enum handoff_code handoff_get(struct handoff_client *client, const char *id,
-                              const char *caller, struct handoff_text *text,
+enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
+                              struct handoff_text *text,
                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
                                        const char *caller, struct handoff_text *text,

@@ -17,7 +17,7 @@ struct exporter_callers;
 
 /* NULL: no memory. Everybody may do everything until a configuration says otherwise. */
 struct exporter_callers *exporter_callers_new(void);
-void exporter_callers_free(struct exporter_callers **callers);
+void exporter_callers_free(struct exporter_callers **freeing);
 
 /* Puts the tokens of a configuration in force; takes a reference of its own. */
 void exporter_callers_apply(struct exporter_callers *callers, struct exporter_config *config);
