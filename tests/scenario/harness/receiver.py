@@ -85,6 +85,61 @@ def cut(request):
     request.handler.close_connection = True
 
 
+def hang_up(request):
+    """Closes without a word."""
+    request.answered = True
+    request.handler.close_connection = True
+
+
+def garbage(request):
+    """Something that is not HTTP."""
+    request.answered = True
+    request.handler.wfile.write(b"\x00\xff\x16SSH-2.0-what\r\n\r\n" * 10)
+    request.handler.close_connection = True
+
+
+class Flood:
+    """Answers with so many bytes, in one promised body, chunks or a header, until it is cut."""
+
+    def __init__(self, size=100_000_000, kind="promised"):
+        self.size, self.kind = size, kind
+        self.taken = []  # what was sent of each, as far as the other side took it
+
+    def __call__(self, request):
+        request.answered = True
+        request.handler.close_connection = True
+        write, block, sent = request.handler.wfile.write, b"x" * 65536, 0
+        head = {"promised": b"Content-Length: %d\r\n\r\n" % self.size,
+                "chunked": b"Transfer-Encoding: chunked\r\n\r\n", "header": b""}[self.kind]
+        frame = {"promised": b"%s", "chunked": b"10000\r\n%s\r\n", "header": b"X-A: %s\r\n"}
+        try:
+            write(b"HTTP/1.1 200 OK\r\n" + head)
+            while sent < self.size:
+                write(frame[self.kind] % block)
+                sent += len(block)
+        finally:
+            self.taken.append(sent)
+
+
+class Drip:
+    """Answers rightly, but a byte at a time, until it is cut; is done after seconds."""
+
+    def __init__(self):
+        self.over = threading.Event()
+
+    def release(self):
+        self.over.set()
+
+    def __call__(self, request):
+        request.answered = True
+        request.handler.close_connection = True
+        body = json.dumps({"ack": request.id}).encode()
+        for byte in b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body):
+            request.handler.wfile.write(bytes([byte]))
+            if self.over.wait(0.02):  # 100 bytes and more take two seconds
+                return
+
+
 class Hold:
     """Does not answer until release(), then does `step`."""
 
@@ -100,8 +155,19 @@ class Hold:
         self.step(request)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request, client_address):
+        pass  # a client that went away, or refused our certificate: tests see that at its side
+
+
 class Receiver:
-    def __init__(self, *script):
+    """tls: an ssl.SSLContext for a receiver that speaks https"""
+
+    def __init__(self, *script, tls=None):
+        self.tls = tls
         self.script = list(script) or [ack]
         self.lock = threading.Lock()
         self.seen = []
@@ -110,6 +176,18 @@ class Receiver:
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True  # an answer is two writes; the second would wait 40 ms
+
+            def setup(self):
+                if tls:  # the handshake comes with the first byte, on the connection's own thread
+                    self.request = tls.wrap_socket(self.request, server_side=True,
+                                                   do_handshake_on_connect=False)
+                super().setup()
+
+            def finish(self):
+                try:
+                    super().finish()
+                finally:
+                    self.request.close()
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -124,9 +202,7 @@ class Receiver:
             def log_message(self, *arguments):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.server.block_on_close = False
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
 
@@ -142,7 +218,7 @@ class Receiver:
 
     @property
     def url(self):
-        return f"http://{self.address}/handoffs"
+        return f"{'https' if self.tls else 'http'}://{self.address}/handoffs"
 
     @property
     def requests(self):
@@ -161,7 +237,7 @@ class Receiver:
 
     def close(self):
         for step in self.script:
-            if isinstance(step, Hold):
+            if isinstance(step, (Hold, Drip)):
                 step.release()
         self.server.shutdown()
         self.server.server_close()

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A certificate authority of the tests' own, made with openssl(1)."""
+
+import pathlib
+import subprocess
+
+
+class Authority:
+    """Makes certificates in a folder."""
+
+    def __init__(self, folder, name="ca"):
+        self.folder = pathlib.Path(folder)
+        self.name = name
+        self.path = self.folder / f"{name}.crt"
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                "-nodes", "-days", "2", "-subj", f"/CN=test {name}", "-keyout",
+                self.folder / f"{name}.key", "-out", self.path)
+
+    def issue(self, name, san, usage="serverAuth"):
+        """Paths of a certificate and its key."""
+        cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+        openssl("x509", "-req", "-days", "2", "-in", request, "-CA", self.path, "-CAkey",
+                self.folder / f"{self.name}.key", "-CAcreateserial", "-extfile", extensions,
+                "-out", cert)
+        return cert, key
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *map(str, arguments)], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
