@@ -201,12 +201,24 @@ struct exporter_config *exporter_config_load(const char *path, struct exporter_e
     return config;
 }
 
+struct exporter_config *exporter_config_load_option(const char *path, const char *option,
+                                                    struct exporter_error *error)
+{
+    struct exporter_config *config = exporter_config_load(path, error);
+
+    if (config == NULL && path != NULL && option != NULL && access(path, R_OK) != 0) {
+        const struct exporter_error why = *error;
+        exporter_error_set(error, "%s (%s)", why.text, option);
+    }
+    return config;
+}
+
 /* ---- checking ------------------------------------------------------------------------------ */
 
-int exporter_config_check(const char *path)
+int exporter_config_check(const char *path, const char *option)
 {
     struct exporter_error error;
-    struct exporter_config *config = exporter_config_load(path, &error);
+    struct exporter_config *config = exporter_config_load_option(path, option, &error);
 
     if (config == NULL) {
         fprintf(stderr, "%s\n", error.text);

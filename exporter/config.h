@@ -117,6 +117,10 @@ struct exporter_config {
  * file's folder. NULL with `error` filled; the caller owns one reference of the result. */
 struct exporter_config *exporter_config_load(const char *path, struct exporter_error *error);
 
+/* The same for a path that an option gave: an error about a file that cannot be read names it. */
+struct exporter_config *exporter_config_load_option(const char *path, const char *option,
+                                                    struct exporter_error *error);
+
 /* The same from memory; `name` stands for the file in errors, and gives the folder. */
 struct exporter_config *exporter_config_load_memory(const char *name, const char *text,
                                                     size_t length, struct exporter_error *error);
@@ -132,7 +136,7 @@ const struct exporter_pipeline *exporter_config_pipeline(const struct exporter_c
                                                          const char *name);
 
 /* What --config.check and `handoffctl check-config` do: one line on stdout (FILE: ok ...) or the
- * error on stderr. Answers the exit code, 0 or 1. */
-int exporter_config_check(const char *path);
+ * error on stderr. Answers the exit code, 0 or 1. `option` gave the path; NULL: none did. */
+int exporter_config_check(const char *path, const char *option);
 
 #endif

@@ -88,6 +88,7 @@ static struct exporter_request *request_new(struct exporter_server *server,
     if (connection == NULL)
         return NULL; /* it was made when memory was short */
     EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    exporter_connection_wake(connection);
     struct exporter_request *request = calloc(1, sizeof *request);
     if (request == NULL)
         return NULL;
@@ -150,7 +151,6 @@ static void request_free(struct exporter_request *request)
     free(request);
 }
 
-/* Between two requests a client may idle, and then has as long for the next as for the first. */
 void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, void **context,
                                 enum MHD_RequestTerminationCode how)
 {
@@ -163,9 +163,7 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
     EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
     EXPORTER_CHECK(request->state != REQUEST_DEFERRED);
     *context = NULL;
-    const struct exporter_limits *limits = &server->options.limits;
-    exporter_connection_deadline(request->connection,
-                                 exporter_monotonic_ms() + limits->idle_ms + limits->read_ms);
+    exporter_connection_rest(request->connection);
     request_free(request);
     atomic_fetch_sub(&server->in_flight, 1);
 }

@@ -36,6 +36,8 @@ struct exporter_connection {
     int fd;
     /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
     int64_t deadline_ms;
+    bool idle;                /* kept alive, and no byte of the next request was seen */
+    uint64_t received;        /* bytes, when that began */
     struct exporter_tls *tls; /* NULL on a plain connection */
     char peer[INET6_ADDRSTRLEN];
     LIST_ENTRY(exporter_connection) entry;
@@ -115,6 +117,11 @@ void exporter_request_abandon(struct exporter_request *request);
 
 /* Moves the deadline of a connection, and the sweep that enforces it. */
 void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms);
+/* Between two requests a client may idle; from the first byte of the next one it has as long as for
+ * the first. */
+void exporter_connection_rest(struct exporter_connection *connection);
+/* The headers of a request are there. */
+void exporter_connection_wake(struct exporter_connection *connection);
 
 /* The calls that libmicrohttpd makes for a request: *context is the request. */
 enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection *mhd,

@@ -115,6 +115,12 @@ void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct export
 
 /* ---- configuration -------------------------------------------------------------------------- */
 
+static struct exporter_config *load_config(const struct exporter_lifecycle *lifecycle,
+                                           struct exporter_error *error)
+{
+    return exporter_config_load_option(lifecycle->options->config_file, "--config.file", error);
+}
+
 /* Hands a configuration to whoever uses it; they read it through atomics, so no loop stops. */
 static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *config)
 {
@@ -141,7 +147,7 @@ static void warn_of_openness(const struct exporter_lifecycle *lifecycle)
 static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     exporter_systemd_notify_reloading();
-    struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
+    struct exporter_config *config = load_config(lifecycle, error);
     if (config != NULL && !exporter_hosting_configure(lifecycle->hosting, config, error))
         exporter_config_unref(&config);
     if (config != NULL) {
@@ -409,7 +415,7 @@ static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *e
         exporter_error_set(error, "there is no memory for the callers");
         return false;
     }
-    struct exporter_config *config = exporter_config_load(lifecycle->options->config_file, error);
+    struct exporter_config *config = load_config(lifecycle, error);
     if (config == NULL)
         return false;
     apply(lifecycle, config);

@@ -33,7 +33,7 @@ int main(int argc, char *argv[])
         return EXPORTER_EXIT_OK;
     }
     if (options.config_check)
-        return exporter_config_check(options.config_file);
+        return exporter_config_check(options.config_file, "--config.file");
     set_up_log(&options);
     return exporter_run(&options, HANDOFF_REVISION);
 }

@@ -87,6 +87,9 @@ static bool read_url_path(const struct option_row *row, const char *value, void 
         return refuse(row, value, "a path such as /metrics, of 2 to 255 letters, digits and -._~/",
                       error);
     }
+    if (strncmp(value, "/-/", 3) == 0) {
+        return refuse(row, value, "a path outside of /-/, where probes and the reload are", error);
+    }
     *(const char **)field = value;
     return true;
 }

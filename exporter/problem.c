@@ -37,6 +37,16 @@ static void add_text(yyjson_mut_doc *doc, const char *key, const char *text)
         yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
 }
 
+/* For terminals. Takes the text over. */
+static char *with_newline(char *text, size_t *length)
+{
+    char *longer = realloc(text, *length + 1);
+    if (longer == NULL)
+        return text;
+    longer[(*length)++] = '\n';
+    return longer;
+}
+
 /* RFC 9457 3.1.1: the type "about:blank" says that the title is the status; `code` tells more. */
 static char *problem_json(const struct exporter_problem *problem, size_t *length)
 {
@@ -60,7 +70,7 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
                                yyjson_mut_rawn(doc, problem->handoff, problem->handoff_size));
     char *json = yyjson_mut_write(doc, YYJSON_WRITE_NOFLAG, length);
     yyjson_mut_doc_free(doc);
-    return json;
+    return json != NULL ? with_newline(json, length) : NULL;
 }
 
 static char *problem_text(const struct exporter_problem *problem, size_t *length)

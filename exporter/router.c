@@ -43,9 +43,23 @@ bool exporter_percent_decode(char *text)
     return true;
 }
 
+/* The path of "http://host/path"; other texts are answered as they are. */
+static const char *path_of_url(const char *raw)
+{
+    const size_t scheme = strncasecmp(raw, "http://", 7) == 0    ? 7
+                          : strncasecmp(raw, "https://", 8) == 0 ? 8
+                                                                 : 0;
+    const size_t host = scheme > 0 ? strcspn(raw + scheme, "/") : 0;
+    if (host == 0)
+        return raw;
+    raw += scheme + host;
+    return *raw != '\0' ? raw : "/";
+}
+
 enum exporter_path_result exporter_path_parse(struct exporter_path *path, const char *raw)
 {
     path->count = 0;
+    raw = path_of_url(raw);
     const size_t length = strlen(raw);
     if (length >= sizeof path->text)
         return EXPORTER_PATH_TOO_LONG;

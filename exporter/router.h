@@ -58,7 +58,8 @@ struct exporter_path {
 
 enum exporter_path_result { EXPORTER_PATH_OK, EXPORTER_PATH_MALFORMED, EXPORTER_PATH_TOO_LONG };
 
-/* `raw` as it was sent, still encoded. MALFORMED: bad percent-encoding, or a zero byte. */
+/* `raw` as it was sent, still encoded: a path, or a whole URL as proxies send it (RFC 9112 3.2.2),
+ * of which the host does not matter. MALFORMED: bad percent-encoding, or a zero byte. */
 enum exporter_path_result exporter_path_parse(struct exporter_path *path, const char *raw);
 
 enum exporter_route_result { EXPORTER_ROUTE_FOUND, EXPORTER_ROUTE_UNKNOWN, EXPORTER_ROUTE_METHOD };

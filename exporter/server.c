@@ -27,6 +27,7 @@
 #include "exporter/check.h"
 #include "exporter/http_private.h"
 #include "exporter/log.h"
+#include "exporter/socket_bytes.h"
 #include "exporter/tls.h"
 #include "exporter/web_config.h"
 
@@ -48,6 +49,13 @@ static void connection_cut(struct exporter_connection *connection)
     connection->deadline_ms = INT64_MAX;
 }
 
+/* Whether a client that was idle has begun to send; it then has to be quick. */
+static void look_for_begin(struct exporter_connection *connection)
+{
+    if (connection->idle && exporter_socket_bytes_received(connection->fd) != connection->received)
+        exporter_connection_wake(connection);
+}
+
 static void sweep(void *arg)
 {
     struct exporter_server *server = arg;
@@ -56,6 +64,7 @@ static void sweep(void *arg)
     int64_t next = now + SWEEP_INTERVAL_MS;
     struct exporter_connection *connection;
     LIST_FOREACH (connection, &server->connections, entry) {
+        look_for_begin(connection);
         if (connection->deadline_ms <= now)
             connection_cut(connection);
         else if (connection->deadline_ms < next)
@@ -78,6 +87,24 @@ void exporter_connection_deadline(struct exporter_connection *connection, int64_
     if (delay > SWEEP_INTERVAL_MS)
         delay = SWEEP_INTERVAL_MS;
     exporter_timer_start(server->options.loop, &server->sweep, delay);
+}
+
+void exporter_connection_rest(struct exporter_connection *connection)
+{
+    const struct exporter_limits *limits = &connection->server->options.limits;
+    connection->idle = true;
+    connection->received = exporter_socket_bytes_received(connection->fd);
+    exporter_connection_deadline(connection,
+                                 exporter_monotonic_ms() + limits->idle_ms + limits->read_ms);
+}
+
+void exporter_connection_wake(struct exporter_connection *connection)
+{
+    if (!connection->idle)
+        return;
+    connection->idle = false;
+    exporter_connection_deadline(connection, exporter_monotonic_ms() +
+                                                 connection->server->options.limits.read_ms);
 }
 
 static void write_peer(struct exporter_connection *connection, struct MHD_Connection *mhd)

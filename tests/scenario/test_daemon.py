@@ -56,7 +56,13 @@ class Start(unittest.TestCase):
         code, log, _ = refused("--config.file=missing.yml")
         self.assertEqual(code, 1)
         self.assertEqual(len(start_error(log)), 1)
-        self.assertIn("missing.yml", start_error(log)[0])
+        self.assertEqual(start_error(log)[0], "missing.yml: cannot be read: No such file or "
+                                              "directory (--config.file)")
+        code, log, _ = refused("--config.check", "--config.file=missing.yml")
+        self.assertEqual((code, log), (1, "missing.yml: cannot be read: No such file or directory "
+                                          "(--config.file)\n"))
+        code, log, _ = refused("--config.check", f"--config.file={__file__}")
+        self.assertNotIn("--config.file", log, "a file that is there is wrong by itself")
 
     def test_a_wrong_option_is_one_line(self):
         code, log, _ = refused("--web.listen-adress=:1")
@@ -166,6 +172,15 @@ class Paths(unittest.TestCase):
         self.assertEqual((reply.status, reply.header("Allow")), (204, "GET, HEAD, OPTIONS"))
         self.assertEqual(self.web.request("OPTIONS", "/nothing").status, 404)
 
+    def test_a_whole_url_as_the_target(self):
+        host = self.web.address
+        for target, status in ((f"http://{host}/-/healthy", 200), ("HTTP://x/-/ready?a=b", 200),
+                               (f"https://{host}/metrics", 200), (f"http://{host}", 200),
+                               (f"http://{host}?x=1", 200), ("http://x/%zz", 400),
+                               ("http:///-/healthy", 400), ("ftp://x/-/healthy", 400),
+                               ("http://x/nothing", 404)):
+            self.assertEqual(self.web.request("GET", target).status, status, target)
+
     def test_malformed_paths(self):
         for path in "/%", "/%zz", "/metrics%00", "/-/%2":
             self.assertEqual(self.web.get(path).status, 400, path)
@@ -176,6 +191,7 @@ class Paths(unittest.TestCase):
         reply = self.api.get("/v1/nothing?x=%3Cscript%3E")
         self.assertEqual(reply.status, 404)
         self.assertEqual(reply.header("Content-Type"), "application/problem+json")
+        self.assertTrue(reply.text.endswith('"not_found"}\n'), reply.text)
         self.assertEqual(reply.json(), {"type": "about:blank", "title": "Not Found", "status": 404,
                                         "detail": "there is nothing at this path",
                                         "code": "not_found"})

@@ -62,6 +62,17 @@ class SlowClients(unittest.TestCase):
             self.assertGreaterEqual(len(daemon.events("connection_cut")), 8)
             self.assertEqual(daemon.web.get("/-/healthy").status, 200)
 
+    def test_nor_does_it_in_the_second_request(self):
+        # far below the 120 s that a kept connection may idle
+        with Daemon("--web.read-timeout=500ms") as daemon:
+            for http in (daemon.web, daemon.api):
+                for second in (b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: ",
+                               b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n"):
+                    with self.subTest(second=second):
+                        self.assertGreaterEqual(
+                            self.trickle(http, HEAD + b"\r\n" + second, b"G" * 100000), 0.45)
+            self.assertEqual(len(daemon.events("connection_cut")), 6)
+
     def test_the_second_request_of_a_connection_has_its_deadline_too(self):
         # The deadline behind an answer allows for idling as well, so it is the first request's end
         # that has to be seen to move it: a connection outlives the read time-out while it idles.

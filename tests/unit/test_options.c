@@ -173,6 +173,12 @@ static void test_refusals(void **state)
         {{"--web.telemetry-path=/a?b"},
          "--web.telemetry-path: saw \"/a?b\", allowed: a path such as /metrics, of 2 to 255 "
          "letters, digits and -._~/"},
+        {{"--web.telemetry-path=/-/ready"},
+         "--web.telemetry-path: saw \"/-/ready\", allowed: a path outside of /-/, where probes and "
+         "the reload are"},
+        {{"--web.telemetry-path=/-/"},
+         "--web.telemetry-path: saw \"/-/\", allowed: a path outside of /-/, where probes and the "
+         "reload are"},
         {{"--web.telemetry-path=/"},
          "--web.telemetry-path: saw \"/\", allowed: a path such as /metrics, of 2 to 255 letters, "
          "digits and -._~/"},

@@ -103,13 +103,40 @@ static void test_other_methods_are_told_what_is_allowed(void **state)
 static void test_malformed_paths_are_refused(void **state)
 {
     static const char *const malformed[] = {"",     "metrics", "*",      "/%",    "/%4",
-                                            "/%4g", "/%g4",    "/a%00b", "/%%20", "http://x/"};
+                                            "/%4g", "/%g4",    "/a%00b", "/%%20", "ftp://x/"};
     (void)state;
     struct exporter_path path;
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
         assert_int_equal(exporter_path_parse(&path, malformed[i]), EXPORTER_PATH_MALFORMED);
     assert_int_equal(exporter_path_parse(&path, "/1/2/3/4/5/6/7/8"), EXPORTER_PATH_OK);
     assert_int_equal(exporter_path_parse(&path, "/1/2/3/4/5/6/7/8/9"), EXPORTER_PATH_TOO_LONG);
+}
+
+static void test_whole_urls_are_their_paths(void **state)
+{
+    static const struct {
+        const char *raw, *first;
+        enum exporter_path_result result;
+    } cases[] = {
+        {"http://host/metrics", "metrics", EXPORTER_PATH_OK},
+        {"HTTPS://[::1]:9780/metrics", "metrics", EXPORTER_PATH_OK},
+        {"http://host", "", EXPORTER_PATH_OK},
+        {"http://host/", "", EXPORTER_PATH_OK},
+        {"http://user@host/a%2fb", "a/b", EXPORTER_PATH_OK},
+        {"http://", NULL, EXPORTER_PATH_MALFORMED},
+        {"http:///metrics", NULL, EXPORTER_PATH_MALFORMED},
+        {"ftp://host/metrics", NULL, EXPORTER_PATH_MALFORMED},
+        {"host:80", NULL, EXPORTER_PATH_MALFORMED},
+        {"*", NULL, EXPORTER_PATH_MALFORMED},
+        {"/http://host/metrics", "http:", EXPORTER_PATH_OK},
+    };
+    (void)state;
+    struct exporter_path path;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(exporter_path_parse(&path, cases[i].raw), cases[i].result);
+        if (cases[i].first != NULL)
+            assert_string_equal(path.segments[0], cases[i].first);
+    }
 }
 
 static void test_long_paths_fit_to_the_last_byte(void **state)
@@ -133,6 +160,7 @@ int main(void)
         cmocka_unit_test(test_parameters_are_decoded_and_keep_their_slashes),
         cmocka_unit_test(test_other_methods_are_told_what_is_allowed),
         cmocka_unit_test(test_malformed_paths_are_refused),
+        cmocka_unit_test(test_whole_urls_are_their_paths),
         cmocka_unit_test(test_long_paths_fit_to_the_last_byte),
     };
     return RUN_TESTS(tests);
