@@ -3,6 +3,7 @@
  * config_internal.h - what the files of the configuration reader share.
  *
  *   config_yaml.c    text to YAML document, within limits
+ *   config_keys.c    mappings, and finding their keys in a table
  *   config_values.c  one row of the table: from a YAML node to a typed field
  *   config_read.c    the walk: sections, agents, pipelines, and what must fit together
  *   config.c         files, references and lookup
@@ -107,6 +108,25 @@ yaml_node_t *exporter_config_value(const struct config_reader *reader, const yam
 bool exporter_config_check_key(const struct config_reader *reader, const yaml_node_t *node,
                                size_t index, const struct config_place *above);
 struct config_place exporter_config_below(const struct config_place *above, const yaml_node_t *key);
+
+/* A table of keys as it looks from one place in the file. */
+struct config_keys {
+    /* What of the i-th row's path lies below the place: "breaker.failures"; NULL: the row is
+     * elsewhere. */
+    const char *(*path)(size_t i, const void *place);
+    const void *place;
+    size_t count;
+};
+
+/* What follows the prefix in the path; NULL where it has another one. */
+const char *exporter_config_below_prefix(const char *path, const char *prefix);
+/* The row of a key, or the first of those below it; *leaf tells which. `count`: no such key. */
+size_t exporter_config_find(const struct config_keys *keys, const yaml_node_t *key, bool *leaf);
+/* "unknown key, did you mean ...?", or "unknown key" and `otherwise` where none is near. */
+bool exporter_config_refuse_unknown(const struct config_reader *reader,
+                                    const struct config_keys *keys, const yaml_node_t *key,
+                                    const struct config_place *place, const char *otherwise);
+
 /* Text of the node, or NULL where it is no text: another type, null, a tag, a zero inside. */
 const char *exporter_config_text(const yaml_node_t *node);
 /* Reads a whole file of up to EXPORTER_CONFIG_FILE_MAX bytes, and one more where it is larger; the

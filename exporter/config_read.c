@@ -12,7 +12,6 @@
 #include "exporter/api_tokens.h"
 #include "exporter/check.h"
 #include "exporter/config_internal.h"
-#include "exporter/nearest.h"
 #include "exporter/units.h"
 
 #define SCOPE_ROOT         CONFIG_IN_ROOT
@@ -51,75 +50,6 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 #include "exporter/config.def"
 #undef CONFIG
 
-/* ---- mappings ------------------------------------------------------------------------------ */
-
-static size_t pair_count(const yaml_node_t *node)
-{
-    return (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
-}
-
-yaml_node_t *exporter_config_key(const struct config_reader *reader, const yaml_node_t *node,
-                                 size_t i)
-{
-    return yaml_document_get_node(reader->document, node->data.mapping.pairs.start[i].key);
-}
-
-yaml_node_t *exporter_config_value(const struct config_reader *reader, const yaml_node_t *node,
-                                   size_t i)
-{
-    return yaml_document_get_node(reader->document, node->data.mapping.pairs.start[i].value);
-}
-
-struct config_place exporter_config_below(const struct config_place *above, const yaml_node_t *key)
-{
-    return (struct config_place){above, (const char *)key->data.scalar.value,
-                                 key->data.scalar.length};
-}
-
-/* A mapping, or nothing at all: a section whose keys are commented out. *pairs is 0 for the
- * latter. */
-bool exporter_config_open(const struct config_reader *reader, const yaml_node_t *node,
-                          const struct config_place *place, size_t *pairs)
-{
-    *pairs = 0;
-    if (exporter_config_is_null(node)) {
-        return true;
-    }
-    if (node->type != YAML_MAPPING_NODE ||
-        strcmp((const char *)node->tag, YAML_DEFAULT_MAPPING_TAG) != 0) {
-        return exporter_config_refuse_node(reader, node, place, "keys with values");
-    }
-    *pairs = pair_count(node);
-    return true;
-}
-
-static bool same_key(const yaml_node_t *a, const yaml_node_t *b)
-{
-    return a->data.scalar.length == b->data.scalar.length &&
-           memcmp(a->data.scalar.value, b->data.scalar.value, a->data.scalar.length) == 0;
-}
-
-/* A key is text and stands once. All keys before `index` were checked already. */
-bool exporter_config_check_key(const struct config_reader *reader, const yaml_node_t *node,
-                               size_t index, const struct config_place *above)
-{
-    const yaml_node_t *key = exporter_config_key(reader, node, index);
-
-    if (key->type != YAML_SCALAR_NODE ||
-        strcmp((const char *)key->tag, YAML_DEFAULT_SCALAR_TAG) != 0) {
-        return exporter_config_refuse_node(reader, key, above, "a name before each colon");
-    }
-    for (size_t i = 0; i < index; i++) {
-        const yaml_node_t *other = exporter_config_key(reader, node, i);
-        if (same_key(key, other)) {
-            struct config_place place = exporter_config_below(above, key);
-            return exporter_config_refuse(reader, key, &place, "given twice, first in line %zu",
-                                          other->start_mark.line + 1);
-        }
-    }
-    return true;
-}
-
 /* ---- the table ----------------------------------------------------------------------------- */
 
 /* Where the walk is in the table: the scope, and the keys down to here joined with dots, with a
@@ -129,32 +59,18 @@ struct level {
     char prefix[64];
 };
 
-/* What follows the level's prefix in the row's path; NULL where the row is elsewhere. */
-static const char *below_level(const struct level *level, const struct config_row *row)
+static const char *below_level(size_t i, const void *place)
 {
-    size_t length = strlen(level->prefix);
+    const struct level *level = place;
 
-    if ((row->scope & level->scope) == 0 || strncmp(row->path, level->prefix, length) != 0) {
-        return NULL;
-    }
-    return row->path + length;
+    return (rows[i].scope & level->scope) == 0
+               ? NULL
+               : exporter_config_below_prefix(rows[i].path, level->prefix);
 }
 
-/* The row of a key, or the first of those below it. *leaf tells which; NULL: no such key. */
-static const struct config_row *find_row(const struct level *level, const yaml_node_t *key,
-                                         bool *leaf)
+static struct config_keys keys_of(const struct level *level)
 {
-    size_t length = key->data.scalar.length;
-
-    for (size_t i = 0; i < ROWS; i++) {
-        const char *rest = below_level(level, &rows[i]);
-        if (rest != NULL && length > 0 && strcspn(rest, ".") == length &&
-            memcmp(rest, key->data.scalar.value, length) == 0) {
-            *leaf = rest[length] == '\0';
-            return &rows[i];
-        }
-    }
-    return NULL;
+    return (struct config_keys){.path = below_level, .place = level, .count = ROWS};
 }
 
 /* The names that may stand at a level, joined with commas. */
@@ -166,7 +82,7 @@ static void list_names(const struct level *level, struct exporter_error *list)
 
     list->text[0] = '\0';
     for (size_t i = 0; i < ROWS; i++) {
-        const char *rest = below_level(level, &rows[i]);
+        const char *rest = below_level(i, level);
         size_t length = rest == NULL ? 0 : strcspn(rest, ".");
         bool again = length == last_length && rest != NULL && memcmp(rest, last, length) == 0;
         if (rest == NULL || again || used + length + 3 > sizeof(list->text)) {
@@ -187,26 +103,17 @@ static void list_names(const struct level *level, struct exporter_error *list)
 static bool refuse_unknown(const struct config_reader *reader, const struct level *level,
                            const yaml_node_t *key, const struct config_place *place)
 {
-    struct exporter_nearest nearest =
-        exporter_nearest_begin((const char *)key->data.scalar.value, key->data.scalar.length);
+    const struct config_keys keys = keys_of(level);
     struct exporter_error names;
+    struct exporter_error allowed;
 
     if (strcmp((const char *)key->data.scalar.value, "<<") == 0) {
         return exporter_config_refuse(reader, key, place,
                                       "merging is not supported, use the section defaults");
     }
-    for (size_t i = 0; i < ROWS; i++) {
-        const char *rest = below_level(level, &rows[i]);
-        if (rest != NULL) {
-            exporter_nearest_offer(&nearest, rest, strcspn(rest, "."));
-        }
-    }
-    if (nearest.best != NULL) {
-        return exporter_config_refuse(reader, key, place, "unknown key, did you mean %.*s?",
-                                      (int)nearest.best_length, nearest.best);
-    }
     list_names(level, &names);
-    return exporter_config_refuse(reader, key, place, "unknown key, allowed: %s", names.text);
+    exporter_error_set(&allowed, ", allowed: %s", names.text);
+    return exporter_config_refuse_unknown(reader, &keys, key, place, allowed.text);
 }
 
 /* The three parts that are read later are only kept. */
@@ -244,6 +151,7 @@ static struct level level_below(const struct level *level, const yaml_node_t *ke
 static bool read_section(struct config_reader *reader, const struct level *level,
                          const yaml_node_t *node, const struct config_place *above, void *target)
 {
+    const struct config_keys keys = keys_of(level);
     size_t pairs;
 
     if (!exporter_config_open(reader, node, above, &pairs)) {
@@ -258,12 +166,12 @@ static bool read_section(struct config_reader *reader, const struct level *level
             return false;
         }
         struct config_place place = exporter_config_below(above, key);
-        const struct config_row *row = find_row(level, key, &leaf);
-        if (row == NULL) {
+        const size_t row = exporter_config_find(&keys, key, &leaf);
+        if (row == ROWS) {
             return refuse_unknown(reader, level, key, &place);
         }
         if (leaf) {
-            ok = read_leaf(reader, row, value, &place, target);
+            ok = read_leaf(reader, &rows[row], value, &place, target);
         } else {
             struct level below = level_below(level, key);
             ok = read_section(reader, &below, value, &place, target);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "exporter/config_internal.h"
-#include "exporter/nearest.h"
 #include "exporter/tls_priority.h"
 
 enum {
@@ -254,43 +253,9 @@ static bool read_row(struct web_reader *reader, const struct web_row *row, const
     }
 }
 
-/* What of the row's path follows the prefix; NULL where the row is elsewhere. */
-static const char *below_prefix(const struct web_row *row, const char *prefix)
+static const char *below_place(size_t i, const void *place)
 {
-    const size_t length = strlen(prefix);
-    return strncmp(row->path, prefix, length) == 0 ? row->path + length : NULL;
-}
-
-static const struct web_row *find_row(const char *prefix, const yaml_node_t *key, bool *leaf)
-{
-    const size_t length = key->data.scalar.length;
-    for (size_t i = 0; i < ROWS; i++) {
-        const char *rest = below_prefix(&rows[i], prefix);
-        if (rest != NULL && length > 0 && strcspn(rest, ".") == length &&
-            memcmp(rest, key->data.scalar.value, length) == 0) {
-            *leaf = rest[length] == '\0';
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
-
-static bool refuse_unknown(const struct web_reader *reader, const char *prefix,
-                           const yaml_node_t *key, const struct config_place *place)
-{
-    struct exporter_nearest nearest =
-        exporter_nearest_begin((const char *)key->data.scalar.value, key->data.scalar.length);
-    for (size_t i = 0; i < ROWS; i++) {
-        const char *rest = below_prefix(&rows[i], prefix);
-        if (rest != NULL)
-            exporter_nearest_offer(&nearest, rest, strcspn(rest, "."));
-    }
-    if (nearest.best != NULL)
-        return exporter_config_refuse(&reader->base, key, place, "unknown key, did you mean %.*s?",
-                                      (int)nearest.best_length, nearest.best);
-    return exporter_config_refuse(&reader->base, key, place,
-                                  "unknown key; the file has the format of Prometheus' "
-                                  "exporter-toolkit");
+    return exporter_config_below_prefix(rows[i].path, place);
 }
 
 static bool read_section(struct web_reader *reader, const yaml_node_t *node, const char *prefix,
@@ -300,14 +265,17 @@ static bool read_key(struct web_reader *reader, const yaml_node_t *key, const ya
                      const char *prefix, const struct config_place *place)
 {
     bool leaf;
-    const struct web_row *row = find_row(prefix, key, &leaf);
-    if (row == NULL)
-        return refuse_unknown(reader, prefix, key, place);
+    const struct config_keys keys = {.path = below_place, .place = prefix, .count = ROWS};
+    const size_t row = exporter_config_find(&keys, key, &leaf);
+    if (row == ROWS)
+        return exporter_config_refuse_unknown(
+            &reader->base, &keys, key, place,
+            "; the file has the format of Prometheus' exporter-toolkit");
     if (leaf)
-        return read_row(reader, row, value, place);
+        return read_row(reader, &rows[row], value, place);
     char below[PREFIX_MAX];
     const size_t length = strlen(prefix) + key->data.scalar.length + 1;
-    memcpy(below, row->path, length); /* a part of a path of the table, so it fits */
+    memcpy(below, rows[row].path, length); /* a part of a path of the table, so it fits */
     below[length] = '\0';
     return read_section(reader, value, below, place);
 }
