@@ -26,7 +26,7 @@ static int set_up(void **state)
                                             .retention_every_ms = 1};
     handoff_arena_init(&fixture.arena, 0);
     *state = &fixture;
-    return handoff_store_open(&fixture.store, &options, NULL);
+    return handoff_store_open(&fixture.store, &options, NULL) == HANDOFF_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
