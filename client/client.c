@@ -123,6 +123,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     atomic_init(&made->spine_up, true);
     pthread_mutex_init(&made->visit_lock, NULL);
     handoff_recent_init(&made->observed);
+    handoff_pipelines_init(&made->pipelines);
     handoff_uuid_source_init(&made->uuids, NULL, NULL);
     enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
@@ -147,6 +148,7 @@ void handoff_client_close(struct handoff_client **client)
     handoff_agents_free(&dying->agents);
     pthread_mutex_destroy(&dying->visit_lock);
     handoff_recent_free(&dying->observed);
+    handoff_pipelines_free(&dying->pipelines);
     dying->magic = 0;
     handoff_free(dying);
 }
@@ -156,13 +158,20 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
                                            struct handoff_error *error)
 {
     HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    struct handoff_pipeline_set *pipelines = NULL;
     enum handoff_code code =
         handoff_agent_options_check(configuration->agents, configuration->nagents, error);
     if (code == HANDOFF_OK)
+        code = handoff_pipeline_set_new(&pipelines, configuration->pipelines,
+                                        configuration->npipelines, error);
+    if (code == HANDOFF_OK)
         code = handoff_agents_configure(client->agents, configuration->agents,
                                         configuration->nagents, error);
-    if (code != HANDOFF_OK)
+    if (code != HANDOFF_OK) {
+        handoff_pipeline_set_free(&pipelines);
         return code;
+    }
+    handoff_pipelines_put_in_force(&client->pipelines, &pipelines);
     atomic_store(&client->hops_max,
                  configuration->hops_max ? configuration->hops_max : DEFAULT_HOPS_MAX);
     atomic_store(&client->default_token_budget, configuration->default_token_budget

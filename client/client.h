@@ -17,6 +17,7 @@
 #include "client/base/mailbox.h"
 #include "client/deliver/engine.h"
 #include "client/handoff.h"
+#include "client/pipelines.h"
 #include "client/recent.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
@@ -30,6 +31,7 @@ struct handoff_client {
     struct handoff_tokenizer *tokenizer;
     struct handoff_error tokenizer_error; /* why it only estimates; else code HANDOFF_OK */
     struct handoff_agents *agents;
+    struct handoff_pipelines pipelines; /* has a lock of its own */
     struct handoff_uuid_source uuids;
     struct handoff_assembler assembler;
     struct handoff_engine *engine;

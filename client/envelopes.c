@@ -30,17 +30,24 @@ struct assembling {
     struct handoff_store_put_envelope put;
 };
 
-static void look_up_target(struct handoff_assembly *assembly)
+static enum handoff_code look_up_target(struct handoff_assembly *assembly)
 {
     struct handoff_client *client = assembly->loop->client;
-    struct handoff_agent *agent =
-        handoff_agents_find(client->agents, assembly->request.target_agent);
+    struct handoff_request *request = &assembly->request;
+    enum handoff_code code = HANDOFF_OK;
+    if (handoff_request_wants_next(request))
+        code = handoff_pipelines_next(&client->pipelines, request->pipeline, request->source_agent,
+                                      &assembly->arena, &request->target_agent, &assembly->error);
+    if (code != HANDOFF_OK)
+        return code;
+    struct handoff_agent *agent = handoff_agents_find(client->agents, request->target_agent);
     struct handoff_settings *settings = agent ? handoff_agent_settings(agent) : NULL;
     assembly->token_budget = settings && settings->options.token_budget
                                  ? settings->options.token_budget
                                  : atomic_load(&client->default_token_budget);
     assembly->dual = settings && settings->options.emit == HANDOFF_EMIT_DUAL;
     handoff_settings_release(&settings);
+    return HANDOFF_OK;
 }
 
 void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_assembly *assembly,

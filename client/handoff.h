@@ -278,12 +278,22 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
    in a call. Sets *client to NULL; NULL is fine. */
 void handoff_client_close(struct handoff_client **client);
 
+/* Agents in the order of their work: the one after the source is what target_agent "next" stands
+   for. */
+struct handoff_pipeline_options {
+    const char *name;
+    const char *const *agents; /* none twice */
+    size_t nagents;
+};
+
 /* What may change while the client runs. */
 struct handoff_configuration {
     const struct handoff_agent_options *agents;
     size_t nagents;
     uint64_t default_token_budget; /* of targets that are not among the agents; 0: 8,000 */
     uint32_t hops_max;             /* 0: 10 */
+    const struct handoff_pipeline_options *pipelines;
+    size_t npipelines;
 };
 
 /* Puts a configuration in force, instead of the one before: all of it or, on failure, nothing. What

@@ -32,6 +32,7 @@ static const struct row {
     {"--previous", "previous_id", TEXT},
     {"--pattern", "pattern", TEXT},
     {"--channel", "channel", TEXT},
+    {"--pipeline", "pipeline", TEXT},
 };
 
 /* ---- filling the request -----------------------------------------------------------------------

@@ -18,7 +18,8 @@
     "  --max-tokens N  --deadline TIME  --constraint NAME=VALUE (JSON, else text; again for "      \
     "more)\n"                                                                                      \
     "  --strategy priority|full|summary|lazy  --previous ID\n"                                     \
-    "  --pattern direct|broadcast|choreographed  --channel NAME\n"                                 \
+    "  --pattern direct|broadcast|choreographed  --channel NAME  --pipeline NAME (with --to "      \
+    "next)\n"                                                                                      \
     "  --state JSON  --history JSON  --expect JSON\n"
 
 struct ctl_request {

@@ -318,13 +318,35 @@ static bool fill_agent(struct handoff_agent_options *options, const struct expor
     return agent->token_file == NULL || options->bearer_token != NULL;
 }
 
+/* Lends the configuration's texts; free() it. NULL: no memory. */
+static struct handoff_pipeline_options *pipelines_of(const struct exporter_config *config)
+{
+    struct handoff_pipeline_options *pipelines = calloc(config->npipelines + 1, sizeof *pipelines);
+    for (size_t i = 0; i < config->npipelines && pipelines != NULL; i++) {
+        const struct exporter_pipeline *pipeline = &config->pipelines[i];
+        pipelines[i] = (struct handoff_pipeline_options){pipeline->name, pipeline->agents.items,
+                                                         pipeline->agents.count};
+    }
+    return pipelines;
+}
+
 static bool configure(struct exporter_hosting *hosting, const struct exporter_config *config,
                       const struct handoff_agent_options *agents, struct exporter_error *error)
 {
     struct handoff_error why;
-    const struct handoff_configuration configuration = {
-        .agents = agents, .nagents = config->nagents, .hops_max = config->hops.max};
-    if (handoff_client_configure(hosting->client, &configuration, &why) != HANDOFF_OK) {
+    struct handoff_pipeline_options *pipelines = pipelines_of(config);
+    if (pipelines == NULL) {
+        exporter_error_set(error, "there is no memory for the pipelines");
+        return false;
+    }
+    const struct handoff_configuration configuration = {.agents = agents,
+                                                        .nagents = config->nagents,
+                                                        .hops_max = config->hops.max,
+                                                        .pipelines = pipelines,
+                                                        .npipelines = config->npipelines};
+    enum handoff_code code = handoff_client_configure(hosting->client, &configuration, &why);
+    free(pipelines);
+    if (code != HANDOFF_OK) {
         say_error(error, &why);
         return false;
     }

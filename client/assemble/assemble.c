@@ -24,8 +24,8 @@ static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
     if (handoff_request_read(assembly->body, assembly->caller, &assembly->request,
                              &assembly->error) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
-    assembly->target(assembly);
-    return HANDOFF_PROGRESS_NEXT;
+    return assembly->target(assembly) == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT
+                                                    : HANDOFF_PROGRESS_FAILED;
 }
 
 static const struct stage {

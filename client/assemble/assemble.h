@@ -81,8 +81,9 @@ struct handoff_assembly {
     struct handoff_span caller;                              /* absent: anybody */
     struct handoff_span given_traceparent, given_tracestate; /* absent, or not checked yet */
     int64_t hop_max; /* the configured one; inherit lowers it to the parent's */
-    /* tells what is configured for the target, once it is known who that is: token_budget, dual */
-    void (*target)(struct handoff_assembly *assembly);
+    /* makes of a "next" who that is, and tells what is configured for the target: token_budget,
+       dual. Where nobody is next, the error is in assembly->error. */
+    enum handoff_code (*target)(struct handoff_assembly *assembly);
     void *context; /* the caller's */
     /* called on the mailbox's loop when handoff_assembly_run answered false */
     void (*finished)(struct handoff_assembly *assembly);

@@ -39,8 +39,9 @@ struct handoff_request {
     struct handoff_span source_agent, target_agent;
     struct handoff_span task_id; /* absent: inherited, or a new one */
     struct handoff_span task_summary;
-    struct handoff_span intent;  /* absent: inherited, or the summary */
-    struct handoff_span channel; /* absent unless the pattern is broadcast */
+    struct handoff_span intent;   /* absent: inherited, or the summary */
+    struct handoff_span channel;  /* absent unless the pattern is broadcast */
+    struct handoff_span pipeline; /* absent unless the target is "next" */
     struct handoff_span previous_id;
     yyjson_val *state; /* each of these NULL where absent */
     yyjson_val *memory_ids;
@@ -61,6 +62,9 @@ enum handoff_code handoff_request_read(struct handoff_span body, struct handoff_
                                        struct handoff_request *request,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_request_free(struct handoff_request *request);
+
+/* Whether the target is the one after the source, in some pipeline. */
+bool handoff_request_wants_next(const struct handoff_request *request);
 
 /* By number, up to NULL. */
 extern const char *const handoff_pattern_names[];

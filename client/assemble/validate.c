@@ -26,6 +26,11 @@ const char *handoff_pattern_name(enum handoff_pattern pattern)
     return handoff_pattern_names[pattern];
 }
 
+bool handoff_request_wants_next(const struct handoff_request *request)
+{
+    return handoff_span_equal(request->target_agent, handoff_span_text("next"));
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static enum handoff_code check_ids(const struct handoff_field *, yyjson_val *, void *,
@@ -57,6 +62,7 @@ static const struct handoff_field rows[] = {
     {"previous_id", handoff_field_uuid, AT(previous_id), 0, 0, NULL},
     {"pattern", handoff_field_word, AT(pattern), 0, 0, handoff_pattern_names},
     {"channel", handoff_field_name, AT(channel), 1, HANDOFF_NAME_MAX, NULL},
+    {"pipeline", handoff_field_name, AT(pipeline), 1, HANDOFF_NAME_MAX, NULL},
     {"raw_log", handoff_field_bool, AT(raw_log), 0, 0, NULL},
 };
 static const struct handoff_fields fields = {rows, sizeof(rows) / sizeof(rows[0]),
@@ -275,6 +281,9 @@ static enum handoff_code check_together(struct handoff_request *request,
         return refuse_name(request->source_agent, source_agent, error);
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
         return handoff_field_refuse(error, "only a broadcast has a channel", "channel", NULL);
+    if (request->pipeline.data && !handoff_request_wants_next(request))
+        return handoff_field_refuse(error, "only target_agent \"next\" has a pipeline", "pipeline",
+                                    NULL);
     enum handoff_code code = require(request->source_agent, "source_agent", error);
     if (code == HANDOFF_OK)
         code = require(request->target_agent, "target_agent", error);

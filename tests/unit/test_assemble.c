@@ -83,10 +83,11 @@ static bool use_encoding(const char *encoding)
 
 static const char *const encodings[] = {"o200k_base", "cl100k_base", "estimate"};
 
-static void target_of_world(struct handoff_assembly *assembly)
+static enum handoff_code target_of_world(struct handoff_assembly *assembly)
 {
     assembly->token_budget = world.token_budget;
     assembly->dual = world.dual;
+    return HANDOFF_OK;
 }
 
 static void finish(struct handoff_assembly *assembly)

@@ -255,6 +255,34 @@ static void test_configured_agents(void **state)
     assert_int_equal(fixture.asked.code, HANDOFF_ERR_HOP_LIMIT);
 }
 
+/* What comes back names the agent; all that is configured for it counts. */
+static void test_the_next_agent_of_a_pipeline(void **state)
+{
+    (void)state;
+#define NEXT(source)                                                                               \
+    "{\"source_agent\":\"" source "\",\"target_agent\":\"next\",\"task_summary\":\"s\","           \
+    "\"pattern\":\"choreographed\"}"
+    static const char *const names[] = {"a", "b"};
+    struct handoff_agent_options agents[] = {handoff_agent_defaults("a", NULL),
+                                             handoff_agent_defaults("b", NULL)};
+    agents[1].token_budget = 300;
+    const struct handoff_pipeline_options pipeline = {"ab", names, 2};
+    struct handoff_configuration configuration = {
+        .agents = agents, .nagents = 2, .pipelines = &pipeline, .npipelines = 1};
+    assemble(NEXT("a"));
+    assert_int_equal(fixture.asked.code, HANDOFF_ERR_INVALID);
+    assert_int_equal(handoff_client_configure(fixture.client, &configuration, NULL), HANDOFF_OK);
+    assemble(NEXT("a"));
+    assert_int_equal(fixture.asked.code, HANDOFF_OK);
+    assert_string_equal(text_at("/target_agent"), "b");
+    assert_string_equal(text_at("/pattern"), "choreographed");
+    assert_int_equal(number_at("/tokens/budget"), 300);
+    assert_string_equal(fixture.seen.target, "b");
+    assemble(NEXT("b"));
+    assert_int_equal(fixture.asked.code, HANDOFF_ERR_NO_NEXT_AGENT);
+    assert_string_equal(fixture.asked.field, "source_agent");
+}
+
 static void test_refusals_name_their_field(void **state)
 {
     (void)state;
@@ -507,6 +535,7 @@ int main(void)
         TEST(test_an_envelope_is_its_parties_to_see),
         TEST(test_only_a_party_may_continue_an_envelope),
         TEST(test_configured_agents),
+        TEST(test_the_next_agent_of_a_pipeline),
         TEST(test_refusals_name_their_field),
         TEST(test_the_spine_finds_what_matters),
         TEST(test_token_counts_are_kept),

@@ -111,6 +111,7 @@ static const struct {
     {"{" BASE ",\"strategy\":\"smart\"}", "invalid_request", "strategy", "smart",
      "priority, full, summary, lazy"},
     {"{" BASE ",\"pattern\":null,\"channel\":\"c\"}", "invalid_request", "channel", "", ""},
+    {"{" BASE ",\"pipeline\":\"payments\"}", "invalid_request", "pipeline", "", ""},
     {"{" BASE ",\"previous_id\":\"42\"}", "invalid_request", "previous_id", "42", "a UUID"},
     {"{" BASE ",\"raw_log\":true}", "raw_log", "raw_log", "", ""},
     {"{" BASE ",\"execution_history\":[{\"kind\":\"conversation\",\"messages\":[]}]}", "raw_log",
