@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from harness import Daemon, eventually
 from harness.http import exchange
-from harness.receiver import Receiver, ack, later, nack, status
+from harness.receiver import Hold, Receiver, ack, ack_wrong, later, nack, status
 
-AGENTS = ("coder", "second", "down", "nobody-there", "puller")
+AGENTS = ("coder", "second", "down", "nobody-there", "puller", "slow", "odd")
 
 CONFIG = """
 defaults: {{retries: 1, backoff: {{base: 1ms, max: 2ms}}, breaker: {{failures: 3, cooldown: 1h}}}}
@@ -27,6 +27,8 @@ agents:
   down: {{url: {down}, retries: 0}}
   nobody-there: {{url: "http://127.0.0.1:{closed}/", retries: 0, alternates: [second]}}
   puller: {{}}
+  slow: {{url: {slow}, retries: 0, timeout: 50ms}}
+  odd: {{url: {odd}, retries: 0}}
 hops: {{max: 2}}
 """
 
@@ -59,19 +61,22 @@ class Samples:
                 if family == name and wanted <= found and value != 0}
 
 
-class Measures(unittest.TestCase):
+class Known(unittest.TestCase):
+    """A known series of handoffs, and what must come of it."""
+
     maxDiff = None
 
     @classmethod
     def setUpClass(cls):
         cls.coder, cls.second, cls.down = Receiver(ack), Receiver(ack), Receiver(status(503))
+        cls.slow, cls.odd = Receiver(Hold()), Receiver(ack_wrong)
         cls.holder, closed = closed_port()
         cls.config = CONFIG.format(coder=cls.coder.url, second=cls.second.url, down=cls.down.url,
-                                   closed=closed)
+                                   slow=cls.slow.url, odd=cls.odd.url, closed=closed)
 
     @classmethod
     def tearDownClass(cls):
-        for one in (cls.coder, cls.second, cls.down, cls.holder):
+        for one in (cls.coder, cls.second, cls.down, cls.slow, cls.odd, cls.holder):
             one.close()
 
     def setUp(self):
@@ -186,8 +191,7 @@ class Measures(unittest.TestCase):
 
     def check_standing(self, samples, in_flight=0):
         self.assertEqual(samples.series("handoff_circuit_state"), {
-            ("closed", "coder"): 1, ("closed", "second"): 1, ("closed", "nobody-there"): 1,
-            ("closed", "puller"): 1, ("down", "open"): 1})
+            ("down", "open"): 1, **{("closed", agent): 1 for agent in AGENTS if agent != "down"}})
         failures = samples.series("handoff_consecutive_failures")
         self.assertEqual(failures, {("down",): 3, ("nobody-there",): 1})
         self.assertEqual(samples.series("handoff_parked_entries"), {("coder",): 1, ("down",): 3})
@@ -209,8 +213,8 @@ class Measures(unittest.TestCase):
                 self.assertEqual(samples("handoff_attempts_total", target_agent=agent,
                                          result=result), 0)
 
-    # ---- the scenarios
 
+class Measures(Known):
     def test_a_known_series(self):
         with Daemon(config=self.config) as self.daemon:
             self.check_start(self.scrape())

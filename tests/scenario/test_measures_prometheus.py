@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every metric has its exact value after a known series of handoffs, as the real Prometheus tells it.
+
+The series is the one of test_measures, and what that leaves out: a replay, a late acknowledgement, a
+time-out, an answer that makes no sense, a task that ends. The test keeps a list of the metrics that it
+asked for, so that one that is added later has to be asked for here as well.
+"""
+
+import os
+import pathlib
+import sys
+import time
+import unittest
+
+from harness import Daemon, Prometheus, eventually
+from harness.receiver import ack, later
+from test_measures import Known, Samples
+
+TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+sys.path.insert(0, str(TOP / "tests/support"))
+import metric_names  # noqa: E402
+
+# What a Prometheus adds to a series.
+ADDED = {"job", "instance", "__name__"}
+
+
+class Asked(Samples):
+    """What Prometheus has now; remembers the metrics that were asked for."""
+
+    def __init__(self, prometheus, asked):
+        self.asked = asked
+        self.values = {}
+        for labels, value in prometheus.query('{__name__=~"(handoff|process)_.+"}'):
+            rest = {label: text for label, text in labels.items() if label not in ADDED}
+            self.values[labels["__name__"], frozenset(rest.items())] = value
+
+    def __call__(self, name, **labels):
+        self.asked.add(name)
+        return super().__call__(name, **labels)
+
+    def series(self, name, **labels):
+        self.asked.add(name)
+        return super().series(name, **labels)
+
+
+class ThroughPrometheus(Known):
+    def setUp(self):
+        super().setUp()
+        self.asked = set()
+        self.daemon = self.enterContext(Daemon(config=self.config))
+        self.prometheus = self.enterContext(Prometheus({"handoff": self.daemon.web.address}))
+        self.prometheus.scraped(1)
+
+    def now(self):
+        self.prometheus.scraped(1)
+        return Asked(self.prometheus, self.asked)
+
+    def further(self):
+        """What known_series leaves out."""
+        self.send("slow", 502)
+        self.send("odd", 502)
+        self.coder.do(ack)
+        reply = self.daemon.api.post(f"/v1/parked/{self.refused}/replay", b"{}")
+        self.assertIn(reply.status, (200, 202), reply.text)
+        self.coder.do(later)
+        self.waiting = self.send("coder", 202)["id"]
+        task = self.envelopes["second"][0]["task_id"]
+        for _ in range(2):
+            reply = self.daemon.api.post(f"/v1/tasks/{task}/complete")
+            self.assertEqual((reply.status, reply.json()["handoffs"]), (200, 2))
+        eventually(lambda: self.daemon.api.get(f"/v1/handoffs/{self.waiting}").json()["state"] ==
+                   "awaiting_ack", "it waits for its acknowledgement")
+
+    def test_every_metric(self):
+        self.check_start(self.now())
+        began = time.time()
+        self.known_series()
+        self.prometheus.wait_for('sum(handoff_parked_entries) == 4')
+        samples = self.now()
+        self.check_outcomes(samples)
+        self.check_envelopes(samples)
+        self.check_standing(samples)
+        self.check_stages(samples, assembled=11, accepted=10, attempts=12)
+        self.further()
+        self.prometheus.wait_for('sum(handoff_parked_entries) == 5')  # 4, slow and odd, one replayed
+        self.check_further(self.now())
+        self.daemon.api.post(f"/v1/handoffs/{self.waiting}/ack")
+        samples = self.now()
+        self.assertEqual(samples.series("handoff_in_flight"), {})
+        self.assertEqual(samples.series("handoff_oldest_in_flight_seconds"), {})
+        self.check_stages(samples, assembled=14, accepted=13, attempts=16)
+        self.check_store_and_spine(samples)
+        self.check_exporter(samples, began)
+        self.check_process(samples)
+        self.check_all_were_asked_for()
+
+    def check_stages(self, samples, assembled, accepted, attempts):
+        self.assertEqual(samples.series("handoff_stage_duration_seconds_count"), {
+            ("resolve",): assembled, ("trim",): assembled, ("encode",): assembled,
+            ("persist",): accepted, ("attempt",): attempts})
+
+    def check_further(self, samples):
+        results = {("slow", "timeout"): 1, ("odd", "protocol"): 1, ("ack", "coder"): 4,
+                   ("coder", "http"): 2, ("coder", "nack"): 1, ("down", "http"): 3,
+                   ("connect", "nobody-there"): 1, ("ack", "second"): 2}
+        self.assertEqual(samples.series("handoff_attempts_total"), results)
+        self.assertEqual(samples.series("handoff_parked_entries"),
+                         {("down",): 3, ("slow",): 1, ("odd",): 1})
+        self.assertEqual(samples.series("handoff_parked_total"),
+                         {("coder", "refused"): 1, ("down", "exhausted"): 3,
+                          ("exhausted", "slow"): 1, ("exhausted", "odd"): 1})
+        self.assertEqual(samples.series("handoff_replayed_total"), {("coder",): 1})
+        # the replay is no second handoff, and what waits is none that ended
+        self.assertEqual(sum(samples.series("handoff_handoffs_total").values()), 14)
+        self.assertEqual(sum(samples.series("handoff_duration_seconds_count").values()), 12)
+        self.assertEqual(samples.series("handoff_in_flight"), {("coder",): 1})
+        self.assertGreater(samples("handoff_oldest_in_flight_seconds", target_agent="coder"), 0)
+        self.assertEqual(samples("handoff_task_handoffs_count"), 1)
+        self.assertEqual(samples("handoff_task_handoffs_sum"), 2)
+        self.assertEqual(samples.series("handoff_hop_depth_sum"), {("direct",): 14, ("choreographed",): 1})
+        self.assertEqual(samples.series("handoff_observations_total"), {})
+
+    def check_store_and_spine(self, samples):
+        spine = samples.series("handoff_spine_request_duration_seconds_count")
+        self.assertEqual(spine, {("ok", "put"): 2, ("ok", "resolve"): 14})
+        self.assertEqual(samples("handoff_spine_up"), 1)
+        vocabulary = pathlib.Path(os.environ["HANDOFF_VOCABULARY_DIR"]) / "o200k_base.vocabulary"
+        self.assertEqual(samples("handoff_tokenizer_exact"), 1 if vocabulary.exists() else 0)
+        self.assertEqual(samples("handoff_store_commit_failures_total"), 0)
+        # how many writes share a commit is chance; that nothing was missed is not
+        direct = Samples(self.daemon.web.get("/metrics").text)
+        for name in "handoff_store_commit_duration_seconds_count", "handoff_store_bytes":
+            self.assertEqual(samples(name), direct(name))
+            self.assertGreater(samples(name), 0)
+
+    def check_exporter(self, samples, began):
+        self.assertEqual(list(samples.series("handoff_exporter_build_info").values()), [1])
+        self.assertEqual(samples("handoff_exporter_config_last_reload_successful"), 1)
+        loaded = samples("handoff_exporter_config_last_reload_success_timestamp_seconds")
+        self.assertTrue(began - 60 < loaded < began, (began, loaded))
+        self.assertEqual(samples("handoff_exporter_scrapes_total", code="503"), 0)
+        scrapes = samples("handoff_exporter_scrapes_total", code="200")
+        self.assertEqual(samples("handoff_exporter_scrape_duration_seconds_count"), scrapes)
+        self.assertEqual(samples("handoff_exporter_scrapes_in_flight"), 1)  # the one that tells it
+        for name in "handoff_exporter_series_dropped_total", "handoff_exporter_log_suppressed_total":
+            self.assertEqual(samples(name), 0)
+
+    def check_process(self, samples):
+        for name in ("process_cpu_seconds_total", "process_open_fds", "process_max_fds",
+                     "process_virtual_memory_bytes", "process_virtual_memory_max_bytes",
+                     "process_resident_memory_bytes", "process_threads"):
+            self.assertGreater(samples(name), 0, name)
+        self.assertLess(abs(samples("process_start_time_seconds") - time.time()), 300)
+        for name in "process_network_receive_bytes_total", "process_network_transmit_bytes_total":
+            self.assertIsNotNone(samples(name), name)
+
+    def check_all_were_asked_for(self):
+        asked = {name.removesuffix("_count").removesuffix("_sum").removesuffix("_bucket")
+                 for name in self.asked}
+        self.assertEqual(set(metric_names.declared()) - asked, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
