@@ -171,11 +171,14 @@ class Agent:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 answer = agent.take(json.loads(body))
-                self.send_response(200 if answer else 503)
                 data = json.dumps(answer or {"error": "out of memory"}).encode()
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                try:
+                    self.send_response(200 if answer else 503)
+                    self.send_header("Content-Length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except OSError:     # who asked is gone, and will ask again
+                    self.close_connection = True
 
             def log_message(self, *arguments):
                 pass
