@@ -173,27 +173,26 @@ enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,
 static enum handoff_code run_step(struct handoff_db *db, int number, struct handoff_error *error)
 {
     char mark[96];
-    HANDOFF_CHECK(number >= 1 && number <= handoff_migrate_newest());
     sqlite3_snprintf(sizeof mark, mark, "PRAGMA application_id = %d; PRAGMA user_version = %d",
                      HANDOFF_STORE_APPLICATION_ID, number);
-    enum handoff_code code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
-    if (code != HANDOFF_OK)
+    enum handoff_code code = handoff_db_exec(db, steps[number - 1], error);
+    return code == HANDOFF_OK ? handoff_db_exec(db, mark, error) : code;
+}
+
+/* All steps in one transaction: a new store is made with one sync instead of one for each step. */
+enum handoff_code handoff_migrate(struct handoff_db *db, int to, struct handoff_error *error)
+{
+    int version;
+    HANDOFF_CHECK(to <= handoff_migrate_newest());
+    enum handoff_code code = handoff_migrate_version(db, &version, error);
+    if (code != HANDOFF_OK || version >= to)
         return code;
-    code = handoff_db_exec(db, steps[number - 1], error);
-    if (code == HANDOFF_OK)
-        code = handoff_db_exec(db, mark, error);
+    code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
+    while (code == HANDOFF_OK && version < to)
+        code = run_step(db, ++version, error);
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
     if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
         sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
-    return code;
-}
-
-enum handoff_code handoff_migrate(struct handoff_db *db, int to, struct handoff_error *error)
-{
-    int version;
-    enum handoff_code code = handoff_migrate_version(db, &version, error);
-    while (code == HANDOFF_OK && version < to)
-        code = run_step(db, ++version, error);
     return code;
 }

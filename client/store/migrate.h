@@ -16,8 +16,8 @@ int handoff_migrate_newest(void);
 enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Brings the store to version `to` (handoff_migrate_newest(), or less in tests). Each step is one
-   transaction with its version number: a kill in between leaves a step done or not begun. */
+/* Brings the store to version `to` (handoff_migrate_newest(), or less in tests). All steps
+   are one transaction: a kill in between leaves the store as it was. */
 enum handoff_code handoff_migrate(struct handoff_db *db, int to,
                                   struct handoff_error *error) HANDOFF_MUST_CHECK;
 
