@@ -2,6 +2,7 @@
 /* What agents tell of handoffs of their own: judged, counted once, and told to the observer. */
 #include "tests/support/unit.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <yyjson.h>
 
@@ -10,6 +11,7 @@
 #include "client/deliver/event.h"
 #include "client/handoff.h"
 #include "client/recent.h"
+#include "tests/support/failing_memory.h"
 #include "tests/support/temp_store.h"
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
@@ -395,6 +397,56 @@ static void test_an_id_is_counted_once(void **state)
     assert_int_equal(fixture.seen.repeated, 2);
 }
 
+enum { TELLERS = 4, TOLD_BY_EACH = 500 };
+
+/* Answers how many of the ids 0 to TOLD_BY_EACH it was the first to tell. */
+static void *tell_all(void *arg)
+{
+    struct handoff_recent *recent = arg;
+    uintptr_t first = 0;
+    for (unsigned i = 0; i < TOLD_BY_EACH; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%u", i);
+        first += !handoff_recent_add(recent, handoff_span_text("a"), handoff_span_text(name));
+    }
+    return (void *)first; /* NOLINT(performance-no-int-to-ptr) */
+}
+
+static void test_of_several_threads_one_is_the_first(void **state)
+{
+    (void)state;
+    struct handoff_recent recent;
+    pthread_t threads[TELLERS];
+    uintptr_t first = 0;
+    handoff_recent_init(&recent);
+    for (size_t i = 0; i < TELLERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, tell_all, &recent), 0);
+    for (size_t i = 0; i < TELLERS; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        first += (uintptr_t)result;
+    }
+    assert_int_equal(first, TOLD_BY_EACH);
+    handoff_recent_free(&recent);
+}
+
+/* Without memory nothing is known, and nothing breaks. */
+static void test_without_memory_each_is_new(void **state)
+{
+    (void)state;
+    struct handoff_recent recent;
+    handoff_recent_init(&recent);
+    for (long n = 1; n <= 2; n++) { /* the newer set, then the older one */
+        failing_memory_at(n);
+        assert_false(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("b")));
+        assert_true(failing_memory_hit);
+    }
+    failing_memory_at(0);
+    assert_false(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("b")));
+    assert_true(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("b")));
+    handoff_recent_free(&recent);
+}
+
 static bool add(struct handoff_recent *recent, const char *space, unsigned number)
 {
     char name[16];
@@ -417,6 +469,27 @@ static void test_the_latest_ids_are_known_and_old_ones_are_not(void **state)
     assert_false(handoff_recent_add(&recent, handoff_span_text("ab"), handoff_span_text("c")));
     assert_false(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("bc")));
     handoff_recent_free(&recent);
+}
+
+/* Wherever memory ends, the answer is an error or complete, and what was told can be told again. */
+static void test_memory_that_ends(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"items\":[" ONE(",\"id\":\"1\"") "," ONE(",\"id\":\"2\"") ",7]}";
+    long n = 0;
+    bool hit;
+    enum handoff_code code;
+    do {
+        failing_memory_at(++n);
+        code = tell(body);
+        hit = failing_memory_hit;
+        failing_memory_at(0);
+        assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY);
+        assert_true((code == HANDOFF_OK) == (fixture.text.data != NULL));
+    } while (hit);
+    assert_true(n > 3);
+    assert_int_equal(tell(body), HANDOFF_OK);
+    assert_non_null(strstr(fixture.text.data, "{\"accepted\":0,\"repeated\":2,"));
 }
 
 /* ---- failures in a row ------------------------------------------------------------------------
@@ -473,6 +546,9 @@ int main(void)
         WITH_CLIENT(test_a_thousand_and_no_more),
         WITH_CLIENT(test_an_id_is_counted_once),
         cmocka_unit_test(test_the_latest_ids_are_known_and_old_ones_are_not),
+        WITH_CLIENT(test_memory_that_ends),
+        cmocka_unit_test(test_of_several_threads_one_is_the_first),
+        cmocka_unit_test(test_without_memory_each_is_new),
         WITH_CLIENT(test_failures_in_a_row_show_and_open_nothing),
     };
     return RUN_TESTS(tests);

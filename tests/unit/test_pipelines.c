@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "client/pipelines.h"
+#include "tests/support/failing_memory.h"
 
 static const char *const payments[] = {"researcher", "analyst", "coder", "reviewer"};
 static const char *const hotfix[] = {"coder", "operator"};
@@ -122,6 +123,25 @@ static void test_many_names_are_cut(void **state)
                         "a-long-pipeline-03, ...");
 }
 
+static void test_memory_that_ends_leaves_what_was_in_force(void **state)
+{
+    (void)state;
+    struct handoff_pipeline_set *set = NULL;
+    enum handoff_code code;
+    long n = 0;
+    do {
+        failing_memory_at(++n);
+        code = handoff_pipeline_set_new(&set, options, 2, &error);
+        failing_memory_at(0);
+        assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY);
+        assert_true((code == HANDOFF_OK) == (set != NULL));
+    } while (code != HANDOFF_OK);
+    assert_true(n > 1);
+    assert_string_equal(next("payments", "coder"), "reviewer");
+    handoff_pipeline_set_free(&set);
+    assert_null(set);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -133,6 +153,7 @@ int main(void)
         TEST(test_who_is_in_none),
         TEST(test_a_reload_is_in_force_at_once),
         TEST(test_many_names_are_cut),
+        TEST(test_memory_that_ends_leaves_what_was_in_force),
     };
     return RUN_TESTS(tests);
 }
