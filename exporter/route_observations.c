@@ -4,7 +4,7 @@
 #include "exporter/asking.h"
 #include "exporter/hosting.h"
 
-/* Answered at once: a full batch takes the client about a millisecond. */
+/* Answered at once: a full batch takes about two milliseconds. */
 void exporter_route_observe(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request)};
