@@ -220,6 +220,39 @@ class Senders(Case):
                 self.assertIsNone(api.requests[-1].headers["Authorization"])
 
 
+class Tokens(Case):
+    """With api.tokens_file, each agent speaks for itself."""
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def test_every_agent_shows_its_own(self):
+        self.folder = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        names = ("researcher", "code-generator", "reviewer")
+        tokens = {name: self.file(name, f"the-token-of-{name}\n") for name in names}
+        everybody = self.file("tokens", "".join(f"{name} the-token-of-{name}\n" for name in names))
+        port = self.stack.enter_context(reserved_port())
+        self.daemon({"code-generator": {"url": f"http://127.0.0.1:{port}/"}, "reviewer": {}},
+                    api={"tokens_file": everybody})
+        self.agent("receive.mjs", str(port), HANDOFF_API_URL=self.api,
+                   HANDOFF_TOKEN_FILE=tokens["code-generator"])
+        reviewer = self.agent("pull.py", "reviewer", HANDOFF_API_URL=self.api,
+                              HANDOFF_TOKEN_FILE=tokens["reviewer"])
+        for name in ("send.py", "send.mjs"):
+            with self.subTest(example=name):
+                done = self.run_example(name, "code-generator", "reviewer",
+                                        HANDOFF_TOKEN_FILE=tokens["researcher"])
+                self.assertIn("acknowledged after 1", done.stdout)
+                self.assertEqual(reviewer.line(), "reviewing for researcher: Review the comparison")
+                self.assertIn("unauthenticated", self.run_example(
+                    name, "code-generator", "reviewer", code=1).stderr)
+                self.assertIn("forbidden", self.run_example(
+                    name, "code-generator", "reviewer", code=1,
+                    HANDOFF_TOKEN_FILE=tokens["reviewer"]).stderr)
+
+
 class Embedding(unittest.TestCase):
     """The C programs, built against what was installed and run in an empty folder."""
 
