@@ -128,9 +128,9 @@ static bool find_in_agent(struct exporter_status *status, const struct handoff_a
 {
     if (circuit_rank(agent) == 2)
         find(status, EXPORTER_STANDING_TROUBLE,
-             "The circuit to %s is open: it failed %u times in a row, and nothing is sent to it "
+             "The circuit to %s is open: it failed %u time%s in a row, and nothing is sent to it "
              "until its cooldown is over.",
-             agent->name, agent->consecutive_failures);
+             agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
     else if (circuit_rank(agent) == 1)
         find(status, EXPORTER_STANDING_TROUBLE,
              "The circuit to %s is half open: one handoff tries whether it works again.",
@@ -142,19 +142,33 @@ static bool find_in_agent(struct exporter_status *status, const struct handoff_a
     return circuit_rank(agent) > 0 || agent->consecutive_failures > 0;
 }
 
+/* One sentence for those that are not named, by kind: a failure must not be read as a circuit. */
+static void find_in_others(struct exporter_status *status, size_t at)
+{
+    size_t circuits = 0;
+    size_t failed = 0;
+    for (; at < status->nagents; at++) {
+        const bool closed = circuit_rank(&status->agents[at]) == 0;
+        circuits += !closed;
+        failed += closed && status->agents[at].consecutive_failures > 0;
+    }
+    if (circuits > 0)
+        find(status, EXPORTER_STANDING_TROUBLE,
+             "The circuit%s to %zu more agent%s not closed, see below.", circuits > 1 ? "s" : "",
+             circuits, circuits > 1 ? "s are" : " is");
+    if (failed > 0)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "The last handoff%s to %zu more agent%s failed, see below.", failed > 1 ? "s" : "",
+             failed, failed > 1 ? "s" : "");
+}
+
 /* They are sorted, so those with something to say come first. */
 static void find_in_agents(struct exporter_status *status)
 {
     size_t at = 0;
-    size_t more = 0;
     while (at < status->nagents && at < AGENTS_NAMED && find_in_agent(status, &status->agents[at]))
         at++;
-    for (; at < status->nagents; at++)
-        more +=
-            circuit_rank(&status->agents[at]) > 0 || status->agents[at].consecutive_failures > 0;
-    if (more > 0)
-        find(status, EXPORTER_STANDING_TROUBLE, "So it is with %zu more agent%s, see below.", more,
-             more > 1 ? "s" : "");
+    find_in_others(status, at);
 }
 
 static void find_in_daemon(struct exporter_status *status)

@@ -240,6 +240,31 @@ class Calm(unittest.TestCase):
             eventually(lambda: [agent["name"] for agent in daemon.web.get("/?format=json").json()["agents"]]
                        == ["reviewer"], "it is gone with its last handoff")
 
+    def test_agents_beyond_those_that_are_named_do_not_look_worse_than_they_are(self):
+        with Receiver(status(503)) as down:
+            agents = {f"agent-{i}": {"url": down.url, "retries": 0} for i in range(6)}
+            with daemon_with(agents) as daemon:
+                for name in agents:
+                    Caller(daemon).send(name)
+                found = daemon.web.get("/?format=json").json()
+                self.assertEqual(found["standing"], "attention", found["findings"])
+                self.assertIn({"standing": "attention", "text": "The last handoff to 1 more agent failed, see below."},
+                              found["findings"])
+
+    def test_many_open_circuits_are_counted_apart_from_failures(self):
+        with Receiver(status(503)) as down:
+            agents = {f"agent-{i}": {"url": down.url, "retries": 0,
+                                     "breaker": {"failures": 1 if i < 7 else 1000, "cooldown": "1h"}}
+                      for i in range(9)}
+            with daemon_with(agents) as daemon:
+                for name in agents:
+                    Caller(daemon).send(name)
+                texts = [(finding["standing"], finding["text"])
+                         for finding in daemon.web.get("/?format=json").json()["findings"]]
+                self.assertIn("failed 1 time in a row", texts[0][1])
+                self.assertIn(("trouble", "The circuits to 2 more agents are not closed, see below."), texts)
+                self.assertIn(("attention", "The last handoffs to 2 more agents failed, see below."), texts)
+
     def test_hundreds_of_agents(self):
         with daemon_with({f"agent-{i:03}": {} for i in range(300)}) as daemon:
             self.assertEqual(daemon.web.get("/").text.count('role="rowheader"'), 300)
