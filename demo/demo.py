@@ -28,6 +28,7 @@ import story
 TOP = settings.TOP
 PORTS = {"web": 9780, "api": 8780, "prometheus": 9090, "alertmanager": 9093}
 FASTER = 60
+STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 class Stopped(Exception):
@@ -165,6 +166,7 @@ def play(demo, options):
     """The exit status."""
     status = 130 if options.fast else 0     # of one that is stopped before its end
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
         demo.start()
         good = demo.watch(demo.is_as_announced)
         demo.report(good)
@@ -187,7 +189,7 @@ def stop(*_):
 
 
 def ignore_signals():
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+    for number in STOPS:
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -197,9 +199,10 @@ def main():
     parser.add_argument("--fast", action="store_true", help="sixty times faster, and an exit status")
     parser.add_argument("--stay", action="store_true", help="with --fast: go on until Ctrl-C")
     options = parser.parse_args()
-    demo = Demo(story.FAST if options.fast else story.NORMAL)
-    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+    for number in STOPS:
         signal.signal(number, stop)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)     # until what there is of the demo can be ended
+    demo = Demo(story.FAST if options.fast else story.NORMAL)
     try:
         return play(demo, options)
     finally:

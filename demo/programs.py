@@ -17,22 +17,38 @@ START_TIMEOUT = 60
 END_TIMEOUT = 20
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
+CLAIMS = []     # held until this process ends, however it ends
 
 
 class Failed(Exception):
     """A program that did not start, or that ended by itself."""
 
 
+def claim(port):
+    """Whether no other demo has that port in mind: from our look at it until the program that gets it
+    listens, another demo may look as well. An abstract socket, so that a killed demo leaves no claim."""
+    mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        mark.bind(f"\0handoff-demo-port-{port}")
+    except OSError:
+        mark.close()
+        return False
+    CLAIMS.append(mark)
+    return True
+
+
 def free_port(port):
-    """That port where it is free on every address, else one that the system picks."""
-    for wanted in port, 0:
+    """That port where it is free on every address, else one that the system picks; no other demo's."""
+    for wanted in port, 0, 0, 0:    # what the system picks may be claimed as well
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("", wanted))
-                return probe.getsockname()[1]
             except OSError:
                 continue
+            found = probe.getsockname()[1]
+            if claim(found):
+                return found
     raise Failed("the system has no free port")
 
 

@@ -217,6 +217,23 @@ class Files(unittest.TestCase):
             self.assertNotEqual(programs.free_port(port), port)
         self.assertEqual(programs.free_port(port), port)
 
+    def test_two_demos_that_start_at_once_do_not_want_the_same_port(self):
+        """Neither listens yet when the other looks; so each in a process of its own, as demos are."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        code = f"import programs; print(programs.free_port({port}), flush=True); input()"
+        picked = []
+        demos = [subprocess.Popen([sys.executable, "-c", code], cwd=TOP / "demo", text=True, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE) for _ in range(2)]
+        for demo in demos:
+            picked.append(int(demo.stdout.readline()))
+        for demo in demos:
+            demo.communicate("\n")
+        self.assertIn(port, picked)
+        self.assertNotEqual(*picked)
+        self.assertEqual(programs.free_port(port), port, "a claim ends with its process")
+
     def test_the_alertmanager_of_compose_is_the_shipped_one(self):
         self.assertEqual((TOP / "demo/alertmanager.yml").read_text(encoding="utf-8"), settings.compose_alertmanager())
 
