@@ -79,7 +79,7 @@ static const char style[] =
     "tbody tr:first-child{border:0}"
     "tbody tr>*{padding:.1rem 0;border:0;text-align:left}"
     "td{display:flex;justify-content:space-between;gap:1rem}"
-    "td::before{content:attr(data-label);color:var(--soft)}}\n";
+    "td::before{content:attr(data-label);color:var(--soft)}td span{text-align:right}}\n";
 
 void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
 {
@@ -155,6 +155,21 @@ static void write_head(FILE *out, const struct exporter_status *status, const ch
     fputs("</ul></nav>\n</header>\n<main>\n", out);
 }
 
+/* Commands that work as they stand, so an agent is named: the worst that has something parked. */
+static void write_what_to_do_with_parked(FILE *out, const struct exporter_status *status)
+{
+    size_t at = 0;
+    while (at < status->nagents && status->agents[at].parked == 0)
+        at++;
+    if (at == status->nagents)
+        return;
+    fputs("<p>Look at what is parked with <code>handoffctl parked list</code>, and send it again "
+          "once its agent is well: <code>handoffctl parked replay --target ",
+          out);
+    exporter_html_text(out, status->agents[at].name);
+    fputs("</code>.</p>\n", out);
+}
+
 static void write_verdict(FILE *out, const struct exporter_status *status)
 {
     fprintf(out, "<section class=\"verdict %s\">\n<h1>%s</h1>\n",
@@ -170,10 +185,7 @@ static void write_verdict(FILE *out, const struct exporter_status *status)
     }
     if (status->nfindings > 0)
         fputs("</ul>\n", out);
-    if (status->parked > 0)
-        fputs("<p>Look at what is parked with <code>handoffctl parked list</code>, and send it "
-              "again with <code>handoffctl parked replay</code>.</p>\n",
-              out);
+    write_what_to_do_with_parked(out, status);
     fputs("</section>\n", out);
 }
 

@@ -103,7 +103,7 @@ const circuitsStat = stat({
     steps: [[good, null], [bad, 1]],
     about: 'Target agents to which handoffs are turned away because they failed in a row.',
     good: '0.',
-    otherwise: 'open the agent: what do its attempts say? The circuit probes by itself; `handoffctl agents reset` closes it at once.',
+    otherwise: 'open the agent: what do its attempts say? The circuit probes by itself; `handoffctl agents reset NAME` closes it at once.',
     runbooks: ['HandoffCircuitOpen'],
 });
 

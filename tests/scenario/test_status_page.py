@@ -10,6 +10,8 @@ import json
 import os
 import pathlib
 import re
+import shlex
+import subprocess
 import tempfile
 import unittest
 
@@ -264,6 +266,19 @@ class Calm(unittest.TestCase):
                 self.assertIn("failed 1 time in a row", texts[0][1])
                 self.assertIn(("trouble", "The circuits to 2 more agents are not closed, see below."), texts)
                 self.assertIn(("attention", "The last handoffs to 2 more agents failed, see below."), texts)
+
+    def test_what_it_says_to_type_works_as_printed(self):
+        with Receiver(status(503), status(503), ack) as down:
+            with daemon_with({"coder": {"url": down.url, "retries": 1}, "reviewer": {}}) as daemon:
+                Caller(daemon).send("coder")
+                page = daemon.web.get("/").text
+                commands = [html.unescape(command) for command in re.findall("<code>(handoffctl [^<]*)</code>", page)]
+                self.assertEqual(len(commands), 3, commands)
+                for command in commands:
+                    done = subprocess.run([os.environ["HANDOFFCTL"], *shlex.split(command)[1:]], text=True, check=False,
+                                          capture_output=True, env={**os.environ, "HANDOFF_API_URL": daemon.api.url})
+                    self.assertEqual(done.returncode, 0, (command, done.stdout, done.stderr))
+                eventually(lambda: daemon.web.get("/?format=json").json()["parked"] == 0, "it was sent again")
 
     def test_hundreds_of_agents(self):
         with daemon_with({f"agent-{i:03}": {} for i in range(300)}) as daemon:
