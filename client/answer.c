@@ -2,11 +2,13 @@
 /* The receiver's later word on a handoff: an acknowledgement, a refusal, or a wish for more time.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
 #include "client/client.h"
+#include "client/deliver/verdict.h"
 #include "client/give.h"
 #include "client/read.h"
 
@@ -81,7 +83,8 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
     answering->reply.told = word_told;
     answering->reply.id = uuid;
     answering->reply.word = words[word];
-    snprintf(answering->reply.said, sizeof answering->reply.said, "%s", reason ? reason : "");
+    handoff_cut_at_character(answering->reply.said, sizeof answering->reply.said,
+                             reason ? reason : "", reason ? strlen(reason) : 0);
     snprintf(answering->caller, sizeof answering->caller, "%s", caller ? caller : "");
     answering->reply.agent = handoff_span_text(caller ? answering->caller : NULL);
     loop->pending++;

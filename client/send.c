@@ -90,7 +90,7 @@ static int64_t deadline_of(const struct handoff_assembly *assembly)
     if (!yyjson_is_str(deadline) ||
         !handoff_rfc3339_parse(yyjson_get_str(deadline), yyjson_get_len(deadline), &wall_ms))
         return 0;
-    return wall_ms;
+    return wall_ms != 0 ? wall_ms : 1; /* 0 stands for none, and 1970 is as long ago either way */
 }
 
 static void tell_assembled(struct sending *sending)

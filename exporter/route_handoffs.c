@@ -334,12 +334,27 @@ static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
     return true;
 }
 
+/* HEAD would take a handoff and have nobody get it. */
+static bool shows_what_it_takes(struct exporter_request *request)
+{
+    static const struct exporter_problem no_body = {
+        .status = 405,
+        .code = "method_not_allowed",
+        .detail = "a pull leases a handoff, so its answer has to be able to carry one",
+        .allowed = "GET",
+        .header = {"Allow", "GET, OPTIONS"}};
+    if (strcmp(exporter_request_method(request), "HEAD") != 0)
+        return true;
+    exporter_respond_problem(request, &no_body);
+    return false;
+}
+
 void exporter_route_inbox(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem no_memory = {
         .status = 503, .code = "out_of_memory", .detail = "there is no memory for the request"};
     int64_t wait_ms;
-    if (!read_wait(request, &wait_ms))
+    if (!shows_what_it_takes(request) || !read_wait(request, &wait_ms))
         return;
     struct pulling *pulling = calloc(1, sizeof *pulling);
     if (pulling == NULL) {

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "exporter/utf8.h"
+
 /* ---- paths ---------------------------------------------------------------------------------- */
 
 static int hex_value(char digit)
@@ -22,6 +24,20 @@ static int hex_value(char digit)
     if (digit >= 'A' && digit <= 'F')
         return digit - 'A' + 10;
     return -1;
+}
+
+static bool is_text(const char *text)
+{
+    size_t left = strlen(text);
+    while (left > 0) {
+        uint32_t character;
+        const size_t size = exporter_utf8_next(text, left, &character);
+        if (character == EXPORTER_UTF8_INVALID)
+            return false;
+        text += size;
+        left -= size;
+    }
+    return true;
 }
 
 bool exporter_percent_decode(char *text)
@@ -40,7 +56,7 @@ bool exporter_percent_decode(char *text)
         in += 2;
     }
     *out = '\0';
-    return true;
+    return is_text(text); /* it may come back in JSON, or be stored */
 }
 
 /* The path of "http://host/path"; other texts are answered as they are. */

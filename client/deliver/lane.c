@@ -111,16 +111,24 @@ int64_t handoff_lane_now_ms(const struct handoff_lane *lane)
     return handoff_monotonic_ns(lane->engine->options.clock) / 1000000;
 }
 
+/* Nothing new is handed out in a drain, and who waits for it must not hold up the end. */
+static bool keeps_pollers_in_a_drain(const struct handoff_lane *lane)
+{
+    return atomic_load(&lane->engine->draining) && !TAILQ_EMPTY(&lane->pollers);
+}
+
 int64_t handoff_lane_wait_ms(const struct handoff_lane *lane)
 {
-    if (lane->writes.first)
-        return 0; /* the host's turn is over: they are submitted now */
+    if (lane->writes.first || keeps_pollers_in_a_drain(lane))
+        return 0; /* the host's turn is over: they are submitted now, or sent home */
     return handoff_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
 }
 
 void handoff_lane_run(struct handoff_lane *lane)
 {
     HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    if (keeps_pollers_in_a_drain(lane))
+        dismiss_pollers(lane);
     handoff_poller_run(&lane->poller);
     handoff_timers_run(&lane->timers, handoff_lane_now_ms(lane));
     handoff_transport_settle(lane->transport);

@@ -30,7 +30,7 @@ static bool is_ours(const char *text, size_t size, const char *id)
     return size == strlen(id) && strncasecmp(text, id, size) == 0;
 }
 
-static void cut_at_character(char *to, size_t room, const char *from, size_t size)
+void handoff_cut_at_character(char *to, size_t room, const char *from, size_t size)
 {
     if (size > room - 1) {
         size = room - 1;
@@ -69,8 +69,8 @@ static void read_object(struct statement *statement, struct handoff_finding *fin
     statement->retry = !statement->retry_said || yyjson_get_bool(retry);
     yyjson_val *reason = yyjson_obj_get(root, "reason");
     if (yyjson_is_str(reason))
-        cut_at_character(finding->said, sizeof finding->said, yyjson_get_str(reason),
-                         yyjson_get_len(reason));
+        handoff_cut_at_character(finding->said, sizeof finding->said, yyjson_get_str(reason),
+                                 yyjson_get_len(reason));
 }
 
 static void read_body(struct statement *statement, struct handoff_finding *finding,

@@ -61,6 +61,9 @@ struct handoff_finding {
     int64_t retry_after_ms; /* for RETRY */
 };
 
+/* Copies as many whole characters as fit, and a NUL. */
+void handoff_cut_at_character(char *to, size_t room, const char *from, size_t size);
+
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
                    enum handoff_ack_mode mode, struct handoff_finding *finding);
 

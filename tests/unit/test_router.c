@@ -102,8 +102,9 @@ static void test_other_methods_are_told_what_is_allowed(void **state)
 
 static void test_malformed_paths_are_refused(void **state)
 {
-    static const char *const malformed[] = {"",     "metrics", "*",      "/%",    "/%4",
-                                            "/%4g", "/%g4",    "/a%00b", "/%%20", "ftp://x/"};
+    static const char *const malformed[] = {"",     "metrics", "*",         "/%",    "/%4",
+                                            "/%4g", "/%g4",    "/a%00b",    "/%%20", "ftp://x/",
+                                            "/%ff", "/%e2%82", "/%ed%a0%80"};
     (void)state;
     struct exporter_path path;
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)

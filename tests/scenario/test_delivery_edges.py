@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Requests at the edge of what delivery takes: odd bytes, odd times, odd methods, odd moments."""
+
+import contextlib
+import signal
+import threading
+import time
+import unittest
+
+from harness import Receiver
+from harness.agents import Caller, daemon_with
+from harness.receiver import ack, later, status
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.stack = self.enterContext(contextlib.ExitStack())
+
+    def receiver(self, *script):
+        return self.stack.enter_context(Receiver(*script))
+
+    def caller(self, agents, *options):
+        self.daemon = self.stack.enter_context(daemon_with(agents, *options))
+        return Caller(self.daemon)
+
+
+class Words(Case):
+    def test_a_long_reason_is_cut_at_a_character(self):
+        caller = self.caller({"coder": {"url": self.receiver(later).url}})
+        for before in ("", "x"):  # one of them is cut within a character, wherever the limit is
+            handoff = caller.send_async()
+            caller.wait_for_state(handoff, "awaiting_ack")
+            reply = caller.call("POST", f"/v1/handoffs/{handoff}/nack",
+                                {"reason": before + "é" * 300, "retry": False})
+            self.assertEqual(reply.status, 200, reply)
+            caller.wait_for_state(handoff, "parked")
+            attempt, = caller.attempts(handoff)  # fails where it is no UTF-8
+            self.assertRegex(attempt["error"], f"^{before}é{{90,}}$")
+
+    def test_what_is_no_text_is_refused_and_not_kept(self):
+        caller = self.caller({"coder": {"url": self.receiver(status(400)).url}})
+        handoff = caller.send().json()["handoff"]["id"]
+        for raw in ("%FF%FE", "%C3", "%ED%A0%80"):
+            reply = caller.call("DELETE", f"/v1/parked/{handoff}?reason={raw}")
+            self.assertEqual(reply.status, 400, reply)
+            self.assertEqual(caller.call("GET", f"/v1/tasks/{raw}").status, 400, raw)
+        self.assertEqual(caller.state(handoff)["state"], "parked")
+        reply = caller.call("DELETE", f"/v1/parked/{handoff}?reason=%C3%A9")
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(caller.state(handoff)["reason"], "é")
+
+
+class Times(Case):
+    def test_every_deadline_that_is_over_expires(self):
+        coder = self.receiver(ack)
+        caller = self.caller({"coder": {"url": coder.url}})
+        for deadline in ("1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00Z",
+                         "1970-01-01T00:00:00.001Z", "2020-01-01T00:00:00Z"):
+            reply = caller.send(constraints={"deadline": deadline})
+            self.assertEqual((reply.status, reply.json()["code"]), (504, "expired"), deadline)
+        self.assertEqual(coder.requests, [])
+
+
+class Pulling(Case):
+    def test_head_leases_nothing(self):
+        caller = self.caller({"puller": {}})
+        handoff = caller.send_async("puller")
+        reply = caller.call("HEAD", "/v1/agents/puller/inbox")
+        self.assertEqual(reply.status, 405, reply)
+        self.assertEqual(reply.header("Allow"), "GET, OPTIONS")
+        self.assertEqual(caller.state(handoff)["state"], "ready")
+        self.assertEqual(caller.call("GET", "/v1/agents/puller/inbox").status, 200)
+
+    def test_a_drain_does_not_wait_for_idle_pollers(self):
+        caller = self.caller({"puller": {}}, "--shutdown.timeout=1m")
+        waiting, answers = threading.Event(), []
+
+        def poll():
+            connection = self.daemon.api.connection()
+            connection.request("GET", "/v1/agents/puller/inbox?wait=60s")
+            waiting.set()
+            answers.append(connection.getresponse().status)
+        pollers = [threading.Thread(target=poll, daemon=True) for _ in range(4)]
+        for poller in pollers:
+            poller.start()
+            waiting.wait(10)
+            waiting.clear()
+        caller.call("GET", "/v1/agents")  # the requests before it are on their way, at the least
+        began = time.monotonic()
+        self.daemon.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.daemon.process.wait(30), 0)
+        self.assertLess(time.monotonic() - began, 30)
+        for poller in pollers:
+            poller.join(10)
+        self.assertEqual(set(answers), {204})
+
+
+if __name__ == "__main__":
+    unittest.main()
