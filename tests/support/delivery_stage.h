@@ -274,12 +274,19 @@ static inline bool read_row(const struct sender *sender, struct row *row)
     return there;
 }
 
-/* Turns until the store has the handoff in this state, then answers its row. */
+/* Turns until the store has the handoff in this state, then answers its row. The deadline is for
+   a handoff that ended otherwise and will never be there. */
 static inline struct row stored(const struct sender *sender, enum handoff_state state)
 {
     struct row row;
-    while (!read_row(sender, &row) || row.state != state)
+    int64_t deadline_ns = handoff_monotonic_ns(&handoff_clock_system) + INT64_C(60000000000);
+    while (!read_row(sender, &row) || row.state != state) {
+        if (handoff_monotonic_ns(&handoff_clock_system) > deadline_ns)
+            fail_msg("the handoff is %s (%s) after %u attempts, not %s",
+                     handoff_state_name(row.state), row.reason, (unsigned)row.attempts,
+                     handoff_state_name(state));
         turn();
+    }
     return row;
 }
 
