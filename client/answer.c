@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "client/deliver/verdict.h"
 #include "client/give.h"
+#include "client/object.h"
 #include "client/read.h"
 
 enum { ANSWERING_MAGIC = 0x616e7377 };
@@ -34,11 +35,12 @@ static void word_told(struct handoff_reply *reply)
     enum handoff_code code = error.code;
     if (code == HANDOFF_OK)
         code = handoff_read_news(answering->loop->client, &reply->id, &arena, &news, &error);
+    if (code == HANDOFF_OK && reply->view.state != 0)
+        handoff_read_overlay(&news, &reply->view); /* the store may not have written it yet */
     if (code == HANDOFF_OK) {
         struct handoff_buffer body = {0};
         struct handoff_result result = {0};
-        news.state = reply->state; /* the store may not have written it yet */
-        handoff_write_news(&body, &news);
+        handoff_object_write(&body, &news);
         result.body = body.data;
         result.size = body.size;
         if (body.failed)

@@ -124,6 +124,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     pthread_mutex_init(&made->visit_lock, NULL);
     handoff_recent_init(&made->observed);
     handoff_pipelines_init(&made->pipelines);
+    handoff_replays_init(&made->replays);
     handoff_uuid_source_init(&made->uuids, NULL, NULL);
     enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
@@ -141,6 +142,7 @@ void handoff_client_close(struct handoff_client **client)
     if (!dying)
         return;
     HANDOFF_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
+    handoff_replays_free(&dying->replays);
     handoff_engine_free(&dying->engine);
     handoff_spine_destroy(&dying->spine);
     handoff_store_close(&dying->store);

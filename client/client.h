@@ -19,6 +19,7 @@
 #include "client/handoff.h"
 #include "client/pipelines.h"
 #include "client/recent.h"
+#include "client/replays.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
 
@@ -43,6 +44,8 @@ struct handoff_client {
     _Atomic(uint64_t) default_token_budget;
     atomic_bool spine_up;
     struct handoff_recent observed; /* ids of observations; has a lock of its own */
+
+    struct handoff_replays replays; /* has a lock of its own */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */
     int64_t parked_read_ns;     /* under it; monotonic; 0: not yet */

@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "client/deliver/parked.h"
 #include "client/give.h"
+#include "client/object.h"
 #include "client/read.h"
 
 enum { DECIDING_MAGIC = 0x64656369 };
@@ -25,7 +26,7 @@ static void decided(struct handoff_waiter *waiter, const struct handoff_news *ne
     HANDOFF_CHECK_MAGIC(deciding, DECIDING_MAGIC);
     struct handoff_buffer body = {0};
     struct handoff_result result = {.error = news->error};
-    handoff_write_news(&body, news);
+    handoff_object_write(&body, news);
     result.body = body.data;
     result.size = body.size;
     if (body.failed)

@@ -6,19 +6,6 @@
 #include "client/give.h"
 #include "client/object.h"
 
-void handoff_write_news(struct handoff_buffer *out, const struct handoff_news *news)
-{
-    const struct handoff_object object = {.envelope = news->envelope,
-                                          .context_at = news->context_at,
-                                          .context_size = news->context_size,
-                                          .state = news->state,
-                                          .target = handoff_span_text(news->target),
-                                          .reason = handoff_span_text(news->reason),
-                                          .attempts = news->attempts,
-                                          .settled_ms = news->settled_ms};
-    handoff_object_write(out, &object);
-}
-
 /* How a settled handoff reads as an error; OK where it was acknowledged or goes on. */
 static void judge_news(const struct handoff_news *news, struct handoff_error *error)
 {
@@ -43,7 +30,7 @@ void handoff_give_news(handoff_answered *answered, void *context, const struct h
     result.under_way = handoff_state_is_live(news->state);
     judge_news(news, &result.error);
     if (news->envelope.data)
-        handoff_write_news(&body, news);
+        handoff_object_write(&body, news);
     if (body.failed)
         handoff_error_no_memory(&result.error);
     else if (body.size > 0) {

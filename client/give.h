@@ -14,7 +14,4 @@ void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error);
 void handoff_give_no_memory(handoff_answered *answered, void *context);
 
-/* The handoff as JSON. */
-void handoff_write_news(struct handoff_buffer *out, const struct handoff_news *news);
-
 #endif

@@ -518,6 +518,52 @@ enum handoff_code handoff_observe(struct handoff_client *client, const struct ha
                                   struct handoff_text *text,
                                   struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/*
+ * Makes a new handoff of a parked one: the body is {"edit": {...}, "target_agent": ...}, where the
+ * edit has fields of a request that take the place of the old ones. Intent, constraints and history
+ * are inherited from the old envelope, which the new one names as its previous; so constraints can
+ * be tightened and not loosened. When the new one is durable the old one is discarded with the
+ * reason "replaced by <id>"; the answer's body is the new one. Where it is refused, the old one
+ * stays parked.
+ */
+void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
+                           handoff_answered *answered, void *context);
+
+/*
+ * Sends many parked handoffs again: those that are parked now, oldest first, `rate` a second (more
+ * slowly while as many are under way as may be). The text is the run as JSON:
+ *
+ *     {"id", "state", "target", "reason", "to", "limit", "rate", "replayed", "skipped", "failed",
+ *      "started_at", "ended_at", "error"}
+ *
+ * with state "running", "done", "stopped" (by hand, or because the process drained) or "failed"
+ * (the store could not be read). What a run has not reached stays parked.
+ */
+struct handoff_replay_query {
+    const char *target; /* only those parked for this agent; NULL: any */
+    const char *reason; /* only those parked for this reason; NULL: any */
+    const char *to;     /* to this agent; NULL: each to its own */
+    uint64_t limit;     /* at most so many; 0: all */
+    unsigned rate;      /* 1 to 1000; 0: 10 */
+};
+
+/* Begins a run; on the loop's thread. unknown_agent, invalid_request, too_many_in_flight (16 run),
+   shutting_down. */
+enum handoff_code handoff_replay_many(struct handoff_loop *loop,
+                                      const struct handoff_replay_query *query,
+                                      struct handoff_text *text,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* How far a run is; or asks it to stop, which it does at its next step. The last 16 are remembered.
+   Any thread. */
+enum handoff_code handoff_replay_get(struct handoff_client *client, const char *id,
+                                     struct handoff_text *text,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_replay_stop(struct handoff_client *client, const char *id,
+                                      struct handoff_text *text,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_replay_list(struct handoff_client *client, struct handoff_text *text,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* ---- agents at work ------------------------------------------------------------------------ */
 
 /* {"items": [{"name", "circuit", ...}], "next": null}. Any thread. */
@@ -543,13 +589,13 @@ struct handoff_pulled {
 };
 /* Pulls one handoff for the agent `name`, waiting for it at most wait_ms. `pulled` is called
    exactly once, on the loop, possibly before the call returns; it may answer for the handoff at
-   once. What is returned serves handoff_pull_withdraw until then; NULL: `pulled` was called
-   already, with an error. */
+   once. It tells whether somebody takes the handoff: one that nobody takes is offered again at
+   once, as if it had never been pulled. What is returned serves handoff_pull_withdraw until then;
+   NULL: `pulled` was called already, with an error. */
 struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
-                                    void (*pulled)(void *context, const struct handoff_pulled *got),
+                                    bool (*pulled)(void *context, const struct handoff_pulled *got),
                                     void *context);
-/* The puller went away: `pulled` is called soon; a handoff that it is given then is offered again
-   when its lease runs out. */
+/* The puller went away: `pulled` is called soon, maybe with a handoff that was on its way. */
 void handoff_pull_withdraw(struct handoff_puller *pull);
 
 /* ---- memories ------------------------------------------------------------------------------ */

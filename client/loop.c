@@ -34,6 +34,7 @@ void handoff_loop_close(struct handoff_loop **loop)
     if (!dying)
         return;
     HANDOFF_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
+    handoff_replays_end(dying);
     handoff_lane_stop(dying->lane);
     while (dying->pending > 0)
         handoff_mailbox_wait(&dying->lane->mailbox, -1);
@@ -45,6 +46,7 @@ void handoff_loop_close(struct handoff_loop **loop)
 void handoff_loop_stop(struct handoff_loop *loop)
 {
     HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    handoff_replays_end(loop);
     handoff_lane_stop(loop->lane);
 }
 

@@ -4,6 +4,7 @@
 #include <yyjson.h>
 
 #include "client/assemble/json.h"
+#include "client/assemble/request.h"
 #include "client/base/check.h"
 #include "client/base/rfc3339.h"
 #include "client/deliver/verdict.h"
@@ -44,15 +45,15 @@ static void write_value(struct handoff_buffer *out, const char *key, yyjson_val 
 
 /* Numbers are read as they are written, so that they come out as they went in. Nothing of the
    context is told, and it is nearly all of an envelope; where its place is known it is not read. */
-static yyjson_doc *read_envelope(const struct handoff_object *object)
+static yyjson_doc *read_envelope(const struct handoff_news *news)
 {
-    struct handoff_span envelope = object->envelope;
-    if (object->context_size == 0)
+    struct handoff_span envelope = news->envelope;
+    if (news->context_size == 0)
         return yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);
-    const size_t behind = object->context_at + object->context_size;
+    const size_t behind = news->context_at + news->context_size;
     HANDOFF_CHECK(behind < envelope.size);
     struct handoff_buffer around = {0};
-    handoff_buffer_append(&around, envelope.data, object->context_at);
+    handoff_buffer_append(&around, envelope.data, news->context_at);
     handoff_buffer_text(&around, "null");
     handoff_buffer_append(&around, envelope.data + behind, envelope.size - behind);
     yyjson_doc *doc =
@@ -61,26 +62,33 @@ static yyjson_doc *read_envelope(const struct handoff_object *object)
     return doc;
 }
 
-void handoff_object_write(struct handoff_buffer *out, const struct handoff_object *object)
+static void write_fields(struct handoff_buffer *out, yyjson_val *root,
+                         const struct handoff_news *news)
 {
-    yyjson_doc *doc = read_envelope(object);
-    yyjson_val *root = doc ? yyjson_doc_get_root(doc) : NULL;
-    handoff_buffer_byte(out, '{');
-    write_value(out, "id", yyjson_obj_get(root, "id"));
-    write_text(out, "state", handoff_span_text(handoff_state_name(object->state)));
-    write_value(out, "pattern", yyjson_obj_get(root, "pattern"));
-    write_value(out, "source_agent", yyjson_obj_get(root, "source_agent"));
-    write_text(out, "target_agent", object->target);
-    write_value(out, "task_id", yyjson_obj_get(root, "task_id"));
+    const struct handoff_label *label = &news->label;
+    write_text(out, "id", handoff_span_text(label->id));
+    write_text(out, "state", handoff_span_text(handoff_state_name(news->state)));
+    write_text(out, "pattern",
+               handoff_span_text(handoff_pattern_name((enum handoff_pattern)label->pattern)));
+    write_text(out, "source_agent", label->source);
+    write_text(out, "target_agent", handoff_span_text(news->target));
+    write_text(out, "task_id", label->task_id);
     write_value(out, "envelope_version", yyjson_obj_get(root, "envelope_version"));
     write_value(out, "token_count", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"));
     write_value(out, "memory_refs", yyjson_obj_get(root, "memory_refs"));
     write_value(out, "missing", yyjson_obj_get(root, "missing"));
     write_value(out, "completeness", yyjson_obj_get(root, "completeness"));
-    write_number(out, "attempts", object->attempts);
-    write_value(out, "created_at", yyjson_obj_get(root, "created_at"));
-    write_time(out, "settled_at", object->settled_ms);
-    write_text(out, "reason", object->reason);
+}
+
+void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news)
+{
+    yyjson_doc *doc = read_envelope(news);
+    handoff_buffer_byte(out, '{');
+    write_fields(out, doc ? yyjson_doc_get_root(doc) : NULL, news);
+    write_number(out, "attempts", news->attempts);
+    write_time(out, "created_at", news->label.created_ms);
+    write_time(out, "settled_at", news->settled_ms);
+    write_text(out, "reason", handoff_span_text(news->reason));
     handoff_buffer_byte(out, '}');
     yyjson_doc_free(doc);
 }

@@ -5,22 +5,12 @@
 
 #include "client/agents.h"
 #include "client/base/buffer.h"
-#include "client/deliver/life.h"
+#include "client/deliver/engine.h"
 #include "client/store/handoffs.h"
 #include "client/store/tasks.h"
 
-/* How it stands with a handoff, beside its envelope, which knows the rest. */
-struct handoff_object {
-    struct handoff_span envelope;
-    size_t context_at, context_size; /* where its context stands; size 0: not known */
-    enum handoff_state state;
-    struct handoff_span target, reason;
-    uint32_t attempts;
-    int64_t settled_ms; /* 0: not yet */
-};
-
-/* An envelope that cannot be read (it was checked when it was stored) leaves null in its fields. */
-void handoff_object_write(struct handoff_buffer *out, const struct handoff_object *object);
+/* An envelope that cannot be read leaves null in the fields that only it knows. */
+void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news);
 
 void handoff_object_write_attempt(struct handoff_buffer *out,
                                   const struct handoff_attempt *attempt);

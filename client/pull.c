@@ -5,15 +5,49 @@
 #include "client/base/memory.h"
 #include "client/client.h"
 
-enum { PULL_MAGIC = 0x70756c6c };
+enum { PULL_MAGIC = 0x70756c6c, GIVING_BACK_MAGIC = 0x62616b21 };
 
 struct handoff_puller {
     unsigned magic;
     struct handoff_loop *loop;
-    void (*pulled)(void *context, const struct handoff_pulled *got);
+    bool (*pulled)(void *context, const struct handoff_pulled *got);
     void *context;
     struct handoff_poller_request request;
 };
+
+/* A lease that nobody saw, on its way back. */
+struct giving_back {
+    unsigned magic;
+    struct handoff_loop *loop;
+    struct handoff_reply reply;
+};
+
+/* It is offered again; or it has ended meanwhile, which is as well. */
+static void given_back(struct handoff_reply *reply)
+{
+    struct giving_back *back = (void *)((char *)reply - offsetof(struct giving_back, reply));
+    HANDOFF_CHECK_MAGIC(back, GIVING_BACK_MAGIC);
+    back->loop->pending--;
+    back->magic = 0;
+    handoff_free(back);
+}
+
+/* Without memory the lease runs out. */
+static void give_back(const struct handoff_puller *pull)
+{
+    struct giving_back *back = handoff_calloc(1, sizeof *back);
+    if (!back)
+        return;
+    back->magic = GIVING_BACK_MAGIC;
+    back->loop = pull->loop;
+    back->reply.lane = pull->loop->lane;
+    back->reply.told = given_back;
+    back->reply.id = pull->request.id;
+    back->reply.word = HANDOFF_WORD_RETURN;
+    back->reply.attempt = pull->request.attempt;
+    back->loop->pending++;
+    handoff_engine_reply(back->loop->client->engine, &back->reply);
+}
 
 static void pull_told(struct handoff_poller_request *request)
 {
@@ -27,7 +61,9 @@ static void pull_told(struct handoff_poller_request *request)
     handoff_error_clear(&got.error);
     if (got.envelope)
         handoff_uuid_format(&request->id, got.id);
-    pull->pulled(pull->context, &got);
+    bool taken = pull->pulled(pull->context, &got);
+    if (got.envelope && !taken)
+        give_back(pull);
     handoff_free(request->envelope);
     pull->loop->pending--;
     pull->magic = 0;
@@ -35,7 +71,7 @@ static void pull_told(struct handoff_poller_request *request)
 }
 
 struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
-                                    void (*pulled)(void *context, const struct handoff_pulled *got),
+                                    bool (*pulled)(void *context, const struct handoff_pulled *got),
                                     void *context)
 {
     struct handoff_pulled refusal = {0};

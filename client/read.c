@@ -22,24 +22,6 @@ enum handoff_code handoff_read_id(const char *text, struct handoff_uuid *id,
     return handoff_uuid_parse(text, strlen(text), id) ? HANDOFF_OK : no_handoff(text, error);
 }
 
-/* The store's row, with the state that memory knows better. */
-static void describe_stored(struct handoff_client *client, const struct handoff_stored *stored,
-                            struct handoff_span envelope, struct handoff_object *object)
-{
-    int live = handoff_live_state(handoff_engine_live(client->engine), &stored->id);
-    /* an acknowledgement is told at once, any other end when it is written (delivery.c) */
-    bool unwritten = live && !handoff_state_is_live((enum handoff_state)live) &&
-                     live != HANDOFF_STATE_ACKNOWLEDGED;
-    *object = (struct handoff_object){
-        .envelope = envelope,
-        .state = (enum handoff_state)(live && !unwritten ? live : stored->standing.state),
-        .target = stored->standing.target,
-        .reason = stored->standing.reason,
-        .attempts = stored->standing.attempts,
-        .settled_ms = stored->standing.settled_ms,
-    };
-}
-
 /* The row, where the caller may see it. */
 static enum handoff_code get_stored(struct handoff_client *client, const char *id,
                                     const char *caller, struct handoff_arena *arena,
@@ -54,16 +36,60 @@ static enum handoff_code get_stored(struct handoff_client *client, const char *i
     return no_handoff(id, error);
 }
 
-static enum handoff_code get_object(struct handoff_client *client,
-                                    const struct handoff_stored *stored,
-                                    struct handoff_arena *arena, struct handoff_object *object,
-                                    struct handoff_error *error)
+void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view)
+{
+    news->state = (enum handoff_state)view->state;
+    news->target = view->target;
+    news->reason = view->reason;
+    news->attempts = view->attempts;
+    news->settled_ms = view->settled_ms;
+}
+
+static void describe(const struct handoff_stored *stored, struct handoff_news *news)
+{
+    const struct handoff_standing *standing = &stored->standing;
+    *news = (struct handoff_news){.label = {.pattern = stored->pattern,
+                                            .source = stored->source,
+                                            .task_id = stored->task_id,
+                                            .created_ms = stored->created_ms},
+                                  .envelope = handoff_span("", 0),
+                                  .state = (enum handoff_state)standing->state,
+                                  .target = standing->target.data, /* copies end in a NUL */
+                                  .reason = standing->reason.data,
+                                  .attempts = standing->attempts,
+                                  .settled_ms = standing->settled_ms};
+    handoff_uuid_format(&stored->id, news->label.id);
+}
+
+/* What memory knows of it, else its row. Memory is looked at first: what has just left it is
+   written, so whoever reads the row afterwards never sees less than was told before. */
+static enum handoff_code read_standing(struct handoff_client *client, const struct handoff_uuid *id,
+                                       struct handoff_arena *arena, struct handoff_news *news,
+                                       struct handoff_error *error)
+{
+    struct handoff_live_view view;
+    struct handoff_stored stored;
+    bool shown = handoff_live_look(handoff_engine_live(client->engine), id, &view);
+    enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
+    if (code != HANDOFF_OK)
+        return code;
+    describe(&stored, news);
+    if (shown)
+        handoff_read_overlay(news, &view);
+    return HANDOFF_OK;
+}
+
+/* One that is damaged, or that retention has just removed, is no reason to show nothing. */
+static enum handoff_code read_envelope(struct handoff_client *client, const struct handoff_uuid *id,
+                                       struct handoff_arena *arena, struct handoff_news *news,
+                                       struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
-    enum handoff_code code =
-        handoff_store_get_envelope(client->store, &stored->id, arena, &envelope, error);
+    enum handoff_code code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
     if (code == HANDOFF_OK)
-        describe_stored(client, stored, envelope.body, object);
+        news->envelope = envelope.body;
+    if (code == HANDOFF_ERR_STORE_CORRUPT || code == HANDOFF_ERR_NOT_FOUND)
+        return handoff_error_clear(error);
     return code;
 }
 
@@ -71,20 +97,8 @@ enum handoff_code handoff_read_news(struct handoff_client *client, const struct 
                                     struct handoff_arena *arena, struct handoff_news *news,
                                     struct handoff_error *error)
 {
-    struct handoff_stored stored;
-    struct handoff_object object;
-    enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
-    if (code == HANDOFF_OK)
-        code = get_object(client, &stored, arena, &object, error);
-    if (code != HANDOFF_OK)
-        return code;
-    *news = (struct handoff_news){.envelope = object.envelope,
-                                  .state = object.state,
-                                  .target = object.target.data, /* copies end in a NUL */
-                                  .reason = object.reason.data,
-                                  .attempts = object.attempts,
-                                  .settled_ms = object.settled_ms};
-    return HANDOFF_OK;
+    enum handoff_code code = read_standing(client, id, arena, news, error);
+    return code == HANDOFF_OK ? read_envelope(client, id, arena, news, error) : code;
 }
 
 enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
@@ -92,15 +106,15 @@ enum handoff_code handoff_get(struct handoff_client *client, const char *id, con
 {
     struct handoff_arena arena;
     struct handoff_stored stored;
-    struct handoff_object object;
+    struct handoff_news news;
     struct handoff_buffer out = {0};
     *text = (struct handoff_text){0};
     handoff_arena_init(&arena, 0);
     enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
     if (code == HANDOFF_OK)
-        code = get_object(client, &stored, &arena, &object, error);
+        code = handoff_read_news(client, &stored.id, &arena, &news, error);
     if (code == HANDOFF_OK) {
-        handoff_object_write(&out, &object);
+        handoff_object_write(&out, &news);
         code = handoff_client_give(&out, text, error);
     }
     handoff_arena_free(&arena);
@@ -151,24 +165,45 @@ static enum handoff_code read_cursor(const char *cursor, int64_t *after,
                              "this list did not give out this cursor", "cursor", cursor);
 }
 
+/* Between the items of a list that has just begun or has some. */
+static void separate(struct handoff_buffer *out)
+{
+    struct handoff_span before = handoff_buffer_span(out);
+    if (before.size > 0 && before.data[before.size - 1] != '[')
+        handoff_buffer_byte(out, ',');
+}
+
+/* A row of a list. One that may have changed since the list was read is looked at anew, and is left
+   out where it is not parked any more and only those are asked for. */
+static enum handoff_code write_item(struct handoff_client *client, struct handoff_buffer *out,
+                                    const struct handoff_stored *stored, bool parked,
+                                    struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_news news;
+    enum handoff_code code = HANDOFF_OK;
+    handoff_arena_init(&arena, 0);
+    describe(stored, &news);
+    if (!handoff_state_is_over(news.state))
+        code = read_standing(client, &stored->id, &arena, &news, error);
+    bool wanted = code == HANDOFF_OK && (!parked || news.state == HANDOFF_STATE_PARKED);
+    if (wanted)
+        code = read_envelope(client, &stored->id, &arena, &news, error);
+    if (wanted && code == HANDOFF_OK) {
+        separate(out);
+        handoff_object_write(out, &news);
+    }
+    handoff_arena_free(&arena);
+    return code;
+}
+
 static enum handoff_code write_items(struct handoff_client *client, struct handoff_buffer *out,
-                                     const struct handoff_stored *list, size_t count,
+                                     const struct handoff_stored *list, size_t count, bool parked,
                                      struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; i < count && code == HANDOFF_OK; i++) {
-        struct handoff_arena arena;
-        struct handoff_stored_envelope envelope;
-        struct handoff_object object;
-        handoff_arena_init(&arena, 0);
-        code = handoff_store_get_envelope(client->store, &list[i].id, &arena, &envelope, error);
-        if (code == HANDOFF_OK) {
-            describe_stored(client, &list[i], envelope.body, &object);
-            handoff_buffer_text(out, i ? "," : "");
-            handoff_object_write(out, &object);
-        }
-        handoff_arena_free(&arena);
-    }
+    for (size_t i = 0; i < count && code == HANDOFF_OK; i++)
+        code = write_item(client, out, &list[i], parked, error);
     return code;
 }
 
@@ -224,7 +259,7 @@ enum handoff_code handoff_list(struct handoff_client *client,
     code = handoff_store_list(client->store, &filter, &arena, &list, &count, error);
     handoff_buffer_text(&out, "{\"items\":[");
     if (code == HANDOFF_OK)
-        code = write_items(client, &out, list, count, error);
+        code = write_items(client, &out, list, count, query->parked, error);
     if (code == HANDOFF_OK && count == filter.limit)
         handoff_buffer_printf(&out, "],\"next\":\"%lld\"", (long long)list[count - 1].seq);
     else
@@ -249,8 +284,7 @@ struct agent_list {
 static void list_agent(struct handoff_agent *agent, void *arg)
 {
     struct agent_list *list = arg;
-    if (list->out.size > 0 && list->out.data[list->out.size - 1] != '[')
-        handoff_buffer_byte(&list->out, ',');
+    separate(&list->out);
     handoff_object_write_agent(&list->out, agent, list->now_ms);
 }
 

@@ -14,4 +14,7 @@ enum handoff_code handoff_read_news(struct handoff_client *client, const struct 
                                     struct handoff_arena *arena, struct handoff_news *news,
                                     struct handoff_error *error);
 
+/* Puts in what memory knows better than the row. */
+void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view);
+
 #endif

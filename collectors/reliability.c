@@ -16,7 +16,7 @@ static const char *const results[COLLECTORS_RESULTS] = {"ack",     "nack", "time
                                                         "connect", "http", "protocol"};
 /* why something was parked; what is not here was given up like one that is exhausted */
 static const char *const reasons[COLLECTORS_REASONS] = {"exhausted", "refused", "circuit_open",
-                                                        "unknown_agent"};
+                                                        "unknown_agent", "store_corrupt"};
 
 void collectors_reliability_resolve(struct collectors *collectors, struct collectors_target *target)
 {
@@ -75,13 +75,22 @@ static bool is(const char *state, const char *wanted)
     return state != NULL && strcmp(state, wanted) == 0;
 }
 
+/* By a person: as it was, or edited, and then another handoff took its place. */
+static bool is_sent_again(const struct handoff_event *event)
+{
+    static const char replaced[] = "replaced by ";
+    return is(event->from, "parked") &&
+           (is(event->to, "ready") || (is(event->to, "discarded") && event->reason != NULL &&
+                                       strncmp(event->reason, replaced, sizeof replaced - 1) == 0));
+}
+
 void collectors_reliability_moved(struct collectors *collectors, const struct handoff_event *event)
 {
     collectors_reliability_ended(collectors, event);
     count_attempt(collectors, event);
     if (is(event->to, "parked"))
         count_parking(collectors, event);
-    else if (is(event->from, "parked") && is(event->to, "ready"))
+    else if (is_sent_again(event))
         metric_add(collectors_target(&collectors->targets, event->target_agent)->replayed, 1);
 }
 

@@ -114,9 +114,10 @@ static const struct ctl_command commands[] = {
      "Decide about handoffs that could not be delivered.",
      "  list          --target AGENT, --reason REASON, --limit N, --cursor CURSOR\n"
      "  show ID       the handoff with its attempts\n"
-     "  replay ID     deliver it again, or with --to AGENT to another\n"
+     "  replay ID     deliver it again, or with --to AGENT to another; with --edit FILE a new\n"
+     "                one in its place, with the fields of a request that the JSON object has\n"
      "  replay --target AGENT  all that are parked for it; --to AGENT, --reason REASON,\n"
-     "                --rate N at most so many in a second (10)\n"
+     "                --rate N at most so many in a second (10), --limit N at most so many\n"
      "  discard ID    --reason TEXT; it is kept as discarded, never delivered\n"
      "  --json        the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * handoffctl parked: what could not be delivered, and a person's decisions about it. A replay of
- * many goes through the list page by page, at a bounded rate, so that an agent that has just come
- * back is not buried under all that it missed.
+ * many is the sidecar's work: it keeps the rate, and goes on when nobody looks any more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +15,13 @@
 enum {
     RATE = 10, /* replays a second, where nothing else is asked for */
     RATE_MAX = 1000,
-    PAGE = 100,
-    BUSY_WAIT_MS = 1000, /* after a 429 */
-    BUSY_TRIES = 60,
-    CONFLICT = 409,
-    BUSY = 429,
+    LOOK_MS = 100, /* how often a replay of many is looked at */
 };
 
 struct arguments {
     const struct ctl_command *command;
     struct ctl_api api;
-    const char *id, *target, *reason, *to, *rate, *limit, *cursor;
+    const char *id, *target, *reason, *to, *rate, *limit, *cursor, *edit;
     bool json;
 };
 
@@ -36,7 +31,7 @@ static int take_arguments(struct arguments *arguments, bool takes_id, int argc, 
         {"--target", &arguments->target, NULL}, {"--reason", &arguments->reason, NULL},
         {"--to", &arguments->to, NULL},         {"--rate", &arguments->rate, NULL},
         {"--limit", &arguments->limit, NULL},   {"--cursor", &arguments->cursor, NULL},
-        {"--json", NULL, &arguments->json}};
+        {"--edit", &arguments->edit, NULL},     {"--json", NULL, &arguments->json}};
     const struct ctl_line line = {.options = options,
                                   .noptions = sizeof(options) / sizeof(options[0]),
                                   .words = &arguments->id,
@@ -147,131 +142,142 @@ static int run_show(const struct ctl_command *command, int argc, char *const arg
 /* ---- replay ------------------------------------------------------------------------------------
  */
 
-/* free() it; NULL: the name is not UTF-8 */
-static char *replay_body(const struct arguments *arguments)
+static void add_text(yyjson_mut_doc *doc, const char *key, const char *text)
 {
-    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-    yyjson_mut_val *root = yyjson_mut_obj(doc);
-    yyjson_mut_doc_set_root(doc, root);
-    if (arguments->to)
-        yyjson_mut_obj_add_str(doc, root, "target_agent", arguments->to);
+    if (text)
+        yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
+}
+
+/* free() it; NULL: a name is not UTF-8 */
+static char *end_body(yyjson_mut_doc *doc)
+{
     char *body = yyjson_mut_write(doc, 0, NULL);
     yyjson_mut_doc_free(doc);
     return body;
 }
 
-/* One call; CTL_OK where there is an answer. */
-static int post_replay(const struct arguments *arguments, const char *id, struct ctl_answer *answer)
+static yyjson_mut_doc *begin_body(void)
 {
-    char *path = ctl_api_path("/v1/parked/", id, "/replay"), *body = replay_body(arguments);
-    const struct ctl_call call = {.method = "POST", .path = path, .body = body};
-    int code = CTL_FAILED;
-    if (path && body)
-        code = ctl_api_exchange(arguments->command, &arguments->api, &call, answer);
-    free(body);
-    free(path);
-    return code;
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
+    return doc;
+}
+
+static int post(const struct arguments *arguments, const char *path, const char *body,
+                struct ctl_answer *answer)
+{
+    if (!path || !body)
+        return CTL_FAILED;
+    return ctl_api_call(arguments->command, &arguments->api, "POST", path, NULL, body, answer);
+}
+
+/* What the file has, as it has it. CTL_FAILED: it cannot be read, and that is said. */
+static int add_edit(const struct arguments *arguments, yyjson_mut_doc *doc)
+{
+    yyjson_read_err why;
+    if (!arguments->edit)
+        return CTL_OK;
+    yyjson_doc *edit = yyjson_read_file(arguments->edit, YYJSON_READ_NUMBER_AS_RAW, NULL, &why);
+    if (!edit) {
+        fprintf(stderr, "handoffctl: %s: %s at byte %zu\n", arguments->edit, why.msg, why.pos);
+        return CTL_FAILED;
+    }
+    yyjson_mut_obj_add_val(doc, yyjson_mut_doc_get_root(doc), "edit",
+                           yyjson_val_mut_copy(doc, yyjson_doc_get_root(edit)));
+    yyjson_doc_free(edit);
+    return CTL_OK;
 }
 
 static int replay_one(const struct arguments *arguments)
 {
     struct ctl_answer answer = {0};
-    int code = post_replay(arguments, arguments->id, &answer);
+    char *path = ctl_api_path("/v1/parked/", arguments->id, "/replay");
+    yyjson_mut_doc *doc = begin_body();
+    add_text(doc, "target_agent", arguments->to);
+    int code = add_edit(arguments, doc);
+    char *body = end_body(doc);
     if (code == CTL_OK)
-        code = ctl_api_judge(arguments->command, &answer);
+        code = post(arguments, path, body, &answer);
+    free(body);
     if (code == CTL_OK)
         code = ctl_show(&answer, arguments->json, ctl_show_handoff_line);
     ctl_answer_free(&answer);
+    free(path);
     return code;
 }
 
-static void pause_ms(long ms)
-{
-    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    nanosleep(&pause, NULL);
-}
-
-struct tally {
-    size_t replayed, skipped;
-};
-
-/* One of many: waits where the agent has as much in flight as it may, passes over what somebody
- * else has decided about meanwhile. */
-static int replay_of_many(const struct arguments *arguments, const char *id, struct tally *tally)
+/* Begins a run; *id is to be freed. */
+static int begin_run(const struct arguments *arguments, long rate, long limit, char **id)
 {
     struct ctl_answer answer = {0};
-    int code = post_replay(arguments, id, &answer);
-    for (int tries = 0; code == CTL_OK && answer.status == BUSY && tries < BUSY_TRIES; tries++) {
-        ctl_answer_free(&answer);
-        pause_ms(BUSY_WAIT_MS);
-        code = post_replay(arguments, id, &answer);
-    }
-    if (code == CTL_OK && answer.status == CONFLICT) {
-        ctl_api_judge(arguments->command, &answer);
-        tally->skipped++;
-    } else if (code == CTL_OK) {
-        code = ctl_api_judge(arguments->command, &answer);
-        tally->replayed += code == CTL_OK;
-        if (code == CTL_OK && !arguments->json)
-            code = ctl_show(&answer, false, ctl_show_handoff_line);
-    }
+    yyjson_mut_doc *doc = begin_body();
+    add_text(doc, "target", arguments->target);
+    add_text(doc, "reason", arguments->reason);
+    add_text(doc, "to", arguments->to);
+    yyjson_mut_obj_add_int(doc, yyjson_mut_doc_get_root(doc), "rate", rate);
+    if (limit > 0)
+        yyjson_mut_obj_add_int(doc, yyjson_mut_doc_get_root(doc), "limit", limit);
+    char *body = end_body(doc);
+    int code = post(arguments, "/v1/parked/replay", body, &answer);
+    free(body);
+    yyjson_doc *run = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
+    *id = run ? strdup(ctl_text(yyjson_doc_get_root(run), "id")) : NULL;
+    yyjson_doc_free(run);
     ctl_answer_free(&answer);
-    return code;
+    return *id ? CTL_OK : code == CTL_OK ? CTL_FAILED : code;
 }
 
-static int replay_page(const struct arguments *arguments, yyjson_val *items, long pause,
-                       struct tally *tally)
+static void show_run(yyjson_val *run)
 {
-    size_t i, count;
-    yyjson_val *handoff;
-    int code = CTL_OK;
-    yyjson_arr_foreach(items, i, count, handoff)
-    {
-        if (tally->replayed + tally->skipped > 0)
-            pause_ms(pause);
-        code = replay_of_many(arguments, ctl_text(handoff, "id"), tally);
-        if (code != CTL_OK)
-            break;
-    }
-    return code;
+    printf("%.0f replayed, %.0f skipped", ctl_number(run, "replayed"), ctl_number(run, "skipped"));
+    if (ctl_number(run, "failed") > 0)
+        printf(", %.0f failed (%s)", ctl_number(run, "failed"), ctl_text(run, "error"));
+    if (strcmp(ctl_text(run, "state"), "done") != 0)
+        printf("; %s", ctl_text(run, "state"));
+    putchar('\n');
 }
 
-/* What parks again meanwhile keeps its place before the cursor, so this ends. */
-static int replay_pages(const struct arguments *arguments, long pause, struct tally *tally)
+/* One look; *over says whether that was the last. */
+static int look_at_run(const struct arguments *arguments, const char *id, bool *over)
 {
-    char limit[16], *cursor = NULL;
-    int code = CTL_OK;
-    bool more = true;
-    snprintf(limit, sizeof(limit), "%d", PAGE);
-    while (more && code == CTL_OK) {
-        struct ctl_answer answer = {0};
-        code = get_list(arguments, limit, cursor, &answer);
-        yyjson_doc *doc = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
-        yyjson_val *list = yyjson_doc_get_root(doc);
-        if (code == CTL_OK)
-            code = replay_page(arguments, yyjson_obj_get(list, "items"), pause, tally);
-        free(cursor);
-        cursor = *ctl_text(list, "next") ? strdup(ctl_text(list, "next")) : NULL;
-        more = cursor != NULL;
-        yyjson_doc_free(doc);
-        ctl_answer_free(&answer);
+    struct ctl_answer answer = {0};
+    char *path = ctl_api_path("/v1/replays/", id, "");
+    int code = CTL_FAILED;
+    if (path)
+        code = ctl_api_call(arguments->command, &arguments->api, "GET", path, NULL, NULL, &answer);
+    yyjson_doc *run = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
+    const char *state = ctl_text(yyjson_doc_get_root(run), "state");
+    *over = strcmp(state, "running") != 0;
+    bool whole = strcmp(state, "done") == 0 && ctl_number(yyjson_doc_get_root(run), "failed") <= 0;
+    if (code == CTL_OK && *over) {
+        code = ctl_show(&answer, arguments->json, show_run);
+        if (code == CTL_OK && !whole)
+            code = CTL_FAILED;
     }
-    free(cursor);
+    yyjson_doc_free(run);
+    ctl_answer_free(&answer);
+    free(path);
     return code;
 }
 
+/* The sidecar goes on by itself; whoever interrupts this only stops looking. */
 static int replay_many(const struct arguments *arguments)
 {
-    struct tally tally = {0};
-    char *end = "";
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    char *end = "", *last = "", *id = NULL;
+    bool over = false;
     long rate = arguments->rate ? strtol(arguments->rate, &end, 10) : RATE;
+    long limit = arguments->limit ? strtol(arguments->limit, &last, 10) : 0;
     if (*end || rate < 1 || rate > RATE_MAX)
         return ctl_usage_error(arguments->command, "--rate is a whole number, 1 to 1000");
-    int code = replay_pages(arguments, 1000 / rate, &tally);
-    if (arguments->json)
-        printf("{\"replayed\":%zu,\"skipped\":%zu}\n", tally.replayed, tally.skipped);
-    else
-        printf("%zu replayed, %zu skipped\n", tally.replayed, tally.skipped);
+    if (*last || (arguments->limit && limit < 1))
+        return ctl_usage_error(arguments->command, "--limit is a whole number, 1 or more");
+    int code = begin_run(arguments, rate, limit, &id);
+    while (code == CTL_OK && !over) {
+        nanosleep(&pause, NULL);
+        code = look_at_run(arguments, id, &over);
+    }
+    free(id);
     return code;
 }
 
@@ -282,6 +288,8 @@ static int run_replay(const struct ctl_command *command, int argc, char *const a
     if (code == CTL_OK && !arguments.id == !arguments.target)
         code =
             ctl_usage_error(command, "give the id of one, or --target AGENT for all of an agent");
+    if (code == CTL_OK && arguments.edit && !arguments.id)
+        code = ctl_usage_error(command, "an edit is for one handoff: give its id");
     if (code != CTL_OK)
         return code;
     return arguments.id ? replay_one(&arguments) : replay_many(&arguments);

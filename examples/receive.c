@@ -20,14 +20,15 @@ static void acknowledged(void *context, const struct handoff_result *result)
 }
 
 /* Your agent: works on the envelope, then says how it went. The lease is ack_timeout_ms. */
-static void pulled(void *context, const struct handoff_pulled *got)
+static bool pulled(void *context, const struct handoff_pulled *got)
 {
     struct agent *agent = context;
     if (!got->envelope) /* nothing came in time */
-        return;
+        return false;
     printf("attempt %u: %.*s\n", got->attempt, (int)got->size, got->envelope);
     handoff_answer_for(agent->loop, got->id, HANDOFF_ANSWER_ACK, NULL, "reviewer", acknowledged,
                        agent);
+    return true; /* false would give it back */
 }
 
 static void sent(void *context, const struct handoff_result *result)
@@ -47,7 +48,6 @@ int main(void)
     struct handoff_client *client;
     struct handoff_error error;
     struct agent agent = {0};
-
     if (handoff_start(&client, &agent.loop, &options, &configuration, &error) != HANDOFF_OK)
         return 1;
     handoff_pull(agent.loop, "reviewer", 20000, pulled, &agent);

@@ -63,6 +63,17 @@ void exporter_request_admitted(struct exporter_request *request)
         request->match.route->handle(request, request->match.route->context);
 }
 
+static void suspend(struct exporter_request *request)
+{
+    if (request->connection->left) { /* before its request was read */
+        exporter_request_cancel(request);
+        return;
+    }
+    request->suspended = true;
+    request->connection->waiting = request;
+    MHD_suspend_connection(request->mhd);
+}
+
 static void handle(struct exporter_request *request)
 {
     request->state = REQUEST_HANDLING;
@@ -72,10 +83,8 @@ static void handle(struct exporter_request *request)
     else
         exporter_admission_judge(request);
     EXPORTER_CHECK(request->state != REQUEST_HANDLING); /* a handler that forgot to answer */
-    if (request->state == REQUEST_DEFERRED) {
-        request->suspended = true;
-        MHD_suspend_connection(request->mhd);
-    }
+    if (request->state == REQUEST_DEFERRED)
+        suspend(request);
 }
 
 static struct exporter_request *request_new(struct exporter_server *server,

@@ -48,11 +48,13 @@ const char *exporter_request_peer(const struct exporter_request *request);
 struct exporter_loop *exporter_request_loop(const struct exporter_request *request);
 /* When its headers were there, on the loop's clock. */
 int64_t exporter_request_began_ms(const struct exporter_request *request);
+/* The client has closed, or shut down its sending side; asks the kernel. */
+bool exporter_request_has_left(const struct exporter_request *request);
 
 /* ---- deferring ------------------------------------------------------------------------------ */
 
 /* The answer comes later. `cancelled` is called, on the loop, when it will not be needed any more
- * because the daemon stops; the request is gone after that call. */
+ * because the client left or the daemon stops; the request is gone after that call. */
 void exporter_request_defer(struct exporter_request *request, void (*cancelled)(void *arg),
                             void *arg);
 

@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 #include "exporter/callers.h"
+#include "exporter/departures.h"
 #include "exporter/problem.h"
 #include "exporter/router.h"
 #include "exporter/server.h"
@@ -36,9 +37,11 @@ struct exporter_connection {
     int fd;
     /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
     int64_t deadline_ms;
-    bool idle;                /* kept alive, and no byte of the next request was seen */
-    uint64_t received;        /* bytes, when that began */
-    struct exporter_tls *tls; /* NULL on a plain connection */
+    bool idle;                        /* kept alive, and no byte of the next request was seen */
+    uint64_t received;                /* bytes, when that began */
+    struct exporter_tls *tls;         /* NULL on a plain connection */
+    bool left;                        /* the client sends nothing more */
+    struct exporter_request *waiting; /* its connection is suspended; NULL: none is */
     char peer[INET6_ADDRSTRLEN];
     LIST_ENTRY(exporter_connection) entry;
 };
@@ -51,6 +54,7 @@ struct exporter_server {
     struct exporter_server_options options;
     struct MHD_Daemon *daemon;
     struct exporter_source source;
+    struct exporter_departures departures;
     bool quiesced;
     struct exporter_connections connections;
     struct exporter_requests deferred;

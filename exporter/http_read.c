@@ -145,6 +145,11 @@ struct exporter_loop *exporter_request_loop(const struct exporter_request *reque
     return request->server->options.loop;
 }
 
+bool exporter_request_has_left(const struct exporter_request *request)
+{
+    return exporter_connection_has_left(request->connection);
+}
+
 int64_t exporter_request_began_ms(const struct exporter_request *request)
 {
     return request->began_ms;

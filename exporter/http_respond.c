@@ -37,6 +37,7 @@ static void wake_connection(struct exporter_request *request)
     if (!request->suspended)
         return;
     request->suspended = false;
+    request->connection->waiting = NULL;
     MHD_resume_connection(request->mhd);
     /* In external polling libmicrohttpd has no descriptor to tell of it. */
     exporter_source_wake(&request->server->source);

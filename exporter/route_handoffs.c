@@ -9,6 +9,7 @@
 #include <yyjson.h>
 
 #include "exporter/asking.h"
+#include "exporter/body.h"
 #include "exporter/check.h"
 #include "exporter/hosting.h"
 #include "exporter/problem.h"
@@ -133,35 +134,6 @@ void exporter_route_parked(struct exporter_request *request, void *context)
     list(request, context, &query);
 }
 
-/* ---- bodies of a few fields -------------------------------------------------------------------
- */
-
-/* A body that may be empty or an object. False: it was neither, and that is answered. */
-static bool read_object(struct exporter_request *request, yyjson_doc **doc, yyjson_val **root)
-{
-    static const struct exporter_problem no_object = {
-        .status = 400,
-        .code = "invalid_json",
-        .detail = "the body is neither empty nor a JSON object",
-        .field = "body"};
-    size_t size;
-    const char *body = exporter_request_body(request, &size);
-    *root = NULL;
-    *doc = size > 0 ? yyjson_read(body, size, 0) : NULL;
-    if (*doc != NULL)
-        *root = yyjson_doc_get_root(*doc);
-    if (size == 0 || yyjson_is_obj(*root))
-        return true;
-    yyjson_doc_free(*doc);
-    exporter_respond_problem(request, &no_object);
-    return false;
-}
-
-static const char *text_of(yyjson_val *root, const char *key)
-{
-    return yyjson_get_str(yyjson_obj_get(root, key)); /* NULL where it is no string */
-}
-
 /* ---- the receiver's later word ----------------------------------------------------------------
  */
 
@@ -188,12 +160,12 @@ void exporter_route_nack(struct exporter_request *request, void *context)
 {
     yyjson_doc *doc;
     yyjson_val *root;
-    if (!read_object(request, &doc, &root))
+    if (!exporter_body_object(request, &doc, &root))
         return;
     yyjson_val *retry = yyjson_obj_get(root, "retry");
     bool for_good = yyjson_is_false(retry);
     answer_for(request, context, for_good ? HANDOFF_ANSWER_REFUSE : HANDOFF_ANSWER_NACK,
-               text_of(root, "reason"));
+               exporter_body_text(root, "reason"));
     yyjson_doc_free(doc);
 }
 
@@ -204,12 +176,17 @@ void exporter_route_replay(struct exporter_request *request, void *context)
 {
     yyjson_doc *doc;
     yyjson_val *root;
-    if (!read_object(request, &doc, &root))
+    if (!exporter_body_object(request, &doc, &root))
         return;
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL)
+    if (asking != NULL && yyjson_obj_get(root, "edit") != NULL)
+        handoff_replay_edited(loop_of(request, context), exporter_request_param(request, 0), body,
+                              size, exporter_asked, asking);
+    else if (asking != NULL)
         handoff_replay(loop_of(request, context), exporter_request_param(request, 0),
-                       text_of(root, "target_agent"), exporter_asked, asking);
+                       exporter_body_text(root, "target_agent"), exporter_asked, asking);
     yyjson_doc_free(doc);
 }
 
@@ -291,17 +268,22 @@ static void respond_pulled(struct exporter_request *request, const struct handof
     exporter_respond(request, &reply);
 }
 
-static void pulled(void *arg, const struct handoff_pulled *got)
+/* Nothing is handed to a poller that has just left: it would be lost until its lease ran out. */
+static bool pulled(void *arg, const struct handoff_pulled *got)
 {
     struct pulling *pulling = arg;
     EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    bool there = pulling->request != NULL &&
+                 (got->envelope == NULL || !exporter_request_has_left(pulling->request));
+    const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
     if (pulling->request != NULL)
-        respond_pulled(pulling->request, got);
+        respond_pulled(pulling->request, there ? got : &nothing);
     pulling->told = true;
     if (pulling->pull != NULL) { /* else the call that began it frees */
         pulling->magic = 0;
         free(pulling);
     }
+    return there;
 }
 
 static void pull_cancelled(void *arg)

@@ -9,6 +9,7 @@
 #include "exporter/route_lifecycle.h"
 #include "exporter/route_memories.h"
 #include "exporter/route_observations.h"
+#include "exporter/route_replays.h"
 
 enum {
     RELOAD_BODY_MAX = 4096, /* nothing is expected; tools send an empty form at most */
@@ -52,7 +53,11 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_hostin
          all},
         {"POST", "/v1/observations", exporter_route_observe, hosting, any, all},
         {"GET", "/v1/parked", exporter_route_parked, hosting, 0, all},
-        {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, WORD_BODY_MAX, ops},
+        {"POST", "/v1/parked/replay", exporter_route_replay_many, hosting, WORD_BODY_MAX, ops},
+        {"GET", "/v1/replays", exporter_route_replays, hosting, 0, ops},
+        {"GET", "/v1/replays/{id}", exporter_route_replay_run, hosting, 0, ops},
+        {"DELETE", "/v1/replays/{id}", exporter_route_replay_stop, hosting, 0, ops},
+        {"POST", "/v1/parked/{id}/replay", exporter_route_replay, hosting, any, ops},
         {"DELETE", "/v1/parked/{id}", exporter_route_discard, hosting, 0, ops},
         {"GET", "/v1/agents", exporter_route_agents, hosting, 0, all},
         {"POST", "/v1/agents/{name}/reset", exporter_route_reset, hosting, WORD_BODY_MAX, ops},

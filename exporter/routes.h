@@ -13,7 +13,7 @@
 struct exporter_lifecycle;
 struct exporter_hosting;
 
-enum { EXPORTER_WEB_ROUTES = 6, EXPORTER_API_ROUTES = 23 };
+enum { EXPORTER_WEB_ROUTES = 6, EXPORTER_API_ROUTES = 27 };
 
 struct exporter_routes_setup {
     struct exporter_routes web;

@@ -155,6 +155,7 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
     write_peer(connection, mhd);
     LIST_INSERT_HEAD(&server->connections, connection, entry);
     *context = connection;
+    exporter_departures_watch(&server->departures, connection);
     if (!attach_tls(connection, mhd))
         shutdown(fd, SHUT_RDWR);
     exporter_connection_deadline(connection,
@@ -168,6 +169,7 @@ static void connection_closed(void **context)
         return;
     *context = NULL;
     EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    exporter_departures_forget(&connection->server->departures, connection);
     exporter_tls_unref(&connection->tls);
     LIST_REMOVE(connection, entry);
     connection->magic = 0;
@@ -278,6 +280,8 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
     LIST_INIT(&server->connections);
     LIST_INIT(&server->deferred);
     server->sweep = (struct exporter_timer){.fire = sweep, .arg = server};
+    if (!exporter_departures_open(&server->departures, options->loop))
+        goto failed;
     server->daemon = start_daemon(server, fd);
     if (server->daemon == NULL)
         goto failed;
@@ -290,6 +294,8 @@ failed:
                        errno != 0 ? strerror(errno) : "libmicrohttpd refused its options");
     if (fd >= 0)
         close(fd);
+    if (server != NULL)
+        exporter_departures_close(&server->departures);
     free(server);
     return NULL;
 }
@@ -318,6 +324,7 @@ void exporter_server_stop(struct exporter_server **server_pointer)
     while ((request = LIST_FIRST(&server->deferred)) != NULL)
         exporter_request_cancel(request);
     MHD_stop_daemon(server->daemon);
+    exporter_departures_close(&server->departures);
     exporter_timer_stop(server->options.loop, &server->sweep);
     EXPORTER_CHECK(LIST_EMPTY(&server->connections));
     server->magic = 0;

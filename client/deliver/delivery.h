@@ -18,6 +18,12 @@ struct handoff_engine {
     _Atomic(bool) draining;
 };
 
+/* An attempt as it is lent to the store. */
+struct handoff_delivery_record {
+    struct handoff_attempt_record record; /* first */
+    char error[200], peer[72];
+};
+
 /* All of it belongs to the thread of its lane, and lies in its own arena. */
 struct handoff_delivery {
     unsigned magic;
@@ -29,7 +35,8 @@ struct handoff_delivery {
     /* what it is; never changes */
     struct handoff_uuid id;
     char id_text[HANDOFF_UUID_TEXT];
-    struct handoff_span envelope, source, asked_target;
+    struct handoff_span envelope; /* empty where it cannot be read any more */
+    struct handoff_span source, asked_target, task_id;
     size_t context_at, context_size;      /* in the envelope; size 0: not known */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct handoff_span trace_id;
@@ -45,13 +52,13 @@ struct handoff_delivery {
     uint32_t attempts, failures, alternate, replays;
     int64_t due_ms, settled_ms; /* wall clock */
     int64_t began_ns;           /* monotonic: accepted, resumed or replayed */
-    bool probe;                 /* the attempt that is out is the breaker's probe */
-    bool waited_for_circuit;    /* once is enough */
     struct handoff_waiter *waiter;
     struct handoff_offer offer;
-    bool offered; /* in its agent's inbox, maybe */
-    bool leased;  /* IN_FLIGHT with somebody who pulled it */
-    bool posting; /* an attempt is out */
+    bool probe;              /* the attempt that is out is the breaker's probe */
+    bool waited_for_circuit; /* once is enough */
+    bool offered;            /* in its agent's inbox, maybe */
+    bool leased;             /* IN_FLIGHT with somebody who pulled it */
+    bool posting;            /* an attempt is out */
 
     /* the attempt that is out, or was the last */
     struct handoff_timer timer;
@@ -69,10 +76,13 @@ struct handoff_delivery {
         struct handoff_store_accept accept;
         struct handoff_store_move move;
     } write;
-    /* the attempt's texts as lent to the store: the next word may come while it writes them */
-    char written_error[200], written_peer[72];
-    int64_t seq; /* 0: not accepted yet */
-    bool writing, changed, has_attempt;
+    /* attempts that ended and are not recorded yet, oldest first; the first nlent are with the
+       store, which does not look behind them */
+    struct handoff_attempt_record *records, **last_record;
+    size_t nrecords, nlent;
+    struct handoff_delivery_record usual_record; /* more than one needs a disk that fails */
+    int64_t seq;                                 /* 0: not accepted yet */
+    bool usual_record_used, writing, changed, has_attempt;
     uint32_t attempt_told; /* number of the attempt that the observer heard of last */
     struct handoff_timer write_timer;
 };
@@ -80,6 +90,13 @@ struct handoff_delivery {
 /* Not on a lane's list or in the live table yet. NULL: no memory. */
 struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
                                               const struct handoff_uuid *id);
+/* Copies into its arena; false: no memory. What is absent stays so. */
+bool handoff_delivery_keep(struct handoff_delivery *delivery, struct handoff_span from,
+                           struct handoff_span *to);
+bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct handoff_span traceparent,
+                                 struct handoff_span tracestate);
+/* Lends from it; absent where it is none. */
+struct handoff_span handoff_trace_id(struct handoff_span traceparent);
 /* Whatever state it is in; nothing of it may be out. */
 void handoff_delivery_free(struct handoff_delivery *delivery);
 
@@ -89,14 +106,19 @@ bool handoff_delivery_count(struct handoff_engine *engine, struct handoff_agent 
                             bool limited);
 void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agent *agent);
 
-/* One that the store has, with its envelope; not entered yet. */
-enum handoff_code handoff_delivery_load(struct handoff_lane *lane,
+/* Claims it for its lane: from now on nobody else changes the handoff. false: some lane has it. */
+bool handoff_delivery_claim(struct handoff_delivery *delivery);
+/* Gives up the claim of one that was not entered, and frees it. */
+void handoff_delivery_unclaim(struct handoff_delivery *delivery);
+
+/* Fills in what the store has of it, claimed but not entered. out_of_memory, or a failure of the
+   store: store_corrupt where the envelope cannot be read; then all else is filled in. */
+enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
                                         const struct handoff_stored *stored,
-                                        struct handoff_delivery **delivery,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Puts it on its lane, in the state in which it begins there. false: it is on some lane already. */
-bool handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
+/* Puts one that was claimed on its lane, in the state in which it begins there. */
+void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
                             struct handoff_agent *agent);
 /* Tells the observer that it is there. */
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed);
@@ -108,6 +130,9 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery);
    were not told. */
 bool handoff_delivery_lease(struct handoff_delivery *delivery,
                             struct handoff_poller_request *request);
+/* The poller that leased it for this attempt never saw it: it is offered again, and no attempt is
+   counted. false: it is not with that poller any more. */
+bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number);
 /* Whoever has it wants more time. false: nobody has it. */
 bool handoff_delivery_extend(struct handoff_delivery *delivery);
 
@@ -129,7 +154,54 @@ void handoff_delivery_drop(struct handoff_delivery *delivery, const struct hando
 /* Breaks off what is out and releases it; the store keeps it for the next start. */
 void handoff_delivery_abandon(struct handoff_delivery *delivery);
 
-/* delivery.c to replies and waiters */
+/* ---- between the files of a delivery ----------------------------------------------------------
+ */
+
+/* delivery.c */
+int64_t handoff_delivery_wall_ms(const struct handoff_delivery *delivery);
+int64_t handoff_delivery_now_ns(const struct handoff_delivery *delivery); /* monotonic */
+/* Milliseconds until the deadline, INT64_MAX where there is none. */
+int64_t handoff_delivery_until_deadline(const struct handoff_delivery *delivery);
+/* Wakes it in `wait_ms`, or at its deadline if that is earlier. */
+void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms);
+void handoff_delivery_timer_fired(struct handoff_timer *timer);
+
+/* move.c: the one place where a handoff changes its state */
+void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to);
+/* What others see of it from now on, where that may be told yet. */
+void handoff_delivery_show(struct handoff_delivery *delivery);
+/* To another agent, for which it is counted from now on. */
+void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent);
+/* It is over and written: gone from its lane, and freed. */
+void handoff_delivery_leave(struct handoff_delivery *delivery);
+void handoff_delivery_take_back_offer(struct handoff_delivery *delivery);
+void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool posting);
+
+/* record.c */
+void handoff_delivery_write(struct handoff_delivery *delivery);
+void handoff_delivery_write_timer_fired(struct handoff_timer *timer);
+
+/* route.c: this agent is done with; the next alternate has it, or the people */
+void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason);
+void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_lesson lesson);
+/* The attempt that was out has been answered, or has failed. */
+void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson);
+
+/* attempt.c: begins one; the settings are in force */
+void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe);
+/* READY, for an agent that pulls. */
+void handoff_delivery_offer(struct handoff_delivery *delivery);
+
+/* notice.c */
 void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news);
+void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view);
+/* For one that was replayed; who waits for the end of a sending has been told of its acceptance. */
+void handoff_delivery_tell_ready(struct handoff_delivery *delivery);
+void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
+                                   const struct handoff_error *error);
+void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum handoff_state from,
+                                   bool resumed);
+void handoff_delivery_observe_circuit(struct handoff_delivery *delivery,
+                                      const struct handoff_breaker *breaker);
 
 #endif

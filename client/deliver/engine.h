@@ -61,6 +61,8 @@ enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct ha
 
 /* No new handoffs from now on; those that live go on. Any thread. */
 void handoff_engine_drain(struct handoff_engine *engine);
+/* Any thread. */
+bool handoff_engine_is_draining(const struct handoff_engine *engine);
 /* Which handoffs are in memory, for those who ask from other threads. */
 struct handoff_live *handoff_engine_live(struct handoff_engine *engine);
 /* Handoffs in live states. Any thread. */
@@ -87,10 +89,18 @@ struct handoff_parcel {
     uint8_t request_digest[HANDOFF_SHA256_BYTES];
 };
 
+/* What is known of a handoff without its envelope. */
+struct handoff_label {
+    char id[HANDOFF_UUID_TEXT];
+    int pattern;
+    struct handoff_span source, task_id;
+    int64_t created_ms;
+};
+
 /* How it stands with a handoff, as the sender is told. */
 struct handoff_news {
-    const char *id;
-    struct handoff_span envelope;    /* as it was assembled */
+    struct handoff_label label;
+    struct handoff_span envelope; /* as it was assembled; empty where it cannot be read any more */
     size_t context_at, context_size; /* where its context stands; size 0: not known */
     enum handoff_state state;
     const char *target;
@@ -128,6 +138,7 @@ enum handoff_word {
     HANDOFF_WORD_NACK_RETRY,
     HANDOFF_WORD_NACK_FINAL,
     HANDOFF_WORD_EXTEND, /* more time, for a lease or an announced acknowledgement */
+    HANDOFF_WORD_RETURN, /* the poller left before it got what it had leased */
 };
 
 /* Embedded in its owner, who keeps it until `told`. */
@@ -139,10 +150,11 @@ struct handoff_reply {
     enum handoff_word word;
     char said[200];            /* the nack's reason, or "" */
     struct handoff_span agent; /* who speaks; absent: anybody. Lent until `told`. */
+    uint32_t attempt;          /* of a return: which lease */
 
     /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict */
     struct handoff_error error;
-    enum handoff_state state; /* as it is now, where OK or conflict */
+    struct handoff_live_view view; /* as it is now, where OK; state 0: the store's row has it */
 
     /* the engine's */
     struct handoff_lane *owner;

@@ -77,7 +77,7 @@ static enum found take_offer(struct handoff_poller_request *request)
     struct handoff_inbox *inbox = &request->agent->inbox;
     enum found found = FOUND_NO_TIME;
     pthread_mutex_lock(&inbox->lock);
-    struct handoff_offer *offer = TAILQ_FIRST(&inbox->offers);
+    struct handoff_offer *offer = request->gone ? NULL : TAILQ_FIRST(&inbox->offers);
     if (offer) {
         TAILQ_REMOVE(&inbox->offers, offer, entry);
         offer->queued = false;
@@ -120,7 +120,7 @@ static void look(struct handoff_poller_request *request)
     }
 }
 
-void handoff_inbox_withdraw(struct handoff_poller_request *request)
+static void end(struct handoff_poller_request *request, bool gone)
 {
     struct handoff_inbox *inbox = &request->agent->inbox;
     pthread_mutex_lock(&inbox->lock);
@@ -129,22 +129,36 @@ void handoff_inbox_withdraw(struct handoff_poller_request *request)
         TAILQ_REMOVE(&inbox->pollers, request, entry);
     request->queued = false;
     request->over = true;
+    request->gone |= gone;
     pthread_mutex_unlock(&inbox->lock);
-    if (queued)
-        handoff_inbox_tell(
-            request); /* else a handoff is on its way to it, or word that it has gone */
+    if (queued) /* else a handoff is on its way to it, or word that it has gone */
+        handoff_inbox_tell(request);
 }
 
+void handoff_inbox_withdraw(struct handoff_poller_request *request)
+{
+    end(request, true);
+}
+
+bool handoff_inbox_is_gone(struct handoff_poller_request *request)
+{
+    struct handoff_inbox *inbox = &request->agent->inbox;
+    pthread_mutex_lock(&inbox->lock);
+    bool gone = request->gone;
+    pthread_mutex_unlock(&inbox->lock);
+    return gone;
+}
+
+/* Whoever is still there takes what is on its way. */
 static void time_is_over(struct handoff_timer *timer)
 {
-    handoff_inbox_withdraw(
-        (void *)((char *)timer - offsetof(struct handoff_poller_request, timer)));
+    end((void *)((char *)timer - offsetof(struct handoff_poller_request, timer)), false);
 }
 
 void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms)
 {
     request->envelope = NULL;
-    request->queued = false;
+    request->queued = request->gone = false;
     request->over = request->lane->closing;
     request->timer = (struct handoff_timer){.fire = time_is_over};
     TAILQ_INSERT_TAIL(&request->lane->pollers, request, open); /* it will come back by mail */

@@ -53,7 +53,7 @@ struct handoff_poller_request {
     /* the inbox's */
     TAILQ_ENTRY(handoff_poller_request) entry; /* lock of the inbox */
     TAILQ_ENTRY(handoff_poller_request) open;  /* of the caller's lane, until `told` */
-    bool queued, over;                         /* lock of the inbox */
+    bool queued, over, gone;                   /* lock of the inbox; gone: it was withdrawn */
     struct handoff_timer timer;                /* of the caller's lane */
     struct handoff_lane *offered_by;
 };
@@ -70,8 +70,11 @@ void handoff_inbox_free(struct handoff_inbox *inbox); /* both lists are empty */
 
 /* On the request's lane. Waits up to wait_ms for a handoff. `told` is never called from here. */
 void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms);
-/* On the request's lane: it will be told soon, maybe with a handoff that was on its way already. */
+/* On the request's lane: it will be told soon. A handoff that was leased to it already may still
+   come; then its caller gives it back (HANDOFF_WORD_RETURN). */
 void handoff_inbox_withdraw(struct handoff_poller_request *request);
+/* Any thread: it was withdrawn, and is given nothing any more. */
+bool handoff_inbox_is_gone(struct handoff_poller_request *request);
 
 /* ---- the other side: delivery, on the offer's lane ------------------------------------------- */
 

@@ -86,12 +86,8 @@ void handoff_lane_stop(struct handoff_lane *lane)
         submit_writes(lane);
         handoff_mailbox_wait(&lane->mailbox, -1);
     }
-    struct handoff_delivery *next;
-    for (struct handoff_delivery *delivery = TAILQ_FIRST(&lane->deliveries); delivery;
-         delivery = next) {
-        next = TAILQ_NEXT(delivery, entry);
-        handoff_delivery_abandon(delivery);
-    }
+    while (!TAILQ_EMPTY(&lane->deliveries)) /* whoever is told may let go of others */
+        handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
 }
 
 void handoff_lane_free(struct handoff_lane **lane)

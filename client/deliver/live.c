@@ -74,6 +74,17 @@ void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *e
     pthread_mutex_unlock(&shard->lock);
 }
 
+void handoff_live_begin(struct handoff_live *live, struct handoff_live_entry *entry, int state,
+                        struct handoff_agent *agent, int64_t since_ns)
+{
+    struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
+    pthread_mutex_lock(&shard->lock);
+    entry->since_ns = since_ns;
+    handoff_live_note_agent(entry, agent);
+    handoff_live_note(entry, state);
+    pthread_mutex_unlock(&shard->lock);
+}
+
 struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct handoff_uuid *id)
 {
     uint32_t bits = hash(id);
@@ -94,6 +105,29 @@ int handoff_live_state(struct handoff_live *live, const struct handoff_uuid *id)
     int state = entry ? atomic_load_explicit(&entry->state, memory_order_relaxed) : 0;
     pthread_mutex_unlock(&shard->lock);
     return state;
+}
+
+void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *entry,
+                       const struct handoff_live_view *view)
+{
+    struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
+    pthread_mutex_lock(&shard->lock);
+    entry->view = *view;
+    pthread_mutex_unlock(&shard->lock);
+}
+
+bool handoff_live_look(struct handoff_live *live, const struct handoff_uuid *id,
+                       struct handoff_live_view *view)
+{
+    uint32_t bits = hash(id);
+    struct handoff_live_shard *shard = shard_of(live, bits);
+    pthread_mutex_lock(&shard->lock);
+    const struct handoff_live_entry *entry = find(shard, bucket_of(bits), id);
+    bool shown = entry && entry->view.state != 0;
+    if (shown)
+        *view = entry->view;
+    pthread_mutex_unlock(&shard->lock);
+    return shown;
 }
 
 void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,

@@ -23,8 +23,8 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
         stored->deadline_ms <= handoff_wall_ms(clock))
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                                 "its deadline has passed; discard it, or send a new handoff with "
-                                 "previous_id and a later deadline",
+                                 "its deadline has passed; discard it, or send a new handoff "
+                                 "without previous_id, since a child may not loosen a deadline",
                                  "constraints.deadline", NULL);
     return HANDOFF_OK;
 }
@@ -48,22 +48,28 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
     return HANDOFF_ERR_UNKNOWN_AGENT;
 }
 
-static enum handoff_code enter(struct handoff_delivery *delivery, struct handoff_agent *agent,
-                               enum handoff_decision decision, struct handoff_error *error)
+/* A replay needs room, as a new handoff does. */
+static enum handoff_code count_in(struct handoff_engine *engine, struct handoff_agent *agent,
+                                  enum handoff_decision decision, struct handoff_error *error)
 {
-    struct handoff_engine *engine = delivery->lane->engine;
-    bool live = decision == HANDOFF_DECISION_REPLAY;
-    if (live && !handoff_delivery_count(engine, agent, true))
-        return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
-                                 "as many handoffs are under way as may be; try again when some "
-                                 "have ended",
-                                 "target_agent", agent->name);
-    if (handoff_delivery_enter(delivery, HANDOFF_STATE_PARKED, agent))
+    if (decision != HANDOFF_DECISION_REPLAY || handoff_delivery_count(engine, agent, true))
         return HANDOFF_OK;
-    if (live)
-        handoff_delivery_uncount(engine, agent);
-    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "somebody else has just decided about it",
-                             "id", delivery->id_text);
+    return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
+                             "as many handoffs are under way as may be; try again when some have "
+                             "ended",
+                             "target_agent", agent->name);
+}
+
+/* To discard or acknowledge one, its envelope need not be readable. */
+static enum handoff_code load(struct handoff_delivery *delivery,
+                              const struct handoff_stored *stored, enum handoff_decision decision,
+                              struct handoff_error *error)
+{
+    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
+    bool is_needed = decision == HANDOFF_DECISION_REPLAY || decision == HANDOFF_DECISION_HOLD;
+    if (code == HANDOFF_ERR_STORE_CORRUPT && !is_needed)
+        return handoff_error_clear(error);
+    return code;
 }
 
 static void carry_out(struct handoff_delivery *delivery, enum handoff_decision decision,
@@ -79,28 +85,83 @@ static void carry_out(struct handoff_delivery *delivery, enum handoff_decision d
     case HANDOFF_DECISION_ACKNOWLEDGE:
         handoff_delivery_settle_late(delivery);
         break;
+    case HANDOFF_DECISION_HOLD:
+        break;
     }
 }
 
-static enum handoff_code decide(struct handoff_lane *lane, const struct handoff_stored *stored,
-                                enum handoff_decision decision, struct handoff_span target,
-                                struct handoff_span reason, struct handoff_waiter *waiter,
-                                struct handoff_error *error)
+/* Puts a claimed one on its lane, parked as the store has it. */
+static enum handoff_code take_up(struct handoff_delivery *delivery,
+                                 const struct handoff_stored *stored,
+                                 enum handoff_decision decision, struct handoff_span target,
+                                 struct handoff_error *error)
 {
+    struct handoff_engine *engine = delivery->lane->engine;
     struct handoff_agent *agent;
-    struct handoff_delivery *delivery;
+    enum handoff_code code = check_parked(delivery->lane, stored, decision, error);
+    if (code == HANDOFF_OK)
+        code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
+    if (code == HANDOFF_OK)
+        code = load(delivery, stored, decision, error);
+    if (code == HANDOFF_OK)
+        code = count_in(engine, agent, decision, error);
+    if (code == HANDOFF_OK)
+        handoff_delivery_enter(delivery, HANDOFF_STATE_PARKED, agent);
+    return code;
+}
+
+/* Some lane has it: it is under way, or somebody else has just decided. */
+static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
+                                        const struct handoff_stored *stored,
+                                        enum handoff_decision decision, struct handoff_error *error)
+{
+    char id[HANDOFF_UUID_TEXT];
     enum handoff_code code = check_parked(lane, stored, decision, error);
-    if (code == HANDOFF_OK)
-        code = find_agent(lane->engine->options.agents, stored, decision, target, &agent, error);
-    if (code == HANDOFF_OK)
-        code = handoff_delivery_load(lane, stored, &delivery, error);
     if (code != HANDOFF_OK)
         return code;
-    const char *words = handoff_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
-                                             reason.data ? reason.data : "");
-    code = words ? enter(delivery, agent, decision, error) : handoff_error_no_memory(error);
+    handoff_uuid_format(&stored->id, id);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "somebody else has just decided about it",
+                             "id", id);
+}
+
+static enum handoff_code read_and_take_up(struct handoff_delivery *delivery, bool claimed,
+                                          enum handoff_decision decision,
+                                          struct handoff_span target, struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_stored stored;
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = handoff_store_get_handoff(delivery->lane->engine->options.store,
+                                                       &delivery->id, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = claimed ? take_up(delivery, &stored, decision, target, error)
+                       : refuse_claimed(delivery->lane, &stored, decision, error);
+    handoff_arena_free(&arena);
+    return code;
+}
+
+enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct handoff_uuid *id,
+                                        enum handoff_decision decision, struct handoff_span target,
+                                        struct handoff_span reason, struct handoff_waiter *waiter,
+                                        struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    struct handoff_delivery *delivery = handoff_delivery_new(lane, id);
+    const char *words = delivery ? handoff_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
+                                                        reason.data ? reason.data : "")
+                                 : NULL;
+    if (!words) {
+        if (delivery)
+            handoff_delivery_free(delivery);
+        return handoff_error_no_memory(error);
+    }
+    bool claimed = handoff_delivery_claim(delivery);
+    enum handoff_code code = read_and_take_up(delivery, claimed, decision, target, error);
     if (code != HANDOFF_OK) {
-        handoff_delivery_free(delivery);
+        if (claimed)
+            handoff_delivery_unclaim(delivery);
+        else
+            handoff_delivery_free(delivery);
         return code;
     }
     delivery->waiter = waiter;
@@ -110,19 +171,33 @@ static enum handoff_code decide(struct handoff_lane *lane, const struct handoff_
     return HANDOFF_OK;
 }
 
-enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct handoff_uuid *id,
-                                        enum handoff_decision decision, struct handoff_span target,
-                                        struct handoff_span reason, struct handoff_waiter *waiter,
-                                        struct handoff_error *error)
+/* ---- making a new one of it -------------------------------------------------------------------
+ */
+
+enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct handoff_uuid *id,
+                                      struct handoff_waiter *waiter, struct handoff_error *error)
 {
-    struct handoff_arena arena;
-    struct handoff_stored stored;
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    handoff_arena_init(&arena, 0);
-    enum handoff_code code =
-        handoff_store_get_handoff(lane->engine->options.store, id, &arena, &stored, error);
-    if (code == HANDOFF_OK)
-        code = decide(lane, &stored, decision, target, reason, waiter, error);
-    handoff_arena_free(&arena);
-    return code;
+    const struct handoff_span none = handoff_span(NULL, 0);
+    return handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter, error);
+}
+
+void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_news *news)
+{
+    handoff_delivery_news(waiter->delivery, news);
+}
+
+void handoff_engine_let_go(struct handoff_waiter *waiter)
+{
+    struct handoff_delivery *delivery = waiter->delivery;
+    if (!delivery)
+        return;
+    handoff_waiter_withdraw(waiter);
+    handoff_delivery_leave(delivery);
+}
+
+void handoff_engine_replace(struct handoff_waiter *waiter, const char *reason)
+{
+    struct handoff_delivery *delivery = waiter->delivery;
+    const char *words = handoff_arena_printf(&delivery->arena, "%s", reason);
+    carry_out(delivery, HANDOFF_DECISION_DISCARD, words ? words : "replaced");
 }

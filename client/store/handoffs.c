@@ -154,6 +154,21 @@ static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
     return handoff_db_do(db, insert, error);
 }
 
+/* By their number: the owner may have begun to add to the chain's end. */
+static enum handoff_code insert_attempts(struct handoff_db *db,
+                                         const struct handoff_store_move *move,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    const struct handoff_attempt_record *record = move->attempts;
+    for (size_t left = move->nattempts; left > 0 && code == HANDOFF_OK; left--) {
+        code = insert_attempt(db, move->seq, &record->attempt, error);
+        if (left > 1)
+            record = record->next;
+    }
+    return code;
+}
+
 static enum handoff_code finish_envelope(struct handoff_db *db, int64_t seq, int64_t finished_ms,
                                          struct handoff_error *error)
 {
@@ -171,8 +186,8 @@ static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_
 {
     const struct handoff_store_move *move = (const void *)job;
     enum handoff_code code = update_handoff(db, move, error);
-    if (code == HANDOFF_OK && move->has_attempt)
-        code = insert_attempt(db, move->seq, &move->attempt, error);
+    if (code == HANDOFF_OK)
+        code = insert_attempts(db, move, error);
     if (code == HANDOFF_OK && move->over)
         code = finish_envelope(db, move->seq, move->standing.settled_ms, error);
     return code;

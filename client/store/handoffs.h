@@ -57,14 +57,20 @@ struct handoff_store_accept {
 
 void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept);
 
-/* A move, with the attempt that caused it. */
+/* An attempt in a chain of those to be recorded. A number that is there already is replaced. */
+struct handoff_attempt_record {
+    struct handoff_attempt attempt;
+    struct handoff_attempt_record *next;
+};
+
+/* A move, with the attempt that caused it, and those whose own write failed. */
 struct handoff_store_move {
     struct handoff_store_job job;
     int64_t seq;
     struct handoff_standing standing;
-    bool has_attempt;
+    const struct handoff_attempt_record *attempts; /* a chain of nattempts, oldest first */
+    size_t nattempts;
     bool over; /* nothing changes it any more: retention may have it */
-    struct handoff_attempt attempt;
 };
 
 void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move);

@@ -190,6 +190,23 @@ class Parked(Case):
         self.assertEqual([r.id for r in self.spare.requests], [handoff])
         self.ctl("parked", "replay", handoff, code=1)
 
+    def test_replay_of_one_edited(self):
+        [handoff] = self.park()
+        edit = self.folder_file("edit.json", '{"task_summary": "Only the backoff"}')
+        new = self.json("parked", "replay", handoff, "--to", "spare", "--edit", edit)["id"]
+        self.caller.wait_for_state(new, "acknowledged")
+        self.assertEqual(self.spare.requests[0].json()["context"]["task"]["summary"],
+                         "Only the backoff")
+        self.assertEqual(self.caller.state(handoff)["reason"], f"replaced by {new}")
+        broken = self.folder_file("broken.json", "{")
+        self.assertIn("broken.json", self.ctl("parked", "replay", new, "--edit", broken,
+                                              code=1).stderr)
+
+    def folder_file(self, name, text):
+        path = self.caller.daemon.folder / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
     def test_replay_of_all_of_an_agent(self):
         ids = self.park(5)
         done = self.ctl("parked", "replay", "--target", "coder", "--rate", "1000")

@@ -6,7 +6,9 @@ import contextlib
 import json
 import re
 import socket
+import sqlite3
 import threading
+import time
 import unittest
 
 from harness import Receiver, eventually
@@ -58,12 +60,6 @@ class Case(unittest.TestCase):
             return attempts
         return eventually(there, f"{count} attempts are written")
 
-    @classmethod
-    def written_object(cls, caller, handoff, attempts):
-        """The object once its row is written; before, only its state is up to date."""
-        cls.written(caller, handoff, attempts)
-        return caller.state(handoff)
-
     def assert_problem(self, reply, code, name):
         self.assertEqual((reply.status, reply.json().get("code")), (code, name), reply)
         self.assertEqual(reply.header("Content-Type"), "application/problem+json")
@@ -82,7 +78,7 @@ class Acknowledged(Case):
         self.assertEqual((handoff["state"], handoff["attempts"], handoff["source_agent"],
                           handoff["target_agent"], handoff["task_id"], handoff["reason"]),
                          ("acknowledged", 1, "analyst", "coder", "task-1", ""))
-        self.assertEqual(self.written_object(caller, handoff["id"], 1), handoff)
+        self.assertEqual(caller.state(handoff["id"]), handoff)
 
     def test_the_agent_is_sent_the_envelope_and_what_names_it(self):
         coder = self.receiver(ack)
@@ -350,7 +346,7 @@ class Deferred(Case):
             reply = self.answer(caller, handoff, "ack")
             self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"))
         self.assert_problem(self.answer(caller, handoff, "nack", {"retry": False}), 409, "conflict")
-        self.assertEqual(self.written_object(caller, handoff, 1)["attempts"], 1)
+        self.assertEqual(caller.state(handoff)["attempts"], 1)
 
     def test_a_waiting_sender_hears_the_later_word(self):
         coder = self.receiver(later)
@@ -463,9 +459,9 @@ class Inbox(Case):
         eventually(lambda: "handoff_exporter" in caller.daemon.web.get("/metrics").text, "alive")
         raw.close()
         handoff = caller.send_async("reviewer")
-        # its close may be noticed after the handoff came; the lease then has to run out
-        reply = self.pull(caller, "1s")
-        self.assertIn((reply.status, reply.header("Handoff-Id")), ((200, handoff), (204, None)))
+        reply = self.pull(caller)
+        self.assertEqual((reply.status, reply.header("Handoff-Id")), (200, handoff))
+        self.assertEqual(reply.header("Handoff-Attempt"), "1")
 
 
 class Review(Case):
@@ -496,7 +492,7 @@ class Review(Case):
         self.coder.do(ack)
         self.assertEqual(self.replay(caller, handoff).status, 200)
         caller.wait_for_state(handoff, "acknowledged")
-        done = self.written_object(caller, handoff, 2)
+        done = caller.state(handoff)
         self.assertEqual((done["target_agent"], done["attempts"]), ("coder", 2))
         self.assert_problem(self.replay(caller, handoff), 409, "conflict")
         self.assertEqual({r.id for r in self.coder.requests}, {handoff})
@@ -537,6 +533,185 @@ class Review(Case):
         self.assertEqual(caller.call("GET", "/v1/tasks/none").json()["items"], [])
 
 
+class Edited(Case):
+    def setUp(self):
+        super().setUp()
+        self.coder, self.other = self.receiver(status(400)), self.receiver(ack)
+        self.caller = self.daemon({"coder": self.coder, "spare": self.other})
+        self.caller.call("PUT", "/v1/memories/ms-1", {"content": "Payments are idempotent."})
+        reply = self.caller.send(
+            intent="pay twice never", constraints={"max_cost": 1.10}, memory_ids=["ms-1"],
+            state={"progress": "half"}, expected_output={"format": "diff"},
+            headers={"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+        self.old = reply.json()["handoff"]["id"]
+
+    def replay(self, edit, **more):
+        return self.caller.call("POST", f"/v1/parked/{self.old}/replay", {"edit": edit, **more})
+
+    def envelope(self, handoff):
+        return self.caller.call("GET", f"/v1/handoffs/{handoff}/envelope").json()
+
+    def test_a_new_envelope_points_to_the_old(self):
+        self.coder.do(ack)
+        reply = self.replay({"task_summary": "Write only the backoff",
+                             "constraints": {"max_cost": 0.50}})
+        self.assertEqual(reply.status, 200, reply)
+        new = reply.json()["id"]
+        self.assertNotEqual(new, self.old)
+        self.assertEqual(self.caller.wait_for_state(new, "acknowledged")["target_agent"], "coder")
+        before, after = self.envelope(self.old), self.envelope(new)
+        self.assertEqual(after["previous"], {"id": self.old, "digest": before["digest"]})
+        task = after["context"]["task"]
+        self.assertEqual((task["summary"], task["intent"], task["state"]["progress"]),
+                         ("Write only the backoff", "pay twice never", "half"))
+        self.assertEqual((after["task_id"], after["source_agent"], after["memory_refs"]),
+                         ("task-1", "analyst", ["ms-1"]))
+        self.assertEqual((after["context"]["constraints"], after["context"]["expected_output"]),
+                         ({"max_cost": 0.5}, {"format": "diff"}))
+        self.assertEqual(after["hop"]["count"], 2)
+        self.assertEqual(after["trace"]["traceparent"].split("-")[1],
+                         "0af7651916cd43dd8448eb211c80319c")
+        old = self.caller.state(self.old)
+        self.assertEqual((old["state"], old["reason"]), ("discarded", f"replaced by {new}"))
+        self.assertEqual(self.caller.parked()["items"], [])
+        self.assertEqual([r.id for r in self.coder.requests], [self.old, new])
+        metrics = self.caller.daemon.web.get("/metrics").text
+        self.assertTrue('handoff_replayed_total{target_agent="coder"} 1\n' in metrics,
+                        "it is counted")
+
+    def test_to_another_agent_as_it_was(self):
+        new = self.replay({}, target_agent="spare").json()["id"]
+        self.assertEqual(self.caller.wait_for_state(new, "acknowledged")["target_agent"], "spare")
+        self.assertEqual(self.other.requests[0].json()["context"]["task"]["summary"],
+                         "Write the retry logic")
+
+    def test_what_is_refused_leaves_the_old_one_parked(self):
+        for edit, code, name in (({"constraints": {"max_cost": 2}}, 422, "constraint_loosened"),
+                                 ({"task_sumary": "x"}, 400, "invalid_request"),
+                                 ({"previous_id": self.old}, 400, "invalid_request"),
+                                 ({"intent": "x"}, 400, "invalid_request"),
+                                 ("x", 400, "invalid_request")):
+            self.assert_problem(self.replay(edit), code, name)
+        self.assert_problem(self.replay({}, target_agent="nobody"), 404, "unknown_agent")
+        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], [self.old])
+        self.coder.do(ack)
+        self.assertEqual(self.replay({}).status, 200)
+        self.assert_problem(self.replay({}), 409, "conflict")
+        self.assert_problem(self.caller.call("POST", "/v1/parked/none/replay", {"edit": {}}), 404,
+                            "not_found")
+
+
+class ReplayOfMany(Case):
+    def setUp(self):
+        super().setUp()
+        self.coder, self.other = self.receiver(status(400)), self.receiver(ack)
+
+    def park(self, count, **more):
+        self.caller = self.daemon({"coder": self.coder, "spare": self.other}, **more)
+        return [self.caller.send(task_id=f"task-{i}").json()["handoff"]["id"]
+                for i in range(count)]
+
+    def begin(self, **query):
+        reply = self.caller.call("POST", "/v1/parked/replay", query)
+        self.assertEqual(reply.status, 202, reply)
+        return reply.json()
+
+    def look(self, run):
+        return self.caller.call("GET", f"/v1/replays/{run['id']}").json()
+
+    def until(self, run, state):
+        def reached():
+            found = self.look(run)
+            assert found["state"] == state, found
+            return found
+        return eventually(reached, f"the run is {state}")
+
+    def test_all_of_an_agent_oldest_first_each_once(self):
+        ids = self.park(5)
+        self.coder.do(status(400), status(400), ack)  # two are parked again
+        run = self.begin(target="coder", rate=1000)
+        self.assertEqual((run["state"], run["target"], run["rate"], run["ended_at"]),
+                         ("running", "coder", 1000, None))
+        done = self.until(run, "done")
+        self.assertEqual((done["replayed"], done["skipped"], done["failed"], done["error"]),
+                         (5, 0, 0, None))
+        self.assertIsNotNone(done["ended_at"])
+        eventually(lambda: len(self.coder.requests) == 10, "each was sent once more")
+        self.assertEqual({r.id for r in self.coder.requests[5:]}, set(ids))
+        eventually(lambda: len(self.caller.parked()["items"]) == 2, "two are parked again")
+        self.assertEqual(self.caller.call("GET", "/v1/replays").json()["items"], [done])
+        metrics = self.caller.daemon.web.get("/metrics").text
+        self.assertTrue('handoff_replayed_total{target_agent="coder"} 5\n' in metrics,
+                        "it is counted")
+
+    def test_to_another_and_no_more_than_asked_for(self):
+        ids = self.park(5)
+        done = self.until(self.begin(to="spare", limit=3, rate=1000), "done")
+        self.assertEqual((done["replayed"], done["limit"], done["to"]), (3, 3, "spare"))
+        for handoff in ids[:3]:
+            found = self.caller.wait_for_state(handoff, "acknowledged")
+            self.assertEqual(found["target_agent"], "spare")
+        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[3:])
+
+    def test_filters_that_nothing_meets(self):
+        self.park(2)
+        for query in ({"target": "spare"}, {"reason": "exhausted"}):
+            self.assertEqual(self.until(self.begin(**query), "done")["replayed"], 0)
+        self.assertEqual(len(self.caller.parked()["items"]), 2)
+
+    def test_the_rate_is_kept(self):
+        self.park(6)
+        began = time.monotonic()
+        done = self.until(self.begin(rate=10, to="spare"), "done")
+        self.assertEqual(done["replayed"], 6)
+        self.assertGreaterEqual(time.monotonic() - began, 0.5)
+
+    def test_it_waits_where_as_many_are_under_way_as_may_be(self):
+        self.park(3, api={"max_in_flight": 1})
+        hold = Hold()
+        self.other.do(hold)
+        run = self.begin(to="spare", rate=1000)
+        self.other.wait_for(1)
+        self.assertEqual((self.look(run)["state"], self.look(run)["replayed"]), ("running", 1))
+        hold.release()
+        self.assertEqual(self.until(run, "done")["replayed"], 3)
+
+    def test_stopped_by_hand(self):
+        ids = self.park(3)
+        run = self.begin(to="spare", rate=1)
+        self.other.wait_for(1)
+        self.assertEqual(self.caller.call("DELETE", f"/v1/replays/{run['id']}").status, 202)
+        self.assertEqual(self.until(run, "stopped")["replayed"], 1)
+        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[1:])
+
+    def test_a_drain_ends_it_and_what_is_left_stays_parked(self):
+        ids = self.park(3)
+        self.begin(to="spare", rate=1)
+        self.other.wait_for(1)
+        self.caller.daemon.terminate()
+        self.assertEqual(self.caller.daemon.wait(), 0)
+        self.caller.daemon.log_path.unlink()
+        self.caller.daemon.start()
+        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[1:])
+        self.assertEqual(self.caller.call("GET", "/v1/replays").json()["items"], [])
+
+    def test_refusals(self):
+        self.park(0)
+        call = self.caller.call
+        self.assert_problem(call("POST", "/v1/parked/replay", {"to": "nobody"}), 404,
+                            "unknown_agent")
+        for query in ({"rate": 1001}, {"rate": 0}, {"rate": "5"}, {"limit": -1}, {"agent": "x"},
+                      {"to": 5}):
+            self.assert_problem(call("POST", "/v1/parked/replay", query), 400, "invalid_request")
+        self.assert_problem(call("POST", "/v1/parked/replay", "[]"), 400, "invalid_json")
+        self.assert_problem(call("GET", "/v1/replays/none"), 404, "not_found")
+        self.assert_problem(call("DELETE", "/v1/replays/none"), 404, "not_found")
+        runs = [self.begin(target="coder") for _ in range(20)]
+        for run in runs[-5:]:
+            self.until(run, "done")
+        self.assertEqual(len(call("GET", "/v1/replays").json()["items"]), 16)
+
+
 class Restart(Case):
     def test_what_was_in_flight_is_delivered_after_a_kill(self):
         coder = self.receiver(Hold(status(500)))
@@ -564,7 +739,7 @@ class Restart(Case):
         self.assertEqual(caller.state(handoff)["state"], "awaiting_ack")
         self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/ack").status, 200)
         caller.wait_for_state(handoff, "acknowledged")
-        self.assertEqual(self.written_object(caller, handoff, 1)["attempts"], 1)
+        self.assertEqual(caller.state(handoff)["attempts"], 1)
         self.assertEqual(len(coder.requests), 1)
 
     @staticmethod
@@ -586,6 +761,35 @@ class Restart(Case):
         caller.daemon.log_path.unlink()
         caller.daemon.expected_exit = 0
         caller.daemon.start()
+
+    def test_a_damaged_envelope_is_parked_and_keeps_nothing_from_starting(self):
+        coder = self.receiver(Hold(status(500)))
+        caller = self.daemon({"coder": coder})
+        ids = [caller.send_async(task_id=f"task-{i}") for i in range(3)]
+        coder.wait_for(3)
+        caller.daemon.kill()
+        with sqlite3.connect(caller.daemon.folder / "data" / "handoff.db") as store:
+            store.execute("UPDATE envelopes SET digest = zeroblob(32) WHERE task_id = 'task-1'")
+        store.close()
+        coder.do(ack)
+        self.again(caller)
+        for handoff in (ids[0], ids[2]):
+            caller.wait_for_state(handoff, "acknowledged")
+        caller.wait_for_state(ids[1], "parked")
+        [parked] = caller.parked()["items"]
+        self.assertEqual((parked["id"], parked["reason"], parked["task_id"],
+                          parked["source_agent"], parked["token_count"]),
+                         (ids[1], "store_corrupt", "task-1", "analyst", None))
+        [said] = caller.daemon.events("handoff_parked")
+        self.assertEqual((said["level"], said["handoff"], said["target"], said["reason"]),
+                         ("warn", ids[1], "coder", "store_corrupt"))
+        metrics = caller.daemon.web.get("/metrics").text
+        self.assertTrue('handoff_parked_total{target_agent="coder",reason="store_corrupt"} 1\n'
+                        in metrics, "it is counted")
+        self.assert_problem(caller.call("POST", f"/v1/parked/{ids[1]}/replay"), 500,
+                            "store_corrupt")
+        reply = caller.call("DELETE", f"/v1/parked/{ids[1]}?reason=damaged")
+        self.assertEqual((reply.status, reply.json()["state"]), (200, "discarded"))
 
     def test_a_drain_lets_what_is_in_flight_end_and_takes_nothing_new(self):
         hold = Hold()
@@ -617,7 +821,7 @@ class Restart(Case):
         self.again(caller)
         for handoff in ids:
             caller.wait_for_state(handoff, "acknowledged")
-            self.assertEqual(self.written_object(caller, handoff, 1)["attempts"], 1)
+            self.assertEqual(caller.state(handoff)["attempts"], 1)
         self.assertEqual(caller.state(waiting)["state"], "ready")
 
 

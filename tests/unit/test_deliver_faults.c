@@ -114,6 +114,7 @@ static void check_kept(const struct sender *sender, int way)
     if (is_live(sender, HANDOFF_STATE_AWAITING_ACK))
         assert_int_equal(say(sender, HANDOFF_WORD_ACK, NULL), HANDOFF_OK);
     row = stored(sender, ways[way].end);
+    assert_int_equal(row.nrecorded, row.attempts);
     assert_string_equal(row.reason, way == REFUSED ? "refused" : "");
 }
 
@@ -236,7 +237,8 @@ static void test_a_word_while_the_attempt_is_written(void **state)
                      HANDOFF_OK);
     while (count_results(HANDOFF_RESULT_HTTP) == 0)
         turn();
-    assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, NULL), HANDOFF_OK);
+    assert_int_equal(say_why(&sender, HANDOFF_WORD_NACK_FINAL, "changed my mind", NULL),
+                     HANDOFF_OK);
     assert_int_equal(sender.settled, 0); /* parked, but not written yet */
     pthread_mutex_unlock(&gate.lock);
     until_settled(&sender);

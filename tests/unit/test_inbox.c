@@ -241,6 +241,69 @@ static void test_leased_ones_are_offered_again_after_a_restart(void **state)
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
 }
 
+/* A handoff is on its way to a poller that leaves: the next one gets it, as if nothing had been. */
+static void test_nothing_is_leased_to_one_that_left(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller gone, there;
+    pulls();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    poll_inbox(&gone, 60000); /* takes the offer; the handoff's lane is asked by mail */
+    handoff_inbox_withdraw(&gone.request);
+    until_told(&gone);
+    assert_null(gone.request.envelope);
+    poll_inbox(&there, 60000);
+    until_told(&there);
+    assert_int_equal(there.request.attempt, 1);
+    assert_true(got(&there, &sender));
+    assert_int_equal(count_moves(HANDOFF_STATE_IN_FLIGHT), 1);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.nrecorded, 1);
+}
+
+static enum handoff_code give_back(const struct sender *about, uint32_t attempt)
+{
+    struct speaker speaker = {.reply = {.lane = stage.lane,
+                                        .told = on_told,
+                                        .id = about->parcel.id,
+                                        .word = HANDOFF_WORD_RETURN,
+                                        .attempt = attempt}};
+    handoff_engine_reply(stage.engine, &speaker.reply);
+    while (!speaker.told)
+        turn();
+    return speaker.reply.error.code;
+}
+
+/* It was leased when the poller left: given back, it is no attempt, and only that lease goes back.
+ */
+static void test_a_lease_that_nobody_saw_goes_back(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    send_to(&sender, "coder");
+    for (int i = 0; i < 2; i++) {
+        poll_inbox(&poller, 60000);
+        until_told(&poller);
+        assert_int_equal(poller.request.attempt, 1);
+        assert_true(got(&poller, &sender));
+        assert_int_equal(give_back(&sender, 2), HANDOFF_ERR_CONFLICT);
+        assert_int_equal(give_back(&sender, 1), HANDOFF_OK);
+        assert_int_equal(give_back(&sender, 1), HANDOFF_ERR_CONFLICT);
+    }
+    assert_int_equal(stored(&sender, HANDOFF_STATE_READY).attempts, 0);
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).nrecorded, 1);
+    assert_int_equal(give_back(&sender, 1), HANDOFF_ERR_CONFLICT);
+}
+
 /* A lane that ends has to tell its pollers first. */
 static void test_pollers_are_told_when_the_lane_ends(void **state)
 {
@@ -267,6 +330,8 @@ int main(void)
         STAGED(test_given_back),
         STAGED(test_waiting_handoffs_expire_and_are_not_handed_out),
         STAGED(test_leased_ones_are_offered_again_after_a_restart),
+        STAGED(test_nothing_is_leased_to_one_that_left),
+        STAGED(test_a_lease_that_nobody_saw_goes_back),
         STAGED(test_pollers_are_told_when_the_lane_ends),
     };
     return cmocka_run_group_tests(tests, receiver_start, receiver_stop);

@@ -2,6 +2,9 @@
 /* What becomes of parked handoffs: replayed, discarded, or acknowledged after all. */
 #include "tests/support/delivery_stage.h"
 
+#include <stdlib.h>
+
+#include "client/base/memory.h"
 #include "client/deliver/parked.h"
 
 static void park(struct sender *sender)
@@ -119,6 +122,102 @@ static void test_only_one_decides(void **state)
     handoff_waiter_withdraw(&sender.waiter);
 }
 
+/* ---- two decide at the same time, on two lanes -------------------------------------------------
+ */
+
+/* While the one decides, at its n-th allocation, the other decides too, and what comes of that
+   comes to its end: the worst that can happen between two steps of the first. */
+static struct {
+    long countdown;
+    struct handoff_lane *lane;
+    enum handoff_decision decision;
+    struct sender *sender;
+    struct handoff_waiter waiter;
+    enum handoff_code code;
+    bool happened;
+} meanwhile;
+
+static void run_lane(struct handoff_lane *lane)
+{
+    struct pollfd ready = {.fd = handoff_lane_fd(lane), .events = POLLIN};
+    poll(&ready, 1, 10);
+    handoff_lane_run(lane);
+}
+
+static void nothing(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    (void)waiter;
+    (void)news;
+}
+
+static void decide_meanwhile(void)
+{
+    const struct handoff_uuid *id = &meanwhile.sender->parcel.id;
+    meanwhile.happened = true;
+    meanwhile.waiter = (struct handoff_waiter){.accepted = nothing, .settled = nothing};
+    meanwhile.code =
+        handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, handoff_span(NULL, 0),
+                              handoff_span_text("no use"), &meanwhile.waiter, NULL);
+    while (meanwhile.code == HANDOFF_OK &&
+           handoff_live_state(handoff_engine_live(stage.engine), id) != 0)
+        run_lane(meanwhile.lane);
+}
+
+static void *resize_meanwhile(void *pointer, size_t size)
+{
+    if (meanwhile.countdown > 0 && --meanwhile.countdown == 0)
+        decide_meanwhile();
+    return realloc(pointer, size);
+}
+
+/* false: the first decision has not so many steps. */
+static bool decide_twice(enum handoff_decision first, enum handoff_decision second, long step)
+{
+    static const struct handoff_allocator interrupted = {resize_meanwhile, free};
+    struct sender sender;
+    behave(0, "503"); /* parked after one attempt, acknowledged at the second */
+    stage.options[0].retries = 0;
+    park(&sender);
+    behave(0, "503,ack");
+    meanwhile.happened = false;
+    meanwhile.decision = second;
+    meanwhile.sender = &sender;
+    meanwhile.countdown = step;
+    handoff_allocator_set(&interrupted);
+    enum handoff_code code = decide(&sender, first, NULL, "no use either", NULL);
+    meanwhile.countdown = 0;
+    while (code == HANDOFF_OK && !sender.settled)
+        turn();
+    handoff_allocator_set(NULL);
+    if (meanwhile.happened) { /* exactly one of them decided */
+        assert_int_equal((code == HANDOFF_OK) + (meanwhile.code == HANDOFF_OK), 1);
+        assert_int_equal(code == HANDOFF_OK ? meanwhile.code : code, HANDOFF_ERR_CONFLICT);
+    }
+    bool replayed = (code == HANDOFF_OK ? first : second) == HANDOFF_DECISION_REPLAY;
+    struct row row =
+        stored(&sender, replayed ? HANDOFF_STATE_ACKNOWLEDGED : HANDOFF_STATE_DISCARDED);
+    assert_int_equal(row.nrecorded, replayed ? 2 : 1);
+    assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
+    return meanwhile.happened;
+}
+
+static void test_two_lanes_decide(void **state)
+{
+    (void)state;
+    static const enum handoff_decision pairs[][2] = {
+        {HANDOFF_DECISION_REPLAY, HANDOFF_DECISION_REPLAY},
+        {HANDOFF_DECISION_REPLAY, HANDOFF_DECISION_DISCARD},
+        {HANDOFF_DECISION_DISCARD, HANDOFF_DECISION_REPLAY}};
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        long step = 1;
+        while (decide_twice(pairs[i][0], pairs[i][1], step))
+            step++;
+        assert_true(step > 3);
+    }
+    handoff_lane_free(&meanwhile.lane);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -160,6 +259,7 @@ int main(void)
         STAGED(test_acknowledged_after_all),
         STAGED(test_a_late_word_of_the_agent_ends_the_parking),
         STAGED(test_only_one_decides),
+        STAGED(test_two_lanes_decide),
         STAGED(test_refusals),
         STAGED(test_a_replay_goes_on_after_a_restart),
     };

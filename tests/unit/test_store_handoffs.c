@@ -128,6 +128,15 @@ static void test_a_move_carries_its_attempt(void **state)
     struct handoff_stored stored;
     size_t count;
     accept_one(fixture, &accept, "coder", NULL);
+    const struct handoff_attempt_record record = {
+        .attempt = {.number = 1,
+                    .at_ms = 1000,
+                    .duration_us = 2500,
+                    .target = handoff_span_text("coder"),
+                    .result = 2,
+                    .status = 503,
+                    .error = handoff_span_text("busy"),
+                    .peer = handoff_span_text("127.0.0.1:9001")}};
     struct handoff_store_move move = {
         .seq = accept.seq,
         .standing = {.state = HANDOFF_STATE_READY,
@@ -136,15 +145,8 @@ static void test_a_move_carries_its_attempt(void **state)
                      .attempts = 1,
                      .failures = 1,
                      .alternate = 1},
-        .has_attempt = true,
-        .attempt = {.number = 1,
-                    .at_ms = 1000,
-                    .duration_us = 2500,
-                    .target = handoff_span_text("coder"),
-                    .result = 2,
-                    .status = 503,
-                    .error = handoff_span_text("busy"),
-                    .peer = handoff_span_text("127.0.0.1:9001")},
+        .attempts = &record,
+        .nattempts = 1,
     };
     move_one(fixture, &move);
     assert_int_equal(
@@ -356,13 +358,15 @@ static void test_retention_takes_all_of_a_finished_handoff_and_nothing_else(void
     accept_one(fixture, &finished, "coder", "key-1");
     accept_one(fixture, &kept, "coder", "key-2");
     park(fixture, kept.seq, "coder", handoff_wall_ms(&fixture->clock.clock));
+    const struct handoff_attempt_record record = {
+        .attempt = {.number = 1, .target = handoff_span_text("coder")}};
     struct handoff_store_move move = {
         .seq = finished.seq,
         .standing = {.state = HANDOFF_STATE_ACKNOWLEDGED,
                      .target = handoff_span_text("coder"),
                      .settled_ms = handoff_wall_ms(&fixture->clock.clock)},
-        .has_attempt = true,
-        .attempt = {.number = 1, .target = handoff_span_text("coder")},
+        .attempts = &record,
+        .nattempts = 1,
         .over = true,
     };
     move_one(fixture, &move);

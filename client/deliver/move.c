@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a delivery comes, moves and goes. handoff_delivery_move is the only function that changes the
+ * state: it checks the move against life.def, counts, tells the observer and has the store write
+ * it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/deliver/delivery.h"
+
+/* and its names, ids and trace */
+enum { ARENA_FIRST = sizeof(struct handoff_delivery) + 640 };
+
+/* ---- making and freeing --------------------------------------------------------------------- */
+
+struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
+                                              const struct handoff_uuid *id)
+{
+    struct handoff_arena arena;
+    handoff_arena_init(&arena, ARENA_FIRST);
+    struct handoff_delivery *delivery = handoff_arena_calloc(&arena, 1, sizeof *delivery);
+    if (!delivery)
+        return NULL;
+    delivery->magic = HANDOFF_DELIVERY_MAGIC;
+    delivery->arena = arena;
+    delivery->lane = lane;
+    delivery->id = *id;
+    handoff_uuid_format(id, delivery->id_text);
+    snprintf(delivery->id_header, sizeof delivery->id_header, "Handoff-Id: %s", delivery->id_text);
+    snprintf(delivery->key_header, sizeof delivery->key_header, "Idempotency-Key: %s",
+             delivery->id_text);
+    delivery->live.id = &delivery->id;
+    delivery->live.lane = lane;
+    delivery->live.owner = delivery;
+    delivery->offer.lane = lane;
+    delivery->offer.id = *id;
+    delivery->timer.fire = handoff_delivery_timer_fired;
+    delivery->write_timer.fire = handoff_delivery_write_timer_fired;
+    delivery->reason = "";
+    delivery->last_record = &delivery->records;
+    return delivery;
+}
+
+bool handoff_delivery_keep(struct handoff_delivery *delivery, struct handoff_span from,
+                           struct handoff_span *to)
+{
+    *to = from;
+    if (!from.data)
+        return true;
+    to->data = handoff_arena_copy(&delivery->arena, from.data, from.size);
+    return to->data != NULL;
+}
+
+static bool copy_header(struct handoff_arena *arena, const char *name, struct handoff_span value,
+                        const char **header)
+{
+    *header = NULL;
+    if (!value.data || value.size == 0)
+        return true;
+    *header = handoff_arena_printf(arena, "%s: %.*s", name, (int)value.size, value.data);
+    return *header != NULL;
+}
+
+/* "00-<32 digits>-<16 digits>-01" */
+struct handoff_span handoff_trace_id(struct handoff_span traceparent)
+{
+    enum { BEFORE = sizeof "00-" - 1, DIGITS = 32 };
+    if (!traceparent.data || traceparent.size < BEFORE + DIGITS)
+        return handoff_span(NULL, 0);
+    return handoff_span(traceparent.data + BEFORE, DIGITS);
+}
+
+bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct handoff_span traceparent,
+                                 struct handoff_span tracestate)
+{
+    if (!copy_header(&delivery->arena, "traceparent", traceparent, &delivery->traceparent) ||
+        !copy_header(&delivery->arena, "tracestate", tracestate, &delivery->tracestate))
+        return false;
+    if (delivery->traceparent)
+        delivery->trace_id =
+            handoff_trace_id(handoff_span_text(delivery->traceparent + sizeof "traceparent: " - 1));
+    return true;
+}
+
+void handoff_delivery_free(struct handoff_delivery *delivery)
+{
+    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    HANDOFF_CHECK(!delivery->writing && !delivery->post.transfer);
+    handoff_settings_release(&delivery->settings);
+    handoff_buffer_free(&delivery->flat);
+    struct handoff_arena arena = delivery->arena; /* it holds the delivery itself */
+    delivery->magic = 0;
+    handoff_arena_free(&arena);
+}
+
+static bool agent_counts(struct handoff_agent *agent, unsigned limit)
+{
+    pthread_mutex_lock(&agent->lock);
+    bool room = limit == 0 || agent->in_flight < limit;
+    agent->in_flight += room;
+    pthread_mutex_unlock(&agent->lock);
+    return room;
+}
+
+static void agent_uncounts(struct handoff_agent *agent)
+{
+    pthread_mutex_lock(&agent->lock);
+    agent->in_flight--;
+    pthread_mutex_unlock(&agent->lock);
+}
+
+bool handoff_delivery_count(struct handoff_engine *engine, struct handoff_agent *agent,
+                            bool limited)
+{
+    const struct handoff_engine_options *options = &engine->options;
+    unsigned before = atomic_fetch_add_explicit(&engine->in_flight, 1, memory_order_relaxed);
+    bool room = !limited || options->max_in_flight == 0 || before < options->max_in_flight;
+    if (room && agent_counts(agent, limited ? options->max_in_flight_per_agent : 0))
+        return true;
+    atomic_fetch_sub_explicit(&engine->in_flight, 1, memory_order_relaxed);
+    return false;
+}
+
+void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agent *agent)
+{
+    agent_uncounts(agent);
+    atomic_fetch_sub_explicit(&engine->in_flight, 1, memory_order_relaxed);
+}
+
+/* ---- moving --------------------------------------------------------------------------------- */
+
+void handoff_delivery_take_back_offer(struct handoff_delivery *delivery)
+{
+    if (delivery->offered)
+        handoff_inbox_take_back(&delivery->agent->inbox, &delivery->offer);
+    delivery->offered = false;
+}
+
+void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to)
+{
+    enum handoff_state from = delivery->state;
+    HANDOFF_CHECK(handoff_life_move(from, to) != NULL);
+    handoff_delivery_take_back_offer(delivery);
+    if (!handoff_state_is_live(to)) {
+        handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
+        delivery->settled_ms = handoff_delivery_wall_ms(delivery);
+        delivery->due_ms = 0;
+    }
+    if (handoff_state_is_live(from) && !handoff_state_is_live(to))
+        handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
+    delivery->state = to;
+    handoff_live_note(&delivery->live, (int)to);
+    handoff_delivery_observe_move(delivery, from, false);
+    if (to == HANDOFF_STATE_IN_FLIGHT) {
+        handoff_delivery_show(delivery);
+        return; /* a restart does not need to know */
+    }
+    handoff_delivery_write(delivery);
+    if (to == HANDOFF_STATE_ACKNOWLEDGED)
+        handoff_delivery_tell_settled(delivery, NULL);
+}
+
+void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent)
+{
+    handoff_delivery_take_back_offer(delivery);
+    agent_uncounts(delivery->agent);
+    agent_counts(agent, 0);
+    delivery->agent = agent;
+    handoff_live_note_agent(&delivery->live, agent);
+    delivery->failures = 0;
+    delivery->waited_for_circuit = false;
+    delivery->due_ms = 0;
+}
+
+bool handoff_delivery_claim(struct handoff_delivery *delivery)
+{
+    handoff_live_note(&delivery->live, HANDOFF_STATE_PARKED); /* counted for nobody yet */
+    return handoff_live_add(&delivery->lane->engine->live, &delivery->live);
+}
+
+void handoff_delivery_unclaim(struct handoff_delivery *delivery)
+{
+    handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
+    handoff_delivery_free(delivery);
+}
+
+void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
+                            struct handoff_agent *agent)
+{
+    delivery->agent = agent;
+    delivery->state = state;
+    if (delivery->began_ns == 0)
+        delivery->began_ns = handoff_delivery_now_ns(delivery);
+    handoff_live_begin(&delivery->lane->engine->live, &delivery->live, (int)state, agent,
+                       delivery->began_ns);
+    handoff_delivery_show(delivery);
+    TAILQ_INSERT_TAIL(&delivery->lane->deliveries, delivery, entry);
+}
+
+/* An acknowledgement is told at once; any other end only when it is written, and until then what
+   was told before. */
+void handoff_delivery_show(struct handoff_delivery *delivery)
+{
+    struct handoff_live_view view;
+    if (!handoff_state_is_live(delivery->state) && delivery->state != HANDOFF_STATE_ACKNOWLEDGED)
+        return;
+    handoff_delivery_view(delivery, &view);
+    handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
+}
+
+void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed)
+{
+    handoff_delivery_observe_move(delivery, 0, resumed);
+}
+
+void handoff_delivery_leave(struct handoff_delivery *delivery)
+{
+    handoff_delivery_take_back_offer(delivery);
+    handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
+    handoff_timers_stop(&delivery->lane->timers, &delivery->write_timer);
+    handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
+    TAILQ_REMOVE(&delivery->lane->deliveries, delivery, entry);
+    handoff_delivery_free(delivery);
+}
+
+void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool posting)
+{
+    if (delivery->posting != posting)
+        atomic_fetch_add_explicit(&delivery->lane->engine->attempting, posting ? 1u : -1u,
+                                  memory_order_relaxed);
+    delivery->posting = posting;
+}
+
+void handoff_delivery_break_off(struct handoff_delivery *delivery)
+{
+    handoff_transport_cancel(delivery->lane->transport, &delivery->post);
+    handoff_delivery_set_posting(delivery, false);
+}
+
+void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error)
+{
+    handoff_delivery_tell_settled(delivery, error);
+    if (handoff_state_is_live(delivery->state))
+        handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
+    handoff_delivery_leave(delivery);
+}
+
+void handoff_delivery_abandon(struct handoff_delivery *delivery)
+{
+    struct handoff_error error;
+    handoff_delivery_break_off(delivery);
+    handoff_error_set(&error, HANDOFF_ERR_SHUTTING_DOWN,
+                      "the process ends; the handoff is stored and goes on at the next start", NULL,
+                      NULL);
+    handoff_delivery_drop(delivery, &error);
+}

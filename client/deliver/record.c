@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the store is told of a delivery: one write at a time, and once more if it changed meanwhile.
+ * When it is written, the delivery goes on; so an attempt is recorded before the next one begins,
+ * and a parking before the sender hears of it.
+ */
+#include <string.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/deliver/delivery.h"
+
+enum { WRITE_AGAIN_MS = 1000 }; /* after the store failed: a disk does not empty itself faster */
+
+static void fill_standing(const struct handoff_delivery *delivery,
+                          struct handoff_standing *standing)
+{
+    /* in flight is not written; an attempt that is out counts when it has ended */
+    enum handoff_state state =
+        delivery->state == HANDOFF_STATE_IN_FLIGHT ? HANDOFF_STATE_READY : delivery->state;
+    *standing = (struct handoff_standing){
+        .state = (int)state,
+        .target = handoff_span(delivery->agent->name, delivery->agent->name_size),
+        .reason = handoff_span_text(delivery->reason),
+        .due_ms = delivery->due_ms,
+        .settled_ms = delivery->settled_ms,
+        .attempts = delivery->attempts,
+        .failures = delivery->failures,
+        .alternate = delivery->alternate,
+        .replays = delivery->replays,
+    };
+}
+
+static struct handoff_span lend(char *to, size_t room, struct handoff_span from)
+{
+    HANDOFF_CHECK(from.size <= room);
+    memcpy(to, from.data, from.size);
+    return handoff_span(to, from.size);
+}
+
+/* The attempt that ended, with texts of its own: the next word may come while the store still reads
+   them. Without memory it stays where it is, and goes with the next write if it is still there. */
+static void queue_record(struct handoff_delivery *delivery)
+{
+    struct handoff_delivery_record *made = &delivery->usual_record;
+    if (!delivery->has_attempt)
+        return;
+    if (delivery->usual_record_used)
+        made = handoff_arena_alloc(&delivery->arena, sizeof *made);
+    else
+        delivery->usual_record_used = true;
+    if (!made)
+        return;
+    const struct handoff_attempt *attempt = &delivery->attempt;
+    made->record = (struct handoff_attempt_record){.attempt = *attempt};
+    made->record.attempt.error = lend(made->error, sizeof made->error, attempt->error);
+    made->record.attempt.peer = lend(made->peer, sizeof made->peer, attempt->peer);
+    *delivery->last_record = &made->record;
+    delivery->last_record = &made->record.next;
+    delivery->nrecords++;
+    delivery->has_attempt = false;
+}
+
+/* The write that carried them is over. Those that it did not record go with the next one, so that a
+   disk that was full for a while leaves no gap. */
+static void take_back_records(struct handoff_delivery *delivery, bool recorded)
+{
+    for (; recorded && delivery->nlent > 0; delivery->nlent--) {
+        struct handoff_attempt_record *done = delivery->records;
+        delivery->records = done->next;
+        if (done == &delivery->usual_record.record)
+            delivery->usual_record_used = false;
+        if (--delivery->nrecords == 0)
+            delivery->last_record = &delivery->records;
+    }
+    delivery->nlent = 0;
+}
+
+static void written(struct handoff_store_job *job)
+{
+    struct handoff_delivery *delivery =
+        (void *)((char *)job - offsetof(struct handoff_delivery, write.move.job));
+    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    delivery->lane->awaited--;
+    delivery->writing = false;
+    bool failed = job->error.code != HANDOFF_OK;
+    take_back_records(delivery, !failed);
+    if (delivery->changed) {
+        handoff_delivery_write(delivery);
+        return;
+    }
+    if (failed && !handoff_state_is_live(delivery->state)) {
+        struct handoff_error error = job->error;
+        handoff_delivery_tell_settled(delivery, &error);
+        handoff_timers_start(&delivery->lane->timers, &delivery->write_timer,
+                             handoff_lane_now_ms(delivery->lane) + WRITE_AGAIN_MS);
+        return;
+    }
+    if (!failed)
+        handoff_delivery_tell_ready(delivery);
+    handoff_delivery_go_on(delivery);
+}
+
+void handoff_delivery_write(struct handoff_delivery *delivery)
+{
+    handoff_delivery_show(delivery);
+    queue_record(delivery);
+    delivery->changed = delivery->writing;
+    if (delivery->writing)
+        return;
+    struct handoff_store_move *write = &delivery->write.move;
+    *write = (struct handoff_store_move){
+        .job = {.mailbox = &delivery->lane->mailbox,
+                .batch = &delivery->lane->writes,
+                .lazy = delivery->state == HANDOFF_STATE_ACKNOWLEDGED, /* it is passed on already */
+                .done = written},
+        .seq = delivery->seq,
+        .attempts = delivery->records,
+        .nattempts = delivery->nrecords,
+        .over = handoff_state_is_over(delivery->state),
+    };
+    fill_standing(delivery, &write->standing);
+    delivery->nlent = delivery->nrecords;
+    delivery->writing = true;
+    delivery->lane->awaited++;
+    handoff_store_move(delivery->lane->engine->options.store, write);
+}
+
+void handoff_delivery_write_timer_fired(struct handoff_timer *timer)
+{
+    struct handoff_delivery *delivery =
+        (void *)((char *)timer - offsetof(struct handoff_delivery, write_timer));
+    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    handoff_delivery_write(delivery);
+}

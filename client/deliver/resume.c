@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handoffs that the store has, loaded: those that were live when the last process ended, and single
+   ones that somebody decides about. */
+#include <yyjson.h>
+
+#include "client/base/check.h"
+#include "client/base/error.h"
+#include "client/deliver/delivery.h"
+
+enum { RESUME_PAGE = 256 };
+
+static struct handoff_span text_at(yyjson_val *object, const char *key)
+{
+    yyjson_val *value = yyjson_obj_get(object, key);
+    return handoff_span(yyjson_get_str(value), yyjson_get_len(value));
+}
+
+static enum handoff_code unreadable(const struct handoff_delivery *delivery,
+                                    struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
+                             "the stored envelope is not JSON any more; look at the store with "
+                             "`handoffctl store check` and restore a backup",
+                             "id", delivery->id_text);
+}
+
+/* What delivery needs of an envelope, from its own words. */
+static enum handoff_code read_envelope(struct handoff_delivery *delivery,
+                                       struct handoff_error *error)
+{
+    yyjson_read_err why;
+    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)delivery->envelope.data,
+                                       delivery->envelope.size, 0, NULL, &why);
+    if (!doc)
+        return why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? handoff_error_no_memory(error)
+                                                               : unreadable(delivery, error);
+    yyjson_val *root = yyjson_doc_get_root(doc), *trace = yyjson_obj_get(root, "trace");
+    delivery->tokens = yyjson_get_uint(yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"));
+    bool memory = handoff_delivery_keep_trace(delivery, text_at(trace, "traceparent"),
+                                              text_at(trace, "tracestate"));
+    yyjson_doc_free(doc);
+    return memory ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+static enum handoff_code load_envelope(struct handoff_delivery *delivery,
+                                       struct handoff_error *error)
+{
+    struct handoff_stored_envelope envelope;
+    enum handoff_code code = handoff_store_get_envelope(
+        delivery->lane->engine->options.store, &delivery->id, &delivery->arena, &envelope, error);
+    if (code == HANDOFF_OK) {
+        delivery->envelope = envelope.body;
+        code = read_envelope(delivery, error);
+    }
+    if (code != HANDOFF_OK)
+        delivery->envelope = handoff_span("", 0);
+    return code;
+}
+
+enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
+                                        const struct handoff_stored *stored,
+                                        struct handoff_error *error)
+{
+    const struct handoff_standing *standing = &stored->standing;
+    if (!handoff_delivery_keep(delivery, stored->source, &delivery->source) ||
+        !handoff_delivery_keep(delivery, stored->asked_target, &delivery->asked_target) ||
+        !handoff_delivery_keep(delivery, stored->task_id, &delivery->task_id))
+        return handoff_error_no_memory(error);
+    delivery->seq = stored->seq;
+    delivery->pattern = stored->pattern;
+    delivery->created_ms = stored->created_ms;
+    delivery->deadline_ms = stored->deadline_ms;
+    delivery->attempts = standing->attempts;
+    delivery->failures = standing->failures;
+    delivery->alternate = standing->alternate;
+    delivery->replays = standing->replays;
+    delivery->due_ms = standing->due_ms;
+    return load_envelope(delivery, error);
+}
+
+/* When it was accepted, on the monotonic clock of this process. */
+static int64_t began_ns(const struct handoff_clock *clock, int64_t created_ms)
+{
+    int64_t age_ms = handoff_wall_ms(clock) - created_ms;
+    return handoff_monotonic_ns(clock) - (age_ms > 0 ? age_ms : 0) * 1000000;
+}
+
+/* What cannot be read cannot be sent; it goes where somebody looks at it, and keeps nothing else
+   from going on. */
+static void park_unreadable(struct handoff_delivery *delivery)
+{
+    delivery->reason = "store_corrupt";
+    handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
+}
+
+static enum handoff_code resume_one(struct handoff_lane *lane, const struct handoff_stored *stored,
+                                    struct handoff_error *error)
+{
+    struct handoff_agent *agent =
+        handoff_agents_remember(lane->engine->options.agents, stored->standing.target);
+    struct handoff_delivery *delivery = agent ? handoff_delivery_new(lane, &stored->id) : NULL;
+    if (!delivery)
+        return handoff_error_no_memory(error);
+    bool fresh = handoff_delivery_claim(delivery);
+    HANDOFF_CHECK(fresh); /* the store has each once */
+    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
+    if (code != HANDOFF_OK && code != HANDOFF_ERR_STORE_CORRUPT) {
+        handoff_delivery_unclaim(delivery);
+        return code;
+    }
+    handoff_delivery_count(lane->engine, agent, false);
+    delivery->began_ns = began_ns(lane->engine->options.clock, stored->created_ms);
+    handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
+    handoff_delivery_observe_start(delivery, true);
+    if (code == HANDOFF_ERR_STORE_CORRUPT)
+        park_unreadable(delivery);
+    else
+        handoff_delivery_go_on(delivery);
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct handoff_lane **lanes,
+                                        size_t count, struct handoff_error *error)
+{
+    struct handoff_store_filter filter = {
+        .states = 1u << HANDOFF_STATE_READY | 1u << HANDOFF_STATE_AWAITING_ACK,
+        .limit = RESUME_PAGE,
+    };
+    struct handoff_arena arena;
+    struct handoff_stored *page;
+    size_t found = RESUME_PAGE, next = 0;
+    enum handoff_code code = HANDOFF_OK;
+    handoff_arena_init(&arena, 0);
+    while (code == HANDOFF_OK && found == RESUME_PAGE) {
+        handoff_arena_reset(&arena);
+        code = handoff_store_list(engine->options.store, &filter, &arena, &page, &found, error);
+        for (size_t i = 0; code == HANDOFF_OK && i < found; i++) {
+            filter.after_seq = page[i].seq;
+            code = resume_one(lanes[next++ % count], &page[i], error);
+        }
+    }
+    handoff_arena_free(&arena);
+    return code;
+}

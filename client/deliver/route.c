@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a handoff goes when an agent is done with: to its alternates, or to the people; and what
+   the breakers learn on the way. */
+#include "client/deliver/circuit.h"
+#include "client/deliver/delivery.h"
+
+/* ---- the breaker ---------------------------------------------------------------------------- */
+
+void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_lesson lesson)
+{
+    struct handoff_breaker after;
+    if (!handoff_agent_learn(delivery->agent, lesson, handoff_lane_now_ms(delivery->lane), &after))
+        return;
+    handoff_delivery_observe_circuit(delivery, &after);
+    handoff_circuit_save(delivery->lane, delivery->agent, &after);
+}
+
+void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson)
+{
+    if (delivery->probe)
+        handoff_delivery_learn(delivery, lesson);
+    delivery->probe = false;
+}
+
+/* ---- where to ------------------------------------------------------------------------------- */
+
+/* Can the handoff go to this one now? */
+static bool is_usable(const struct handoff_delivery *delivery, struct handoff_agent *agent)
+{
+    int64_t wait_ms;
+    if (!agent || agent == delivery->agent ||
+        handoff_agent_is_open(agent, handoff_lane_now_ms(delivery->lane), &wait_ms))
+        return false;
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    bool fits = settings && delivery->tokens <= settings->options.token_budget;
+    handoff_settings_release(&settings);
+    return fits;
+}
+
+/* The next alternate of the agent that was asked for, or NULL. Uses it up. */
+static struct handoff_agent *next_alternate(struct handoff_delivery *delivery)
+{
+    struct handoff_agents *agents = delivery->lane->engine->options.agents;
+    struct handoff_agent *asked = handoff_agents_find(agents, delivery->asked_target);
+    struct handoff_settings *settings = asked ? handoff_agent_settings(asked) : NULL;
+    struct handoff_agent *found = NULL;
+    while (settings && !found && delivery->alternate < settings->options.nalternates) {
+        const char *name = settings->options.alternates[delivery->alternate++];
+        found = handoff_agents_find(agents, handoff_span_text(name));
+        if (!is_usable(delivery, found))
+            found = NULL;
+    }
+    handoff_settings_release(&settings);
+    return found;
+}
+
+void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason)
+{
+    handoff_settings_release(&delivery->settings);
+    delivery->reason = reason;
+    struct handoff_agent *alternate = next_alternate(delivery);
+    if (!alternate) {
+        handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
+        return;
+    }
+    handoff_delivery_hand_to(delivery, alternate);
+    if (delivery->state == HANDOFF_STATE_READY)
+        handoff_delivery_write(delivery);
+    else
+        handoff_delivery_move(delivery, HANDOFF_STATE_READY);
+}
