@@ -32,6 +32,16 @@ static bool is_forged_by_a_page(const struct exporter_request *request)
                                       exporter_request_header(request, "Host"));
 }
 
+/* By a page whose name was made to lead here. Where tokens are asked for, it has none, and a proxy
+ * on this machine may pass on what name it likes. */
+static bool is_rebound(const struct exporter_request *request)
+{
+    const struct exporter_server_options *options = &request->server->options;
+    return options->is_loopback &&
+           !exporter_origin_names_this_machine(exporter_request_header(request, "Host")) &&
+           !(options->callers != NULL && exporter_callers_ask(options->callers));
+}
+
 /* ---- at a glance ---------------------------------------------------------------------------- */
 
 static void bar(struct exporter_request *request, const struct exporter_problem *problem)
@@ -66,7 +76,18 @@ void exporter_admission_glance(struct exporter_request *request)
         .status = 403,
         .code = "cross_origin",
         .detail = "requests made by a page of another origin are not taken"};
+    static const struct exporter_problem rebound = {
+        .status = 403,
+        .code = "cross_origin",
+        .detail = "a request to this machine has to name it, unless tokens are asked for "
+                  "(api.tokens_file)",
+        .field = "Host",
+        .allowed = "localhost, another name without a dot, or an address"};
     struct exporter_callers *callers = request->server->options.callers;
+    if (is_rebound(request)) {
+        bar(request, &rebound);
+        return;
+    }
     if (is_forged_by_a_page(request)) {
         bar(request, &forged);
         return;

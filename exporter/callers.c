@@ -84,6 +84,15 @@ static enum exporter_caller_result judge(const struct exporter_api_tokens *token
     return EXPORTER_CALLER_KNOWN;
 }
 
+bool exporter_callers_ask(struct exporter_callers *callers)
+{
+    EXPORTER_CHECK_MAGIC(callers, CALLERS_MAGIC);
+    pthread_rwlock_rdlock(&callers->lock);
+    bool ask = callers->config != NULL && callers->config->api.tokens != NULL;
+    pthread_rwlock_unlock(&callers->lock);
+    return ask;
+}
+
 enum exporter_caller_result exporter_callers_judge(struct exporter_callers *callers,
                                                    const char *authorization,
                                                    struct exporter_caller *caller)

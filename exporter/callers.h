@@ -32,6 +32,9 @@ struct exporter_caller {
     char agent[EXPORTER_NAME_MAX + 1]; /* "": whoever it is may do everything */
 };
 
+/* Whether tokens are asked for. Any thread. */
+bool exporter_callers_ask(struct exporter_callers *callers);
+
 /* `authorization` is the header's value, or NULL. Any thread. */
 enum exporter_caller_result exporter_callers_judge(struct exporter_callers *callers,
                                                    const char *authorization,

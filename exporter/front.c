@@ -192,6 +192,7 @@ static bool add_api_servers(struct exporter_front *front, struct exporter_error 
         .body_limit = front->setup.api_body_limit,
         .problem_json = true,
         .refuse_browsers = true,
+        .is_loopback = front->api.is_local && strncmp(front->api.name, "unix:", 5) != 0,
         .callers = front->setup.api_callers,
     };
     for (size_t i = 0; i < front->api.count; i++) {

@@ -9,4 +9,8 @@
  * `host`. Clients that are no browsers send neither header and are never foreign. */
 bool exporter_origin_is_foreign(const char *origin, const char *sec_fetch_site, const char *host);
 
+/* Whether a Host (or NULL: none was sent) is an address, a name without a dot or one below
+ * localhost, so that no page under a name of the public DNS can have sent it. */
+bool exporter_origin_names_this_machine(const char *host);
+
 #endif

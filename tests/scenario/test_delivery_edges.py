@@ -4,6 +4,7 @@
 
 import contextlib
 import signal
+import tempfile
 import threading
 import time
 import unittest
@@ -20,8 +21,8 @@ class Case(unittest.TestCase):
     def receiver(self, *script):
         return self.stack.enter_context(Receiver(*script))
 
-    def caller(self, agents, *options):
-        self.daemon = self.stack.enter_context(daemon_with(agents, *options))
+    def caller(self, agents, *options, **more):
+        self.daemon = self.stack.enter_context(daemon_with(agents, *options, **more))
         return Caller(self.daemon)
 
 
@@ -60,6 +61,35 @@ class Times(Case):
             reply = caller.send(constraints={"deadline": deadline})
             self.assertEqual((reply.status, reply.json()["code"]), (504, "expired"), deadline)
         self.assertEqual(coder.requests, [])
+
+
+class Pages(Case):
+    """A page whose name was made to lead to 127.0.0.1 is of one origin with the API."""
+    HOST = {"Host": "evil.example:8780"}
+    ORIGIN = {**HOST, "Origin": "http://evil.example:8780", "Sec-Fetch-Site": "same-origin"}
+
+    def test_a_rebound_name_is_refused(self):
+        caller = self.caller({"puller": {}})
+        handoff = caller.send_async("puller")
+        for headers in (self.HOST, self.ORIGIN):
+            for method, path in (("GET", "/v1/agents/puller/inbox"), ("GET", "/v1/parked"),
+                                 ("POST", f"/v1/handoffs/{handoff}/ack")):
+                reply = self.daemon.api.request(method, path, headers=headers)
+                self.assertEqual((reply.status, reply.json()["code"]), (403, "cross_origin"))
+        self.assertEqual(caller.state(handoff)["state"], "ready")
+        port = self.daemon.api.address.rpartition(":")[2]
+        for host in (f"localhost:{port}", f"127.0.0.1:{port}", "[::1]", "agent.localhost"):
+            reply = self.daemon.api.request("GET", "/v1/parked", headers={"Host": host})
+            self.assertEqual(reply.status, 200, host)
+
+    def test_who_has_a_token_may_come_by_any_name(self):
+        tokens = self.stack.enter_context(tempfile.NamedTemporaryFile("w"))
+        tokens.write("@operator abcdefghijklmnop\n")
+        tokens.flush()
+        self.caller({"puller": {}}, api={"tokens_file": tokens.name})
+        for headers, code in (({}, 401), ({"Authorization": "Bearer abcdefghijklmnop"}, 200)):
+            reply = self.daemon.api.request("GET", "/v1/parked", headers={**self.HOST, **headers})
+            self.assertEqual(reply.status, code, reply)
 
 
 class Pulling(Case):

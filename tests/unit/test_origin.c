@@ -39,8 +39,34 @@ static void test_foreign_pages(void **state)
     }
 }
 
+static void test_names_of_this_machine(void **state)
+{
+    static const char *const ours[] = {
+        "localhost", "sidecar:8780",   "LocalHost:1", "x",    "a.localhost",
+        "127.0.0.1", "127.0.0.1:8780", "[::1]:8780",  "[::1]"};
+    static const char *const others[] = {"evil.example",
+                                         "evil.example:8780",
+                                         "not.localhost.example",
+                                         "localhost.example",
+                                         "127.0.0.1.example",
+                                         "localhost.",
+                                         "1.2.3.4a",
+                                         "ai.",
+                                         ".localhost",
+                                         "a.notlocalhost"};
+    (void)state;
+    assert_true(exporter_origin_names_this_machine(NULL));
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (!exporter_origin_names_this_machine(ours[i]))
+            fail_msg("%s", ours[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (exporter_origin_names_this_machine(others[i]))
+            fail_msg("%s", others[i]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_foreign_pages)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_foreign_pages),
+                                       cmocka_unit_test(test_names_of_this_machine)};
     return RUN_TESTS(tests);
 }
