@@ -178,7 +178,7 @@ const alertTable = table({
 
 const targetTable = table({
     title: 'Targets, worst first', height: 8,
-    sort: [['Circuit', true], ['Failure rate', true], ['Completeness', false]],
+    sort: [['Circuit', true], ['Failure rate', true], ['Parked', true], ['Completeness', false]],
     queries: [
         rows(circuit('target_agent')),
         rows(failureRate(shown, 'target_agent')),
@@ -202,7 +202,7 @@ const targetTable = table({
         ['Value #H', { name: 'Parked', unit: 'locale', steps: [[good, null], [warn, 1]] }],
         ['Value #I', { name: 'In flight', unit: 'locale' }],
     ],
-    about: 'Every target agent with its measures over the time shown; open circuits first, then by failure rate.',
+    about: 'Every target agent with its measures over the time shown; open circuits first, then by failure rate, then by what is parked, since a refusal counts as no failure.',
     good: 'all green.',
     otherwise: 'click the name of the first line: its dashboard tells outcomes, attempts and context.',
     runbooks: ['HandoffConsecutiveFailures'],

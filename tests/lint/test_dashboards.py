@@ -215,6 +215,24 @@ class WithTheAlerts(unittest.TestCase):
         self.assertEqual(from_sources("config.uids"), alerts["dashboards"])
 
 
+class WorstFirst(unittest.TestCase):
+    """The order of the overview's table of targets, tried with targets that are bad in one way each."""
+
+    def order(self, targets):
+        [panel] = [panel for panel in grafana.panels(grafana.dashboards()["handoff-overview"])
+                   if panel["title"] == "Targets, worst first"]
+        for key in reversed(panel["options"]["sortBy"]):
+            targets = sorted(targets, key=lambda target, name=key["displayName"]: target[name], reverse=key["desc"])
+        return [target["Target agent"] for target in targets]
+
+    def test_whoever_has_something_wrong_comes_before_whoever_is_well(self):
+        well = {"Circuit": 0, "Failure rate": 0, "Completeness": 1, "Parked": 0}
+        wrong = {"circuit open": {"Circuit": 2}, "circuit half open": {"Circuit": 1}, "fails": {"Failure rate": 0.02},
+                 "refuses everything": {"Parked": 7}, "gets half of its context": {"Completeness": 0.5}}
+        targets = [{"Target agent": name, **well, **one} for name, one in [("well", {}), *reversed(wrong.items())]]
+        self.assertEqual(self.order(targets), [*wrong, "well"])
+
+
 class Provisioning(unittest.TestCase):
 
     def test_grafana_finds_the_dashboards(self):
