@@ -180,7 +180,7 @@ static size_t position(const struct directory *directory, struct handoff_span na
 
 static bool teach(struct handoff_breaker *breaker, enum handoff_lesson lesson, int64_t now_ms)
 {
-    breaker->opened = false;
+    breaker->opened = breaker->closed = false;
     switch (lesson) {
     case HANDOFF_LESSON_ANSWERED:
         return handoff_breaker_answered(breaker);
@@ -226,6 +226,17 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
     bool open = handoff_breaker_is_open(&agent->breaker, now_ms, wait_ms);
     pthread_mutex_unlock(&agent->lock);
     return open;
+}
+
+bool handoff_agent_takes(struct handoff_agent *agent, uint64_t tokens, int64_t now_ms)
+{
+    int64_t wait_ms;
+    if (handoff_agent_is_open(agent, now_ms, &wait_ms))
+        return false;
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    bool fits = settings && tokens <= settings->options.token_budget;
+    handoff_settings_release(&settings);
+    return fits;
 }
 
 /* As the breaker counts its own: whoever acknowledges or refuses is there. */

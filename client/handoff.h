@@ -688,6 +688,7 @@ struct handoff_event {
 
     const char *circuit; /* circuit: "closed", "half_open" or "open" */
     bool opened;         /* circuit: it opened just now, for the first time or after a probe */
+    bool closed;         /* circuit: it closed just now */
 
     /* observed, with id, task_id, source_agent, target_agent, pattern, outcome, cycle, budget and
        trace_id as they were told, and of the other fields those that `told` names */

@@ -84,6 +84,7 @@ void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_
     if (told->happened == HANDOFF_HAPPENED_CIRCUIT) {
         event.circuit = handoff_circuit_name(told->circuit);
         event.opened = told->opened;
+        event.closed = told->closed;
         event.consecutive_failures = told->consecutive_failures;
     }
     handoff_client_tell(client, &event);

@@ -38,7 +38,7 @@ static void log_circuit(const struct handoff_event *event)
     if (event->opened)
         log_warn("circuit_opened", LOG_STR("target", event->target_agent),
                  LOG_UINT("failures", event->consecutive_failures));
-    else if (is(event->circuit, "closed"))
+    else if (event->closed)
         log_info("circuit_closed", LOG_STR("target", event->target_agent));
 }
 

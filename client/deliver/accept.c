@@ -102,7 +102,7 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
     return HANDOFF_ERR_CIRCUIT_OPEN;
 }
 
-/* The one that was asked for, or the first alternate that can be reached where its circuit is open.
+/* The one that was asked for, or the first alternate that can take it where its circuit is open.
  */
 static enum handoff_code choose_agent(struct handoff_lane *lane,
                                       const struct handoff_parcel *parcel,
@@ -110,7 +110,7 @@ static enum handoff_code choose_agent(struct handoff_lane *lane,
                                       struct handoff_error *error)
 {
     struct handoff_agents *agents = lane->engine->options.agents;
-    int64_t now_ms = handoff_lane_now_ms(lane), wait_ms, other_wait_ms;
+    int64_t now_ms = handoff_lane_now_ms(lane), wait_ms;
     *alternate = 0;
     *agent = handoff_agents_find(agents, parcel->target);
     if (!*agent) {
@@ -128,7 +128,7 @@ static enum handoff_code choose_agent(struct handoff_lane *lane,
     for (*agent = NULL; settings && !*agent && *alternate < settings->options.nalternates;) {
         const char *name = settings->options.alternates[(*alternate)++];
         *agent = handoff_agents_find(agents, handoff_span_text(name));
-        if (*agent && handoff_agent_is_open(*agent, now_ms, &other_wait_ms))
+        if (*agent && !handoff_agent_takes(*agent, parcel->tokens, now_ms))
             *agent = NULL;
     }
     handoff_settings_release(&settings);

@@ -59,7 +59,8 @@ bool handoff_breaker_is_open(const struct handoff_breaker *breaker, int64_t now_
 bool handoff_breaker_answered(struct handoff_breaker *breaker)
 {
     breaker->consecutive_failures = 0;
-    return turn(breaker, HANDOFF_CIRCUIT_CLOSED);
+    breaker->closed = turn(breaker, HANDOFF_CIRCUIT_CLOSED);
+    return breaker->closed;
 }
 
 bool handoff_breaker_probe_failed(struct handoff_breaker *breaker, int64_t now_ms)

@@ -32,6 +32,7 @@ struct handoff_breaker {
     unsigned consecutive_failures; /* exhausted handoffs since the last answer */
     int64_t open_until_ms;         /* while OPEN; on the clock of the caller's `now_ms` */
     bool opened; /* it opened with the last thing it was told, maybe not for the first time */
+    bool closed; /* it was not, before the last thing it was told */
     unsigned threshold; /* 0: never opens */
     int64_t cooldown_ms;
 };

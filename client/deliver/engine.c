@@ -76,7 +76,8 @@ bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *la
                                            .handoff_id = "",
                                            .target = agent->name,
                                            .reason = "reset",
-                                           .circuit = after.circuit};
+                                           .circuit = after.circuit,
+                                           .closed = after.closed};
     if (engine->options.observe)
         engine->options.observe(engine->options.observer, &event);
     handoff_circuit_save(lane, agent, &after);

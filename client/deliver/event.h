@@ -62,7 +62,7 @@ struct handoff_delivery_event {
 
     /* a circuit */
     enum handoff_circuit circuit;
-    bool opened;
+    bool opened, closed; /* just now */
     unsigned consecutive_failures;
 };
 

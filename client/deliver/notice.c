@@ -100,11 +100,12 @@ static void observe(struct handoff_delivery *delivery, struct handoff_delivery_e
 void handoff_delivery_observe_circuit(struct handoff_delivery *delivery,
                                       const struct handoff_breaker *breaker)
 {
-    struct handoff_delivery_event event = {.happened = HANDOFF_HAPPENED_CIRCUIT,
-                                           .circuit = breaker->circuit,
-                                           .opened = breaker->opened &&
-                                                     breaker->circuit == HANDOFF_CIRCUIT_OPEN,
-                                           .consecutive_failures = breaker->consecutive_failures};
+    struct handoff_delivery_event event = {
+        .happened = HANDOFF_HAPPENED_CIRCUIT,
+        .circuit = breaker->circuit,
+        .opened = breaker->opened && breaker->circuit == HANDOFF_CIRCUIT_OPEN,
+        .closed = breaker->closed && breaker->circuit == HANDOFF_CIRCUIT_CLOSED,
+        .consecutive_failures = breaker->consecutive_failures};
     observe(delivery, &event);
 }
 

@@ -27,14 +27,8 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum hando
 /* Can the handoff go to this one now? */
 static bool is_usable(const struct handoff_delivery *delivery, struct handoff_agent *agent)
 {
-    int64_t wait_ms;
-    if (!agent || agent == delivery->agent ||
-        handoff_agent_is_open(agent, handoff_lane_now_ms(delivery->lane), &wait_ms))
-        return false;
-    struct handoff_settings *settings = handoff_agent_settings(agent);
-    bool fits = settings && delivery->tokens <= settings->options.token_budget;
-    handoff_settings_release(&settings);
-    return fits;
+    return agent && agent != delivery->agent &&
+           handoff_agent_takes(agent, delivery->tokens, handoff_lane_now_ms(delivery->lane));
 }
 
 /* The next alternate of the agent that was asked for, or NULL. Uses it up. */

@@ -63,6 +63,36 @@ class Times(Case):
         self.assertEqual(coder.requests, [])
 
 
+class Circuits(Case):
+    def test_an_open_circuit_gives_nothing_to_an_alternate_that_it_is_too_large_for(self):
+        small, large = self.receiver(ack), self.receiver(ack)
+        caller = self.caller({
+            "asked": {"url": self.receiver(status(503)).url, "retries": 0,
+                      "alternates": ["small", "large"],
+                      "breaker": {"failures": 1, "cooldown": "1h"}},
+            "small": {"url": small.url, "token_budget": 60}, "large": {"url": large.url}})
+        for _ in range(2):  # by way of its failure, then by its open circuit
+            reply = caller.send("asked", task_summary="word " * 200)
+            self.assertEqual((reply.status, reply.json()["target_agent"]), (200, "large"))
+        self.assertEqual((len(small.requests), len(large.requests)), (0, 2))
+
+    def test_only_what_was_open_is_said_to_close(self):
+        coder = self.receiver(status(503))
+        caller = self.caller({"coder": {"url": coder.url, "retries": 0,
+                                        "breaker": {"failures": 2, "cooldown": "1h"}}})
+        caller.send()
+        coder.do(ack)
+        caller.send()
+        self.assertEqual(self.daemon.events("circuit_closed"), [])
+        coder.do(status(503))
+        caller.send()
+        caller.send()
+        self.daemon.wait_for_event("circuit_opened")
+        self.assertEqual(caller.call("POST", "/v1/agents/coder/reset").status, 204)
+        self.daemon.wait_for_event("circuit_closed")
+        self.assertEqual(len(self.daemon.events("circuit_closed")), 1)
+
+
 class Pages(Case):
     """A page whose name was made to lead to 127.0.0.1 is of one origin with the API."""
     HOST = {"Host": "evil.example:8780"}
