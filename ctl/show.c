@@ -21,15 +21,34 @@ static bool is_control(const unsigned char *at)
     return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
 }
 
+/* Unicode's Bidi_Control: they let a text look like another, and reach beyond its own end. U+061C,
+ * U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
+static bool is_bidi_control(const unsigned char *at)
+{
+    if (at[0] == 0xD8)
+        return at[1] == 0x9C;
+    if (at[0] != 0xE2)
+        return false;
+    return (at[1] == 0x80 &&
+            (at[2] == 0x8E || at[2] == 0x8F || (at[2] >= 0xAA && at[2] <= 0xAE))) ||
+           (at[1] == 0x81 && at[2] >= 0xA6 && at[2] <= 0xA9);
+}
+
+/* How many bytes of a character are more than the first. */
+static size_t bytes_behind(const unsigned char *at)
+{
+    return at[0] >= 0xE0 ? 2 : at[0] >= 0xC0 ? 1 : 0;
+}
+
 void ctl_put(FILE *out, const char *text, int width)
 {
     int columns = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        bool control = is_control(at);
+        bool control = is_control(at) || is_bidi_control(at);
         bool continues = (*at & 0xC0) == 0x80; /* of a character that was counted */
-        if (control && *at == 0xC2)
-            at++;
         putc(control ? '?' : *at, out);
+        if (control)
+            at += bytes_behind(at);
         columns += !continues;
     }
     for (; columns < width; columns++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * show.h - answers of the API as a person reads them. Texts come from agents and from whoever sent
- * the work, so control characters never reach the terminal.
+ * the work, so control characters, and those that turn the direction of writing, never reach the
+ * terminal.
  */
 #ifndef CTL_SHOW_H
 #define CTL_SHOW_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/body.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "exporter/problem.h"
@@ -25,18 +26,14 @@ bool exporter_body_object(struct exporter_request *request, yyjson_doc **doc, yy
     return false;
 }
 
-const char *exporter_body_text(yyjson_val *root, const char *key)
-{
-    return yyjson_get_str(yyjson_obj_get(root, key)); /* NULL where it is no string */
-}
-
 static bool refuse(struct exporter_request *request, const char *detail, const char *name,
-                   const char *allowed)
+                   const char *seen, const char *allowed)
 {
     const struct exporter_problem problem = {.status = 400,
                                              .code = "invalid_request",
                                              .detail = detail,
                                              .field = name,
+                                             .seen = seen,
                                              .allowed = allowed};
     exporter_respond_problem(request, &problem);
     return false;
@@ -51,6 +48,26 @@ static const struct exporter_body_field *find(const struct exporter_body_field *
     return i < count ? &fields[i] : NULL;
 }
 
+static const char *allowed_of(const struct exporter_body_field *field)
+{
+    if (field->text != NULL)
+        return "a string";
+    return field->number != NULL ? "a whole number, 1 or more" : "true or false";
+}
+
+/* Shows the value as JSON; its beginning, as it may be long. In ASCII, so that it is cut well. */
+static bool refuse_value(struct exporter_request *request, const struct exporter_body_field *field,
+                         const yyjson_val *value)
+{
+    enum { SEEN_MAX = 64 };
+    char *json = yyjson_val_write(value, YYJSON_WRITE_ESCAPE_UNICODE, NULL);
+    if (json != NULL)
+        json[strnlen(json, SEEN_MAX)] = '\0';
+    refuse(request, "the field has another type", field->name, json, allowed_of(field));
+    free(json);
+    return false;
+}
+
 static bool read_field(struct exporter_request *request, const struct exporter_body_field *field,
                        yyjson_val *value)
 {
@@ -60,9 +77,10 @@ static bool read_field(struct exporter_request *request, const struct exporter_b
         *field->text = yyjson_get_str(value);
     else if (field->number != NULL && yyjson_is_uint(value) && yyjson_get_uint(value) > 0)
         *field->number = yyjson_get_uint(value);
+    else if (field->flag != NULL && yyjson_is_bool(value))
+        *field->flag = yyjson_get_bool(value);
     else
-        return refuse(request, "the field has another type", field->name,
-                      field->text != NULL ? "a string" : "a whole number, 1 or more");
+        return refuse_value(request, field, value);
     return true;
 }
 
@@ -75,8 +93,19 @@ bool exporter_body_read(struct exporter_request *request, yyjson_val *root,
     {
         const struct exporter_body_field *field = find(fields, count, yyjson_get_str(key));
         if (field == NULL)
-            return refuse(request, "there is no such field", yyjson_get_str(key), NULL);
+            return refuse(request, "there is no such field", yyjson_get_str(key), NULL, NULL);
         if (!read_field(request, field, value))
+            return false;
+    }
+    return true;
+}
+
+bool exporter_body_pick(struct exporter_request *request, yyjson_val *root,
+                        const struct exporter_body_field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        yyjson_val *value = yyjson_obj_get(root, fields[i].name);
+        if (value != NULL && !read_field(request, &fields[i], value))
             return false;
     }
     return true;

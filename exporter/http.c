@@ -53,13 +53,27 @@ static void respond_options(struct exporter_request *request)
     exporter_respond(request, &reply);
 }
 
+/* A filter that cannot be read is not one that is absent: the answer would be of everything. */
+static bool refuse_bad_query(struct exporter_request *request)
+{
+    const struct exporter_problem no_text = {.status = 400,
+                                             .code = "invalid_request",
+                                             .detail = "a value in the query is no text",
+                                             .field = exporter_request_query_no_text(request),
+                                             .allowed = "UTF-8, percent-encoded, without NUL"};
+    if (no_text.field == NULL)
+        return false;
+    exporter_respond_problem(request, &no_text);
+    return true;
+}
+
 void exporter_request_admitted(struct exporter_request *request)
 {
     if (request->refusal.status != 0)
         exporter_respond_problem(request, &request->refusal);
     else if (request->match.route == NULL)
         respond_options(request);
-    else if (exporter_admission_allows(request))
+    else if (exporter_admission_allows(request) && !refuse_bad_query(request))
         request->match.route->handle(request, request->match.route->context);
 }
 

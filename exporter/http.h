@@ -37,6 +37,9 @@ const char *exporter_request_header(const struct exporter_request *request, cons
 const char *exporter_request_header_list(struct exporter_request *request, const char *name);
 /* Decoded; the first of that name, or NULL. */
 const char *exporter_request_query(struct exporter_request *request, const char *name);
+/* The name of a parameter whose value decodes to no text; NULL: there is none. Handlers see none.
+ */
+const char *exporter_request_query_no_text(struct exporter_request *request);
 /* All values of one query name: fills at most `max`, answers how many there are. */
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max);

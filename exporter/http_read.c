@@ -110,6 +110,25 @@ static enum MHD_Result collect_query(void *arg, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
+static enum MHD_Result find_no_text(void *arg, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    (void)kind;
+    struct collected *found = arg;
+    const char *decoded_name = decoded_copy(found->request, name);
+    if (decoded_name == NULL || value == NULL || decoded_copy(found->request, value) != NULL)
+        return MHD_YES; /* no parameter of ours has a name that is no text */
+    found->name = decoded_name;
+    return MHD_NO;
+}
+
+const char *exporter_request_query_no_text(struct exporter_request *request)
+{
+    struct collected found = {.request = request};
+    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, find_no_text, &found);
+    return found.name;
+}
+
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max)
 {

@@ -162,15 +162,35 @@ void exporter_route_nack(struct exporter_request *request, void *context)
     yyjson_val *root;
     if (!exporter_body_object(request, &doc, &root))
         return;
-    yyjson_val *retry = yyjson_obj_get(root, "retry");
-    bool for_good = yyjson_is_false(retry);
-    answer_for(request, context, for_good ? HANDOFF_ANSWER_REFUSE : HANDOFF_ANSWER_NACK,
-               exporter_body_text(root, "reason"));
+    const char *reason = NULL;
+    bool retry = true;
+    const struct exporter_body_field fields[] = {{.name = "reason", .text = &reason},
+                                                 {.name = "retry", .flag = &retry}};
+    if (exporter_body_pick(request, root, fields, sizeof fields / sizeof fields[0]))
+        answer_for(request, context, retry ? HANDOFF_ANSWER_NACK : HANDOFF_ANSWER_REFUSE, reason);
     yyjson_doc_free(doc);
 }
 
 /* ---- decisions about parked ones --------------------------------------------------------------
  */
+
+static void replay(struct exporter_request *request, void *context, const char *target)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_replay(loop_of(request, context), exporter_request_param(request, 0), target,
+                       exporter_asked, asking);
+}
+
+static void replay_edited(struct exporter_request *request, void *context)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_replay_edited(loop_of(request, context), exporter_request_param(request, 0), body,
+                              size, exporter_asked, asking);
+}
 
 void exporter_route_replay(struct exporter_request *request, void *context)
 {
@@ -178,15 +198,12 @@ void exporter_route_replay(struct exporter_request *request, void *context)
     yyjson_val *root;
     if (!exporter_body_object(request, &doc, &root))
         return;
-    size_t size;
-    const char *body = exporter_request_body(request, &size);
-    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL && yyjson_obj_get(root, "edit") != NULL)
-        handoff_replay_edited(loop_of(request, context), exporter_request_param(request, 0), body,
-                              size, exporter_asked, asking);
-    else if (asking != NULL)
-        handoff_replay(loop_of(request, context), exporter_request_param(request, 0),
-                       exporter_body_text(root, "target_agent"), exporter_asked, asking);
+    const char *target = NULL;
+    const struct exporter_body_field field = {.name = "target_agent", .text = &target};
+    if (yyjson_obj_get(root, "edit") != NULL)
+        replay_edited(request, context);
+    else if (exporter_body_pick(request, root, &field, 1))
+        replay(request, context, target);
     yyjson_doc_free(doc);
 }
 

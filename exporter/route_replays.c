@@ -29,11 +29,11 @@ void exporter_route_replay_many(struct exporter_request *request, void *context)
     uint64_t rate = 0;
     yyjson_doc *doc;
     yyjson_val *root;
-    const struct exporter_body_field fields[] = {{"target", &query.target, NULL},
-                                                 {"reason", &query.reason, NULL},
-                                                 {"to", &query.to, NULL},
-                                                 {"limit", NULL, &query.limit},
-                                                 {"rate", NULL, &rate}};
+    const struct exporter_body_field fields[] = {{.name = "target", .text = &query.target},
+                                                 {.name = "reason", .text = &query.reason},
+                                                 {.name = "to", .text = &query.to},
+                                                 {.name = "limit", .number = &query.limit},
+                                                 {.name = "rate", .number = &rate}};
     if (!exporter_body_object(request, &doc, &root))
         return;
     if (exporter_body_read(request, root, fields, sizeof fields / sizeof fields[0])) {

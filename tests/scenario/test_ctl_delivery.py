@@ -104,6 +104,13 @@ class Look(Case):
         self.assertEqual(len(self.json("attempts", handoff)["items"]), 1)
         self.ctl("status", GONE, code=4)
 
+    def test_a_text_does_not_turn_the_direction_of_the_terminal(self):
+        bidi = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+        self.coder.do(nack(f"a{bidi}\x9bb\u2026\u2030\u2070\u20acض", retry=False))
+        handoff = self.caller.send("coder").json()["handoff"]["id"]
+        shown = self.ctl("attempts", handoff).stdout
+        self.assertIn("a" + "?" * (len(bidi) + 1) + "b\u2026\u2030\u2070\u20acض", shown)
+
     def test_a_task_is_a_tree(self):
         first = self.json("send", *WORK, "--task", "task-7")["id"]
         second = self.json("send", "--from", "coder", "--to", "spare", "--summary", "Check it",

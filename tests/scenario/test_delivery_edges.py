@@ -52,6 +52,44 @@ class Words(Case):
         self.assertEqual(caller.state(handoff)["reason"], "é")
 
 
+    def test_a_filter_that_is_no_text_is_not_taken_for_an_absent_one(self):
+        caller = self.caller({"coder": {"url": self.receiver(status(400)).url}})
+        caller.send()
+        for raw in ("%FF", "%00", "%C3", "%zz", "%"):
+            for name, path in (("target", "/v1/parked"), ("reason", "/v1/parked"),
+                               ("cursor", "/v1/parked"), ("limit", "/v1/parked"),
+                               ("query", "/v1/memories"), ("cursor", "/v1/memories")):
+                reply = caller.call("GET", f"{path}?{name}={raw}")
+                self.assertEqual(reply.status, 400, (name, raw, reply))
+                self.assertEqual((reply.json()["code"], reply.json()["field"]),
+                                 ("invalid_request", name))
+        reply = caller.call("GET", "/v1/parked?target=coder&target=%FF")
+        self.assertEqual(reply.status, 400, reply)
+
+    def test_a_later_word_of_another_type_is_refused_and_says_nothing(self):
+        caller = self.caller({"coder": {"url": self.receiver(later).url}})
+        handoff = caller.send_async()
+        caller.wait_for_state(handoff, "awaiting_ack")
+        for body, field, seen, allowed in (
+                ({"retry": "no"}, "retry", '"no"', "true or false"),
+                ({"retry": 0}, "retry", "0", "true or false"),
+                ({"retry": False, "reason": 7}, "reason", "7", "a string"),
+                ({"reason": ["é" * 100]}, "reason", '["' + "\\u00E9" * 10 + "\\u", "a string")):
+            reply = caller.call("POST", f"/v1/handoffs/{handoff}/nack", body)
+            self.assertEqual(reply.status, 400, reply)
+            problem = reply.json()
+            self.assertEqual((problem["code"], problem["field"], problem["allowed"]),
+                             ("invalid_request", field, allowed))
+            self.assertEqual(problem["seen"].lower(), seen.lower())
+        self.assertEqual(caller.state(handoff)["state"], "awaiting_ack")
+        body = {"retry": False, "reason": None, "more": 1}
+        self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/nack", body).status, 200)
+        caller.wait_for_state(handoff, "parked")
+        reply = caller.call("POST", f"/v1/parked/{handoff}/replay", {"target_agent": 7})
+        self.assertEqual((reply.status, reply.json()["field"]), (400, "target_agent"))
+        self.assertEqual(caller.state(handoff)["state"], "parked")
+
+
 class Times(Case):
     def test_every_deadline_that_is_over_expires(self):
         coder = self.receiver(ack)
