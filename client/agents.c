@@ -184,6 +184,8 @@ static bool teach(struct handoff_breaker *breaker, enum handoff_lesson lesson, i
     switch (lesson) {
     case HANDOFF_LESSON_ANSWERED:
         return handoff_breaker_answered(breaker);
+    case HANDOFF_LESSON_TOOK:
+        return handoff_breaker_took(breaker);
     case HANDOFF_LESSON_PROBE_FAILED:
         return handoff_breaker_probe_failed(breaker, now_ms);
     case HANDOFF_LESSON_PROBE_ABANDONED:
@@ -203,6 +205,8 @@ bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson
     pthread_mutex_lock(&agent->lock);
     unsigned failures = agent->breaker.consecutive_failures;
     bool changed = teach(&agent->breaker, lesson, now_ms);
+    if (lesson == HANDOFF_LESSON_RESET)
+        agent->observed_failures = 0;
     *after = agent->breaker;
     pthread_mutex_unlock(&agent->lock);
     return changed || after->consecutive_failures != failures;

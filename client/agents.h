@@ -87,7 +87,8 @@ void handoff_agents_each(struct handoff_agents *agents,
 
 /* What the breaker is told. */
 enum handoff_lesson {
-    HANDOFF_LESSON_ANSWERED,        /* it acknowledged, deferred or refused: it is there */
+    HANDOFF_LESSON_ANSWERED,        /* it acknowledged or refused: it is there, and works */
+    HANDOFF_LESSON_TOOK,            /* it will acknowledge later, it says */
     HANDOFF_LESSON_PROBE_FAILED,    /* the probe's attempt failed */
     HANDOFF_LESSON_PROBE_ABANDONED, /* the probe found nothing out */
     HANDOFF_LESSON_EXHAUSTED,       /* a handoff used up its attempts */

@@ -63,6 +63,12 @@ bool handoff_breaker_answered(struct handoff_breaker *breaker)
     return breaker->closed;
 }
 
+bool handoff_breaker_took(struct handoff_breaker *breaker)
+{
+    /* an attempt from before it opened tells nothing new */
+    return breaker->circuit == HANDOFF_CIRCUIT_HALF_OPEN && turn(breaker, HANDOFF_CIRCUIT_CLOSED);
+}
+
 bool handoff_breaker_probe_failed(struct handoff_breaker *breaker, int64_t now_ms)
 {
     /* a reset by hand, or another handoff's answer, may have overtaken the probe */

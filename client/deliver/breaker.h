@@ -29,7 +29,7 @@ const char *handoff_circuit_name(enum handoff_circuit circuit);
 
 struct handoff_breaker {
     enum handoff_circuit circuit;
-    unsigned consecutive_failures; /* exhausted handoffs since the last answer */
+    unsigned consecutive_failures; /* exhausted handoffs since the last final answer */
     int64_t open_until_ms;         /* while OPEN; on the clock of the caller's `now_ms` */
     bool opened; /* it opened with the last thing it was told, maybe not for the first time */
     bool closed; /* it was not, before the last thing it was told */
@@ -55,6 +55,9 @@ bool handoff_breaker_is_open(const struct handoff_breaker *breaker, int64_t now_
 /* The agent answered: it acknowledged, or refused with its own words. Each returns whether the
    circuit changed. */
 bool handoff_breaker_answered(struct handoff_breaker *breaker);
+/* It took a handoff and owes the acknowledgement: a probe has found it there, but the failures in a
+   row stay, or an agent that takes everything and finishes nothing would never be cut off. */
+bool handoff_breaker_took(struct handoff_breaker *breaker);
 /* The probe's attempt failed. */
 bool handoff_breaker_probe_failed(struct handoff_breaker *breaker, int64_t now_ms);
 /* The probe ended without a finding (its handoff expired, or the process stops): the next may

@@ -164,7 +164,9 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
     delivery->leased = false;
     if (finding->verdict != HANDOFF_VERDICT_RETRY) {
         delivery->probe = false;
-        handoff_delivery_learn(delivery, HANDOFF_LESSON_ANSWERED);
+        handoff_delivery_learn(delivery, finding->verdict == HANDOFF_VERDICT_DEFERRED
+                                             ? HANDOFF_LESSON_TOOK
+                                             : HANDOFF_LESSON_ANSWERED);
     }
     switch (finding->verdict) {
     case HANDOFF_VERDICT_ACKNOWLEDGED:

@@ -276,6 +276,16 @@ class Refused(Case):
         self.assertEqual(caller.call("POST", "/v1/agents/coder/reset").status, 204)
         self.assertEqual(caller.send().status, 200)
 
+    def test_whoever_takes_all_and_acknowledges_nothing_is_cut_off(self):
+        coder = self.receiver(later)
+        caller = self.daemon({"coder": {"url": coder.url, "ack_timeout": "20ms"}}, defaults={
+            "retries": 0, "breaker": {"failures": 2, "cooldown": "60s"}})
+        for _ in range(2):
+            self.assert_problem(caller.send(), 502, "exhausted")
+        self.assert_problem(caller.send(), 503, "circuit_open")
+        [agent] = caller.call("GET", "/v1/agents").json()["items"]
+        self.assertEqual((agent["circuit"], agent["consecutive_failures"]), ("open", 2))
+
     def test_too_many_in_flight(self):
         hold = Hold()
         coder = self.receiver(hold)

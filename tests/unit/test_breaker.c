@@ -56,6 +56,30 @@ static void test_an_answer_between_starts_the_count_again(void **state)
     assert_int_equal(breaker.circuit, HANDOFF_CIRCUIT_CLOSED);
 }
 
+static void test_taking_is_no_answer_to_the_handoffs_before(void **state)
+{
+    (void)state;
+    struct handoff_breaker breaker = fresh();
+    handoff_breaker_exhausted(&breaker, START);
+    handoff_breaker_exhausted(&breaker, START);
+    assert_false(handoff_breaker_took(&breaker));
+    assert_int_equal(breaker.consecutive_failures, 2);
+    assert_true(handoff_breaker_exhausted(&breaker, START));
+    assert_false(handoff_breaker_took(&breaker)); /* an attempt from before it opened */
+    assert_int_equal(breaker.circuit, HANDOFF_CIRCUIT_OPEN);
+}
+
+static void test_a_probe_that_is_taken_closes_until_it_is_exhausted(void **state)
+{
+    (void)state;
+    struct handoff_breaker breaker = opened();
+    expect(&breaker, START + COOLDOWN, HANDOFF_ADMIT_PROBE, 0);
+    assert_true(handoff_breaker_took(&breaker));
+    expect(&breaker, START + COOLDOWN, HANDOFF_ADMIT, 0);
+    assert_true(handoff_breaker_exhausted(&breaker, START + COOLDOWN));
+    assert_int_equal(breaker.circuit, HANDOFF_CIRCUIT_OPEN);
+}
+
 static void test_cooldown_then_exactly_one_probe(void **state)
 {
     (void)state;
@@ -150,6 +174,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opens_at_the_third_exhausted_in_a_row),
         cmocka_unit_test(test_an_answer_between_starts_the_count_again),
+        cmocka_unit_test(test_taking_is_no_answer_to_the_handoffs_before),
+        cmocka_unit_test(test_a_probe_that_is_taken_closes_until_it_is_exhausted),
         cmocka_unit_test(test_cooldown_then_exactly_one_probe),
         cmocka_unit_test(test_probe_answered_closes),
         cmocka_unit_test(test_probe_failed_opens_for_a_whole_cooldown),
