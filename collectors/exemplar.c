@@ -63,6 +63,8 @@ void metric_exemplar_store(struct metric_exemplar_slot *slot, double value,
                            const struct metric_exemplar *exemplar)
 {
     struct metric_exemplar_copy copy = {.value = value};
+    if (exemplar->count == 0) /* it would lead nowhere, and cover one that leads somewhere */
+        return;
     if (isnan(value) || !pack_pairs(&copy, exemplar)) /* NaN lies in no bucket */
         return;
     copy.at_ms = now_ms();

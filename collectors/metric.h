@@ -131,8 +131,9 @@ void metric_observe(struct metric_series *histogram, double value);
 void metric_mirror(struct metric_series *counter, double value);
 
 /* Names and values of an exemplar: `count` pairs. It is left out (the observation counts all the
- * same) when it has more than 128 code points, or than 167 bytes with a NUL for each text, when a
- * name is not a label name, or when another thread is writing the same bucket's exemplar. */
+ * same) when it has no pair, more than 128 code points, or more than 167 bytes with a NUL for each
+ * text, when a name is not a label name, or when another thread is writing the same bucket's
+ * exemplar. */
 struct metric_exemplar {
     size_t count;
     const char *const *names;

@@ -73,6 +73,20 @@ class Observations(Case):
         self.tell(observation())
         self.assertEqual(self.scrape().series("handoff_consecutive_failures"), {})
 
+    def test_a_reset_ends_the_row(self):
+        self.tell({"items": [observation(outcome="exhausted") for _ in range(5)]})
+        self.assertEqual(self.daemon.api.post("/v1/agents/coder/reset").status, 204)
+        self.assertEqual(self.scrape().series("handoff_consecutive_failures"), {})
+
+    def test_one_without_ids_takes_no_exemplar_away(self):
+        self.tell({"items": [observation(id="run-1", latency_seconds=1, outcome="exhausted"),
+                             observation(latency_seconds=1, outcome="exhausted")]})
+        text = self.daemon.web.get("/metrics", accept="application/openmetrics-text").text
+        exemplars = [line.split(" # ")[1] for line in text.splitlines() if " # {" in line]
+        self.assertEqual(len(exemplars), 2, exemplars)  # the duration's and the count's
+        for exemplar in exemplars:
+            self.assertTrue(exemplar.startswith('{handoff_id="run-1"} 1 '), exemplar)
+
     def test_bad_items_are_told_and_the_others_count(self):
         answer = self.tell({"items": [observation(id="1"), observation(outcome="lost"),
                                       observation(id="1"), "text", observation(id="2")]})
