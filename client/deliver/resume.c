@@ -85,6 +85,21 @@ static int64_t began_ns(const struct handoff_clock *clock, int64_t created_ms)
     return handoff_monotonic_ns(clock) - (age_ms > 0 ? age_ms : 0) * 1000000;
 }
 
+/* The attempt whose acknowledgement was announced: what becomes of it is told and recorded by this
+   process. Where it cannot be read, the handoff goes on without. */
+static void load_attempt(struct handoff_delivery *delivery, const struct handoff_agent *agent)
+{
+    struct handoff_attempt *list;
+    size_t count;
+    if (handoff_store_attempts(delivery->lane->engine->options.store, delivery->seq,
+                               &delivery->arena, &list, &count, NULL) != HANDOFF_OK ||
+        count == 0)
+        return;
+    delivery->attempt = list[count - 1]; /* its texts lie in the delivery's arena */
+    delivery->attempt.target = handoff_span(agent->name, agent->name_size);
+    delivery->attempt_target = agent->name;
+}
+
 /* What cannot be read cannot be sent; it goes where somebody looks at it, and keeps nothing else
    from going on. */
 static void park_unreadable(struct handoff_delivery *delivery)
@@ -108,6 +123,8 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
         handoff_delivery_unclaim(delivery);
         return code;
     }
+    if (stored->standing.state == HANDOFF_STATE_AWAITING_ACK)
+        load_attempt(delivery, agent);
     handoff_delivery_count(lane->engine, agent, false);
     delivery->began_ns = began_ns(lane->engine->options.clock, stored->created_ms);
     handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);

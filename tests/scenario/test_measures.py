@@ -271,6 +271,26 @@ class Measures(Known):
             self.assertEqual(samples.series("handoff_in_flight"), {})
             self.assertEqual(samples("handoff_oldest_in_flight_seconds", target_agent="coder"), 0)
 
+    def test_an_attempt_that_a_restart_interrupts_is_counted(self):
+        """The agent took it before the kill; its word comes after."""
+        with Daemon(config=self.config) as self.daemon:
+            self.coder.do(later)
+            waiting = self.send("coder", 202)["id"]
+            [before] = eventually(
+                lambda: self.daemon.api.get(f"/v1/handoffs/{waiting}/attempts").json()["items"],
+                "it is in the store that the agent took it")
+            self.daemon.kill()
+            self.daemon.expected_exit = 0
+            self.daemon.log_path.unlink()
+            self.daemon.start()
+            self.daemon.api.post(f"/v1/handoffs/{waiting}/nack", b'{"reason": "no", "retry": false}')
+            samples = eventually(
+                lambda: (lambda now: now.series("handoff_parked_entries") and now)(self.scrape()),
+                "it is parked")
+            self.assertEqual(samples.series("handoff_attempts_total"), {("coder", "nack"): 1})
+            [after] = self.daemon.api.get(f"/v1/handoffs/{waiting}/attempts").json()["items"]
+            self.assertEqual(after, {**before, "result": "nack", "error": "no"})
+
     def test_a_replay_is_counted_as_one(self):
         with Daemon(config=self.config) as self.daemon:
             self.coder.do(nack("not mine", False))
