@@ -180,6 +180,20 @@ bool exporter_admission_allows(struct exporter_request *request)
     return false;
 }
 
+bool exporter_admission_allows_still(struct exporter_request *request)
+{
+    struct exporter_callers *callers = request->server->options.callers;
+    if (callers == NULL)
+        return true;
+    const enum exporter_caller_result result = exporter_callers_judge(
+        callers, exporter_request_header(request, "Authorization"), &request->caller);
+    if (result == EXPORTER_CALLER_KNOWN)
+        return exporter_admission_allows(request);
+    bar_stranger(request, result);
+    exporter_respond_problem(request, &request->refusal);
+    return false;
+}
+
 size_t exporter_admission_headers(const struct exporter_request *request,
                                   struct exporter_header *headers, size_t max)
 {

@@ -21,6 +21,9 @@ void exporter_admission_judge(struct exporter_request *request);
 /* Whether the caller may take the route; otherwise that is answered. */
 bool exporter_admission_allows(struct exporter_request *request);
 
+/* The same once more, for a request that has waited: its token may have been revoked meanwhile. */
+bool exporter_admission_allows_still(struct exporter_request *request);
+
 /* Headers that every answer to this request carries; answers how many were written. They live until
  * the loop's next turn. */
 size_t exporter_admission_headers(const struct exporter_request *request,

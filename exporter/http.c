@@ -88,11 +88,21 @@ static void suspend(struct exporter_request *request)
     MHD_suspend_connection(request->mhd);
 }
 
+/* What the handlers work with is gone. */
+static void refuse_at_the_end(struct exporter_request *request)
+{
+    static const struct exporter_problem ending = {
+        .status = 503, .code = "shutting_down", .detail = "the process is about to end"};
+    exporter_respond_problem(request, &ending);
+}
+
 static void handle(struct exporter_request *request)
 {
     request->state = REQUEST_HANDLING;
     request->connection->deadline_ms = INT64_MAX;
-    if (request->barred)
+    if (request->server->ending)
+        refuse_at_the_end(request);
+    else if (request->barred)
         exporter_respond_problem(request, &request->refusal);
     else
         exporter_admission_judge(request);
@@ -186,6 +196,8 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
     EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
     EXPORTER_CHECK(request->state != REQUEST_DEFERRED);
     *context = NULL;
+    if (request->state == REQUEST_ANSWERED)
+        server->sending--;
     exporter_connection_rest(request->connection);
     request_free(request);
     atomic_fetch_sub(&server->in_flight, 1);

@@ -56,6 +56,8 @@ struct exporter_server {
     struct exporter_source source;
     struct exporter_departures departures;
     bool quiesced;
+    bool ending;      /* answers still go out, and no handler runs any more */
+    unsigned sending; /* answers that are not sent to their end */
     struct exporter_connections connections;
     struct exporter_requests deferred;
     struct exporter_timer sweep;

@@ -28,7 +28,7 @@ static void add_headers(struct exporter_request *request, struct MHD_Response *r
     const size_t count = exporter_admission_headers(request, extra, EXPORTER_REPLY_HEADERS_MAX);
     for (size_t i = 0; i < count; i++)
         add_header(response, extra[i].name, extra[i].value);
-    if (request->server->quiesced)
+    if (request->server->quiesced || request->server->ending)
         add_header(response, "Connection", "close");
 }
 
@@ -73,6 +73,7 @@ static void answer(struct exporter_request *request, const struct exporter_reply
     }
     forget_deferral(request);
     request->state = REQUEST_ANSWERED;
+    request->server->sending++;
     exporter_connection_deadline(request->connection, exporter_monotonic_ms() + request->write_ms);
     wake_connection(request);
 }

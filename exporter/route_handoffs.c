@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <yyjson.h>
 
+#include "exporter/admission.h"
 #include "exporter/asking.h"
 #include "exporter/body.h"
 #include "exporter/check.h"
@@ -285,22 +286,33 @@ static void respond_pulled(struct exporter_request *request, const struct handof
     exporter_respond(request, &reply);
 }
 
-/* Nothing is handed to a poller that has just left: it would be lost until its lease ran out. */
+/* Answers the poller; true: it takes the handoff. Nothing is handed to one that has just left, as
+ * it would be lost until its lease ran out, nor to one whose token a reload has revoked. */
+static bool give(struct exporter_request *request, const struct handoff_pulled *got)
+{
+    const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
+    const bool gives = got->envelope != NULL;
+    if (gives && exporter_request_has_left(request)) {
+        respond_pulled(request, &nothing);
+        return false;
+    }
+    if (gives && !exporter_admission_allows_still(request))
+        return false;
+    respond_pulled(request, got);
+    return true;
+}
+
 static bool pulled(void *arg, const struct handoff_pulled *got)
 {
     struct pulling *pulling = arg;
     EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
-    bool there = pulling->request != NULL &&
-                 (got->envelope == NULL || !exporter_request_has_left(pulling->request));
-    const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
-    if (pulling->request != NULL)
-        respond_pulled(pulling->request, there ? got : &nothing);
+    const bool taken = pulling->request != NULL && give(pulling->request, got);
     pulling->told = true;
     if (pulling->pull != NULL) { /* else the call that began it frees */
         pulling->magic = 0;
         free(pulling);
     }
-    return there;
+    return taken;
 }
 
 static void pull_cancelled(void *arg)

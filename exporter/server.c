@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,8 @@
 enum {
     SWEEP_INTERVAL_MS = 1000, /* how late a cut may come where nothing asks for it earlier */
     SWEEP_PAUSE_MS = 250,     /* how often the sweep runs at most */
+    LAST_ANSWERS_MS = 500,    /* how long the end may wait for clients to read */
+    LAST_ANSWERS_TURN_MS = 10,
 };
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -312,6 +315,20 @@ void exporter_server_quiesce(struct exporter_server *server)
         close(fd);
 }
 
+/* What was answered after the loop had ended is still to be sent: libmicrohttpd sends nothing more
+ * once it is stopped. Whoever does not read is not waited for. */
+static void send_answers(struct exporter_server *server)
+{
+    const int64_t until = exporter_monotonic_ms() + LAST_ANSWERS_MS;
+    server->ending = true;
+    while (server->sending > 0 && exporter_monotonic_ms() < until) {
+        struct pollfd readable = {.fd = server->source.fd, .events = POLLIN};
+        MHD_run(server->daemon);
+        if (server->sending > 0 && daemon_timeout_ms(server) != 0)
+            poll(&readable, 1, LAST_ANSWERS_TURN_MS);
+    }
+}
+
 void exporter_server_stop(struct exporter_server **server_pointer)
 {
     struct exporter_server *server = *server_pointer;
@@ -323,6 +340,7 @@ void exporter_server_stop(struct exporter_server **server_pointer)
     struct exporter_request *request;
     while ((request = LIST_FIRST(&server->deferred)) != NULL)
         exporter_request_cancel(request);
+    send_answers(server);
     MHD_stop_daemon(server->daemon);
     exporter_departures_close(&server->departures);
     exporter_timer_stop(server->options.loop, &server->sweep);

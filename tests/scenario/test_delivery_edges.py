@@ -3,6 +3,7 @@
 """Requests at the edge of what delivery takes: odd bytes, odd times, odd methods, odd moments."""
 
 import contextlib
+import json
 import signal
 import tempfile
 import threading
@@ -11,7 +12,7 @@ import unittest
 
 from harness import Receiver
 from harness.agents import Caller, daemon_with
-from harness.receiver import ack, later, status
+from harness.receiver import Hold, ack, later, status
 
 
 class Case(unittest.TestCase):
@@ -160,6 +161,36 @@ class Pages(Case):
             self.assertEqual(reply.status, code, reply)
 
 
+class Draining(Case):
+    def test_waiting_senders_are_told_that_it_ends(self):
+        hold = Hold()
+        coder = self.receiver(hold)
+        self.stack.callback(hold.release)
+        caller = self.caller({"coder": {"url": coder.url}}, "--shutdown.timeout=300ms")
+        body = json.dumps({"source_agent": "analyst", "target_agent": "coder",
+                           "task_id": "task-1", "task_summary": "Write the retry logic"})
+        request = (f"POST /v1/handoffs HTTP/1.1\r\nHost: localhost\r\n"
+                   f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+        senders = [self.stack.enter_context(self.daemon.api.socket()) for _ in range(6)]
+        for sender in senders:
+            sender.sendall(request * 2)  # the second is in the pipe until the first is answered
+        coder.wait_for(len(senders))
+        ids = {item["id"] for item in caller.call("GET", "/v1/tasks/task-1").json()["items"]}
+        self.assertEqual(len(ids), len(senders))
+        self.daemon.process.send_signal(signal.SIGTERM)
+        told = set()
+        for sender in senders:
+            answer = b"".join(iter(lambda: sender.recv(1 << 16), b""))
+            head, _, problem = answer.partition(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"HTTP/1.1 503 "), answer)
+            self.assertIn(b"Retry-After: ", head)
+            problem = json.loads(problem)  # one answer, and no second
+            self.assertEqual(problem["code"], "shutting_down")
+            told.add(problem["handoff"]["id"])
+        self.assertEqual(told, ids)
+        self.assertEqual(self.daemon.process.wait(30), 0)
+
+
 class Pulling(Case):
     def test_head_leases_nothing(self):
         caller = self.caller({"puller": {}})
@@ -169,6 +200,42 @@ class Pulling(Case):
         self.assertEqual(reply.header("Allow"), "GET, OPTIONS")
         self.assertEqual(caller.state(handoff)["state"], "ready")
         self.assertEqual(caller.call("GET", "/v1/agents/puller/inbox").status, 200)
+
+    def test_a_poll_whose_token_was_revoked_is_given_nothing(self):
+        tokens = self.stack.enter_context(tempfile.NamedTemporaryFile("w"))
+
+        def allow(**names):
+            tokens.seek(0)
+            tokens.truncate()
+            tokens.write("".join(f"{name} {token}\n" for name, token in
+                                 {"@operator": "operator-abcdefgh", **names}.items()))
+            tokens.flush()
+
+        def ask(method, path, token, body=None):
+            connection = self.daemon.api.connection()
+            connection.request(method, path, body, {"Authorization": f"Bearer {token}"})
+            return connection
+
+        allow(puller="before-abcdefghij")
+        self.caller({"puller": {}}, api={"tokens_file": tokens.name})
+        polls = [ask("GET", "/v1/agents/puller/inbox?wait=60s", "before-abcdefghij")
+                 for _ in range(3)]
+        for _ in range(4):  # the polls are on their way before these, at the least
+            ask("GET", "/v1/agents", "operator-abcdefgh").getresponse()
+        allow(puller="after-abcdefghijk")
+        self.assertEqual(self.daemon.reload().status, 200)
+        request = {"source_agent": "analyst", "target_agent": "puller", "task_id": "task-1",
+                   "task_summary": "Write the retry logic"}
+        sender = ask("POST", "/v1/handoffs", "operator-abcdefgh", json.dumps(request))
+        for poll in polls:
+            reply = poll.getresponse()
+            self.assertEqual((reply.status, json.load(reply)["code"]), (401, "unauthenticated"))
+        path = "/v1/agents/puller/inbox?wait=20s"
+        reply = ask("GET", path, "after-abcdefghijk").getresponse()
+        self.assertEqual((reply.status, reply.headers["Handoff-Attempt"]), (200, "1"))
+        handoff = reply.headers["Handoff-Id"]
+        ask("POST", f"/v1/handoffs/{handoff}/ack", "after-abcdefghijk").getresponse()
+        self.assertEqual(sender.getresponse().status, 200)
 
     def test_a_drain_does_not_wait_for_idle_pollers(self):
         caller = self.caller({"puller": {}}, "--shutdown.timeout=1m")
