@@ -130,7 +130,8 @@ class Load:
             self.accepted.add(found["id"])
 
     async def poll(self, client):
-        status, head, _ = await client.call("GET", "/v1/agents/reviewer/inbox?wait=500ms")
+        inbox = "reviewer/inbox?wait=500ms" if self.random.random() < 0.9 else "idle/inbox?wait=20ms"
+        status, head, _ = await client.call("GET", f"/v1/agents/{inbox}")
         self.seen[f"polled {status}"] += 1
         if status == 200 and self.random.random() < 0.9:
             handoff = head.lower().split("handoff-id:", 1)[1].split("\r\n", 1)[0].strip()
@@ -229,7 +230,8 @@ class Races(unittest.TestCase):
         self.loop.close()
 
     def configuration(self, more):
-        agents = {**self.agents, "coder": {**self.agents["coder"], "alternates": ["spare"]}}
+        agents = {**self.agents, "coder": {**self.agents["coder"], "alternates": ["spare"]},
+                  "idle": {}}  # nobody sends to it
         if more:
             agents["late"] = agents["spare"]
             agents["reviewer"] = {**agents["reviewer"], "retries": 4}
