@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/deliver/parked.h"
 
+#include "client/assemble/envelope.h"
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/deliver/delivery.h"
@@ -46,6 +47,62 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
                       "the configuration has no agent of this name", "target_agent", NULL);
     handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
     return HANDOFF_ERR_UNKNOWN_AGENT;
+}
+
+static bool is_dual(const struct handoff_delivery *delivery)
+{
+    struct handoff_envelope envelope;
+    if (handoff_envelope_read(delivery->envelope, &envelope, NULL) != HANDOFF_OK)
+        return false;
+    bool dual = yyjson_obj_get(yyjson_doc_get_root(envelope.doc), "from") != NULL;
+    handoff_envelope_free(&envelope);
+    return dual;
+}
+
+/* The flat form is made only where it is posted alone. To one that pulls, or wants both forms in
+   one document, the envelope goes as it was made, for an agent that may have read another. */
+static bool can_read(const struct handoff_agent_options *options,
+                     const struct handoff_delivery *delivery)
+{
+    bool flat_is_made = options->url && options->emit != HANDOFF_EMIT_DUAL;
+    return options->accepts != HANDOFF_ACCEPTS_1 || flat_is_made || is_dual(delivery);
+}
+
+static enum handoff_code check_agent(const struct handoff_agent_options *options,
+                                     const struct handoff_delivery *delivery,
+                                     struct handoff_error *error)
+{
+    if (delivery->tokens > options->token_budget) {
+        handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
+                          "the envelope is larger than this agent takes; replay it with an edit, "
+                          "so that it is made anew for the agent",
+                          "token_budget", NULL);
+        handoff_error_seen(error, "%llu", (unsigned long long)options->token_budget);
+        error->needed = (int64_t)delivery->tokens;
+        return HANDOFF_ERR_BUDGET_TOO_SMALL;
+    }
+    if (can_read(options, delivery))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID,
+                      "this agent reads version 1 only, which the envelope was not made with; "
+                      "replay it with an edit, so that it is made anew for the agent",
+                      "target_agent", options->name);
+    handoff_error_allow(error, "an agent that accepts version 2");
+    return HANDOFF_ERR_INVALID;
+}
+
+/* The envelope was made for the agent it was sent to; another may not take it. */
+static enum handoff_code check_other(struct handoff_agent *agent,
+                                     const struct handoff_delivery *delivery,
+                                     struct handoff_error *error)
+{
+    if (handoff_span_equal(handoff_span_text(agent->name), delivery->asked_target))
+        return HANDOFF_OK;
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    enum handoff_code code =
+        settings ? check_agent(&settings->options, delivery, error) : HANDOFF_OK;
+    handoff_settings_release(&settings);
+    return code;
 }
 
 /* A replay needs room, as a new handoff does. */
@@ -103,6 +160,8 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
         code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
     if (code == HANDOFF_OK)
         code = load(delivery, stored, decision, error);
+    if (code == HANDOFF_OK && decision == HANDOFF_DECISION_REPLAY)
+        code = check_other(agent, delivery, error);
     if (code == HANDOFF_OK)
         code = count_in(engine, agent, decision, error);
     if (code == HANDOFF_OK)

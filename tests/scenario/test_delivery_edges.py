@@ -161,6 +161,52 @@ class Pages(Case):
             self.assertEqual(reply.status, code, reply)
 
 
+class Replaying(Case):
+    def replay(self, caller, handoff, target):
+        return caller.call("POST", f"/v1/parked/{handoff}/replay", {"target_agent": target})
+
+    def test_another_agent_gets_nothing_that_it_does_not_take(self):
+        small, old, both, flat = (self.receiver(ack) for _ in range(4))
+        caller = self.caller({
+            "coder": {"url": self.receiver(status(400)).url},
+            "small": {"url": small.url, "token_budget": 60},
+            "old": {"url": old.url, "accepts": ["1"], "emit": "dual"},
+            "puller": {"accepts": ["1"]},
+            "both": {"url": both.url, "accepts": ["1", "2"], "emit": "dual"},
+            "flat": {"url": flat.url, "accepts": ["1"]}})
+        handoff = caller.send(task_summary="word " * 200).json()["handoff"]["id"]
+        tokens = caller.state(handoff)["token_count"]
+        reply = self.replay(caller, handoff, "small")
+        problem = reply.json()
+        self.assertEqual((reply.status, problem["code"], problem["field"], problem["seen"],
+                          problem["needed"]),
+                         (422, "budget_too_small", "token_budget", "60", tokens))
+        for target in ("old", "puller"):
+            reply = self.replay(caller, handoff, target)
+            problem = reply.json()
+            self.assertEqual((reply.status, problem["code"], problem["field"], problem["seen"]),
+                             (400, "invalid_request", "target_agent", target))
+        self.assertEqual(caller.state(handoff)["state"], "parked")
+        self.assertEqual((small.requests, old.requests), ([], []))
+        self.assertEqual(self.replay(caller, handoff, "flat").status, 200)
+        caller.wait_for_state(handoff, "acknowledged")
+        self.assertEqual(flat.requests[0].json()["version"], 1)
+        handoff = caller.send().json()["handoff"]["id"]
+        self.assertEqual(self.replay(caller, handoff, "both").status, 200)
+        caller.wait_for_state(handoff, "acknowledged")
+
+    def test_one_that_carries_both_forms_goes_to_whoever_reads_the_first(self):
+        asked = self.receiver(status(400))
+        caller = self.caller({
+            "coder": {"url": asked.url, "accepts": ["1"], "emit": "dual"},
+            "puller": {"accepts": ["1"]}})
+        handoff = caller.send().json()["handoff"]["id"]
+        self.assertEqual(self.replay(caller, handoff, "puller").status, 200)
+        asked.do(ack)
+        reply = caller.call("GET", "/v1/agents/puller/inbox?wait=20s")
+        self.assertEqual((reply.status, reply.json()["version"]), (200, 1))
+
+
 class Draining(Case):
     def test_waiting_senders_are_told_that_it_ends(self):
         hold = Hold()
