@@ -62,14 +62,19 @@ class ThroughPrometheus(Known):
         self.coder.do(ack)
         reply = self.daemon.api.post(f"/v1/parked/{self.refused}/replay", b"{}")
         self.assertIn(reply.status, (200, 202), reply.text)
+        # the answer says that it is ready to go, not that it was delivered
+        self.wait_for_state(self.refused, "acknowledged")
         self.coder.do(later)
         self.waiting = self.send("coder", 202)["id"]
         task = self.envelopes["second"][0]["task_id"]
         for _ in range(2):
             reply = self.daemon.api.post(f"/v1/tasks/{task}/complete")
             self.assertEqual((reply.status, reply.json()["handoffs"]), (200, 2))
-        eventually(lambda: self.daemon.api.get(f"/v1/handoffs/{self.waiting}").json()["state"] ==
-                   "awaiting_ack", "it waits for its acknowledgement")
+        self.wait_for_state(self.waiting, "awaiting_ack")
+
+    def wait_for_state(self, handoff, state):
+        eventually(lambda: self.daemon.api.get(f"/v1/handoffs/{handoff}").json()["state"] == state,
+                   f"{handoff} is {state}")
 
     def test_every_metric(self):
         self.check_start(self.now())
