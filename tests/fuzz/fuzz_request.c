@@ -12,7 +12,7 @@
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
 #include "client/base/check.h"
-#include "client/base/utf8.h"
+#include "tests/support/refusal.h"
 
 static void check_constraints(yyjson_val *constraints)
 {
@@ -53,16 +53,6 @@ static void check_accepted(const struct handoff_request *request)
     HANDOFF_CHECK(handoff_pattern_name((enum handoff_pattern)request->pattern) != NULL);
     check_constraints(request->constraints);
     check_steps(request->execution_history);
-}
-
-static void check_refused(const struct handoff_error *error)
-{
-    char text[1024];
-    size_t length = handoff_error_text(error, text, sizeof(text));
-    HANDOFF_CHECK(error->code != HANDOFF_OK && error->message != NULL);
-    if (length >= sizeof(text))
-        length = sizeof(text) - 1;
-    HANDOFF_CHECK(handoff_utf8_valid_length(text, length) == length);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

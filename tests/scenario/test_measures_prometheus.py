@@ -12,7 +12,8 @@ import sys
 import time
 import unittest
 
-from harness import Daemon, Prometheus, eventually
+from harness import Daemon, Prometheus
+from harness.agents import Caller
 from harness.receiver import ack, later
 from test_measures import Known, Samples
 
@@ -63,18 +64,15 @@ class ThroughPrometheus(Known):
         reply = self.daemon.api.post(f"/v1/parked/{self.refused}/replay", b"{}")
         self.assertIn(reply.status, (200, 202), reply.text)
         # the answer says that it is ready to go, not that it was delivered
-        self.wait_for_state(self.refused, "acknowledged")
+        caller = Caller(self.daemon)
+        caller.wait_for_state(self.refused, "acknowledged")
         self.coder.do(later)
         self.waiting = self.send("coder", 202)["id"]
         task = self.envelopes["second"][0]["task_id"]
         for _ in range(2):
             reply = self.daemon.api.post(f"/v1/tasks/{task}/complete")
             self.assertEqual((reply.status, reply.json()["handoffs"]), (200, 2))
-        self.wait_for_state(self.waiting, "awaiting_ack")
-
-    def wait_for_state(self, handoff, state):
-        eventually(lambda: self.daemon.api.get(f"/v1/handoffs/{handoff}").json()["state"] == state,
-                   f"{handoff} is {state}")
+        caller.wait_for_state(self.waiting, "awaiting_ack")
 
     def test_every_metric(self):
         self.check_start(self.now())

@@ -16,14 +16,11 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
-import tempfile
 import threading
 
 import yaml
 
-from .daemon import environment
-from .http import Http
+from .server import Server
 from .wait import TIMEOUT, eventually
 
 PROGRAM = "/usr/bin/prometheus-alertmanager"
@@ -78,49 +75,18 @@ def shipped(ends=None, faster=1):
 
 # ---- Alertmanager ---------------------------------------------------------------------------------
 
-class Alertmanager:
+class Alertmanager(Server):
     """A running Alertmanager; a context manager that stops it."""
 
+    NAME = "Alertmanager"
+
     def __init__(self, configuration):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="handoff-alertmanager-"))
-        self.log_path = self.folder / "log"
+        super().__init__()
         (self.folder / "alertmanager.yml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
         shutil.copy(ALERTS / "alertmanager.tmpl", self.folder)
-        with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(
-                [PROGRAM, f"--config.file={self.folder / 'alertmanager.yml'}",
-                 f"--storage.path={self.folder / 'data'}", "--web.listen-address=127.0.0.1:0",
-                 "--cluster.listen-address="],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), cwd=self.folder)
-        try:
-            self.http = Http(eventually(self._address, "Alertmanager listens"))
-            eventually(lambda: self.http.get("/-/ready").status == 200, "Alertmanager is ready")
-        except AssertionError as error:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"{error}\n{self.log()}") from None
-
-    def _address(self):
-        if self.process.poll() is not None:
-            raise RuntimeError(f"Alertmanager ended with {self.process.returncode}:\n{self.log()}")
-        found = re.search(r'msg="Listening on".* address=(\S+)', self.log())
-        return found and found[1]
-
-    def log(self):
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self):
-        return self
+        self.launch(PROGRAM, f"--config.file={self.folder / 'alertmanager.yml'}",
+                    f"--storage.path={self.folder / 'data'}", "--web.listen-address=127.0.0.1:0",
+                    "--cluster.listen-address=")
 
     def __exit__(self, kind, value, traceback):
         if kind is not None:

@@ -8,16 +8,10 @@
 
 import collections
 import json
-import pathlib
-import re
-import shutil
-import subprocess
-import tempfile
 import time
 import urllib.parse
 
-from .daemon import environment
-from .http import Http
+from .server import Server
 from .wait import TIMEOUT, eventually
 
 PROGRAM = "/usr/bin/prometheus"
@@ -49,7 +43,7 @@ def value_of(row):
     return NativeHistogram(row["histogram"][1])
 
 
-class Prometheus:
+class Prometheus(Server):
     """A running Prometheus; a context manager that stops it and checks how it ended.
 
     scrape     {job: address, or list of addresses}
@@ -59,25 +53,17 @@ class Prometheus:
     options    more options, as on the command line
     """
 
+    NAME = "Prometheus"
+
     def __init__(self, scrape, features=(), interval="1s", config=None, options=()):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="handoff-prometheus-"))
-        self.log_path = self.folder / "log"
+        super().__init__()
         self.write_config(scrape, interval, config or {})
         command = [PROGRAM, f"--config.file={self.config_path}",
                    f"--storage.tsdb.path={self.folder / 'data'}",
                    "--web.listen-address=127.0.0.1:0", *options]
         if features:
             command.append(f"--enable-feature={','.join(features)}")
-        with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, env=environment(), cwd=self.folder)
-        try:
-            self.http = Http(eventually(self._address, "Prometheus listens"))
-            eventually(lambda: self.http.get("/-/ready").status == 200, "Prometheus is ready")
-        except AssertionError as error:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"{error}\n{self.log()}") from None
+        self.launch(*command)
 
     # ---- starting and ending
 
@@ -94,30 +80,6 @@ class Prometheus:
                              "evaluation_interval": interval},
                   "scrape_configs": jobs, **more}
         self.config_path.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
-
-    def _address(self):
-        if self.process.poll() is not None:
-            raise RuntimeError(f"Prometheus ended with {self.process.returncode}:\n{self.log()}")
-        found = re.search(r'msg="Listening on".* address=(\S+)', self.log())
-        return found and found[1]
-
-    def log(self):
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
-
-    def stop(self):
-        """Its exit code, 0 when all is well; a second call does nothing."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return self.process.returncode
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, kind, value, traceback):
         log = self.log()
