@@ -9,7 +9,7 @@ struct handoff_random {
     void (*fill)(const struct handoff_random *random, void *bytes, size_t size);
 };
 
-/* The kernel's. Any thread. */
+/* The kernel's, also in a forked child. Any thread. */
 extern const struct handoff_random handoff_random_system;
 
 #endif
