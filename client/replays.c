@@ -309,10 +309,12 @@ static enum handoff_code show(struct handoff_client *client, const char *id, boo
     pthread_mutex_unlock(&replays->lock);
     if (run)
         return handoff_client_give(&out, text, error);
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
-                             "no replay has this id; those that ended long ago, or before the "
-                             "process began, are forgotten",
-                             "id", id);
+    return handoff_error_set(
+        error, HANDOFF_ERR_NOT_FOUND,
+        "no replay has this id; those that ended long ago are forgotten, and "
+        "those of before a restart, which ended with the process: what they had "
+        "not reached is parked as before",
+        "id", id);
 }
 
 enum handoff_code handoff_replay_get(struct handoff_client *client, const char *id,

@@ -152,7 +152,8 @@ struct handoff_reply {
     struct handoff_span agent; /* who speaks; absent: anybody. Lent until `told`. */
     uint32_t attempt;          /* of a return: which lease */
 
-    /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict */
+    /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict,
+       shutting_down */
     struct handoff_error error;
     struct handoff_live_view view; /* as it is now, where OK; state 0: the store's row has it */
 

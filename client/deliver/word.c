@@ -44,6 +44,14 @@ static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_stat
                              handoff_state_name(state));
 }
 
+/* Live, but on no lane: the lanes have let go of what they had, and the next start takes it up. */
+static enum handoff_code too_late(struct handoff_reply *reply)
+{
+    return handoff_error_set(
+        &reply->error, HANDOFF_ERR_SHUTTING_DOWN,
+        "the process ends and hears nothing more; say it again when it is back", NULL, NULL);
+}
+
 /* What the word means for one that is settled. */
 static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
 {
@@ -55,6 +63,12 @@ static void answer_settled(struct handoff_reply *reply, enum handoff_state state
         handoff_error_clear(&reply->error); /* said again: harmless */
     else
         conflict(reply, state);
+}
+
+/* An acknowledgement counts late, too. */
+static bool is_late(const struct handoff_reply *reply, enum handoff_state state)
+{
+    return state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK;
 }
 
 static const struct handoff_finding word_findings[] = {
@@ -96,10 +110,19 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
     handoff_delivery_judged(delivery, &finding);
 }
 
+/* Parked or held, and not gone from memory yet: the agent had done the work after all. */
+static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    handoff_error_clear(&reply->error);
+    handoff_delivery_settle_late(delivery);
+}
+
 static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     if (handoff_state_is_live(delivery->state))
         answer_live(reply, delivery);
+    else if (is_late(reply, delivery->state))
+        answer_parked(reply, delivery);
     else
         answer_settled(reply, delivery->state);
     handoff_delivery_view(delivery, &reply->view);
@@ -156,14 +179,19 @@ static void acknowledged_late(struct handoff_waiter *waiter, const struct handof
     reply->told(reply);
 }
 
-/* On the caller's lane: the agent had done the work after all. */
+/* On the caller's lane: the agent had done the work after all. Where somebody else has decided
+   since the row was read (a replay, say), the word is about the handoff as that left it. */
 static void acknowledge_parked(struct handoff_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
+    const struct handoff_span none = handoff_span(NULL, 0);
     reply->waiter = (struct handoff_waiter){.settled = acknowledged_late};
-    if (handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE,
-                              handoff_span(NULL, 0), handoff_span(NULL, 0), &reply->waiter,
-                              &reply->error) != HANDOFF_OK)
+    enum handoff_code code =
+        handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE, none, none,
+                              &reply->waiter, &reply->error);
+    if (code == HANDOFF_ERR_CONFLICT)
+        handoff_engine_reply(reply->lane->engine, reply);
+    else if (code != HANDOFF_OK)
         reply->told(reply);
 }
 
@@ -177,9 +205,12 @@ static void answer_stored(struct handoff_engine *engine, struct handoff_reply *r
     if (handoff_store_get_handoff(engine->options.store, &reply->id, &arena, &stored,
                                   &reply->error) == HANDOFF_OK &&
         may_answer(reply, &stored)) {
-        late = stored.standing.state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK;
-        if (!late)
-            answer_settled(reply, (enum handoff_state)stored.standing.state);
+        enum handoff_state state = (enum handoff_state)stored.standing.state;
+        late = is_late(reply, state);
+        if (handoff_state_is_live(state))
+            too_late(reply);
+        else if (!late)
+            answer_settled(reply, state);
     }
     handoff_arena_free(&arena);
     reply->mail.deliver = late ? acknowledge_parked : tell;

@@ -696,7 +696,7 @@ class ReplayOfMany(Case):
 
     def test_a_drain_ends_it_and_what_is_left_stays_parked(self):
         ids = self.park(3)
-        self.begin(to="spare", rate=1)
+        run = self.begin(to="spare", rate=1)
         self.other.wait_for(1)
         self.caller.daemon.terminate()
         self.assertEqual(self.caller.daemon.wait(), 0)
@@ -704,6 +704,9 @@ class ReplayOfMany(Case):
         self.caller.daemon.start()
         self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[1:])
         self.assertEqual(self.caller.call("GET", "/v1/replays").json()["items"], [])
+        reply = self.caller.call("GET", f"/v1/replays/{run['id']}")
+        self.assert_problem(reply, 404, "not_found")
+        self.assertIn("what they had not reached is parked", reply.json()["detail"])
 
     def test_refusals(self):
         self.park(0)

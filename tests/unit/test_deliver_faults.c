@@ -251,6 +251,31 @@ static void test_a_word_while_the_attempt_is_written(void **state)
     temp_envelope_free(&sender.envelope);
 }
 
+/* It was refused, and is parked in memory but not on the disk yet, when the agent acknowledges. */
+static void test_acknowledged_while_its_parking_is_written(void **state)
+{
+    (void)state;
+    struct sender sender;
+    behave(0, "nack");
+    prepare(&sender, "coder", 0);
+    sender.waiter.accepted = hold_the_writer;
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
+                     HANDOFF_OK);
+    while (count_moves(HANDOFF_STATE_PARKED) == 0)
+        turn();
+    enum handoff_code code = say(&sender, HANDOFF_WORD_ACK, "coder");
+    pthread_mutex_unlock(&gate.lock);
+    assert_int_equal(code, HANDOFF_OK);
+    assert_int_equal(sender.settled, 1);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    while (!gate.passed)
+        turn();
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).nrecorded, 1);
+    assert_int_equal(count_moves(HANDOFF_STATE_ACKNOWLEDGED), 1);
+    assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
+    temp_envelope_free(&sender.envelope);
+}
+
 /* ---- memory that runs out ----------------------------------------------------------------------
  */
 
@@ -504,6 +529,21 @@ static void test_a_stopped_lane_takes_nothing(void **state)
     assert_false(read_row(&sender, &row));
 }
 
+/* The next start awaits the acknowledgement: it is not refused for good, and not lost. */
+static void test_a_word_after_the_lanes_stopped(void **state)
+{
+    (void)state;
+    struct sender sender;
+    behave(0, "202");
+    send_to(&sender, "coder");
+    stored(&sender, HANDOFF_STATE_AWAITING_ACK);
+    handoff_lane_stop(stage.lane);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_ERR_SHUTTING_DOWN);
+    restart();
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
 /* An agent that has announced its acknowledgement may ask for more time after a restart, too. */
 static void test_more_time_after_a_restart(void **state)
 {
@@ -524,12 +564,14 @@ int main(void)
         FAULTY(test_whichever_write_fails),
         FAULTY(test_parked_on_a_broken_disk),
         STAGED(test_a_word_while_the_attempt_is_written),
+        STAGED(test_acknowledged_while_its_parking_is_written),
         STAGED(test_whichever_allocation_of_a_delivery_fails),
         STAGED(test_no_memory_for_a_lease),
         STAGED(test_whichever_allocation_of_a_start_fails),
         cmocka_unit_test(test_whichever_allocation_of_a_request_fails),
         STAGED(test_stopping_dismisses_pollers),
         STAGED(test_a_stopped_lane_takes_nothing),
+        STAGED(test_a_word_after_the_lanes_stopped),
         STAGED(test_more_time_after_a_restart),
     };
     fault_vfs_register();

@@ -218,6 +218,99 @@ static void test_two_lanes_decide(void **state)
     handoff_lane_free(&meanwhile.lane);
 }
 
+/* ---- an acknowledgement meets a decision -------------------------------------------------------
+ */
+
+/* Says it on the stage's lane; what the other lane has to do for it is done. */
+static enum handoff_code finish_saying(struct speaker *speaker)
+{
+    while (!speaker->told) {
+        run_lane(stage.lane);
+        run_lane(meanwhile.lane);
+    }
+    return speaker->reply.error.code;
+}
+
+static struct speaker acknowledgement_of(const struct sender *sender)
+{
+    return (struct speaker){.reply = {.lane = stage.lane,
+                                      .told = on_told,
+                                      .id = sender->parcel.id,
+                                      .word = HANDOFF_WORD_ACK,
+                                      .agent = handoff_span_text("coder")}};
+}
+
+static void until_gone(const struct sender *sender)
+{
+    while (handoff_live_state(handoff_engine_live(stage.engine), &sender->parcel.id) != 0) {
+        run_lane(stage.lane);
+        run_lane(meanwhile.lane);
+    }
+}
+
+/* The row was read as parked when the replay begins on another lane: the word is about the replayed
+   one, and is taken once. */
+static void test_acknowledged_while_it_is_replayed(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct handoff_waiter waiter = {.accepted = nothing, .settled = nothing};
+    park(&sender);
+    behave(0, "silent");
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
+    struct speaker speaker = acknowledgement_of(&sender);
+    handoff_engine_reply(stage.engine, &speaker.reply);
+    assert_int_equal(handoff_engine_decide(meanwhile.lane, &sender.parcel.id,
+                                           HANDOFF_DECISION_REPLAY, handoff_span(NULL, 0),
+                                           handoff_span(NULL, 0), &waiter, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(finish_saying(&speaker), HANDOFF_OK);
+    assert_int_equal(speaker.reply.view.state, HANDOFF_STATE_ACKNOWLEDGED);
+    until_gone(&sender);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_ACKNOWLEDGED), 1);
+    assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
+    handoff_lane_free(&meanwhile.lane);
+}
+
+/* A discard that was first stays: what is discarded is over. */
+static void test_acknowledged_while_it_is_discarded(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct handoff_waiter waiter = {.accepted = nothing, .settled = nothing};
+    park(&sender);
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
+    struct speaker speaker = acknowledgement_of(&sender);
+    handoff_engine_reply(stage.engine, &speaker.reply);
+    assert_int_equal(handoff_engine_decide(meanwhile.lane, &sender.parcel.id,
+                                           HANDOFF_DECISION_DISCARD, handoff_span(NULL, 0),
+                                           handoff_span_text("no use"), &waiter, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(finish_saying(&speaker), HANDOFF_ERR_CONFLICT);
+    assert_string_equal(speaker.reply.error.seen, "discarded");
+    until_gone(&sender);
+    stored(&sender, HANDOFF_STATE_DISCARDED);
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_ACKNOWLEDGED), 0);
+    handoff_lane_free(&meanwhile.lane);
+}
+
+/* Held for an edit, it is parked still, and whoever holds it is told of its end. */
+static void test_acknowledged_while_it_is_held(void **state)
+{
+    (void)state;
+    struct sender sender;
+    park(&sender);
+    assert_int_equal(handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter, NULL),
+                     HANDOFF_OK);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_int_equal(sender.settled, 1);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    handoff_engine_let_go(&sender.waiter); /* harmless by then */
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_ACKNOWLEDGED), 1);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -260,6 +353,9 @@ int main(void)
         STAGED(test_a_late_word_of_the_agent_ends_the_parking),
         STAGED(test_only_one_decides),
         STAGED(test_two_lanes_decide),
+        STAGED(test_acknowledged_while_it_is_replayed),
+        STAGED(test_acknowledged_while_it_is_discarded),
+        STAGED(test_acknowledged_while_it_is_held),
         STAGED(test_refusals),
         STAGED(test_a_replay_goes_on_after_a_restart),
     };
