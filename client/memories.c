@@ -10,6 +10,7 @@
 #include "client/base/error.h"
 #include "client/base/memory.h"
 #include "client/client.h"
+#include "client/give.h"
 #include "client/memory_json.h"
 
 enum {
@@ -21,9 +22,36 @@ enum {
     PAGE = 50
 };
 
+/* What every call keeps of who asked. */
+struct asked {
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    int64_t began_ns;
+};
+
+static int64_t now_ns(const struct handoff_client *client)
+{
+    return handoff_monotonic_ns(client->assembler.clock);
+}
+
+static struct asked asked(struct handoff_loop *loop, handoff_answered *answered, void *context)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    return (struct asked){loop, answered, context, now_ns(loop->client)};
+}
+
+/* The spine has answered. */
+static void note_end(const struct asked *asked, const char *operation, enum handoff_code code)
+{
+    struct handoff_client *client = asked->loop->client;
+    asked->loop->pending--;
+    handoff_client_tell_spine(client, operation, code, now_ns(client) - asked->began_ns);
+}
+
 /* ---- answering ----------------------------------------------------------------------------- */
 
-static void answer_memory(handoff_answered *answered, void *context, struct handoff_error *error,
+static void answer_memory(const struct asked *asked, struct handoff_error *error,
                           const struct handoff_memory *memory, bool created)
 {
     struct handoff_buffer out = {0};
@@ -36,18 +64,8 @@ static void answer_memory(handoff_answered *answered, void *context, struct hand
             handoff_error_no_memory(error);
     }
     answer.error = *error;
-    answered(context, &answer);
+    asked->answered(asked->context, &answer);
     handoff_buffer_free(&out);
-}
-
-static void answer_refusal(handoff_answered *answered, void *context, struct handoff_error error)
-{
-    answer_memory(answered, context, &error, NULL, false);
-}
-
-static int64_t now_ns(const struct handoff_client *client)
-{
-    return handoff_monotonic_ns(client->assembler.clock);
 }
 
 /* ---- put ----------------------------------------------------------------------------------- */
@@ -55,10 +73,7 @@ static int64_t now_ns(const struct handoff_client *client)
 /* A put on its way, with all that it lends to the spine. */
 struct putting {
     unsigned magic;
-    struct handoff_loop *loop;
-    handoff_answered *answered;
-    void *context;
-    int64_t began_ns;
+    struct asked asked;
     struct handoff_arena arena;
     yyjson_doc *doc;
     struct handoff_spine_put put;
@@ -77,11 +92,8 @@ static void was_put(struct handoff_spine_call *call)
     struct putting *putting =
         (struct putting *)(void *)((char *)call - offsetof(struct putting, put.call));
     HANDOFF_CHECK_MAGIC(putting, PUTTING_MAGIC);
-    struct handoff_client *client = putting->loop->client;
-    putting->loop->pending--;
-    handoff_client_tell_spine(client, "put", call->error.code, now_ns(client) - putting->began_ns);
-    answer_memory(putting->answered, putting->context, &call->error, &putting->put.memory,
-                  putting->put.created);
+    note_end(&putting->asked, "put", call->error.code);
+    answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
     free_putting(putting);
 }
 
@@ -89,18 +101,13 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
                         handoff_answered *answered, void *context)
 {
     struct handoff_error error = {0};
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     struct putting *putting = handoff_calloc(1, sizeof(*putting));
     if (!putting) {
-        handoff_error_no_memory(&error);
-        answer_refusal(answered, context, error);
+        handoff_give_no_memory(answered, context);
         return;
     }
-    *putting = (struct putting){.magic = PUTTING_MAGIC,
-                                .loop = loop,
-                                .answered = answered,
-                                .context = context,
-                                .began_ns = now_ns(loop->client)};
+    putting->magic = PUTTING_MAGIC;
+    putting->asked = asked(loop, answered, context);
     putting->put.call.mailbox = &loop->lane->mailbox;
     putting->put.call.done = was_put;
     putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
@@ -114,7 +121,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
             &putting->doc, &putting->put, &error);
     if (error.code != HANDOFF_OK) {
         free_putting(putting);
-        answer_refusal(answered, context, error);
+        handoff_give_error(answered, context, &error);
         return;
     }
     loop->pending++;
@@ -127,10 +134,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
 /* Either call, with a copy of the id. */
 struct touching {
     unsigned magic;
-    struct handoff_loop *loop;
-    handoff_answered *answered;
-    void *context;
-    int64_t began_ns;
+    struct asked asked;
     const char *operation;
     char *id;
     struct handoff_spine_call *call; /* the one of the two that is made */
@@ -149,14 +153,12 @@ static void end_touch(struct touching *touching)
 static void was_touched(struct touching *touching)
 {
     HANDOFF_CHECK_MAGIC(touching, TOUCHING_MAGIC);
-    struct handoff_client *client = touching->loop->client;
-    touching->loop->pending--;
-    handoff_client_tell_spine(client, touching->operation, touching->call->error.code,
-                              now_ns(client) - touching->began_ns);
+    const struct asked *asked = &touching->asked;
+    note_end(asked, touching->operation, touching->call->error.code);
     if (touching->call->error.code == HANDOFF_OK && touching->call == &touching->pin.call)
-        handoff_memory_get(touching->loop, touching->id, touching->answered, touching->context);
+        handoff_memory_get(asked->loop, touching->id, asked->answered, asked->context);
     else
-        answer_refusal(touching->answered, touching->context, touching->call->error);
+        answer_memory(asked, &touching->call->error, NULL, false);
     end_touch(touching);
 }
 
@@ -175,23 +177,17 @@ static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
                                     const char *operation, handoff_answered *answered,
                                     void *context)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     struct touching *touching = handoff_calloc(1, sizeof(*touching));
     char *copy = touching ? handoff_strdup(id) : NULL;
     if (!copy) {
-        struct handoff_error error = {0};
         handoff_free(touching);
-        handoff_error_no_memory(&error);
-        answer_refusal(answered, context, error);
+        handoff_give_no_memory(answered, context);
         return NULL;
     }
-    *touching = (struct touching){.magic = TOUCHING_MAGIC,
-                                  .loop = loop,
-                                  .answered = answered,
-                                  .context = context,
-                                  .began_ns = now_ns(loop->client),
-                                  .operation = operation,
-                                  .id = copy};
+    touching->magic = TOUCHING_MAGIC;
+    touching->asked = asked(loop, answered, context);
+    touching->operation = operation;
+    touching->id = copy;
     loop->pending++;
     return touching;
 }
@@ -230,10 +226,7 @@ void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_an
 /* A resolve for one memory, or for a ranked list. */
 struct reading {
     unsigned magic;
-    struct handoff_loop *loop;
-    handoff_answered *answered;
-    void *context;
-    int64_t began_ns;
+    struct asked asked;
     struct handoff_arena arena;
     struct handoff_span id; /* absent: a list */
     struct handoff_spine_resolve resolve;
@@ -249,12 +242,12 @@ static void write_ranked(struct handoff_buffer *out, const struct handoff_spine_
     handoff_buffer_text(out, "],\"next\":null}");
 }
 
-static void answer_text(handoff_answered *answered, void *context, struct handoff_buffer *out)
+static void answer_text(const struct asked *asked, struct handoff_buffer *out)
 {
     struct handoff_result answer = {.body = out->data, .size = out->size};
     if (out->failed)
         handoff_error_no_memory(&answer.error);
-    answered(context, &answer);
+    asked->answered(asked->context, &answer);
     handoff_buffer_free(out);
 }
 
@@ -263,22 +256,18 @@ static void was_read(struct handoff_spine_call *call)
     struct reading *reading =
         (struct reading *)(void *)((char *)call - offsetof(struct reading, resolve.call));
     HANDOFF_CHECK_MAGIC(reading, READING_MAGIC);
-    struct handoff_client *client = reading->loop->client;
     struct handoff_buffer out = {0};
-    reading->loop->pending--;
-    handoff_client_tell_spine(client, reading->id.data ? "get" : "search", call->error.code,
-                              now_ns(client) - reading->began_ns);
+    note_end(&reading->asked, reading->id.data ? "get" : "search", call->error.code);
     if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
         handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
                           reading->id.data);
     if (call->error.code != HANDOFF_OK) {
-        answer_refusal(reading->answered, reading->context, call->error);
+        answer_memory(&reading->asked, &call->error, NULL, false);
     } else if (reading->id.data) {
-        answer_memory(reading->answered, reading->context, &call->error,
-                      &reading->resolve.found[0].memory, false);
+        answer_memory(&reading->asked, &call->error, &reading->resolve.found[0].memory, false);
     } else {
         write_ranked(&out, &reading->resolve);
-        answer_text(reading->answered, reading->context, &out);
+        answer_text(&reading->asked, &out);
     }
     handoff_arena_free(&reading->arena);
     reading->magic = 0;
@@ -290,23 +279,16 @@ static struct reading *begin_reading(struct handoff_loop *loop, const char *text
                                      struct handoff_span *copy, handoff_answered *answered,
                                      void *context)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     struct reading *reading = handoff_calloc(1, sizeof(*reading));
-    if (reading)
-        *reading = (struct reading){.magic = READING_MAGIC,
-                                    .loop = loop,
-                                    .answered = answered,
-                                    .context = context,
-                                    .began_ns = now_ns(loop->client)};
     copy->size = strlen(text);
     copy->data = reading ? handoff_arena_strdup(&reading->arena, text) : NULL;
     if (!copy->data) {
-        struct handoff_error error = {0};
         handoff_free(reading);
-        handoff_error_no_memory(&error);
-        answer_refusal(answered, context, error);
+        handoff_give_no_memory(answered, context);
         return NULL;
     }
+    reading->magic = READING_MAGIC;
+    reading->asked = asked(loop, answered, context);
     reading->resolve.call.mailbox = &loop->lane->mailbox;
     reading->resolve.call.done = was_read;
     reading->resolve.arena = &reading->arena;
@@ -316,7 +298,7 @@ static struct reading *begin_reading(struct handoff_loop *loop, const char *text
 
 static void read(struct reading *reading)
 {
-    struct handoff_client *client = reading->loop->client;
+    struct handoff_client *client = reading->asked.loop->client;
     if (handoff_spine_resolve(client->spine, &reading->resolve) == HANDOFF_SPINE_DONE)
         was_read(&reading->resolve.call);
 }
@@ -354,10 +336,7 @@ static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_q
 
 struct listing {
     unsigned magic;
-    struct handoff_loop *loop;
-    handoff_answered *answered;
-    void *context;
-    int64_t began_ns;
+    struct asked asked;
     struct handoff_arena arena;
     struct handoff_spine_list list;
 };
@@ -382,15 +361,13 @@ static void was_listed(struct handoff_spine_call *call)
     struct listing *listing =
         (struct listing *)(void *)((char *)call - offsetof(struct listing, list.call));
     HANDOFF_CHECK_MAGIC(listing, LISTING_MAGIC);
-    struct handoff_client *client = listing->loop->client;
     struct handoff_buffer out = {0};
-    listing->loop->pending--;
-    handoff_client_tell_spine(client, "list", call->error.code, now_ns(client) - listing->began_ns);
+    note_end(&listing->asked, "list", call->error.code);
     if (call->error.code == HANDOFF_OK) {
         write_page(&out, &listing->list);
-        answer_text(listing->answered, listing->context, &out);
+        answer_text(&listing->asked, &out);
     } else {
-        answer_refusal(listing->answered, listing->context, call->error);
+        answer_memory(&listing->asked, &call->error, NULL, false);
     }
     handoff_arena_free(&listing->arena);
     listing->magic = 0;
@@ -400,18 +377,13 @@ static void was_listed(struct handoff_spine_call *call)
 static void list_page(struct handoff_loop *loop, const struct handoff_memory_query *query,
                       handoff_answered *answered, void *context)
 {
-    struct handoff_error error = {0};
     struct listing *listing = handoff_calloc(1, sizeof(*listing));
     if (!listing) {
-        handoff_error_no_memory(&error);
-        answer_refusal(answered, context, error);
+        handoff_give_no_memory(answered, context);
         return;
     }
-    *listing = (struct listing){.magic = LISTING_MAGIC,
-                                .loop = loop,
-                                .answered = answered,
-                                .context = context,
-                                .began_ns = now_ns(loop->client)};
+    listing->magic = LISTING_MAGIC;
+    listing->asked = asked(loop, answered, context);
     listing->list =
         (struct handoff_spine_list){.call = {.mailbox = &loop->lane->mailbox, .done = was_listed},
                                     .arena = &listing->arena,
@@ -422,8 +394,7 @@ static void list_page(struct handoff_loop *loop, const struct handoff_memory_que
         listing->list.cursor.data = handoff_arena_strdup(&listing->arena, query->cursor);
     if (query->cursor && !listing->list.cursor.data) {
         handoff_free(listing);
-        handoff_error_no_memory(&error);
-        answer_refusal(answered, context, error);
+        handoff_give_no_memory(answered, context);
         return;
     }
     loop->pending++;
