@@ -86,8 +86,7 @@ void handoff_assembly_free(struct handoff_assembly *assembly)
     handoff_envelope_free(&assembly->parent);
     yyjson_doc_free(assembly->constraints_doc);
     handoff_buffer_free(&assembly->constraints);
-    handoff_buffer_free(&assembly->head);
-    handoff_buffer_free(&assembly->tail);
+    handoff_buffer_free(&assembly->parts);
     handoff_buffer_free(&assembly->out);
     handoff_arena_free(&assembly->arena);
     *assembly = (struct handoff_assembly){0};

@@ -124,7 +124,9 @@ struct handoff_assembly {
 
     /* trim */
     uint64_t budget;
-    struct handoff_buffer head, tail; /* of the context; see segment.h */
+    struct handoff_buffer parts; /* head, steps and tail of the context; see segment.h */
+    size_t head_size;            /* of the first of them */
+    size_t *step_at;             /* where each step begins in parts, and behind the last the tail */
     struct handoff_trim_plan plan;
 
     /* encode */

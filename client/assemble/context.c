@@ -80,15 +80,6 @@ static int32_t count_last_extra(struct counter *counter, const struct handoff_sl
     return (int32_t)cost[1] - (int32_t)cost[0];
 }
 
-static uint32_t count_step(struct counter *counter, yyjson_val *step, bool newest)
-{
-    handoff_buffer_clear(&counter->scratch);
-    handoff_segment_step_write(&counter->scratch, step);
-    handoff_buffer_text(&counter->scratch,
-                        newest ? HANDOFF_SEGMENT_HISTORY_END : HANDOFF_SEGMENT_HISTORY_NEXT);
-    return count_scratch(counter);
-}
-
 enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
                                             struct handoff_error *error)
 {
@@ -110,9 +101,8 @@ static void write_object_or_empty(struct handoff_buffer *out, yyjson_val *object
         handoff_buffer_text(out, "{}");
 }
 
-static void write_head(struct handoff_assembly *assembly)
+static void write_head(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
-    struct handoff_buffer *out = &assembly->head;
     handoff_buffer_text(out, "{\"task\":{\"intent\":");
     handoff_json_write_string(out, assembly->intent);
     handoff_buffer_text(out, ",\"summary\":");
@@ -122,14 +112,55 @@ static void write_head(struct handoff_assembly *assembly)
     handoff_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
 }
 
-static void write_tail(struct handoff_assembly *assembly)
+/* One behind the other as they will stand in the envelope, which needs but to copy the newest. */
+static void write_steps(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
-    struct handoff_buffer *out = &assembly->tail;
+    for (size_t i = 0; i < assembly->nsteps; i++) {
+        assembly->step_at[i] = out->size;
+        handoff_segment_step_write(out, assembly->steps[i]);
+        handoff_buffer_text(out, i + 1 < assembly->nsteps ? HANDOFF_SEGMENT_HISTORY_NEXT
+                                                          : HANDOFF_SEGMENT_HISTORY_END);
+    }
+    assembly->step_at[assembly->nsteps] = out->size;
+}
+
+static void write_tail(struct handoff_buffer *out, const struct handoff_assembly *assembly)
+{
     handoff_buffer_text(out, "\":");
     handoff_buffer_append(out, assembly->constraints.data, assembly->constraints.size);
     handoff_buffer_text(out, ",\"expected_output\":");
     write_object_or_empty(out, assembly->request.expected_output);
     handoff_buffer_byte(out, '}');
+}
+
+/* Writes what needs no memories to be known, and counts it: once, although the stage may come
+ * twice. */
+static enum handoff_code write_parts(struct handoff_assembly *assembly, struct handoff_error *error)
+{
+    struct handoff_trim_plan *plan = &assembly->plan;
+    struct handoff_buffer *out = &assembly->parts;
+    struct counter counter = {.tokenizer = assembly->with->tokenizer};
+    const size_t nsteps = assembly->nsteps;
+    uint32_t *history = handoff_arena_calloc(&assembly->arena, nsteps + 1, sizeof(*history));
+    assembly->step_at = handoff_arena_calloc(&assembly->arena, nsteps + 1, sizeof(size_t));
+    if (!history || !assembly->step_at)
+        return handoff_error_no_memory(error);
+    handoff_buffer_reserve(out, assembly->body.size); /* mostly as long as the request */
+    write_head(out, assembly);
+    assembly->head_size = out->size;
+    write_steps(out, assembly);
+    write_tail(out, assembly);
+    if (out->failed)
+        return handoff_error_no_memory(error);
+    const char *text = out->data;
+    const size_t *at = assembly->step_at;
+    plan->fixed = (uint64_t)count(&counter, handoff_span(text, assembly->head_size)) +
+                  count(&counter, handoff_span(text + at[nsteps], out->size - at[nsteps]));
+    for (size_t i = 0; i < nsteps; i++)
+        history[i] = count(&counter, handoff_span(text + at[i], at[i + 1] - at[i]));
+    plan->history = history;
+    plan->nhistory = nsteps;
+    return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------- */
@@ -154,27 +185,20 @@ static void fill_memory(struct counter *counter, const struct handoff_assembly *
 static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_trim_plan *plan = &assembly->plan;
-    struct handoff_arena *arena = &assembly->arena;
     struct counter counter = {.tokenizer = assembly->with->tokenizer};
-    uint32_t *history = handoff_arena_calloc(arena, assembly->nsteps + 1, sizeof(*history));
-    plan->memories = handoff_arena_calloc(arena, assembly->nslots + 1, sizeof(*plan->memories));
-    if (!history || !plan->memories || assembly->head.failed || assembly->tail.failed)
+    plan->memories =
+        handoff_arena_calloc(&assembly->arena, assembly->nslots + 1, sizeof(*plan->memories));
+    if (!plan->memories)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < assembly->nslots; i++)
         fill_memory(&counter, assembly, &assembly->slots[i], &plan->memories[i]);
-    for (size_t i = 0; i < assembly->nsteps; i++)
-        history[i] = count_step(&counter, assembly->steps[i], i + 1 == assembly->nsteps);
     plan->strategy = (enum handoff_strategy)assembly->request.strategy;
     plan->budget = assembly->budget;
     plan->nmemories = assembly->nslots;
-    plan->history = history;
-    plan->nhistory = assembly->nsteps;
     plan->memories_none = assembly->with->memories_none;
     plan->memories_some = assembly->with->memories_some;
     plan->history_none = assembly->with->history_none;
     plan->history_some = assembly->with->history_some;
-    plan->fixed = (uint64_t)count(&counter, handoff_buffer_span(&assembly->head)) +
-                  count(&counter, handoff_buffer_span(&assembly->tail));
     handoff_buffer_free(&counter.scratch);
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
@@ -244,12 +268,8 @@ enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly)
     assembly->budget = assembly->token_budget;
     if (max_tokens && max_tokens < assembly->budget)
         assembly->budget = max_tokens;
-    handoff_buffer_clear(&assembly->head);
-    handoff_buffer_clear(&assembly->tail);
-    handoff_buffer_reserve(&assembly->head,
-                           assembly->body.size); /* mostly as long as the request */
-    write_head(assembly);
-    write_tail(assembly);
+    if (!assembly->plan.history && write_parts(assembly, &assembly->error) != HANDOFF_OK)
+        return HANDOFF_PROGRESS_FAILED;
     if (fill_plan(assembly, &assembly->error) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
     if (!handoff_trim(&assembly->plan))

@@ -3,19 +3,17 @@
  * The stage `encode`: the plan becomes the document, with exactly the segments that were counted,
  * and is sealed.
  */
-#include <inttypes.h>
-
 #include "client/assemble/assemble.h"
 #include "client/assemble/json.h"
 #include "client/assemble/legacy.h"
 #include "client/base/check.h"
 #include "client/base/rfc3339.h"
 
-enum { ENVELOPE_AROUND = 4096 }; /* what most envelopes have beside head and tail of the context */
+enum { ENVELOPE_AROUND = 4096 }; /* what most envelopes have beside the parts of the context */
 
-static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
+static inline void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_json_write_name(out, key);
     handoff_json_write_string(out, text);
 }
 
@@ -37,8 +35,11 @@ static void write_hop(struct handoff_buffer *out, const struct handoff_assembly 
 {
     size_t i, n;
     yyjson_val *agent;
-    handoff_buffer_printf(out, ",\"hop\":{\"count\":%" PRId64 ",\"max\":%" PRId64 ",\"path\":[",
-                          assembly->hop_count, assembly->hop_max);
+    handoff_buffer_text(out, ",\"hop\":{\"count\":");
+    handoff_buffer_number(out, assembly->hop_count);
+    handoff_buffer_text(out, ",\"max\":");
+    handoff_buffer_number(out, assembly->hop_max);
+    handoff_buffer_text(out, ",\"path\":[");
     yyjson_arr_foreach(assembly->parent.path, i, n, agent)
     {
         handoff_json_write(out, agent);
@@ -64,7 +65,9 @@ static void write_origin(struct handoff_buffer *out, struct handoff_assembly *as
     char created[HANDOFF_RFC3339_SIZE];
     assembly->created_ms = handoff_wall_ms(assembly->with->clock);
     handoff_rfc3339_format(assembly->created_ms, created);
-    handoff_buffer_printf(out, "\"created_at\":\"%s\"", created);
+    handoff_buffer_text(out, "\"created_at\":\"");
+    handoff_buffer_text(out, created);
+    handoff_buffer_byte(out, '"');
     write_previous(out, &assembly->parent);
     write_text(out, "task_id", assembly->task_id);
     write_text(out, "source_agent", request->source_agent);
@@ -96,25 +99,24 @@ static void write_memories(struct handoff_buffer *out, struct handoff_assembly *
 
 static void write_history(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
-    size_t kept = assembly->plan.history_kept;
-    for (size_t i = assembly->nsteps - kept; i < assembly->nsteps; i++) {
-        handoff_buffer_text(out, i > assembly->nsteps - kept ? HANDOFF_SEGMENT_HISTORY_NEXT
-                                                             : HANDOFF_SEGMENT_HISTORY_OPEN);
-        handoff_segment_step_write(out, assembly->steps[i]);
-    }
-    handoff_buffer_text(out, kept ? HANDOFF_SEGMENT_HISTORY_END : HANDOFF_SEGMENT_HISTORY_NONE);
+    const size_t kept = assembly->plan.history_kept, *at = assembly->step_at;
+    const size_t first = at[assembly->nsteps - kept], behind = at[assembly->nsteps];
+    handoff_buffer_text(out, kept ? HANDOFF_SEGMENT_HISTORY_OPEN : HANDOFF_SEGMENT_HISTORY_NONE);
+    handoff_buffer_append(out, assembly->parts.data + first, behind - first);
 }
 
 static void write_context(struct handoff_buffer *out, struct handoff_assembly *assembly)
 {
     static const char behind_memories[] = ",\"history";
+    const struct handoff_buffer *parts = &assembly->parts;
+    const size_t tail_at = assembly->step_at[assembly->nsteps];
     handoff_buffer_text(out, ",\"context\":");
     assembly->context_at = out->size;
-    handoff_buffer_append(out, assembly->head.data, assembly->head.size);
+    handoff_buffer_append(out, parts->data, assembly->head_size);
     write_memories(out, assembly);
     assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
     write_history(out, assembly);
-    handoff_buffer_append(out, assembly->tail.data, assembly->tail.size);
+    handoff_buffer_append(out, parts->data + tail_at, parts->size - tail_at);
     assembly->context_size = out->size - assembly->context_at;
 }
 
@@ -166,16 +168,18 @@ static void write_trimmed(struct handoff_buffer *out, const struct handoff_assem
             continue;
         handoff_buffer_text(out, before);
         write_text(out, "id", slot->show.id);
-        handoff_buffer_printf(out, ",\"tokens\":%" PRIu32,
-                              wanted_tokens(&assembly->plan.memories[i]));
+        handoff_buffer_text(out, ",\"tokens\":");
+        handoff_buffer_number(out, wanted_tokens(&assembly->plan.memories[i]));
         write_text(out, "priority", handoff_span_text(slot->show.priority));
         handoff_buffer_byte(out, '}');
         before = ",{";
     }
     handoff_buffer_byte(out, ']');
     size_t steps = assembly->history_dropped + assembly->nsteps - assembly->plan.history_kept;
-    if (steps)
-        handoff_buffer_printf(out, ",\"history_trimmed\":%zu", steps);
+    if (steps) {
+        handoff_buffer_text(out, ",\"history_trimmed\":");
+        handoff_buffer_number(out, (int64_t)steps);
+    }
 }
 
 /* To four places, without the zeros at the end; not by printf, which follows the locale. */
@@ -196,11 +200,16 @@ static void write_numbers(struct handoff_buffer *out, const struct handoff_assem
 {
     const struct handoff_trim_plan *plan = &assembly->plan;
     size_t requested = assembly->nslots + assembly->nmissing;
-    handoff_buffer_printf(out, ",\"completeness\":{\"requested\":%zu,\"included\":%zu,\"ratio\":",
-                          requested, assembly->included);
+    handoff_buffer_text(out, ",\"completeness\":{\"requested\":");
+    handoff_buffer_number(out, (int64_t)requested);
+    handoff_buffer_text(out, ",\"included\":");
+    handoff_buffer_number(out, (int64_t)assembly->included);
+    handoff_buffer_text(out, ",\"ratio\":");
     write_ratio(out, assembly->included, requested);
-    handoff_buffer_printf(out, "},\"tokens\":{\"budget\":%" PRIu64 ",\"count\":%" PRIu64,
-                          assembly->budget, plan->count);
+    handoff_buffer_text(out, "},\"tokens\":{\"budget\":");
+    handoff_buffer_number(out, (int64_t)assembly->budget);
+    handoff_buffer_text(out, ",\"count\":");
+    handoff_buffer_number(out, (int64_t)plan->count);
     write_text(out, "encoding",
                handoff_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)));
     write_text(out, "strategy", handoff_span_text(handoff_strategy_name(plan->strategy)));
@@ -231,7 +240,7 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
     struct handoff_buffer *out = &assembly->out;
     assembly->id = handoff_uuid_make(assembly->with->uuids);
     handoff_uuid_format(&assembly->id, assembly->id_text);
-    handoff_buffer_reserve(out, assembly->head.size + assembly->tail.size + ENVELOPE_AROUND);
+    handoff_buffer_reserve(out, assembly->parts.size + ENVELOPE_AROUND);
     handoff_digest_begin(out, assembly->id_text);
     write_origin(out, assembly);
     write_context(out, assembly);

@@ -8,54 +8,28 @@
 
 #include "client/base/memory.h"
 
-/* How many bytes from here on stand for themselves in a string: no quote, no backslash, no control
- * character. Eight bytes at a time: in each word below, the highest bit of a byte is set if the
- * byte is one of these (a borrow may set it in later bytes too, so only "none" is taken as said).
- */
-static size_t plain_run(const char *text, size_t size)
+/* yyjson reads without recursion, so what is deep costs it no stack and may be judged afterwards;
+ * everything later walks the values by recursion. `levels` of containers may be there. */
+static bool is_within(yyjson_val *value, unsigned levels)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
-    size_t at = 0;
-    for (; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
-        uint64_t word, quotes, slashes;
-        memcpy(&word, text + at, sizeof(word));
-        quotes = word ^ ones * '"';
-        slashes = word ^ ones * '\\';
-        if ((((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes) |
-             ((slashes - ones) & ~slashes)) &
-            highs)
-            break;
-    }
-    while (at < size && text[at] != '"' && text[at] != '\\' && (unsigned char)text[at] >= 0x20)
-        at++;
-    return at;
-}
-
-/* Brackets outside strings, so that nothing deep is ever parsed or walked. Counts generously: a
- * text that is no JSON may be refused as too deep instead of as malformed. */
-static bool is_too_deep(struct handoff_span text, unsigned most)
-{
-    unsigned depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        if (in_string) {
-            i += plain_run(text.data + i, text.size - i);
-            c = i < text.size ? text.data[i] : '"';
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > most)
-                return true;
-        } else if ((c == '}' || c == ']') && depth > 0) {
-            depth--;
+    size_t i, n;
+    yyjson_val *key, *item;
+    if (levels == 0)
+        return false;
+    if (yyjson_is_arr(value)) {
+        yyjson_arr_foreach(value, i, n, item)
+        {
+            if (yyjson_is_ctn(item) && !is_within(item, levels - 1))
+                return false;
+        }
+    } else {
+        yyjson_obj_foreach(value, i, n, key, item)
+        {
+            if (yyjson_is_ctn(item) && !is_within(item, levels - 1))
+                return false;
         }
     }
-    return false;
+    return true;
 }
 
 static void *alc_malloc(void *context, size_t size)
@@ -83,16 +57,18 @@ static enum handoff_code read_within(struct handoff_span text, const char *what,
                                      yyjson_doc **doc, struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_ERR_INVALID_JSON;
-    *doc = NULL;
-    if (is_too_deep(text, most)) {
-        handoff_error_set(error, code, "the JSON is nested too deep", what, NULL);
-        handoff_error_allow(error, "%u levels", most);
-        return code;
-    }
     yyjson_read_err at;
     /* Without YYJSON_READ_INSITU yyjson copies the text and does not write into it. */
     *doc = yyjson_read_opts((char *)(uintptr_t)text.data, text.size, YYJSON_READ_NUMBER_AS_RAW,
                             &allocator, &at);
+    yyjson_val *root = yyjson_doc_get_root(*doc);
+    if (yyjson_is_ctn(root) && !is_within(root, most)) {
+        yyjson_doc_free(*doc);
+        *doc = NULL;
+        handoff_error_set(error, code, "the JSON is nested too deep", what, NULL);
+        handoff_error_allow(error, "%u levels", most);
+        return code;
+    }
     if (*doc)
         return HANDOFF_OK;
     if (at.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
@@ -158,6 +134,36 @@ bool handoff_json_keys_are_plain(yyjson_val *value, const char **bad)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* Sixteen bytes that gcc and clang compare at once, on every machine. */
+typedef unsigned char block __attribute__((vector_size(16)));
+
+/* Whether none of the sixteen bytes is a quote, a backslash or a control character. */
+static bool is_plain_block(const char *text)
+{
+    block bytes;
+    uint64_t found[2];
+    memcpy(&bytes, text, sizeof(bytes));
+    block escaped = (block)(bytes == '"') | (block)(bytes == '\\') | (block)(bytes < 0x20);
+    memcpy(found, &escaped, sizeof(found));
+    return (found[0] | found[1]) == 0;
+}
+
+/* How many bytes from here on stand for themselves in a string. Nearly all text does, from its
+ * first byte to its last: so its last bytes are looked at together too, with some for the second
+ * time. */
+static size_t plain_run(const char *text, size_t size)
+{
+    size_t at = 0;
+    while (at + sizeof(block) <= size && is_plain_block(text + at))
+        at += sizeof(block);
+    if (size >= sizeof(block) && at + sizeof(block) > size &&
+        is_plain_block(text + size - sizeof(block)))
+        return size;
+    while (at < size && text[at] != '"' && text[at] != '\\' && (unsigned char)text[at] >= 0x20)
+        at++;
+    return at;
+}
+
 /* The letter behind the backslash; 'u' for the long form. */
 static char escape_of(unsigned char c)
 {
@@ -194,17 +200,31 @@ static void write_escape(struct handoff_buffer *out, unsigned char c)
     }
 }
 
-void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text)
+/* From the first byte on that has to be escaped. */
+static void write_escaped(struct handoff_buffer *out, struct handoff_span text)
 {
-    handoff_buffer_byte(out, '"');
     for (size_t at = 0; at < text.size; at++) {
-        size_t plain = plain_run(text.data + at, text.size - at);
-        handoff_buffer_append(out, text.data + at, plain);
+        write_escape(out, (unsigned char)text.data[at]);
+        size_t plain = plain_run(text.data + at + 1, text.size - at - 1);
+        handoff_buffer_append(out, text.data + at + 1, plain);
         at += plain;
-        if (at < text.size)
-            write_escape(out, (unsigned char)text.data[at]);
     }
     handoff_buffer_byte(out, '"');
+}
+
+void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text)
+{
+    const size_t plain = plain_run(text.data, text.size);
+    char *to = handoff_buffer_reserve(out, text.size + 2);
+    if (!to)
+        return;
+    to[0] = '"';
+    if (plain > 0)
+        memcpy(to + 1, text.data, plain);
+    to[plain + 1] = '"';
+    handoff_buffer_grow(out, plain + 1 + (plain == text.size));
+    if (plain < text.size)
+        write_escaped(out, handoff_span(text.data + plain, text.size - plain));
 }
 
 void handoff_json_write_key(struct handoff_buffer *out, struct handoff_span key)

@@ -46,6 +46,16 @@ void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span t
 /* `"key":` with a comma before it unless the buffer ends in an opening bracket. */
 void handoff_json_write_key(struct handoff_buffer *out, struct handoff_span key);
 
+/* The same for a name of ours, which has nothing to escape. Inline, since its length is then known
+ * to the compiler. */
+static inline void handoff_json_write_name(struct handoff_buffer *out, const char *name)
+{
+    char before = out->size ? out->data[out->size - 1] : '{';
+    handoff_buffer_text(out, before != '{' && before != '[' ? ",\"" : "\"");
+    handoff_buffer_text(out, name);
+    handoff_buffer_text(out, "\":");
+}
+
 /* A string's text, lent by its document; absent where the value is no string. */
 static inline struct handoff_span handoff_json_span(yyjson_val *value)
 {

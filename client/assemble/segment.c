@@ -2,14 +2,13 @@
 /* The texts of segment.h. Pure, any thread. */
 #include "client/assemble/segment.h"
 
-#include <string.h>
-
 #include "client/assemble/json.h"
 #include "client/base/rfc3339.h"
 
-static void write_member(struct handoff_buffer *out, const char *key, struct handoff_span text)
+static inline void write_member(struct handoff_buffer *out, const char *key,
+                                struct handoff_span text)
 {
-    handoff_buffer_printf(out, ",\"%s\":", key);
+    handoff_json_write_name(out, key);
     handoff_json_write_string(out, text);
 }
 
@@ -34,43 +33,62 @@ void handoff_segment_memory_write(struct handoff_buffer *out,
     if (form == HANDOFF_FORM_SUMMARY)
         write_member(out, "summary", memory->summary);
     write_member(out, "priority", handoff_span_text(memory->priority));
-    handoff_buffer_printf(out, ",\"pinned\":%s", memory->pinned ? "true" : "false");
+    handoff_buffer_text(out, memory->pinned ? ",\"pinned\":true" : ",\"pinned\":false");
     write_member(out, "created_at", handoff_span_text(created));
     handoff_buffer_text(out, ",\"tags");
     handoff_segment_memory_end_write(out, memory);
 }
 
-static const char *const step_keys[] = {"agent", "action", "decision", "reason", "memory_id", "at"};
+/* The members of a step that have a place of their own. */
+static const struct handoff_span step_keys[] = {
+#define KEY(name)                                                                                  \
+    {                                                                                              \
+        name, sizeof(name) - 1                                                                     \
+    }
+    KEY("agent"), KEY("action"), KEY("decision"), KEY("reason"), KEY("memory_id"), KEY("at"),
+#undef KEY
+};
 enum { STEP_KEYS = sizeof(step_keys) / sizeof(step_keys[0]) };
 
-static bool is_step_key(yyjson_val *key)
+/* Its place, or STEP_KEYS. */
+static size_t place_of(yyjson_val *key)
 {
-    for (size_t i = 0; i < STEP_KEYS; i++) {
-        if (yyjson_equals_str(key, step_keys[i]))
-            return true;
-    }
-    return false;
+    const struct handoff_span text = handoff_json_span(key);
+    size_t i = 0;
+    while (i < STEP_KEYS && !handoff_span_equal(text, step_keys[i]))
+        i++;
+    return i;
 }
 
 void handoff_segment_step_write(struct handoff_buffer *out, yyjson_val *step)
 {
-    size_t i, n;
+    yyjson_val *known[STEP_KEYS] = {NULL};
+    size_t i, n, place, others = 0;
     yyjson_val *key, *value;
-    handoff_buffer_text(out, "\":");
-    handoff_json_write(out, yyjson_obj_get(step, step_keys[0]));
-    for (i = 1; i < STEP_KEYS; i++) {
-        value = yyjson_obj_get(step, step_keys[i]);
-        if (!value || yyjson_is_null(value))
-            continue;
-        handoff_json_write_key(out, handoff_span_text(step_keys[i]));
-        handoff_json_write(out, value);
-    }
     yyjson_obj_foreach(step, i, n, key, value)
     {
-        if (is_step_key(key))
+        place = place_of(key);
+        if (place == STEP_KEYS)
+            others++;
+        else
+            known[place] = value;
+    }
+    handoff_buffer_text(out, "\":");
+    handoff_json_write(out, known[0]);
+    for (i = 1; i < STEP_KEYS; i++) {
+        if (!known[i] || yyjson_is_null(known[i]))
             continue;
-        handoff_json_write_key(out, handoff_json_span(key));
-        handoff_json_write(out, value);
+        handoff_json_write_key(out, step_keys[i]);
+        handoff_json_write(out, known[i]);
+    }
+    if (others) {
+        yyjson_obj_foreach(step, i, n, key, value)
+        {
+            if (place_of(key) < STEP_KEYS)
+                continue;
+            handoff_json_write_key(out, handoff_json_span(key));
+            handoff_json_write(out, value);
+        }
     }
     handoff_buffer_byte(out, '}');
 }

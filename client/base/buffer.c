@@ -5,14 +5,21 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "client/base/check.h"
 #include "client/base/memory.h"
 
 enum { FIRST_CAPACITY = 256 };
 
-char *handoff_buffer_reserve(struct handoff_buffer *buffer, size_t size)
+/* Never more than the limit and the NUL, so that whoever finds room is within the limit. */
+static size_t capacity_for(const struct handoff_buffer *buffer, size_t need, size_t most)
+{
+    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
+    while (capacity < need)
+        capacity *= 2;
+    return capacity <= most ? capacity : most + 1;
+}
+
+char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size)
 {
     if (buffer->failed)
         return NULL;
@@ -21,47 +28,28 @@ char *handoff_buffer_reserve(struct handoff_buffer *buffer, size_t size)
         buffer->failed = true;
         return NULL;
     }
-    size_t need = buffer->size + size + 1;
-    if (need > buffer->capacity) {
-        size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
-        while (capacity < need)
-            capacity *= 2;
-        char *data = handoff_realloc(buffer->data, capacity);
-        if (!data) {
-            buffer->failed = true;
-            return NULL;
-        }
-        buffer->data = data;
-        buffer->capacity = capacity;
+    size_t capacity = capacity_for(buffer, buffer->size + size + 1, most);
+    char *data = handoff_realloc(buffer->data, capacity);
+    if (!data) {
+        buffer->failed = true;
+        return NULL;
     }
+    buffer->data = data;
+    buffer->capacity = capacity;
     return buffer->data + buffer->size;
 }
 
-void handoff_buffer_grow(struct handoff_buffer *buffer, size_t size)
+void handoff_buffer_number(struct handoff_buffer *buffer, int64_t number)
 {
-    HANDOFF_CHECK(size < buffer->capacity - buffer->size);
-    buffer->size += size;
-    buffer->data[buffer->size] = '\0';
-}
-
-void handoff_buffer_append(struct handoff_buffer *buffer, const void *data, size_t size)
-{
-    char *to = handoff_buffer_reserve(buffer, size);
-    if (!to)
-        return;
-    if (size > 0)
-        memcpy(to, data, size);
-    handoff_buffer_grow(buffer, size);
-}
-
-void handoff_buffer_text(struct handoff_buffer *buffer, const char *text)
-{
-    handoff_buffer_append(buffer, text, strlen(text));
-}
-
-void handoff_buffer_byte(struct handoff_buffer *buffer, char byte)
-{
-    handoff_buffer_append(buffer, &byte, 1);
+    char digits[20]; /* of the least number there is, with its sign */
+    char *end = digits + sizeof digits, *first = end;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do
+        *--first = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (number < 0)
+        *--first = '-';
+    handoff_buffer_append(buffer, first, (size_t)(end - first));
 }
 
 void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ...)

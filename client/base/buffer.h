@@ -4,13 +4,19 @@
  *
  * Appending never has to be checked: the first failure (no memory, or past the limit) sticks, later
  * appends do nothing, and the caller asks once at the end. A zeroed struct is an empty buffer.
+ *
+ * Appending is inline, since an envelope is written in some hundred pieces of which most are
+ * literals: those become a store or two, with their lengths known to the compiler.
  */
 #ifndef HANDOFF_BASE_BUFFER_H
 #define HANDOFF_BASE_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
+#include "client/base/check.h"
 #include "client/base/span.h"
 
 struct handoff_buffer {
@@ -20,16 +26,51 @@ struct handoff_buffer {
     bool failed;
 };
 
-void handoff_buffer_append(struct handoff_buffer *buffer, const void *data, size_t size);
-void handoff_buffer_text(struct handoff_buffer *buffer, const char *text);
-void handoff_buffer_byte(struct handoff_buffer *buffer, char byte);
-void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Makes room where there is none; handoff_buffer_reserve is what others call. */
+char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size);
 
 /* Room for size more bytes at the end, to write into directly; then tell with handoff_buffer_grow
    how many were written. NULL when the buffer failed. */
-char *handoff_buffer_reserve(struct handoff_buffer *buffer, size_t size);
-void handoff_buffer_grow(struct handoff_buffer *buffer, size_t size);
+static inline char *handoff_buffer_reserve(struct handoff_buffer *buffer, size_t size)
+{
+    if (buffer->failed || size >= buffer->capacity - buffer->size)
+        return handoff_buffer_extend(buffer, size);
+    return buffer->data + buffer->size;
+}
+
+static inline void handoff_buffer_grow(struct handoff_buffer *buffer, size_t size)
+{
+    HANDOFF_CHECK(size < buffer->capacity - buffer->size);
+    buffer->size += size;
+    buffer->data[buffer->size] = '\0';
+}
+
+static inline void handoff_buffer_append(struct handoff_buffer *buffer, const void *data,
+                                         size_t size)
+{
+    char *to = handoff_buffer_reserve(buffer, size);
+    if (!to)
+        return;
+    if (size > 0)
+        memcpy(to, data, size);
+    to[size] = '\0';
+    buffer->size += size;
+}
+
+static inline void handoff_buffer_text(struct handoff_buffer *buffer, const char *text)
+{
+    handoff_buffer_append(buffer, text, strlen(text));
+}
+
+static inline void handoff_buffer_byte(struct handoff_buffer *buffer, char byte)
+{
+    handoff_buffer_append(buffer, &byte, 1);
+}
+
+/* In decimal digits. */
+void handoff_buffer_number(struct handoff_buffer *buffer, int64_t number);
+void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Empties it, forgets a failure, keeps the memory. */
 void handoff_buffer_clear(struct handoff_buffer *buffer);

@@ -136,16 +136,33 @@ static void test_refusals(void **state)
     }
 }
 
+/* The request itself is the first level. */
+static enum handoff_code read_nested(int levels, char open, struct handoff_error *error)
+{
+    struct handoff_request request;
+    char text[1024] = "{" BASE ",\"constraints\":{\"a\":";
+    for (int i = 2; i < levels; i++)
+        strcat(text, open == '{' ? "{\"a\":" : "[");
+    strcat(text, "1");
+    for (int i = 2; i < levels; i++)
+        strcat(text, open == '{' ? "}" : "]");
+    strcat(text, "}}");
+    enum handoff_code code = read_text(text, &request, error);
+    if (code == HANDOFF_OK)
+        handoff_request_free(&request);
+    return code;
+}
+
 static void test_deep_nesting_is_refused(void **state)
 {
     (void)state;
-    struct handoff_request request;
     struct handoff_error error;
-    char text[512] = "{" BASE ",\"constraints\":";
-    for (int i = 0; i < 70; i++)
-        strcat(text, "{\"a\":");
-    assert_int_equal(read_text(text, &request, &error), HANDOFF_ERR_INVALID_JSON);
-    assert_string_equal(error.allowed, "64 levels");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(read_nested(64, "{["[i], &error), HANDOFF_OK);
+        assert_int_equal(read_nested(65, "{["[i], &error), HANDOFF_ERR_INVALID_JSON);
+        assert_string_equal(error.allowed, "64 levels");
+        assert_int_equal(read_nested(80, "{["[i], &error), HANDOFF_ERR_INVALID_JSON);
+    }
 }
 
 static void test_long_lists_are_refused(void **state)
@@ -221,10 +238,10 @@ static void test_json_is_written_in_one_way(void **state)
     handoff_buffer_free(&out);
 }
 
-/* Every byte at every place of a text, which is read eight bytes at a time. */
+/* Every byte at every place of a text, which is read sixteen bytes at a time. */
 static void test_strings_are_escaped_at_every_place(void **state)
 {
-    static const char around[] = "xxxxxxxxxxxxxxxxxxx";
+    static const char around[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
     static const char digits[] = "0123456789abcdef", letters[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     (void)state;
     for (int byte = 0; byte < 256; byte++) {
