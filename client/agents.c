@@ -232,17 +232,6 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
     return open;
 }
 
-bool handoff_agent_takes(struct handoff_agent *agent, uint64_t tokens, int64_t now_ms)
-{
-    int64_t wait_ms;
-    if (handoff_agent_is_open(agent, now_ms, &wait_ms))
-        return false;
-    struct handoff_settings *settings = handoff_agent_settings(agent);
-    bool fits = settings && tokens <= settings->options.token_budget;
-    handoff_settings_release(&settings);
-    return fits;
-}
-
 /* As the breaker counts its own: whoever acknowledges or refuses is there. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome)
 {

@@ -105,10 +105,6 @@ enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t 
                                            int64_t *wait_ms, struct handoff_breaker *after);
 /* Is the circuit open now, and for how long? Any thread; changes nothing. */
 bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t *wait_ms);
-/* Whether an envelope of so many tokens can go to it now: its circuit is not open, the
-   configuration has it, and its budget is large enough. */
-bool handoff_agent_takes(struct handoff_agent *agent, uint64_t tokens, int64_t now_ms);
-
 /* Somebody told how a handoff of its own to this agent ended. The breaker does not hear of it. Any
    thread. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome);

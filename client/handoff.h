@@ -583,6 +583,7 @@ struct handoff_pulled {
     struct handoff_error error; /* unknown_agent, out_of_memory; else OK */
     const char *envelope;       /* NULL: there was none in time */
     size_t size;
+    int version; /* of the envelope: 2, or 1 for an agent that accepts nothing newer */
     char id[37];
     unsigned attempt;
     int64_t lease_ms; /* until when it wants an answer */

@@ -93,19 +93,27 @@ void handoff_object_write(struct handoff_buffer *out, const struct handoff_news 
     yyjson_doc_free(doc);
 }
 
+static const char *result_of(const struct handoff_attempt *attempt)
+{
+    bool known = attempt->result >= 0 && attempt->result < HANDOFF_RESULT_COUNT;
+    if (attempt->passed_over)
+        return "passed_over";
+    return known ? handoff_result_name((enum handoff_attempt_result)attempt->result) : "";
+}
+
 void handoff_object_write_attempt(struct handoff_buffer *out, const struct handoff_attempt *attempt)
 {
     handoff_buffer_byte(out, '{');
-    write_number(out, "attempt", attempt->number);
+    if (attempt->passed_over)
+        write_value(out, "attempt", NULL);
+    else
+        write_number(out, "attempt", attempt->number);
     write_time(out, "at", attempt->at_ms);
     handoff_json_write_key(out, handoff_span_text("duration_seconds"));
     handoff_buffer_printf(out, "%lld.%06lld", (long long)(attempt->duration_us / 1000000),
                           (long long)(attempt->duration_us % 1000000));
     write_text(out, "target_agent", attempt->target);
-    bool known = attempt->result >= 0 && attempt->result < HANDOFF_RESULT_COUNT;
-    write_text(out, "result",
-               handoff_span_text(
-                   known ? handoff_result_name((enum handoff_attempt_result)attempt->result) : ""));
+    write_text(out, "result", handoff_span_text(result_of(attempt)));
     write_number(out, "status", attempt->status);
     write_text(out, "error", attempt->error);
     write_text(out, "peer", attempt->peer);

@@ -56,6 +56,7 @@ static void pull_told(struct handoff_poller_request *request)
     HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
     struct handoff_pulled got = {.envelope = request->envelope,
                                  .size = request->envelope_size,
+                                 .version = request->version,
                                  .attempt = request->attempt,
                                  .lease_ms = request->lease_ms};
     handoff_error_clear(&got.error);

@@ -43,7 +43,10 @@ static void put_last_attempt(yyjson_val *attempts)
     yyjson_val *last = yyjson_arr_get_last(yyjson_obj_get(attempts, "items"));
     if (!last)
         return;
-    fprintf(stderr, ", attempt %.0f: ", ctl_number(last, "attempt"));
+    if (yyjson_is_num(yyjson_obj_get(last, "attempt")))
+        fprintf(stderr, ", attempt %.0f: ", ctl_number(last, "attempt"));
+    else
+        fputs(", no attempt: ", stderr);
     ctl_put(stderr, ctl_text(last, "result"), 0);
     if (ctl_number(last, "status") > 0)
         fprintf(stderr, " %.0f", ctl_number(last, "status"));

@@ -147,12 +147,19 @@ void ctl_show_handoff_line(yyjson_val *handoff)
 
 static void show_attempt(yyjson_val *attempt)
 {
-    printf("%7.0f  ", ctl_number(attempt, "attempt"));
+    bool made = yyjson_is_num(yyjson_obj_get(attempt, "attempt"));
+    if (made)
+        printf("%7.0f  ", ctl_number(attempt, "attempt"));
+    else
+        printf("%7s  ", "-");
     ctl_put(stdout, ctl_text(attempt, "at"), 25);
-    printf("%9.3f s  ", ctl_number(attempt, "duration_seconds"));
+    if (made)
+        printf("%9.3f s  ", ctl_number(attempt, "duration_seconds"));
+    else
+        printf("%9s    ", "-");
     ctl_put(stdout, ctl_text(attempt, "target_agent"), 20);
     putchar(' ');
-    ctl_put(stdout, ctl_text(attempt, "result"), 9);
+    ctl_put(stdout, ctl_text(attempt, "result"), 12);
     if (ctl_number(attempt, "status") > 0)
         printf("%-7.0f", ctl_number(attempt, "status"));
     else
@@ -171,7 +178,7 @@ void ctl_show_attempts(yyjson_val *list)
         puts("no attempt yet");
         return;
     }
-    printf("%7s  %-25s%11s  %-20s %-9s%-7s%-22s %s\n", "ATTEMPT", "AT", "TOOK", "AGENT", "RESULT",
+    printf("%7s  %-25s%11s  %-20s %-12s%-7s%-22s %s\n", "ATTEMPT", "AT", "TOOK", "AGENT", "RESULT",
            "STATUS", "PEER", "ERROR");
     yyjson_arr_foreach(items, i, count, attempt)
     {

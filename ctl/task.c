@@ -18,7 +18,8 @@ struct task {
     struct ctl_api api;
     const char *id;
     bool json;
-    /* {"items": [handoffs, each with previous_id and hop], "next": null, "task": as it came} */
+    /* {"items": [handoffs, each with previous_id, hop and passed_over], "next": null, "task": as it
+       came} */
     yyjson_mut_doc *list;
     yyjson_mut_val *items;
 };
@@ -39,6 +40,31 @@ static int get_json(const struct task *task, const char *path, yyjson_doc **doc)
     return code == CTL_OK && !*doc ? CTL_FAILED : code;
 }
 
+/* Whom it went around, and why: asked for only where it did not end with the agent it was sent to.
+ */
+static int add_passed_over(struct task *task, yyjson_mut_val *row, yyjson_val *handoff,
+                           const char *asked)
+{
+    yyjson_doc *attempts;
+    size_t i, count;
+    yyjson_val *one;
+    bool straight = strcmp(ctl_text(handoff, "target_agent"), asked) == 0 &&
+                    strcmp(ctl_text(handoff, "state"), "parked") != 0;
+    yyjson_mut_val *passed = yyjson_mut_obj_add_arr(task->list, row, "passed_over");
+    if (straight)
+        return CTL_OK;
+    char *path = ctl_api_path("/v1/handoffs/", ctl_text(handoff, "id"), "/attempts");
+    int code = get_json(task, path, &attempts);
+    free(path);
+    yyjson_arr_foreach(yyjson_obj_get(yyjson_doc_get_root(attempts), "items"), i, count, one)
+    {
+        if (strcmp(ctl_text(one, "result"), "passed_over") == 0)
+            yyjson_mut_arr_append(passed, yyjson_val_mut_copy(task->list, one));
+    }
+    yyjson_doc_free(attempts);
+    return code;
+}
+
 static int add_handoff(struct task *task, yyjson_val *handoff)
 {
     yyjson_doc *envelope;
@@ -55,7 +81,10 @@ static int add_handoff(struct task *task, yyjson_val *handoff)
                                ? yyjson_mut_strcpy(task->list, ctl_text(previous, "id"))
                                : yyjson_mut_null(task->list));
     yyjson_mut_obj_add_int(task->list, row, "hop", yyjson_get_sint(hop));
+    code = add_passed_over(task, row, handoff, ctl_text(root, "target_agent"));
     yyjson_doc_free(envelope);
+    if (code != CTL_OK)
+        return code;
     return yyjson_mut_arr_append(task->items, row) ? CTL_OK : CTL_FAILED;
 }
 
@@ -111,6 +140,20 @@ static int fetch(struct task *task)
 /* ---- printing ----------------------------------------------------------------------------------
  */
 
+static void print_passed_over(yyjson_val *handoff)
+{
+    size_t i, count;
+    yyjson_val *one;
+    yyjson_arr_foreach(yyjson_obj_get(handoff, "passed_over"), i, count, one)
+    {
+        fputs(i ? ", " : "  passed over ", stdout);
+        ctl_put(stdout, ctl_text(one, "target_agent"), 0);
+        fputs(" (", stdout);
+        ctl_put(stdout, ctl_text(one, "error"), 0);
+        putchar(')');
+    }
+}
+
 static void print_node(yyjson_val *handoff, int depth)
 {
     yyjson_val *completeness = yyjson_obj_get(handoff, "completeness");
@@ -125,6 +168,7 @@ static void print_node(yyjson_val *handoff, int depth)
            ctl_number(completeness, "included"), ctl_number(completeness, "requested"),
            ctl_number(handoff, "token_count"));
     ctl_put(stdout, ctl_text(handoff, "id"), 0);
+    print_passed_over(handoff);
     putchar('\n');
 }
 

@@ -56,7 +56,10 @@ static void accepted(struct handoff_store_job *job)
         handoff_delivery_news(delivery, &news);
         delivery->waiter->accepted(delivery->waiter, &news);
     }
-    handoff_delivery_go_on(delivery);
+    if (delivery->nrecords > 0)
+        handoff_delivery_write(delivery); /* who was passed over; then it goes on */
+    else
+        handoff_delivery_go_on(delivery);
 }
 
 static void submit_accept(struct handoff_delivery *delivery)
@@ -102,37 +105,14 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
     return HANDOFF_ERR_CIRCUIT_OPEN;
 }
 
-/* The one that was asked for, or the first alternate that can take it where its circuit is open.
- */
-static enum handoff_code choose_agent(struct handoff_lane *lane,
-                                      const struct handoff_parcel *parcel,
-                                      struct handoff_agent **agent, uint32_t *alternate,
-                                      struct handoff_error *error)
+static enum handoff_code refuse_unknown(const struct handoff_parcel *parcel,
+                                        struct handoff_error *error)
 {
-    struct handoff_agents *agents = lane->engine->options.agents;
-    int64_t now_ms = handoff_lane_now_ms(lane), wait_ms;
-    *alternate = 0;
-    *agent = handoff_agents_find(agents, parcel->target);
-    if (!*agent) {
-        handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                          "the configuration has no agent of this name", "target_agent", NULL);
-        handoff_error_seen(error, "%.*s",
-                           (int)(parcel->target.size < 128 ? parcel->target.size : 128),
-                           parcel->target.data);
-        return HANDOFF_ERR_UNKNOWN_AGENT;
-    }
-    if (!handoff_agent_is_open(*agent, now_ms, &wait_ms))
-        return HANDOFF_OK;
-    struct handoff_agent *asked = *agent;
-    struct handoff_settings *settings = handoff_agent_settings(asked);
-    for (*agent = NULL; settings && !*agent && *alternate < settings->options.nalternates;) {
-        const char *name = settings->options.alternates[(*alternate)++];
-        *agent = handoff_agents_find(agents, handoff_span_text(name));
-        if (*agent && !handoff_agent_takes(*agent, parcel->tokens, now_ms))
-            *agent = NULL;
-    }
-    handoff_settings_release(&settings);
-    return *agent ? HANDOFF_OK : refuse_circuit(lane, parcel, asked, wait_ms, error);
+    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
+                      "the configuration has no agent of this name", "target_agent", NULL);
+    handoff_error_seen(error, "%.*s", (int)(parcel->target.size < 128 ? parcel->target.size : 128),
+                       parcel->target.data);
+    return HANDOFF_ERR_UNKNOWN_AGENT;
 }
 
 static enum handoff_code refuse_full(struct handoff_error *error)
@@ -143,31 +123,22 @@ static enum handoff_code refuse_full(struct handoff_error *error)
                              "target_agent", NULL);
 }
 
-enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
-                                         const struct handoff_parcel *parcel,
-                                         struct handoff_waiter *waiter, struct handoff_error *error)
+/* ---- whom to -------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static struct handoff_delivery *make(struct handoff_lane *lane, const struct handoff_parcel *parcel)
 {
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    struct handoff_agent *agent;
-    uint32_t alternate;
-    if (lane->closing || atomic_load(&lane->engine->draining))
-        return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process drains and takes nothing new; try another, or again",
-                                 NULL, NULL);
-    enum handoff_code code = choose_agent(lane, parcel, &agent, &alternate, error);
-    if (code != HANDOFF_OK)
-        return code;
-    if (!handoff_delivery_count(lane->engine, agent, true))
-        return refuse_full(error);
     struct handoff_delivery *delivery = handoff_delivery_new(lane, &parcel->id);
-    bool memory = delivery && copy_parcel(delivery, parcel);
-    if (!memory) {
-        handoff_delivery_uncount(lane->engine, agent);
-        if (delivery)
-            handoff_delivery_free(delivery);
-        return handoff_error_no_memory(error);
-    }
-    delivery->alternate = alternate;
+    if (!delivery || copy_parcel(delivery, parcel))
+        return delivery;
+    handoff_delivery_free(delivery);
+    return NULL;
+}
+
+/* It is counted for the agent. */
+static void start(struct handoff_delivery *delivery, struct handoff_agent *agent,
+                  struct handoff_waiter *waiter)
+{
     delivery->waiter = waiter;
     if (waiter)
         waiter->delivery = delivery;
@@ -175,5 +146,58 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     HANDOFF_CHECK(fresh); /* ids are made once */
     handoff_delivery_enter(delivery, HANDOFF_STATE_READY, agent);
     submit_accept(delivery);
+}
+
+static enum handoff_code deliver_straight(struct handoff_lane *lane,
+                                          const struct handoff_parcel *parcel,
+                                          struct handoff_agent *agent,
+                                          struct handoff_waiter *waiter,
+                                          struct handoff_error *error)
+{
+    if (!handoff_delivery_count(lane->engine, agent, true))
+        return refuse_full(error);
+    struct handoff_delivery *delivery = make(lane, parcel);
+    if (!delivery) {
+        handoff_delivery_uncount(lane->engine, agent);
+        return handoff_error_no_memory(error);
+    }
+    start(delivery, agent, waiter);
     return HANDOFF_OK;
+}
+
+/* The circuit of the agent that was asked for is open: the first alternate that can take it. */
+static enum handoff_code deliver_around(struct handoff_lane *lane,
+                                        const struct handoff_parcel *parcel,
+                                        struct handoff_agent *asked, int64_t wait_ms,
+                                        struct handoff_waiter *waiter, struct handoff_error *error)
+{
+    struct handoff_delivery *delivery = make(lane, parcel);
+    if (!delivery)
+        return handoff_error_no_memory(error);
+    handoff_delivery_pass_over(delivery, asked->name, "circuit_open");
+    struct handoff_agent *agent = handoff_delivery_next_alternate(delivery);
+    if (agent && handoff_delivery_count(lane->engine, agent, true)) {
+        start(delivery, agent, waiter);
+        return HANDOFF_OK;
+    }
+    handoff_delivery_free(delivery);
+    return agent ? refuse_full(error) : refuse_circuit(lane, parcel, asked, wait_ms, error);
+}
+
+enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
+                                         const struct handoff_parcel *parcel,
+                                         struct handoff_waiter *waiter, struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    int64_t wait_ms;
+    if (lane->closing || atomic_load(&lane->engine->draining))
+        return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
+                                 "the process drains and takes nothing new; try another, or again",
+                                 NULL, NULL);
+    struct handoff_agent *agent = handoff_agents_find(lane->engine->options.agents, parcel->target);
+    if (!agent)
+        return refuse_unknown(parcel, error);
+    if (!handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
+        return deliver_straight(lane, parcel, agent, waiter, error);
+    return deliver_around(lane, parcel, agent, wait_ms, waiter, error);
 }

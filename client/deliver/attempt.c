@@ -18,13 +18,15 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 
 /* ---- a POST --------------------------------------------------------------------------------- */
 
-static size_t fill_headers(struct handoff_delivery *delivery)
+static size_t fill_headers(struct handoff_delivery *delivery, int version)
 {
     const char **headers = delivery->headers;
     size_t count = 0;
     snprintf(delivery->attempt_header, sizeof delivery->attempt_header, "Handoff-Attempt: %u",
              delivery->attempts + 1);
-    headers[count++] = "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
+    headers[count++] = version == 1
+                           ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
+                           : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
     headers[count++] = "Expect:"; /* curl would ask before it sends a body of more than 1 MiB */
     headers[count++] = delivery->id_header;
     headers[count++] = delivery->key_header;
@@ -51,21 +53,23 @@ static void note_attempt(struct handoff_delivery *delivery)
     };
 }
 
-/* The envelope in the newest form that the agent reads. The flat form is made for the attempt. */
-static bool choose_body(struct handoff_delivery *delivery, struct handoff_span *body)
+/* The envelope in the newest form that the agent reads, and which version that is. The flat form is
+   made for the attempt. */
+static bool choose_body(struct handoff_delivery *delivery, struct handoff_span *body, int *version)
 {
     struct handoff_envelope envelope;
     struct handoff_buffer *flat = &delivery->flat;
     *body = delivery->envelope;
+    *version = 2;
     if (delivery->settings->options.accepts != HANDOFF_ACCEPTS_1 ||
         delivery->settings->options.emit == HANDOFF_EMIT_DUAL)
         return true;
+    *version = 1;
     handoff_buffer_clear(flat);
     if (handoff_envelope_read(delivery->envelope, &envelope, NULL) != HANDOFF_OK)
         return false;
     handoff_legacy_write(flat, &envelope);
     handoff_envelope_free(&envelope);
-    delivery->headers[0] = "Content-Type: application/vnd.handoff.envelope+json; version=1";
     *body = handoff_buffer_span(flat);
     return !flat->failed;
 }
@@ -74,14 +78,14 @@ static bool post(struct handoff_delivery *delivery)
 {
     const struct handoff_agent_options *options = &delivery->settings->options;
     int64_t left = handoff_delivery_until_deadline(delivery);
-    size_t nheaders = fill_headers(delivery);
     struct handoff_span body;
-    if (!choose_body(delivery, &body))
+    int version;
+    if (!choose_body(delivery, &body, &version))
         return false;
     delivery->post = (struct handoff_post){
         .url = options->url,
         .headers = delivery->headers,
-        .nheaders = nheaders,
+        .nheaders = fill_headers(delivery, version),
         .body = body.data,
         .size = body.size,
         .timeout_ms = options->timeout_ms < left ? options->timeout_ms : left,
@@ -138,11 +142,14 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 
 static bool fill_lease(struct handoff_delivery *delivery, struct handoff_poller_request *request)
 {
-    request->envelope = handoff_malloc(delivery->envelope.size);
+    struct handoff_span body;
+    if (!choose_body(delivery, &body, &request->version))
+        return false;
+    request->envelope = handoff_malloc(body.size);
     if (!request->envelope)
         return false;
-    memcpy(request->envelope, delivery->envelope.data, delivery->envelope.size);
-    request->envelope_size = delivery->envelope.size;
+    memcpy(request->envelope, body.data, body.size);
+    request->envelope_size = body.size;
     request->id = delivery->id;
     request->attempt = delivery->attempts + 1;
     request->lease_ms = delivery->settings->options.ack_timeout_ms;

@@ -54,7 +54,7 @@ void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms
 static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
 {
     if (wait_ms > 0 && delivery->waited_for_circuit) {
-        handoff_delivery_give_up(delivery, "circuit_open");
+        handoff_delivery_give_up_untried(delivery, "circuit_open");
         return;
     }
     delivery->waited_for_circuit |= wait_ms > 0;
@@ -70,7 +70,7 @@ static void begin(struct handoff_delivery *delivery)
     handoff_settings_release(&delivery->settings);
     delivery->settings = handoff_agent_settings(delivery->agent);
     if (!delivery->settings) {
-        handoff_delivery_give_up(delivery, "unknown_agent");
+        handoff_delivery_give_up_untried(delivery, "unknown_agent");
         return;
     }
     if (!delivery->settings->options.url) {
@@ -122,7 +122,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
     if (!delivery->settings) /* it was resumed */
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!delivery->settings) {
-        handoff_delivery_give_up(delivery, "unknown_agent");
+        handoff_delivery_give_up_untried(delivery, "unknown_agent");
         return;
     }
     const struct handoff_agent_options *options = &delivery->settings->options;

@@ -76,8 +76,8 @@ struct handoff_delivery {
         struct handoff_store_accept accept;
         struct handoff_store_move move;
     } write;
-    /* attempts that ended and are not recorded yet, oldest first; the first nlent are with the
-       store, which does not look behind them */
+    /* attempts that ended, and agents that were passed over, not recorded yet, oldest first; the
+       first nlent are with the store, which does not look behind them */
     struct handoff_attempt_record *records, **last_record;
     size_t nrecords, nlent;
     struct handoff_delivery_record usual_record; /* more than one needs a disk that fails */
@@ -181,8 +181,18 @@ void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool postin
 void handoff_delivery_write(struct handoff_delivery *delivery);
 void handoff_delivery_write_timer_fired(struct handoff_timer *timer);
 
+/* A record that the agent was not given the handoff, and why; constant text. Without memory there
+   is none. */
+void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
+                                const char *why);
+
 /* route.c: this agent is done with; the next alternate has it, or the people */
 void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason);
+/* The same for one that was not tried, or not as often as it might have been: that is recorded. */
+void handoff_delivery_give_up_untried(struct handoff_delivery *delivery, const char *reason);
+/* The next alternate of the agent that was asked for that can be given the handoff now, or NULL. It
+   is used up, and so are those that are passed over. */
+struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *delivery);
 void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_lesson lesson);
 /* The attempt that was out has been answered, or has failed. */
 void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson);

@@ -46,6 +46,7 @@ struct handoff_poller_request {
     /* answers; envelope is malloc'ed (handoff_malloc) and the owner's, NULL where there is none */
     char *envelope;
     size_t envelope_size;
+    int version; /* of the envelope: 2, or 1 for an agent that reads nothing newer */
     struct handoff_uuid id;
     uint32_t attempt;
     int64_t lease_ms;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/deliver/parked.h"
 
-#include "client/assemble/envelope.h"
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/fit.h"
 
 static enum handoff_code check_parked(const struct handoff_lane *lane,
                                       const struct handoff_stored *stored,
@@ -49,25 +49,6 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
     return HANDOFF_ERR_UNKNOWN_AGENT;
 }
 
-static bool is_dual(const struct handoff_delivery *delivery)
-{
-    struct handoff_envelope envelope;
-    if (handoff_envelope_read(delivery->envelope, &envelope, NULL) != HANDOFF_OK)
-        return false;
-    bool dual = yyjson_obj_get(yyjson_doc_get_root(envelope.doc), "from") != NULL;
-    handoff_envelope_free(&envelope);
-    return dual;
-}
-
-/* The flat form is made only where it is posted alone. To one that pulls, or wants both forms in
-   one document, the envelope goes as it was made, for an agent that may have read another. */
-static bool can_read(const struct handoff_agent_options *options,
-                     const struct handoff_delivery *delivery)
-{
-    bool flat_is_made = options->url && options->emit != HANDOFF_EMIT_DUAL;
-    return options->accepts != HANDOFF_ACCEPTS_1 || flat_is_made || is_dual(delivery);
-}
-
 static enum handoff_code check_agent(const struct handoff_agent_options *options,
                                      const struct handoff_delivery *delivery,
                                      struct handoff_error *error)
@@ -81,10 +62,10 @@ static enum handoff_code check_agent(const struct handoff_agent_options *options
         error->needed = (int64_t)delivery->tokens;
         return HANDOFF_ERR_BUDGET_TOO_SMALL;
     }
-    if (can_read(options, delivery))
+    if (handoff_fit_reads(options, delivery->envelope))
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID,
-                      "this agent reads version 1 only, which the envelope was not made with; "
+                      "this agent wants both versions in one document, which the envelope is not; "
                       "replay it with an edit, so that it is made anew for the agent",
                       "target_agent", options->name);
     handoff_error_allow(error, "an agent that accepts version 2");

@@ -38,6 +38,30 @@ static struct handoff_span lend(char *to, size_t room, struct handoff_span from)
     return handoff_span(to, from.size);
 }
 
+static void append(struct handoff_delivery *delivery, struct handoff_attempt_record *record)
+{
+    *delivery->last_record = record;
+    delivery->last_record = &record->next;
+    delivery->nrecords++;
+}
+
+void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
+                                const char *why)
+{
+    struct handoff_attempt_record *record =
+        handoff_arena_calloc(&delivery->arena, 1, sizeof *record);
+    const char *name = record ? handoff_arena_strdup(&delivery->arena, agent) : NULL;
+    if (!name)
+        return;
+    record->attempt = (struct handoff_attempt){.passed_over = true,
+                                               .number = delivery->attempts,
+                                               .at_ms = handoff_delivery_wall_ms(delivery),
+                                               .target = handoff_span_text(name),
+                                               .error = handoff_span_text(why),
+                                               .peer = handoff_span("", 0)};
+    append(delivery, record);
+}
+
 /* The attempt that ended, with texts of its own: the next word may come while the store still reads
    them. Without memory it stays where it is, and goes with the next write if it is still there. */
 static void queue_record(struct handoff_delivery *delivery)
@@ -55,9 +79,7 @@ static void queue_record(struct handoff_delivery *delivery)
     made->record = (struct handoff_attempt_record){.attempt = *attempt};
     made->record.attempt.error = lend(made->error, sizeof made->error, attempt->error);
     made->record.attempt.peer = lend(made->peer, sizeof made->peer, attempt->peer);
-    *delivery->last_record = &made->record;
-    delivery->last_record = &made->record.next;
-    delivery->nrecords++;
+    append(delivery, &made->record);
     delivery->has_attempt = false;
 }
 

@@ -3,6 +3,7 @@
    the breakers learn on the way. */
 #include "client/deliver/circuit.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/fit.h"
 
 /* ---- the breaker ---------------------------------------------------------------------------- */
 
@@ -24,15 +25,16 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum hando
 
 /* ---- where to ------------------------------------------------------------------------------- */
 
-/* Can the handoff go to this one now? */
-static bool is_usable(const struct handoff_delivery *delivery, struct handoff_agent *agent)
+/* Why not to this one; NULL where it can go to it now. */
+static const char *obstacle_to(const struct handoff_delivery *delivery, struct handoff_agent *agent)
 {
-    return agent && agent != delivery->agent &&
-           handoff_agent_takes(agent, delivery->tokens, handoff_lane_now_ms(delivery->lane));
+    if (agent && agent == delivery->agent)
+        return "tried";
+    return handoff_fit_obstacle(agent, delivery->envelope, delivery->tokens,
+                                handoff_lane_now_ms(delivery->lane));
 }
 
-/* The next alternate of the agent that was asked for, or NULL. Uses it up. */
-static struct handoff_agent *next_alternate(struct handoff_delivery *delivery)
+struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *delivery)
 {
     struct handoff_agents *agents = delivery->lane->engine->options.agents;
     struct handoff_agent *asked = handoff_agents_find(agents, delivery->asked_target);
@@ -40,9 +42,12 @@ static struct handoff_agent *next_alternate(struct handoff_delivery *delivery)
     struct handoff_agent *found = NULL;
     while (settings && !found && delivery->alternate < settings->options.nalternates) {
         const char *name = settings->options.alternates[delivery->alternate++];
-        found = handoff_agents_find(agents, handoff_span_text(name));
-        if (!is_usable(delivery, found))
-            found = NULL;
+        struct handoff_agent *agent = handoff_agents_find(agents, handoff_span_text(name));
+        const char *obstacle = obstacle_to(delivery, agent);
+        if (obstacle)
+            handoff_delivery_pass_over(delivery, name, obstacle);
+        else
+            found = agent;
     }
     handoff_settings_release(&settings);
     return found;
@@ -52,7 +57,7 @@ void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *rea
 {
     handoff_settings_release(&delivery->settings);
     delivery->reason = reason;
-    struct handoff_agent *alternate = next_alternate(delivery);
+    struct handoff_agent *alternate = handoff_delivery_next_alternate(delivery);
     if (!alternate) {
         handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
         return;
@@ -62,4 +67,10 @@ void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *rea
         handoff_delivery_write(delivery);
     else
         handoff_delivery_move(delivery, HANDOFF_STATE_READY);
+}
+
+void handoff_delivery_give_up_untried(struct handoff_delivery *delivery, const char *reason)
+{
+    handoff_delivery_pass_over(delivery, delivery->agent->name, reason);
+    handoff_delivery_give_up(delivery, reason);
 }

@@ -154,6 +154,34 @@ static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
     return handoff_db_do(db, insert, error);
 }
 
+static enum handoff_code insert_passed_over(struct handoff_db *db, int64_t seq,
+                                            const struct handoff_attempt *passed,
+                                            struct handoff_error *error)
+{
+    /* or ignore: it comes once more where a commit failed that was made after all */
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT OR IGNORE INTO passed_over (seq, after, at, target, reason)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5)",
+                             error);
+    if (!insert)
+        return failed(db);
+    sqlite3_bind_int64(insert, 1, seq);
+    sqlite3_bind_int64(insert, 2, passed->number);
+    sqlite3_bind_int64(insert, 3, passed->at_ms);
+    bind_some(insert, 4, passed->target);
+    bind_some(insert, 5, passed->error);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code insert_record(struct handoff_db *db, int64_t seq,
+                                       const struct handoff_attempt *attempt,
+                                       struct handoff_error *error)
+{
+    return attempt->passed_over ? insert_passed_over(db, seq, attempt, error)
+                                : insert_attempt(db, seq, attempt, error);
+}
+
 /* By their number: the owner may have begun to add to the chain's end. */
 static enum handoff_code insert_attempts(struct handoff_db *db,
                                          const struct handoff_store_move *move,
@@ -162,7 +190,7 @@ static enum handoff_code insert_attempts(struct handoff_db *db,
     enum handoff_code code = HANDOFF_OK;
     const struct handoff_attempt_record *record = move->attempts;
     for (size_t left = move->nattempts; left > 0 && code == HANDOFF_OK; left--) {
-        code = insert_attempt(db, move->seq, &record->attempt, error);
+        code = insert_record(db, move->seq, &record->attempt, error);
         if (left > 1)
             record = record->next;
     }
@@ -402,6 +430,7 @@ static bool read_attempt(sqlite3_stmt *row, struct handoff_arena *arena, void *e
     attempt->duration_us = sqlite3_column_int64(row, 2);
     attempt->result = sqlite3_column_int(row, 4);
     attempt->status = sqlite3_column_int(row, 5);
+    attempt->passed_over = sqlite3_column_int(row, 8) != 0;
     return copy_column(row, 3, arena, &attempt->target) &&
            copy_column(row, 6, arena, &attempt->error) &&
            copy_column(row, 7, arena, &attempt->peer);
@@ -418,8 +447,10 @@ enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t se
     enum handoff_code code;
     sqlite3_stmt *select =
         handoff_db_statement(db,
-                             "SELECT number, at, duration_us, target, result, status, error, peer"
-                             " FROM attempts WHERE seq = ?1 ORDER BY number",
+                             "SELECT number, at, duration_us, target, result, status, error, peer,"
+                             " 0, 0 FROM attempts WHERE seq = ?1 UNION ALL"
+                             " SELECT after, at, 0, target, 0, 0, reason, '', 1, rowid"
+                             " FROM passed_over WHERE seq = ?1 ORDER BY 1, 9, 10",
                              error);
     if (select) {
         sqlite3_bind_int64(select, 1, seq);

@@ -29,7 +29,8 @@ struct handoff_standing {
 };
 
 struct handoff_attempt {
-    uint32_t number; /* 1 is the first */
+    bool passed_over; /* no attempt: the target was not given the handoff, and `error` is why */
+    uint32_t number;  /* 1 is the first; of one passed over, how many attempts were made before */
     int64_t at_ms;
     int64_t duration_us;
     struct handoff_span target;
@@ -57,7 +58,8 @@ struct handoff_store_accept {
 
 void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept);
 
-/* An attempt in a chain of those to be recorded. A number that is there already is replaced. */
+/* An attempt, or an agent passed over, in a chain of those to be recorded. An attempt whose number
+   is there already replaces it. */
 struct handoff_attempt_record {
     struct handoff_attempt attempt;
     struct handoff_attempt_record *next;
@@ -127,6 +129,7 @@ enum handoff_code handoff_store_list(struct handoff_store *store,
                                      struct handoff_arena *arena, struct handoff_stored **list,
                                      size_t *count, struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Attempts, and among them the agents that were passed over, in their order. */
 enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t seq,
                                          struct handoff_arena *arena, struct handoff_attempt **list,
                                          size_t *count,

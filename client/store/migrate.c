@@ -118,6 +118,15 @@ static const char *const steps[] = {
 
     /* 5: what is live, by a comparison: for a list, SQLite makes a table at every write of a row */
     "DROP INDEX handoffs_live; CREATE INDEX handoffs_live ON handoffs (seq) WHERE state < 4;",
+
+    /* 6: agents that were not given a handoff, each after so many attempts, in their order */
+    "CREATE TABLE passed_over ("
+    "  seq INTEGER NOT NULL,"
+    "  after INTEGER NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  reason TEXT NOT NULL,"
+    "  UNIQUE (seq, after, at, target));",
 };
 
 int handoff_migrate_newest(void)

@@ -50,6 +50,7 @@ static const char *const removals[] = {
     "DELETE FROM envelopes WHERE seq = ?1",
     "DELETE FROM handoffs WHERE seq = ?1",
     "DELETE FROM attempts WHERE seq = ?1",
+    "DELETE FROM passed_over WHERE seq = ?1",
     "DELETE FROM idempotency WHERE seq = ?1",
     "DELETE FROM envelope_state WHERE seq = ?1",
 };

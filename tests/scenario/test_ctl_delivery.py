@@ -8,7 +8,7 @@ import pty
 import subprocess
 import unittest
 
-from harness import Receiver, environment
+from harness import Receiver, environment, eventually
 from harness.agents import Caller, daemon_with
 from harness.receiver import ack, later, nack, status
 
@@ -31,9 +31,11 @@ class Case(unittest.TestCase):
         stack = self.enterContext(contextlib.ExitStack())
         self.coder = stack.enter_context(Receiver(ack))
         self.spare = stack.enter_context(Receiver(ack))
-        daemon = stack.enter_context(daemon_with({"coder": {"url": self.coder.url},
-                                                  "spare": {"url": self.spare.url},
-                                                  "reviewer": {}}))
+        broken = stack.enter_context(Receiver(status(503)))
+        daemon = stack.enter_context(daemon_with({
+            "coder": {"url": self.coder.url}, "spare": {"url": self.spare.url}, "reviewer": {},
+            "reader": {"url": self.coder.url, "accepts": ["1"], "emit": "dual"},
+            "around": {"url": broken.url, "retries": 0, "alternates": ["reader", "spare"]}}))
         self.caller = Caller(daemon)
         self.url = daemon.api.url
 
@@ -104,6 +106,18 @@ class Look(Case):
         self.assertEqual(len(self.json("attempts", handoff)["items"]), 1)
         self.ctl("status", GONE, code=4)
 
+    def test_who_was_passed_over_is_shown_with_why(self):
+        handoff = self.caller.send("around", task_id="task-8").json()["id"]
+        shown = eventually(lambda: "ack" in (text := self.ctl("attempts", handoff).stdout) and text,
+                           "the attempt is recorded").splitlines()
+        self.assertRegex(shown[1], r"^ +1  \S+ +\d+\.\d{3} s  around +http +503 ")
+        self.assertRegex(shown[2], r"^ +-  \S+ +- +reader +passed_over +- .* version$")
+        self.assertRegex(shown[3], r"^ +2  .* spare +ack +200 ")
+        [line] = self.ctl("task", "task-8").stdout.splitlines()
+        self.assertTrue(line.endswith(f"{handoff}  passed over reader (version)"), line)
+        [passed] = self.json("task", "task-8")["items"][0]["passed_over"]
+        self.assertEqual((passed["target_agent"], passed["error"]), ("reader", "version"))
+
     def test_a_text_does_not_turn_the_direction_of_the_terminal(self):
         bidi = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
         self.coder.do(nack(f"a{bidi}\x9bb\u2026\u2030\u2070\u20acض", retry=False))
@@ -139,7 +153,7 @@ class Look(Case):
 
     def test_agents_and_reset(self):
         self.assertRegex(self.ctl("agents").stdout, r"\ncoder +push +closed ")
-        self.assertEqual(len(self.json("agents")["items"]), 3)
+        self.assertEqual(len(self.json("agents")["items"]), 5)
         self.ctl("agents", "reset", "coder")
         self.ctl("agents", "reset", "nobody", code=4)
 

@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from harness import Receiver
+from harness import Receiver, eventually
 from harness.agents import Caller, daemon_with
 from harness.receiver import Hold, ack, later, status
 
@@ -114,6 +114,30 @@ class Circuits(Case):
             reply = caller.send("asked", task_summary="word " * 200)
             self.assertEqual((reply.status, reply.json()["target_agent"]), (200, "large"))
         self.assertEqual((len(small.requests), len(large.requests)), (0, 2))
+        around = reply.json()["id"]
+        hops = [(hop["attempt"], hop["target_agent"], hop["result"], hop["error"])
+                for hop in eventually(lambda: caller.attempts(around)[2:] and caller.attempts(around),
+                                      "the attempt is recorded")]
+        self.assertEqual(hops, [(None, "asked", "passed_over", "circuit_open"),
+                                (None, "small", "passed_over", "budget_too_small"),
+                                (1, "large", "ack", "")])
+
+    def test_an_alternate_that_does_not_read_the_envelope_is_passed_over(self):
+        both, last = self.receiver(ack), self.receiver(ack)
+        caller = self.caller({
+            "asked": {"url": self.receiver(status(503)).url, "retries": 0,
+                      "alternates": ["both", "last"]},
+            "both": {"url": both.url, "accepts": ["1"], "emit": "dual"},
+            "last": {"url": last.url}})
+        handoff = caller.send("asked").json()
+        self.assertEqual((handoff["state"], handoff["target_agent"], handoff["attempts"]),
+                         ("acknowledged", "last", 2))
+        self.assertEqual(both.requests, [])
+        hops = eventually(lambda: caller.attempts(handoff["id"])[2:] and
+                          caller.attempts(handoff["id"]), "the attempts are recorded")
+        self.assertEqual([(hop["attempt"], hop["target_agent"], hop["result"]) for hop in hops],
+                         [(1, "asked", "http"), (None, "both", "passed_over"), (2, "last", "ack")])
+        self.assertEqual(hops[1]["error"], "version")
 
     def test_only_what_was_open_is_said_to_close(self):
         coder = self.receiver(status(503))
@@ -171,7 +195,7 @@ class Replaying(Case):
             "coder": {"url": self.receiver(status(400)).url},
             "small": {"url": small.url, "token_budget": 60},
             "old": {"url": old.url, "accepts": ["1"], "emit": "dual"},
-            "puller": {"accepts": ["1"]},
+            "puller": {"accepts": ["1"], "emit": "dual"},
             "both": {"url": both.url, "accepts": ["1", "2"], "emit": "dual"},
             "flat": {"url": flat.url, "accepts": ["1"]}})
         handoff = caller.send(task_summary="word " * 200).json()["handoff"]["id"]
@@ -199,7 +223,7 @@ class Replaying(Case):
         asked = self.receiver(status(400))
         caller = self.caller({
             "coder": {"url": asked.url, "accepts": ["1"], "emit": "dual"},
-            "puller": {"accepts": ["1"]}})
+            "puller": {"accepts": ["1"], "emit": "dual"}})
         handoff = caller.send().json()["handoff"]["id"]
         self.assertEqual(self.replay(caller, handoff, "puller").status, 200)
         asked.do(ack)
@@ -238,6 +262,15 @@ class Draining(Case):
 
 
 class Pulling(Case):
+    def test_who_reads_version_1_alone_pulls_version_1(self):
+        caller = self.caller({"old": {"accepts": ["1"]}, "new": {"accepts": ["1", "2"]}})
+        for agent, kind, version in (("old", "version=1", 1), ("new", "version=2.0", None)):
+            handoff = caller.send_async(agent)
+            reply = caller.call("GET", f"/v1/agents/{agent}/inbox?wait=20s")
+            self.assertEqual((reply.status, reply.json().get("version")), (200, version))
+            self.assertTrue(reply.header("Content-Type").endswith(kind), reply)
+            self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/ack").status, 200)
+
     def test_head_leases_nothing(self):
         caller = self.caller({"puller": {}})
         handoff = caller.send_async("puller")

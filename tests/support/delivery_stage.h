@@ -241,7 +241,24 @@ struct row {
         int result, status;
         char target[32], error[200];
     } recorded[16];
+    char passed_over[200]; /* "0 coder circuit_open, 4 coder-b version": after, who and why */
 };
+
+static inline void read_record(struct row *row, const struct handoff_attempt *attempt)
+{
+    size_t used = strlen(row->passed_over);
+    if (attempt->passed_over) {
+        snprintf(row->passed_over + used, sizeof row->passed_over - used, "%s%u %s %s",
+                 used ? ", " : "", attempt->number, attempt->target.data, attempt->error.data);
+        return;
+    }
+    size_t i = row->nrecorded++;
+    assert_int_equal(attempt->number, i + 1); /* no gap, also on a disk that fails */
+    row->recorded[i].result = attempt->result;
+    row->recorded[i].status = attempt->status;
+    snprintf(row->recorded[i].target, 32, "%s", attempt->target.data);
+    snprintf(row->recorded[i].error, 200, "%s", attempt->error.data);
+}
 
 /* false: it is not accepted yet */
 static inline bool read_row(const struct sender *sender, struct row *row)
@@ -249,26 +266,22 @@ static inline bool read_row(const struct sender *sender, struct row *row)
     struct handoff_arena arena;
     struct handoff_stored found;
     struct handoff_attempt *attempts;
+    size_t count = 0;
     memset(row, 0, sizeof *row);
     handoff_arena_init(&arena, 0);
     bool there = handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &found, NULL) ==
                  HANDOFF_OK;
     if (there) {
-        assert_int_equal(handoff_store_attempts(stage.store, found.seq, &arena, &attempts,
-                                                &row->nrecorded, NULL),
-                         HANDOFF_OK);
+        assert_int_equal(
+            handoff_store_attempts(stage.store, found.seq, &arena, &attempts, &count, NULL),
+            HANDOFF_OK);
         row->state = (enum handoff_state)found.standing.state;
         row->attempts = found.standing.attempts;
         snprintf(row->target, sizeof row->target, "%s", found.standing.target.data);
         snprintf(row->reason, sizeof row->reason, "%s", found.standing.reason.data);
     }
-    for (size_t i = 0; i < row->nrecorded; i++) {
-        assert_int_equal(attempts[i].number, i + 1); /* no gap, also on a disk that fails */
-        row->recorded[i].result = attempts[i].result;
-        row->recorded[i].status = attempts[i].status;
-        snprintf(row->recorded[i].target, 32, "%s", attempts[i].target.data);
-        snprintf(row->recorded[i].error, 200, "%s", attempts[i].error.data);
-    }
+    for (size_t i = 0; i < count; i++)
+        read_record(row, &attempts[i]);
     handoff_arena_free(&arena);
     return there;
 }

@@ -216,17 +216,60 @@ static void test_parked_when_the_alternates_fail_too(void **state)
     assert_string_equal(sender.news.target, "coder-b");
 }
 
+static const char *const both[] = {"coder-b", "reviewer"};
+
+static void escalate_to(const char *const *alternates, size_t count)
+{
+    stage.options[0].alternates = alternates;
+    stage.options[0].nalternates = count;
+    stage.options[0].retries = 0;
+    behave(0, "503");
+}
+
+/* Who was passed over is recorded with why, after the attempts that came before. */
 static void test_an_alternate_with_too_small_a_budget_is_passed_over(void **state)
 {
     (void)state;
     struct sender sender;
-    stage.options[0].alternates = coder_b;
-    stage.options[0].nalternates = 1;
     stage.options[1].token_budget = 99; /* the envelope has 100 */
-    behave(0, "503");
+    escalate_to(both, 1);
     send_and_wait(&sender, "coder");
     assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
     assert_string_equal(sender.news.target, "coder");
+    struct row row = stored(&sender, HANDOFF_STATE_PARKED);
+    assert_int_equal(row.nrecorded, 1);
+    assert_int_equal(row.attempts, 1);
+    assert_string_equal(row.passed_over, "1 coder-b budget_too_small");
+}
+
+/* It wants both forms in one document, and this envelope was made for somebody else. */
+static void test_an_alternate_that_does_not_read_the_envelope_is_passed_over(void **state)
+{
+    (void)state;
+    struct sender sender;
+    int before = atomic_load(&receiver.requests);
+    stage.options[1].accepts = HANDOFF_ACCEPTS_1;
+    stage.options[1].emit = HANDOFF_EMIT_DUAL;
+    escalate_to(both, 2);
+    send_and_wait(&sender, "coder");
+    assert_string_equal(sender.news.target, "reviewer");
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_string_equal(row.passed_over, "1 coder-b version");
+    assert_int_equal(row.nrecorded, 2);
+    assert_int_equal(atomic_load(&receiver.requests) - before, 2);
+}
+
+static void test_all_that_were_passed_over_are_recorded_in_order(void **state)
+{
+    (void)state;
+    struct sender sender;
+    stage.options[1].token_budget = 99;
+    stage.options[2].accepts = HANDOFF_ACCEPTS_1;
+    stage.options[2].emit = HANDOFF_EMIT_DUAL;
+    escalate_to(both, 2);
+    send_and_wait(&sender, "coder");
+    struct row row = stored(&sender, HANDOFF_STATE_PARKED);
+    assert_string_equal(row.passed_over, "1 coder-b budget_too_small, 1 reviewer version");
 }
 
 /* ---- the breaker ---------------------------------------------------------------------------- */
@@ -267,6 +310,31 @@ static void test_an_open_circuit_goes_to_the_alternate(void **state)
     send_and_wait(&sender, "coder");
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
     assert_string_equal(sender.news.target, "coder-b");
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_string_equal(row.passed_over, "0 coder circuit_open");
+}
+
+/* Two circuits are open, and the third agent takes it; the road is in the store before it acts. */
+static void test_the_way_around_open_circuits_is_recorded_at_once(void **state)
+{
+    (void)state;
+    struct sender sender;
+    open_the_circuit();
+    behave(1, "503");
+    for (int i = 0; i < 3; i++)
+        send_and_wait(&sender, "coder-b");
+    stage.options[0].alternates = both;
+    stage.options[0].nalternates = 2;
+    behave(2, "202");
+    send_to(&sender, "coder");
+    struct row row = stored(&sender, HANDOFF_STATE_AWAITING_ACK);
+    assert_string_equal(row.target, "reviewer");
+    assert_string_equal(row.passed_over, "0 coder circuit_open, 0 coder-b circuit_open");
+    restart();
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_OK);
+    row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.nrecorded, 1);
+    assert_string_equal(row.passed_over, "0 coder circuit_open, 0 coder-b circuit_open");
 }
 
 static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
@@ -485,6 +553,7 @@ static void test_an_agent_that_left_the_configuration_parks_its_handoffs(void **
     struct row row = stored(&sender, HANDOFF_STATE_PARKED);
     assert_string_equal(row.reason, "unknown_agent");
     assert_string_equal(row.target, "coder");
+    assert_string_equal(row.passed_over, "0 coder unknown_agent");
 }
 
 int main(void)
@@ -504,6 +573,9 @@ int main(void)
         STAGED(test_an_alternate_takes_over),
         STAGED(test_parked_when_the_alternates_fail_too),
         STAGED(test_an_alternate_with_too_small_a_budget_is_passed_over),
+        STAGED(test_an_alternate_that_does_not_read_the_envelope_is_passed_over),
+        STAGED(test_all_that_were_passed_over_are_recorded_in_order),
+        STAGED(test_the_way_around_open_circuits_is_recorded_at_once),
         STAGED(test_an_open_circuit_refuses_at_once_and_others_are_not_touched),
         STAGED(test_an_open_circuit_goes_to_the_alternate),
         STAGED(test_a_probe_that_is_answered_closes_the_circuit),
