@@ -2,6 +2,7 @@
 /* The tokenizer: opening by name, and the way of a text through its stages. See tokens.h. */
 #include "client/assemble/tokens.h"
 
+#include "client/assemble/count.h"
 #include "client/assemble/merge.h"
 #include "client/assemble/split.h"
 #include "client/assemble/vocabulary.h"
@@ -20,14 +21,11 @@
 
 struct handoff_tokenizer {
     unsigned magic;
-    uint64_t serial;               /* which opening this is: addresses are used again */
     handoff_split_function *split; /* NULL: the estimating tokenizer, without a vocabulary */
     struct handoff_vocabulary vocabulary;
 };
 
 static const char *const encodings[] = {"o200k_base", "cl100k_base"};
-
-static _Atomic(uint64_t) opened;
 
 /* It is never written to; it is not const only because closing takes what opening gives. */
 static struct handoff_tokenizer estimating = {.magic = TOKENIZER_MAGIC};
@@ -47,7 +45,6 @@ struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handof
         return NULL;
     }
     tokenizer->magic = TOKENIZER_MAGIC;
-    tokenizer->serial = atomic_fetch_add(&opened, 1) + 1;
     tokenizer->split = handoff_split_for(tokenizer->vocabulary.header->pattern);
     return tokenizer;
 }
@@ -127,96 +124,6 @@ void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer)
     handoff_free(closing);
 }
 
-/* --- counts that were found before ---------------------------------------------------------- */
-
-/*
- * The tables of a vocabulary are larger than the caches near a core, so that finding a word there
- * is mostly waiting for memory, and merging one that is no token costs as much as finding ten. But
- * texts are made of few words. So each thread keeps how many tokens its last pieces had, by the
- * bytes themselves: an answer is never wrong, and one that was displaced is found again. Only for
- * counting, which is what handoffs need. 40 KiB for each thread that counts.
- */
-enum {
-    KNOWN_SHORT = 2048,
-    KNOWN_LONG = 256,
-    KNOWN_LONG_BYTES = 30,
-};
-
-struct known_piece {
-    uint8_t length; /* 0: an empty place */
-    uint8_t tokens;
-    uint8_t bytes[KNOWN_LONG_BYTES];
-};
-
-static _Thread_local struct {
-    uint64_t serial; /* of the tokenizer that they were counted with */
-    struct handoff_vocabulary_short_slot shorts[KNOWN_SHORT]; /* the count in the place of the id */
-    struct known_piece longs[KNOWN_LONG];
-} known;
-
-static void know_tokenizer(const struct handoff_tokenizer *tokenizer)
-{
-    if (known.serial == tokenizer->serial)
-        return;
-    memset(&known, 0, sizeof(known));
-    known.serial = tokenizer->serial;
-}
-
-static enum handoff_code count_piece(const struct handoff_vocabulary *vocabulary,
-                                     const uint8_t *piece, size_t length, size_t readable,
-                                     struct handoff_token_sink *sink)
-{
-    if (handoff_vocabulary_find(vocabulary, piece, length, readable) == HANDOFF_VOCABULARY_NO_TOKEN)
-        return handoff_merge(vocabulary, piece, length, sink);
-    sink->count++;
-    return HANDOFF_OK;
-}
-
-static enum handoff_code count_short(const struct handoff_vocabulary *vocabulary,
-                                     const uint8_t *piece, size_t length, size_t readable,
-                                     struct handoff_token_sink *sink)
-{
-    struct handoff_vocabulary_short_slot key =
-        handoff_vocabulary_short_key(piece, length, readable);
-    uint64_t hash = handoff_vocabulary_mix(key.low, key.high);
-    struct handoff_vocabulary_short_slot *place = &known.shorts[hash >> 32 & (KNOWN_SHORT - 1)];
-    size_t before = sink->count;
-    enum handoff_code code;
-
-    if (place->low == key.low && (place->high & HANDOFF_VOCABULARY_KEY_MASK) == key.high) {
-        sink->count += place->high >> HANDOFF_VOCABULARY_ID_SHIFT & 0xff;
-        return HANDOFF_OK;
-    }
-    code = count_piece(vocabulary, piece, length, readable, sink);
-    if (code == HANDOFF_OK) {
-        place->low = key.low;
-        place->high = key.high | (uint64_t)(sink->count - before) << HANDOFF_VOCABULARY_ID_SHIFT;
-    }
-    return code;
-}
-
-static enum handoff_code count_long(const struct handoff_vocabulary *vocabulary,
-                                    const uint8_t *piece, size_t length, size_t readable,
-                                    struct handoff_token_sink *sink)
-{
-    uint64_t hash = handoff_vocabulary_long_hash(piece, length);
-    struct known_piece *place = &known.longs[hash >> 32 & (KNOWN_LONG - 1)];
-    size_t before = sink->count;
-    enum handoff_code code;
-
-    if (place->length == length && memcmp(place->bytes, piece, length) == 0) {
-        sink->count += place->tokens;
-        return HANDOFF_OK;
-    }
-    code = count_piece(vocabulary, piece, length, readable, sink);
-    if (code == HANDOFF_OK) {
-        memcpy(place->bytes, piece, length);
-        place->length = (uint8_t)length;
-        place->tokens = (uint8_t)(sink->count - before);
-    }
-    return code;
-}
-
 /* --- counting and encoding ----------------------------------------------------------------- */
 
 static enum handoff_code encode_valid(const struct handoff_tokenizer *tokenizer, const uint8_t *at,
@@ -239,35 +146,14 @@ static enum handoff_code encode_valid(const struct handoff_tokenizer *tokenizer,
     return HANDOFF_OK;
 }
 
-static enum handoff_code count_valid(const struct handoff_tokenizer *tokenizer, const uint8_t *at,
-                                     const uint8_t *end, struct handoff_token_sink *sink)
-{
-    const struct handoff_vocabulary *vocabulary = &tokenizer->vocabulary;
-    enum handoff_code code = HANDOFF_OK;
-
-    know_tokenizer(tokenizer);
-    while (at < end && code == HANDOFF_OK) {
-        const uint8_t *stop = tokenizer->split(at, end);
-        size_t length = (size_t)(stop - at), readable = (size_t)(end - at);
-
-        if (length <= HANDOFF_VOCABULARY_SHORT_KEY)
-            code = count_short(vocabulary, at, length, readable, sink);
-        else if (length <= KNOWN_LONG_BYTES)
-            code = count_long(vocabulary, at, length, readable, sink);
-        else
-            code = count_piece(vocabulary, at, length, readable, sink);
-        at = stop;
-    }
-    return code;
-}
-
 static enum handoff_code run_valid(const struct handoff_tokenizer *tokenizer, const char *text,
                                    size_t length, struct handoff_token_sink *sink)
 {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
 
-    return sink->capacity > 0 ? encode_valid(tokenizer, at, end, sink)
-                              : count_valid(tokenizer, at, end, sink);
+    return sink->capacity > 0
+               ? encode_valid(tokenizer, at, end, sink)
+               : handoff_count_valid(&tokenizer->vocabulary, at, length, &sink->count);
 }
 
 static enum handoff_code encode_repaired(const struct handoff_tokenizer *tokenizer,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 _Static_assert(sizeof(struct handoff_vocabulary_header) == 128, "the header is part of the format");
 _Static_assert(sizeof(struct handoff_vocabulary_header) % HANDOFF_VOCABULARY_ALIGNMENT == 0,
                "the first part begins right behind the header");
+
+static _Atomic(uint64_t) opened;
 
 static enum handoff_code refuse(struct handoff_error *error, enum handoff_code code,
                                 const char *message, uint64_t position)
@@ -299,6 +302,8 @@ static enum handoff_code open_and_check(const char *path, struct handoff_vocabul
         (void)munmap((void *)(uintptr_t)file, size);
     else
         handoff_vocabulary_attach(vocabulary, file);
+    if (code == HANDOFF_OK)
+        vocabulary->serial = atomic_fetch_add(&opened, 1) + 1;
     return code;
 }
 

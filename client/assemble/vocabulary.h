@@ -90,6 +90,7 @@ struct handoff_vocabulary_layout {
 };
 
 struct handoff_vocabulary {
+    uint64_t serial; /* which opening this is: addresses are used again */
     const struct handoff_vocabulary_header *header; /* also the beginning of the mapping */
     const struct handoff_vocabulary_short_slot *shorts;
     const uint32_t *longs;      /* ids; NO_TOKEN marks an empty slot */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any text, in both encodings: the count is the number of ids; the ids' bytes put together are the
- * text (or, where it is no valid UTF-8, its repaired form); the estimate is not below the count.
- * Where the build has no vocabulary, only the splitters and the estimate are exercised.
+ * Any text, in both encodings: cuts that are found many at once are those of the splitter; the
+ * count is the number of ids; the ids' bytes put together are the text (or, where it is no valid
+ * UTF-8, its repaired form); the estimate is not below the count. Where the build has no
+ * vocabulary, only the splitters and the estimate are exercised.
  */
+#include "client/assemble/cuts.h"
 #include "client/assemble/split.h"
 #include "client/assemble/tokens.h"
 #include "client/base/memory.h"
@@ -53,6 +55,29 @@ static void check_split(handoff_split_function *split, const char *text, size_t 
     }
 }
 
+static void check_cuts(enum handoff_split_pattern pattern, const char *text, size_t length)
+{
+    handoff_split_function *split = handoff_split_for(pattern);
+    const uint8_t *at = (const uint8_t *)text, *end = at + length;
+
+    while (at < end) {
+        uint8_t window[HANDOFF_CUTS_WINDOW];
+        size_t left = (size_t)(end - at);
+        const uint8_t *from = at;
+
+        memset(window, ' ', sizeof(window));
+        memcpy(window, at, left < sizeof(window) ? left : sizeof(window));
+        struct handoff_cuts cuts = handoff_cuts_find(window, left, pattern);
+        for (uint64_t places = cuts.places; places; places &= places - 1) {
+            at = split(at, end);
+            EXPECT(at - from == __builtin_ctzll(places));
+        }
+        EXPECT(cuts.stuck || at > from);
+        if (cuts.stuck)
+            at = split(at, end);
+    }
+}
+
 static void check_bytes(const struct handoff_tokenizer *tokenizer, const uint32_t *ids,
                         size_t count, const char *text, size_t length)
 {
@@ -95,6 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     EXPECT(handoff_utf8_valid_length(repaired, repaired_length) == repaired_length);
     check_split(handoff_split_cl100k, repaired, repaired_length);
     check_split(handoff_split_o200k, repaired, repaired_length);
+    check_cuts(HANDOFF_SPLIT_CL100K, repaired, repaired_length);
+    check_cuts(HANDOFF_SPLIT_O200K, repaired, repaired_length);
     (void)handoff_tokens_estimate(text, size);
     for (int i = 0; i < 2; i++)
         if (tokenizers[i])
