@@ -16,7 +16,7 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
     struct handoff_store_accept *accept = &delivery->write.accept;
     delivery->pattern = parcel->pattern;
     delivery->created_ms = parcel->created_ms;
-    delivery->deadline_ms = parcel->deadline_ms;
+    handoff_delivery_set_deadline(delivery, parcel->deadline_ms);
     delivery->tokens = parcel->tokens;
     delivery->context_at = parcel->context_at;
     delivery->context_size = parcel->context_size;

@@ -174,7 +174,7 @@ bool handoff_delivery_lease(struct handoff_delivery *delivery,
     }
     note_attempt(delivery);
     delivery->leased = true;
-    delivery->due_ms = handoff_delivery_wall_ms(delivery) + request->lease_ms;
+    handoff_delivery_set_due_in(delivery, request->lease_ms);
     handoff_delivery_move(delivery, HANDOFF_STATE_IN_FLIGHT);
     handoff_delivery_wake_in(delivery, request->lease_ms);
     handoff_inbox_tell(request);
@@ -187,7 +187,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
         delivery->attempts + 1 != number)
         return false;
     delivery->leased = false;
-    delivery->due_ms = 0;
+    delivery->due_mono_ms = 0;
     handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
     handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* it is offered again when written */
     return true;
@@ -200,8 +200,7 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!held || !delivery->settings)
         return false;
-    delivery->due_ms =
-        handoff_delivery_wall_ms(delivery) + delivery->settings->options.ack_timeout_ms;
+    handoff_delivery_set_due_in(delivery, delivery->settings->options.ack_timeout_ms);
     handoff_delivery_wake_in(delivery, delivery->settings->options.ack_timeout_ms);
     if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
         handoff_delivery_write(delivery);
@@ -210,7 +209,7 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
 
 void handoff_delivery_offer(struct handoff_delivery *delivery)
 {
-    if (delivery->deadline_ms)
+    if (delivery->deadline_mono_ms != INT64_MAX)
         handoff_delivery_wake_in(delivery, INT64_MAX);
     delivery->offered = true;
     struct handoff_poller_request *request =

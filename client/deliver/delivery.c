@@ -33,10 +33,32 @@ int64_t handoff_delivery_now_ns(const struct handoff_delivery *delivery)
     return handoff_monotonic_ns(delivery->lane->engine->options.clock);
 }
 
+int64_t handoff_delivery_from_wall_ms(const struct handoff_delivery *delivery, int64_t wall_ms)
+{
+    return handoff_lane_now_ms(delivery->lane) + (wall_ms - handoff_delivery_wall_ms(delivery));
+}
+
+int64_t handoff_delivery_to_wall_ms(const struct handoff_delivery *delivery, int64_t mono_ms)
+{
+    return handoff_delivery_wall_ms(delivery) + (mono_ms - handoff_lane_now_ms(delivery->lane));
+}
+
+void handoff_delivery_set_deadline(struct handoff_delivery *delivery, int64_t wall_ms)
+{
+    delivery->deadline_mono_ms =
+        wall_ms ? handoff_delivery_from_wall_ms(delivery, wall_ms) : INT64_MAX;
+}
+
+void handoff_delivery_set_due_in(struct handoff_delivery *delivery, int64_t wait_ms)
+{
+    delivery->due_mono_ms = handoff_lane_now_ms(delivery->lane) + wait_ms;
+}
+
 int64_t handoff_delivery_until_deadline(const struct handoff_delivery *delivery)
 {
-    return delivery->deadline_ms ? delivery->deadline_ms - handoff_delivery_wall_ms(delivery)
-                                 : INT64_MAX;
+    return delivery->deadline_mono_ms == INT64_MAX
+               ? INT64_MAX
+               : delivery->deadline_mono_ms - handoff_lane_now_ms(delivery->lane);
 }
 
 void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms)
@@ -142,7 +164,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
         expire(delivery);
         return;
     }
-    delivery->due_ms = handoff_delivery_wall_ms(delivery) + wait;
+    handoff_delivery_set_due_in(delivery, wait);
     if (delivery->state == HANDOFF_STATE_READY)
         handoff_delivery_write(delivery);
     else
@@ -152,7 +174,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
 static void await_ack(struct handoff_delivery *delivery)
 {
     int64_t wait = delivery->settings->options.ack_timeout_ms;
-    delivery->due_ms = handoff_delivery_wall_ms(delivery) + wait;
+    handoff_delivery_set_due_in(delivery, wait);
     handoff_delivery_move(delivery, HANDOFF_STATE_AWAITING_ACK);
     handoff_delivery_wake_in(delivery, wait);
 }
@@ -232,7 +254,8 @@ void handoff_delivery_settle_late(struct handoff_delivery *delivery)
 
 static int64_t until_due(const struct handoff_delivery *delivery)
 {
-    int64_t wait = delivery->due_ms ? delivery->due_ms - handoff_delivery_wall_ms(delivery) : 0;
+    int64_t wait =
+        delivery->due_mono_ms ? delivery->due_mono_ms - handoff_lane_now_ms(delivery->lane) : 0;
     return wait > 0 ? wait : 0;
 }
 

@@ -41,7 +41,8 @@ struct handoff_delivery {
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct handoff_span trace_id;
     int pattern;
-    int64_t created_ms, deadline_ms; /* wall clock; deadline 0: none */
+    int64_t created_ms;       /* wall clock */
+    int64_t deadline_mono_ms; /* monotonic clock; INT64_MAX: none */
     uint64_t tokens;
 
     /* where it stands */
@@ -50,8 +51,9 @@ struct handoff_delivery {
     struct handoff_settings *settings; /* while an attempt or its acknowledgement is out */
     const char *reason;                /* constant text */
     uint32_t attempts, failures, alternate, replays;
-    int64_t due_ms, settled_ms; /* wall clock */
-    int64_t began_ns;           /* monotonic: accepted, resumed or replayed */
+    int64_t due_mono_ms; /* monotonic clock; 0: now */
+    int64_t settled_ms;  /* wall clock */
+    int64_t began_ns;    /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
     struct handoff_offer offer;
     bool probe;              /* the attempt that is out is the breaker's probe */
@@ -157,9 +159,18 @@ void handoff_delivery_abandon(struct handoff_delivery *delivery);
 /* ---- between the files of a delivery ----------------------------------------------------------
  */
 
-/* delivery.c */
+/* delivery.c: what is waited for is counted on the monotonic clock, so that setting the wall clock
+   neither lengthens nor shortens it. The store has moments of the wall clock, which mean something
+   to the next process, too. */
 int64_t handoff_delivery_wall_ms(const struct handoff_delivery *delivery);
 int64_t handoff_delivery_now_ns(const struct handoff_delivery *delivery); /* monotonic */
+/* A moment of the one clock on the other, as the two stand now. */
+int64_t handoff_delivery_from_wall_ms(const struct handoff_delivery *delivery, int64_t wall_ms);
+int64_t handoff_delivery_to_wall_ms(const struct handoff_delivery *delivery, int64_t mono_ms);
+/* Wall clock; 0: none. */
+void handoff_delivery_set_deadline(struct handoff_delivery *delivery, int64_t wall_ms);
+/* In so long it is due. */
+void handoff_delivery_set_due_in(struct handoff_delivery *delivery, int64_t wait_ms);
 /* Milliseconds until the deadline, INT64_MAX where there is none. */
 int64_t handoff_delivery_until_deadline(const struct handoff_delivery *delivery);
 /* Wakes it in `wait_ms`, or at its deadline if that is earlier. */

@@ -147,7 +147,7 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
     if (!handoff_state_is_live(to)) {
         handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
         delivery->settled_ms = handoff_delivery_wall_ms(delivery);
-        delivery->due_ms = 0;
+        delivery->due_mono_ms = 0;
     }
     if (handoff_state_is_live(from) && !handoff_state_is_live(to))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
@@ -172,7 +172,7 @@ void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_
     handoff_live_note_agent(&delivery->live, agent);
     delivery->failures = 0;
     delivery->waited_for_circuit = false;
-    delivery->due_ms = 0;
+    delivery->due_mono_ms = 0;
 }
 
 bool handoff_delivery_claim(struct handoff_delivery *delivery)

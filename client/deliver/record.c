@@ -22,7 +22,9 @@ static void fill_standing(const struct handoff_delivery *delivery,
         .state = (int)state,
         .target = handoff_span(delivery->agent->name, delivery->agent->name_size),
         .reason = handoff_span_text(delivery->reason),
-        .due_ms = delivery->due_ms,
+        .due_ms = delivery->due_mono_ms
+                      ? handoff_delivery_to_wall_ms(delivery, delivery->due_mono_ms)
+                      : 0,
         .settled_ms = delivery->settled_ms,
         .attempts = delivery->attempts,
         .failures = delivery->failures,

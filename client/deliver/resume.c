@@ -69,12 +69,13 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     delivery->seq = stored->seq;
     delivery->pattern = stored->pattern;
     delivery->created_ms = stored->created_ms;
-    delivery->deadline_ms = stored->deadline_ms;
+    handoff_delivery_set_deadline(delivery, stored->deadline_ms);
     delivery->attempts = standing->attempts;
     delivery->failures = standing->failures;
     delivery->alternate = standing->alternate;
     delivery->replays = standing->replays;
-    delivery->due_ms = standing->due_ms;
+    delivery->due_mono_ms =
+        standing->due_ms ? handoff_delivery_from_wall_ms(delivery, standing->due_ms) : 0;
     return load_envelope(delivery, error);
 }
 

@@ -34,6 +34,8 @@ static struct {
     char urls[3][96];
     unsigned max_in_flight, max_per_agent;
     const char *vfs; /* of the store; NULL: the system's */
+    const struct handoff_clock *clock;
+    const struct handoff_random *random;
     struct seen events[EVENTS_MAX];
     size_t nevents;
 } stage;
@@ -66,8 +68,8 @@ static inline void open_idle_engine(void)
     struct handoff_engine_options options = {
         .store = stage.store,
         .agents = stage.agents,
-        .clock = &handoff_clock_system,
-        .random = &no_jitter,
+        .clock = stage.clock,
+        .random = stage.random,
         .max_in_flight = stage.max_in_flight,
         .max_in_flight_per_agent = stage.max_per_agent,
         .observe = watch,
@@ -116,6 +118,8 @@ static inline int set_up(void **state)
     static const char *const names[] = {"coder", "coder-b", "reviewer"};
     memset(&stage, 0, sizeof stage);
     stage.directory = temp_directory();
+    stage.clock = &handoff_clock_system;
+    stage.random = &no_jitter;
     handoff_uuid_source_init(&stage.ids, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         stage.options[i] = (struct handoff_agent_options){.name = names[i],
@@ -195,7 +199,7 @@ static inline void prepare(struct sender *sender, const char *target, int64_t de
         .source = handoff_span_text("analyst"),
         .target = handoff_span_text(target),
         .created_ms = sender->envelope.created_ms,
-        .deadline_ms = deadline_in_ms ? handoff_wall_ms(&handoff_clock_system) + deadline_in_ms : 0,
+        .deadline_ms = deadline_in_ms ? handoff_wall_ms(stage.clock) + deadline_in_ms : 0,
         .tokens = 100,
         .traceparent = handoff_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     };
