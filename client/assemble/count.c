@@ -13,22 +13,21 @@
 /* --- pieces that were counted before ------------------------------------------------------- */
 
 enum {
-    SHORT_SETS_BITS = 12, /* of two pieces, 128 KiB: most of what English texts are made of */
+    SHORT_SETS_BITS = 13, /* of two pieces, 256 KiB: most of what agents write is made of these */
     SHORT_BYTES = 15,
     KEY_BYTES = 16, /* have to be readable where a short piece begins */
     LONG_PLACES = 256,
     LONG_BYTES = 30,
 };
 
-/* Bytes 0..7 in the first word; bytes 8..14, 4 bits of count and 4 bits of length in the second.
+/* Bytes 0..7 in the first word; bytes 8..14, 4 bits of length and 4 bits of count in the second.
  * Length zero marks an empty place. */
 struct short_piece {
     uint64_t low, high;
 };
-#define COUNT_SHIFT  56u
-#define COUNT_MASK   UINT64_C(0xf)
-#define KEY_MASK     (~(COUNT_MASK << COUNT_SHIFT))
-#define LENGTH_SHIFT 60u
+#define LENGTH_SHIFT 56u
+#define COUNT_SHIFT  60u
+#define COUNT_BITS   4u
 
 struct long_piece {
     uint8_t length; /* 0: an empty place */
@@ -62,47 +61,44 @@ static struct known *know(const struct handoff_vocabulary *vocabulary)
 
 /* --- the tokens of one piece --------------------------------------------------------------- */
 
-/* Pieces so short that merging them cannot fail. */
+/* Pieces so short that merging them cannot fail, of which KEY_BYTES are readable. */
 static size_t count_anew(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
                          size_t length)
 {
     struct handoff_token_sink sink = {0};
     enum handoff_code code;
 
-    if (handoff_vocabulary_find(vocabulary, piece, length, length) != HANDOFF_VOCABULARY_NO_TOKEN)
+    if (handoff_vocabulary_find(vocabulary, piece, length, KEY_BYTES) !=
+        HANDOFF_VOCABULARY_NO_TOKEN)
         return 1;
     code = handoff_merge(vocabulary, piece, length, &sink);
     HANDOFF_CHECK(code == HANDOFF_OK);
     return sink.count;
 }
 
+/* What is kept of the words that are read at a piece, and the length that is put there. */
+/* clang-format off */
+struct key_mask {
+    uint64_t low, high, length;
+};
+#define LENGTH(n)  ((uint64_t)(n) << LENGTH_SHIFT)
+#define FIRST(n)   (UINT64_MAX >> (64 - 8 * (n)))
+#define IN_LOW(n)  {FIRST(n), 0, LENGTH(n)}
+#define IN_HIGH(n) {FIRST(8), FIRST((n) - 8), LENGTH(n)}
+static const struct key_mask key_masks[SHORT_BYTES + 1] = {
+    {0, 0, 0},   IN_LOW(1),   IN_LOW(2),   IN_LOW(3),   IN_LOW(4),   IN_LOW(5),
+    IN_LOW(6),   IN_LOW(7),   IN_LOW(8),   IN_HIGH(9),  IN_HIGH(10), IN_HIGH(11),
+    IN_HIGH(12), IN_HIGH(13), IN_HIGH(14), IN_HIGH(15),
+};
+/* clang-format on */
+
 static inline struct short_piece short_key(const uint8_t *piece, size_t length)
 {
-#define FIRST(n) (UINT64_MAX >> (64 - 8 * (n)))
-    static const struct short_piece masks[SHORT_BYTES + 1] = {
-        {0, 0},
-        {FIRST(1), 0},
-        {FIRST(2), 0},
-        {FIRST(3), 0},
-        {FIRST(4), 0},
-        {FIRST(5), 0},
-        {FIRST(6), 0},
-        {FIRST(7), 0},
-        {FIRST(8), 0},
-        {FIRST(8), FIRST(1)},
-        {FIRST(8), FIRST(2)},
-        {FIRST(8), FIRST(3)},
-        {FIRST(8), FIRST(4)},
-        {FIRST(8), FIRST(5)},
-        {FIRST(8), FIRST(6)},
-        {FIRST(8), FIRST(7)},
-    };
-#undef FIRST
     struct short_piece key;
 
     memcpy(&key, piece, sizeof(key));
-    key.low = le64toh(key.low) & masks[length].low;
-    key.high = (le64toh(key.high) & masks[length].high) | (uint64_t)length << LENGTH_SHIFT;
+    key.low = le64toh(key.low) & key_masks[length].low;
+    key.high = (le64toh(key.high) & key_masks[length].high) | key_masks[length].length;
     return key;
 }
 
@@ -110,13 +106,12 @@ static inline struct short_piece *set_of(struct known *known, struct short_piece
 {
     uint64_t hash = (key.low ^ (key.high << 32 | key.high >> 32)) * UINT64_C(0x9e3779b97f4a7c15);
 
-    hash = (hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15);
     return known->shorts[hash >> (64 - SHORT_SETS_BITS)];
 }
 
 static inline bool is_place_of(const struct short_piece *place, struct short_piece key)
 {
-    return place->low == key.low && (place->high & KEY_MASK) == key.high;
+    return ((place->low ^ key.low) | (place->high ^ key.high) << COUNT_BITS) == 0;
 }
 
 /* A piece enters its set at the second place, and gets the first when it comes again: what comes
@@ -131,7 +126,7 @@ static __attribute__((noinline)) size_t count_second(const struct counting *coun
     if (is_place_of(&set[1], key)) {
         set[0] = set[1];
         set[1] = first;
-        return set[0].high >> COUNT_SHIFT & COUNT_MASK;
+        return set[0].high >> COUNT_SHIFT;
     }
     tokens = count_anew(counting->vocabulary, piece, length);
     set[1].low = key.low;
@@ -146,7 +141,7 @@ static inline size_t count_short(const struct counting *counting, const uint8_t 
     struct short_piece *set = set_of(counting->known, key);
 
     if (is_place_of(&set[0], key))
-        return set[0].high >> COUNT_SHIFT & COUNT_MASK;
+        return set[0].high >> COUNT_SHIFT;
     return count_second(counting, piece, length, set);
 }
 
@@ -163,7 +158,7 @@ static size_t count_long(const struct counting *counting, const uint8_t *piece, 
     return place->tokens;
 }
 
-/* A piece of a window, behind which KEY_BYTES are readable. */
+/* KEY_BYTES have to be readable. */
 static inline size_t count_in_window(const struct counting *counting, const uint8_t *piece,
                                      size_t length)
 {

@@ -11,9 +11,11 @@
 /* --- classes ------------------------------------------------------------------------------- */
 
 /* Sixteen bytes, which compilers know how to compare at once on every processor. */
-typedef uint8_t vector __attribute__((vector_size(16)));
+#define VECTOR 16u
+typedef uint8_t vector __attribute__((vector_size(VECTOR)));
+typedef int8_t signed_vector __attribute__((vector_size(VECTOR)));
 
-/* One bit for each byte; a byte has all its bits set, or none. */
+/* The highest bit of each byte. */
 static inline uint64_t bits_of(vector bytes)
 {
 #ifdef __SSE2__
@@ -31,15 +33,18 @@ static inline uint64_t bits_of(vector bytes)
 }
 
 struct classes {
-    uint64_t letter, lower, number;
+    uint64_t letter, lower, number, apostrophe;
     uint64_t space, blank, newline; /* any white space; which of it is ' '; which is \r or \n */
-    uint64_t slash, apostrophe;
-    uint64_t foreign; /* not ASCII */
+    uint64_t slash;                 /* only where there are newlines */
+    uint64_t foreign;               /* not ASCII */
 };
 
+/* Processors compare signed bytes in one step, so the range is moved to the least of them. */
 static inline uint64_t bits_between(vector bytes, uint8_t first, uint8_t last)
 {
-    return bits_of((vector)((vector)(bytes - first) <= (uint8_t)(last - first)));
+    signed_vector moved = (signed_vector)(bytes + (uint8_t)(0x80 - first));
+
+    return bits_of((vector)(moved <= (int8_t)(last - first - 0x80)));
 }
 
 static inline uint64_t bits_equal(vector bytes, uint8_t byte)
@@ -47,25 +52,40 @@ static inline uint64_t bits_equal(vector bytes, uint8_t byte)
     return bits_of((vector)(bytes == byte));
 }
 
+/* What a line of plain text does not have. */
+static __attribute__((noinline)) void classify_rare(const uint8_t window[HANDOFF_CUTS_WINDOW],
+                                                    struct classes *classes)
+{
+    for (unsigned i = 0; i < HANDOFF_CUTS_WINDOW; i += VECTOR) {
+        vector bytes;
+
+        memcpy(&bytes, window + i, VECTOR);
+        classes->space |= bits_between(bytes, '\t', '\r') << i;
+        classes->newline |= (bits_equal(bytes, '\n') | bits_equal(bytes, '\r')) << i;
+        classes->slash |= bits_equal(bytes, '/') << i;
+        classes->foreign |= bits_of(bytes) << i;
+    }
+}
+
 static inline struct classes classify(const uint8_t window[HANDOFF_CUTS_WINDOW])
 {
     struct classes classes = {0};
+    uint64_t rare = 0;
 
-    for (unsigned i = 0; i < HANDOFF_CUTS_WINDOW; i += (unsigned)sizeof(vector)) {
+    for (unsigned i = 0; i < HANDOFF_CUTS_WINDOW; i += VECTOR) {
         vector bytes;
 
-        memcpy(&bytes, window + i, sizeof(bytes));
+        memcpy(&bytes, window + i, VECTOR);
         classes.letter |= bits_between(bytes | 0x20, 'a', 'z') << i;
         classes.lower |= bits_between(bytes, 'a', 'z') << i;
         classes.number |= bits_between(bytes, '0', '9') << i;
-        classes.space |= bits_between(bytes, '\t', '\r') << i;
         classes.blank |= bits_equal(bytes, ' ') << i;
-        classes.newline |= bits_of((vector)(bytes == '\n') | (vector)(bytes == '\r')) << i;
-        classes.slash |= bits_equal(bytes, '/') << i;
         classes.apostrophe |= bits_equal(bytes, '\'') << i;
-        classes.foreign |= bits_between(bytes, 0x80, 0xff) << i;
+        rare |= bits_of((vector)((signed_vector)bytes < ' ')); /* controls, and not ASCII */
     }
-    classes.space |= classes.blank;
+    classes.space = classes.blank;
+    if (rare)
+        classify_rare(window, &classes);
     return classes;
 }
 

@@ -46,16 +46,16 @@ static bool measure(const uint8_t *at, const uint8_t *end, size_t *width)
     return seen == sequence.width;
 }
 
-/* Eight bytes at a time: nearly all text is nearly all ASCII. */
+/* Many bytes at a time: nearly all text is nearly all ASCII. */
 static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
 {
-    uint64_t word;
+    uint64_t words[4];
 
-    while (end - at >= 8) {
-        memcpy(&word, at, sizeof(word));
-        if (word & UINT64_C(0x8080808080808080))
+    while (end - at >= (ptrdiff_t)sizeof(words)) {
+        memcpy(words, at, sizeof(words));
+        if ((words[0] | words[1] | words[2] | words[3]) & UINT64_C(0x8080808080808080))
             break;
-        at += sizeof(word);
+        at += sizeof(words);
     }
     while (at < end && *at < 0x80)
         at++;
