@@ -14,9 +14,10 @@
 
 #include "client/base/error.h"
 #include "client/base/memory.h"
-#include "client/store/database.h"
+#include "client/store/bodies.h"
 #include "client/store/migrate.h"
 #include "client/store/place.h"
+#include "client/store/retention.h"
 
 static enum handoff_code destination_failure(const char *path, int number,
                                              struct handoff_error *error)
@@ -53,6 +54,82 @@ static enum handoff_code copy_pages(struct handoff_db *from, struct handoff_db *
     return sqlite3_backup_finish(backup) == SQLITE_OK ? HANDOFF_OK : copy_failure(to, error);
 }
 
+/* ---- bodies -------------------------------------------------------------------------------- */
+
+struct outside {
+    int64_t seq;
+    struct handoff_body_place place;
+};
+
+/* The first envelope after a number whose body is in a file. seq 0: there is none. */
+static enum handoff_code next_outside(struct handoff_db *to, int64_t after, struct outside *next,
+                                      struct handoff_error *error)
+{
+    sqlite3_stmt *find = handoff_db_statement(to,
+                                              "SELECT seq, body FROM envelopes WHERE seq > ?1 AND"
+                                              " typeof(body) = 'text' ORDER BY seq LIMIT 1",
+                                              error);
+    if (!find)
+        return copy_failure(to, error);
+    sqlite3_bind_int64(find, 1, after);
+    next->seq = 0;
+    if (handoff_db_row(find) && handoff_body_place_column(find, 1, &next->place))
+        next->seq = sqlite3_column_int64(find, 0);
+    return handoff_db_end(to, find, error);
+}
+
+/* Since the pages were copied, the body may have come into its row, or retention may have taken the
+   envelope; then its file is gone. */
+static enum handoff_code copy_what_is_now(struct handoff_db *from, struct handoff_db *to,
+                                          int64_t seq, struct handoff_error *error)
+{
+    struct handoff_error failure;
+    sqlite3_stmt *find =
+        handoff_db_statement(from, "SELECT body FROM envelopes WHERE seq = ?1", &failure);
+    if (!find)
+        return handoff_db_failure(from, error);
+    sqlite3_bind_int64(find, 1, seq);
+    enum handoff_code code = error->code; /* it still lies in a file that cannot be read */
+    if (!handoff_db_row(find)) {
+        code = handoff_retention_remove(to, seq, error);
+    } else if (sqlite3_column_type(find, 0) == SQLITE_BLOB) {
+        struct handoff_span body = handoff_db_column(find, 0);
+        code = handoff_body_store_in_row(to, seq, body.data, (int64_t)body.size, error);
+    }
+    enum handoff_code end = handoff_db_end(from, find, code == HANDOFF_OK ? error : &failure);
+    return code != HANDOFF_OK ? code : end;
+}
+
+static enum handoff_code copy_body(struct handoff_db *from, struct handoff_db *to,
+                                   const struct outside *outside, struct handoff_error *error)
+{
+    char *body = handoff_malloc((size_t)outside->place.size + 1);
+    if (!body)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = handoff_body_read(from, &outside->place, body, error);
+    if (code == HANDOFF_OK)
+        code = handoff_body_store_in_row(to, outside->seq, body, outside->place.size, error);
+    else if (code == HANDOFF_ERR_STORE_CORRUPT)
+        code = copy_what_is_now(from, to, outside->seq, error);
+    handoff_free(body);
+    return code;
+}
+
+/* The copy is one file: the bodies that lie beside the store come into their rows. */
+static enum handoff_code copy_bodies(struct handoff_db *from, struct handoff_db *to,
+                                     struct handoff_error *error)
+{
+    struct outside next = {0};
+    enum handoff_code code = handoff_db_exec(to, "BEGIN IMMEDIATE", error);
+    do {
+        if (code == HANDOFF_OK)
+            code = next_outside(to, next.seq, &next, error);
+        if (code == HANDOFF_OK && next.seq > 0)
+            code = copy_body(from, to, &next, error);
+    } while (code == HANDOFF_OK && next.seq > 0);
+    return code == HANDOFF_OK ? handoff_db_exec(to, "DELETE FROM body_files; COMMIT", error) : code;
+}
+
 /* A file that stands alone: no WAL beside it. */
 static enum handoff_code finish_copy(struct handoff_db *to, struct handoff_error *error)
 {
@@ -70,13 +147,15 @@ static enum handoff_code finish_copy(struct handoff_db *to, struct handoff_error
     return code;
 }
 
-static enum handoff_code copy_into(struct handoff_db *from, const char *partial,
+static enum handoff_code copy_into(struct handoff_db *from, int version, const char *partial,
                                    struct handoff_error *error)
 {
     struct handoff_db to = {0};
     enum handoff_code code = handoff_db_open(&to, partial, HANDOFF_DB_WRITE, NULL, error);
     if (code == HANDOFF_OK)
         code = copy_pages(from, &to, error);
+    if (code == HANDOFF_OK && version >= HANDOFF_SCHEMA_BODY_FILES)
+        code = copy_bodies(from, &to, error);
     if (code == HANDOFF_OK)
         code = finish_copy(&to, error);
     handoff_db_close(&to);
@@ -151,7 +230,7 @@ static enum handoff_code back_up(struct handoff_db *from, const char *destinatio
     char *partial = make_partial(destination, error);
     if (!partial)
         return error->code;
-    code = copy_into(from, partial, error);
+    code = copy_into(from, version, partial, error);
     if (code == HANDOFF_OK)
         code = name_copy(partial, destination, error);
     unlink(partial);

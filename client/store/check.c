@@ -9,13 +9,12 @@
 
 #include "client/base/error.h"
 #include "client/base/memory.h"
+#include "client/store/body_files.h"
 #include "client/store/database.h"
 #include "client/store/envelope_row.h"
 #include "client/store/migrate.h"
 #include "client/store/place.h"
 #include "client/store/retention.h"
-
-enum { SCHEMA_WITH_MEMORIES = 3 }; /* the step of migrate.c that made them */
 
 static void note(struct handoff_store_report *report, const char *what, const char *which)
 {
@@ -41,36 +40,91 @@ static enum handoff_code check_structure(struct handoff_db *db, struct handoff_s
 
 /* ---- envelopes ------------------------------------------------------------------------------ */
 
-static bool row_intact(sqlite3_stmt *row)
+struct checked {
+    int64_t seq;
+    struct handoff_uuid id;
+    bool id_whole, intact;
+};
+
+static bool intact(sqlite3_stmt *row, struct handoff_span body)
 {
-    struct handoff_span digest = handoff_db_column(row, 1), body = handoff_db_column(row, 4);
+    struct handoff_span digest = handoff_db_column(row, 2);
     return digest.size == HANDOFF_SHA256_BYTES && body.data &&
-           handoff_envelope_intact(body, sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3),
+           handoff_envelope_intact(body, sqlite3_column_int64(row, 3), sqlite3_column_int64(row, 4),
                                    (const uint8_t *)digest.data);
 }
 
-static void note_envelope(struct handoff_store_report *report, struct handoff_span id)
+/* A body that cannot be read is not intact; only a lack of memory is a failure of the check. */
+static enum handoff_code check_body(struct handoff_db *db, sqlite3_stmt *row, bool *is_intact,
+                                    struct handoff_error *error)
 {
-    struct handoff_uuid uuid;
-    char text[HANDOFF_UUID_TEXT] = "(its id is damaged too)";
-    if (id.size == sizeof uuid.bytes) {
-        memcpy(uuid.bytes, id.data, id.size);
-        handoff_uuid_format(&uuid, text);
+    struct handoff_body_place place;
+    if (!handoff_body_place_column(row, 5, &place)) {
+        *is_intact = intact(row, handoff_db_column(row, 5));
+        return HANDOFF_OK;
     }
+    char *body = handoff_malloc((size_t)place.size + 1);
+    if (!body)
+        return handoff_error_no_memory(error);
+    *is_intact = handoff_body_read(db, &place, body, NULL) == HANDOFF_OK &&
+                 intact(row, handoff_span(body, (size_t)place.size));
+    handoff_free(body);
+    return HANDOFF_OK;
+}
+
+/* The first envelope from a number on. */
+static enum handoff_code check_next(struct handoff_db *db, int64_t from, struct checked *checked,
+                                    bool *found, struct handoff_error *error)
+{
+    sqlite3_stmt *next =
+        handoff_db_statement(db,
+                             "SELECT seq, id, digest, cut_at, cut_size, body FROM envelopes"
+                             " WHERE seq >= ?1 ORDER BY seq LIMIT 1",
+                             error);
+    if (!next)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(next, 1, from);
+    enum handoff_code code = HANDOFF_OK;
+    *found = handoff_db_row(next);
+    if (*found) {
+        struct handoff_span id = handoff_db_column(next, 1);
+        checked->seq = sqlite3_column_int64(next, 0);
+        checked->id_whole = id.size == sizeof checked->id.bytes;
+        if (checked->id_whole)
+            memcpy(checked->id.bytes, id.data, id.size);
+        code = check_body(db, next, &checked->intact, error);
+    }
+    enum handoff_code end = handoff_db_end(db, next, code == HANDOFF_OK ? error : NULL);
+    return code != HANDOFF_OK ? code : end;
+}
+
+static void note_envelope(struct handoff_store_report *report, const struct checked *checked)
+{
+    char text[HANDOFF_UUID_TEXT] = "(its id is damaged too)";
+    if (checked->id_whole)
+        handoff_uuid_format(&checked->id, text);
     note(report, "an envelope does not match its digest: ", text);
 }
 
+/* Each in a snapshot of its own: beside a daemon, retention may take a row, and then the file of
+   its body, while we are about to read it. So what is not intact is looked at once more. */
 static enum handoff_code check_envelopes(struct handoff_db *db, struct handoff_store_report *report,
                                          struct handoff_error *error)
 {
-    sqlite3_stmt *all = handoff_db_statement(
-        db, "SELECT id, digest, cut_at, cut_size, body FROM envelopes ORDER BY seq", error);
-    if (!all)
-        return handoff_db_failure(db, NULL);
-    for (; handoff_db_row(all); report->envelopes++)
-        if (!row_intact(all))
-            note_envelope(report, handoff_db_column(all, 0));
-    return handoff_db_end(db, all, error);
+    struct checked checked = {0}, again;
+    bool found = true;
+    for (enum handoff_code code;;) {
+        code = check_next(db, checked.seq + 1, &checked, &found, error);
+        if (code == HANDOFF_OK && found && !checked.intact) {
+            code = check_next(db, checked.seq, &again, &found, error);
+            checked = found ? again : checked;
+        }
+        if (code != HANDOFF_OK || !found)
+            return code;
+        report->envelopes++;
+        if (!checked.intact)
+            note_envelope(report, &checked);
+    }
 }
 
 /* ---- memories ------------------------------------------------------------------------------- */
@@ -100,6 +154,17 @@ static enum handoff_code check_memories(struct handoff_db *db, struct handoff_st
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+static enum handoff_code count_bytes(struct handoff_db *db, struct handoff_store_report *report,
+                                     struct handoff_error *error)
+{
+    int64_t outside = 0, written;
+    enum handoff_code code = handoff_retention_bytes(db, &report->bytes, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_BODY_FILES)
+        code = handoff_body_files_bytes(db, &outside, &written, error);
+    report->bytes += outside;
+    return code;
+}
+
 static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_report *report,
                                    struct handoff_error *error)
 {
@@ -108,14 +173,14 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = handoff_migrate_version(db, &report->version, error);
     if (code == HANDOFF_OK)
         code = check_structure(db, report, error);
-    if (code == HANDOFF_OK && report->version >= 1)
-        code = check_envelopes(db, report, error);
-    if (code == HANDOFF_OK && report->version >= SCHEMA_WITH_MEMORIES)
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_MEMORIES)
         code = check_memories(db, report, error);
     if (code == HANDOFF_OK)
-        code = handoff_retention_bytes(db, &report->bytes, error);
+        code = count_bytes(db, report, error);
     if (!sqlite3_get_autocommit(db->sqlite))
         sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    if (code == HANDOFF_OK && report->version >= 1)
+        code = check_envelopes(db, report, error);
     return code;
 }
 

@@ -24,12 +24,17 @@
 
 enum { HANDOFF_DB_STATEMENTS = 128 };
 
+struct handoff_body_log;
+
 struct handoff_db {
     unsigned magic;
     sqlite3 *sqlite;
     const char *path;        /* lent; named in errors */
     bool spine_ready;        /* the spine has registered its functions on this connection */
     struct handoff_db *next; /* in the pool of readers */
+    sqlite3_file *bodies;    /* the file of bodies that was read last, or NULL */
+    int64_t bodies_number;   /* its number */
+    struct handoff_body_log *body_log; /* on the writer's: where bodies may go; lent */
     struct {
         const char *text; /* the literal's address is the key */
         sqlite3_stmt *statement;
@@ -74,6 +79,8 @@ enum handoff_code handoff_db_do(struct handoff_db *db, sqlite3_stmt *statement,
 
 /* What the connection's last failure was. Never HANDOFF_OK. */
 enum handoff_code handoff_db_failure(struct handoff_db *db, struct handoff_error *error);
+/* The same for a result that is not the connection's, but of a file beside the database. */
+enum handoff_code handoff_db_result(struct handoff_db *db, int result, struct handoff_error *error);
 
 /* Binding lends the bytes until the statement ends. An absent span is NULL. */
 void handoff_db_bind_text(sqlite3_stmt *statement, int at, struct handoff_span text);

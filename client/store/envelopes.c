@@ -7,16 +7,19 @@
 #include <string.h>
 
 #include "client/base/error.h"
-#include "client/store/database.h"
+#include "client/store/body_log.h"
 #include "client/store/envelope_row.h"
 #include "client/store/store.h"
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* place: where the body lies; NULL: it comes into the row. */
 static enum handoff_code insert_row(struct handoff_db *db,
                                     const struct handoff_store_put_envelope *put,
+                                    const struct handoff_body_place *place,
                                     struct handoff_error *error)
 {
+    char text[HANDOFF_BODY_PLACE_TEXT];
     sqlite3_stmt *insert = handoff_db_statement(
         db,
         "INSERT INTO envelopes (id, task_id, created_at, digest, cut_at, cut_size, body)"
@@ -30,7 +33,10 @@ static enum handoff_code insert_row(struct handoff_db *db,
     sqlite3_bind_blob(insert, 4, put->digest, sizeof put->digest, SQLITE_STATIC);
     sqlite3_bind_int64(insert, 5, put->cut_at);
     sqlite3_bind_int64(insert, 6, put->cut_size);
-    sqlite3_bind_blob64(insert, 7, put->body.data, put->body.size, SQLITE_STATIC);
+    if (place)
+        handoff_db_bind_text(insert, 7, handoff_span(text, handoff_body_place_format(place, text)));
+    else
+        sqlite3_bind_blob64(insert, 7, put->body.data, put->body.size, SQLITE_STATIC);
     return handoff_db_do(db, insert, error);
 }
 
@@ -73,13 +79,17 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
                                           int64_t *seq, struct handoff_error *error)
 {
-    enum handoff_code code = insert_row(db, put, error);
+    struct handoff_body_place place;
+    bool outside = db->body_log && handoff_body_log_append(db->body_log, put->body, &place);
+    enum handoff_code code = insert_row(db, put, outside ? &place : NULL, error);
     *seq = 0;
     if (code != HANDOFF_OK)
         return code;
     if (sqlite3_changes(db->sqlite) == 0)
         return compare_with_stored(db, put, error);
     *seq = sqlite3_last_insert_rowid(db->sqlite);
+    if (outside)
+        handoff_body_log_named(db->body_log, &place, *seq);
     return insert_state(db, *seq, put->finished ? put->created_ms : 0, error);
 }
 
@@ -166,16 +176,30 @@ static enum handoff_code changed(const struct handoff_uuid *id, struct handoff_e
 static bool copy_span(struct handoff_arena *arena, struct handoff_span from,
                       struct handoff_span *to)
 {
-    to->data = handoff_arena_copy(arena, from.data, from.size);
+    to->data = handoff_arena_copy(arena, from.data ? from.data : "", from.size);
     to->size = from.size;
     return to->data != NULL;
 }
 
-#define ENVELOPE_COLUMNS                                                                           \
-    "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body, s.finished_at"  \
-    " FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq "
+/* From the row, or from the file that it names. */
+static enum handoff_code read_body(struct handoff_db *db, sqlite3_stmt *row,
+                                   struct handoff_arena *arena, struct handoff_span *body,
+                                   struct handoff_error *error)
+{
+    struct handoff_body_place place;
+    if (!handoff_body_place_column(row, 6, &place))
+        return copy_span(arena, handoff_db_column(row, 6), body) ? HANDOFF_OK
+                                                                 : handoff_error_no_memory(error);
+    char *room = handoff_arena_alloc(arena, (size_t)place.size + 1);
+    if (!room)
+        return handoff_error_no_memory(error);
+    room[place.size] = '\0';
+    *body = handoff_span(room, (size_t)place.size);
+    return handoff_body_read(db, &place, room, error);
+}
 
-static enum handoff_code read_row(sqlite3_stmt *row, struct handoff_arena *arena,
+static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
+                                  struct handoff_arena *arena,
                                   struct handoff_stored_envelope *envelope,
                                   struct handoff_error *error)
 {
@@ -188,34 +212,37 @@ static enum handoff_code read_row(sqlite3_stmt *row, struct handoff_arena *arena
     memcpy(envelope->digest, digest.data, digest.size);
     envelope->created_ms = sqlite3_column_int64(row, 2);
     envelope->finished_ms = sqlite3_column_int64(row, 7);
-    struct handoff_span body = handoff_db_column(row, 6);
-    if (!body.data || !handoff_envelope_intact(body, sqlite3_column_int64(row, 4),
-                                               sqlite3_column_int64(row, 5), envelope->digest))
+    enum handoff_code code = read_body(db, row, arena, &envelope->body, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (!handoff_envelope_intact(envelope->body, sqlite3_column_int64(row, 4),
+                                 sqlite3_column_int64(row, 5), envelope->digest))
         return changed(&envelope->id, error);
-    if (!copy_span(arena, handoff_db_column(row, 1), &envelope->task_id) ||
-        !copy_span(arena, body, &envelope->body))
-        return handoff_error_no_memory(error);
-    return HANDOFF_OK;
+    return copy_span(arena, handoff_db_column(row, 1), &envelope->task_id)
+               ? HANDOFF_OK
+               : handoff_error_no_memory(error);
 }
 
-/* Runs a bound select that gives one envelope or none. */
-static enum handoff_code read_one(struct handoff_db *db, sqlite3_stmt *select,
-                                  struct handoff_arena *arena,
-                                  struct handoff_stored_envelope *envelope, bool *found,
-                                  struct handoff_error *error)
+static enum handoff_code look_up(struct handoff_db *db, const struct handoff_uuid *id,
+                                 struct handoff_arena *arena,
+                                 struct handoff_stored_envelope *envelope, bool *found,
+                                 struct handoff_error *error)
 {
+    sqlite3_stmt *select = handoff_db_statement(
+        db,
+        "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body,"
+        " s.finished_at FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq"
+        " WHERE e.id = ?1",
+        error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
     enum handoff_code code = HANDOFF_OK;
     *found = handoff_db_row(select);
     if (*found)
-        code = read_row(select, arena, envelope, error);
+        code = read_row(db, select, arena, envelope, error);
     enum handoff_code end = handoff_db_end(db, select, code == HANDOFF_OK ? error : NULL);
     return code != HANDOFF_OK ? code : end;
-}
-
-static enum handoff_code not_found(struct handoff_error *error, const char *message,
-                                   const char *field, const char *seen)
-{
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, message, field, seen);
 }
 
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
@@ -226,47 +253,15 @@ enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
 {
     char text[HANDOFF_UUID_TEXT];
     bool found = false;
-    enum handoff_code code;
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    sqlite3_stmt *select = handoff_db_statement(db, ENVELOPE_COLUMNS "WHERE e.id = ?1", error);
-    if (select) {
-        sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
-        code = read_one(db, select, arena, envelope, &found, error);
-    } else {
-        code = handoff_db_failure(db, NULL);
-    }
+    enum handoff_code code = look_up(db, id, arena, envelope, &found, error);
+    if (code == HANDOFF_ERR_STORE_CORRUPT) /* unless retention took the file after we saw the row */
+        code = look_up(db, id, arena, envelope, &found, error);
     handoff_store_reader_done(store, db);
     if (code != HANDOFF_OK || found)
         return code;
     handoff_uuid_format(id, text);
-    return not_found(error, "no envelope has this id", "id", text);
-}
-
-enum handoff_code handoff_store_last_of_task(struct handoff_store *store,
-                                             struct handoff_span task_id,
-                                             struct handoff_arena *arena,
-                                             struct handoff_stored_envelope *envelope,
-                                             struct handoff_error *error)
-{
-    bool found = false;
-    enum handoff_code code;
-    struct handoff_db *db = handoff_store_reader(store, error);
-    if (!db)
-        return error ? error->code : HANDOFF_ERR_STORE_IO;
-    sqlite3_stmt *select = handoff_db_statement(
-        db, ENVELOPE_COLUMNS "WHERE e.task_id = ?1 ORDER BY e.seq DESC LIMIT 1", error);
-    if (select) {
-        handoff_db_bind_text(select, 1, task_id);
-        code = read_one(db, select, arena, envelope, &found, error);
-    } else {
-        code = handoff_db_failure(db, NULL);
-    }
-    handoff_store_reader_done(store, db);
-    if (code != HANDOFF_OK || found)
-        return code;
-    code = not_found(error, "no envelope of this task is stored", "task_id", NULL);
-    handoff_error_seen(error, "%.*s", (int)(task_id.size < 100 ? task_id.size : 100), task_id.data);
-    return code;
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
 }

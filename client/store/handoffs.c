@@ -385,7 +385,9 @@ static const char *select_for(const struct handoff_store_filter *filter)
 {
     const uint32_t live = 1u << 1 | 1u << 2 | 1u << 3, parked = 1u << 5;
     if (filter->task_id.data)
-        return HANDOFF_COLUMNS "WHERE e.task_id = ?4" WANTED " ORDER BY e.seq LIMIT ?6";
+        return HANDOFF_COLUMNS
+            "WHERE h.seq IN (SELECT seq FROM task_envelopes WHERE task_id = ?4)" WANTED
+            " ORDER BY h.seq LIMIT ?6";
     if ((filter->states & ~live) == 0)
         return HANDOFF_COLUMNS "WHERE h.state < 4" WANTED " ORDER BY h.seq LIMIT ?6";
     if (filter->states == parked)

@@ -127,6 +127,29 @@ static const char *const steps[] = {
     "  target TEXT NOT NULL,"
     "  reason TEXT NOT NULL,"
     "  UNIQUE (seq, after, at, target));",
+
+    /* 7: the files of bodies (bodies.h). From now on a body may be a TEXT that says where it lies.
+       The rows whose bodies are in a file have a seq between its first and last. */
+    "CREATE TABLE body_files ("
+    "  file INTEGER PRIMARY KEY,"
+    "  first_seq INTEGER NOT NULL,"
+    "  last_seq INTEGER NOT NULL,"
+    "  written INTEGER NOT NULL,"   /* bytes of bodies, ever */
+    "  envelopes INTEGER NOT NULL," /* rows that still name it */
+    "  bytes INTEGER NOT NULL);",   /* of their bodies */
+
+    /* 8: the index of tasks, filled in batches (task_index.h). Whoever looks for a task's envelopes
+       looks into the view. */
+    "CREATE TABLE task_index ("
+    "  task_id TEXT NOT NULL,"
+    "  seq INTEGER NOT NULL,"
+    "  PRIMARY KEY (task_id, seq)) WITHOUT ROWID;"
+    "INSERT INTO task_index SELECT task_id, seq FROM envelopes ORDER BY task_id, seq;"
+    "CREATE TABLE task_indexed (through INTEGER NOT NULL);"
+    "INSERT INTO task_indexed SELECT coalesce(max(seq), 0) FROM envelopes;"
+    "DROP INDEX envelopes_task;"
+    "CREATE VIEW task_envelopes AS SELECT task_id, seq FROM task_index UNION ALL"
+    "  SELECT task_id, seq FROM envelopes WHERE seq > (SELECT through FROM task_indexed);",
 };
 
 int handoff_migrate_newest(void)

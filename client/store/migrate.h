@@ -8,6 +8,9 @@
 /* "hand", in the database header: tells our files from other programs' databases. */
 #define HANDOFF_STORE_APPLICATION_ID 0x68616e64
 
+/* The versions that made what older stores do not have. */
+enum { HANDOFF_SCHEMA_MEMORIES = 3, HANDOFF_SCHEMA_BODY_FILES = 7 };
+
 /* The schema version this program writes: the number of steps. */
 int handoff_migrate_newest(void);
 

@@ -9,6 +9,9 @@
 
 #include <limits.h>
 
+#include "client/store/body_files.h"
+#include "client/store/task_index.h"
+
 enum { STEP_ROWS = 64 }; /* of 8 KiB: a transaction of half a megabyte, around 2 ms */
 
 enum handoff_code handoff_retention_bytes(struct handoff_db *db, int64_t *bytes,
@@ -28,12 +31,14 @@ enum handoff_code handoff_retention_bytes(struct handoff_db *db, int64_t *bytes,
 static enum handoff_code find_cutoff(struct handoff_db *db, struct handoff_retention limits,
                                      int64_t now_ms, int64_t *cutoff, struct handoff_error *error)
 {
-    int64_t bytes = 0;
+    int64_t bytes = 0, outside = 0, written;
     enum handoff_code code = HANDOFF_OK;
     *cutoff = limits.age_ms > 0 ? now_ms - limits.age_ms : INT64_MIN;
     if (limits.bytes > 0)
         code = handoff_retention_bytes(db, &bytes, error);
-    if (code == HANDOFF_OK && limits.bytes > 0 && bytes > limits.bytes)
+    if (code == HANDOFF_OK && limits.bytes > 0)
+        code = handoff_body_files_bytes(db, &outside, &written, error);
+    if (code == HANDOFF_OK && limits.bytes > 0 && bytes + outside > limits.bytes)
         *cutoff = INT64_MAX;
     return code;
 }
@@ -42,11 +47,16 @@ static enum handoff_code find_cutoff(struct handoff_db *db, struct handoff_reten
 static const char remove_task[] =
     "DELETE FROM tasks WHERE task_id = (SELECT task_id FROM envelopes WHERE seq = ?1) AND NOT "
     "EXISTS"
-    " (SELECT 1 FROM envelopes e WHERE e.task_id = tasks.task_id AND e.seq <> ?1)";
+    " (SELECT 1 FROM task_envelopes t WHERE t.task_id = tasks.task_id AND t.seq <> ?1)";
+
+static const char remove_from_index[] =
+    "DELETE FROM task_index WHERE seq = ?1"
+    " AND task_id = (SELECT task_id FROM envelopes WHERE seq = ?1)";
 
 /* Everything that names the envelope, the large row early. */
 static const char *const removals[] = {
     remove_task,
+    remove_from_index,
     "DELETE FROM envelopes WHERE seq = ?1",
     "DELETE FROM handoffs WHERE seq = ?1",
     "DELETE FROM attempts WHERE seq = ?1",
@@ -55,9 +65,10 @@ static const char *const removals[] = {
     "DELETE FROM envelope_state WHERE seq = ?1",
 };
 
-static enum handoff_code remove_one(struct handoff_db *db, int64_t seq, struct handoff_error *error)
+enum handoff_code handoff_retention_remove(struct handoff_db *db, int64_t seq,
+                                           struct handoff_error *error)
 {
-    enum handoff_code code = HANDOFF_OK;
+    enum handoff_code code = handoff_body_files_release(db, seq, error);
     for (size_t i = 0; i < sizeof removals / sizeof *removals && code == HANDOFF_OK; i++) {
         sqlite3_stmt *statement = handoff_db_statement(db, removals[i], error);
         if (!statement)
@@ -93,7 +104,9 @@ static enum handoff_code remove_some(struct handoff_db *db, const int64_t *seqs,
     if (code != HANDOFF_OK)
         return code;
     for (int i = 0; i < count && code == HANDOFF_OK; i++)
-        code = remove_one(db, seqs[i], error);
+        code = handoff_retention_remove(db, seqs[i], error);
+    if (code == HANDOFF_OK)
+        code = handoff_task_index_trim(db, error);
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
     if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))

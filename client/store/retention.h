@@ -16,6 +16,10 @@ enum handoff_code handoff_retention_step(struct handoff_db *db, struct handoff_r
                                          int64_t now_ms, int *removed,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Inside a transaction: removes everything that names one envelope. */
+enum handoff_code handoff_retention_remove(struct handoff_db *db, int64_t seq,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* Bytes in use in the database: pages that hold something. */
 enum handoff_code handoff_retention_bytes(struct handoff_db *db, int64_t *bytes,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;

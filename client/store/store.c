@@ -12,9 +12,19 @@
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
+#include "client/store/body_files.h"
 #include "client/store/migrate.h"
 #include "client/store/retention.h"
 #include "client/store/store_internal.h"
+
+/* So large that there are few, but small beside all that may be kept: a file goes as a whole. */
+static int64_t body_file_bytes(int64_t retention_bytes)
+{
+    const int64_t most = 64 << 20, least = 1 << 20, share = retention_bytes / 16;
+    if (retention_bytes == 0 || share > most)
+        return most;
+    return share < least ? least : share;
+}
 
 static void set_defaults(struct handoff_store *store, const struct handoff_store_options *options)
 {
@@ -27,9 +37,11 @@ static void set_defaults(struct handoff_store *store, const struct handoff_store
         own->retention_every_ms = 1000;
     if (own->group_max == 0)
         own->group_max = 512; /* beyond that a larger group saves nothing and its first job waits */
+    if (own->body_file_bytes == 0)
+        own->body_file_bytes = body_file_bytes(own->retention_bytes);
     if (own->checkpoint_pages == 0)
         own->checkpoint_pages =
-            2000; /* 16 MiB: rarely enough to write hot pages once per checkpoint */
+            4000; /* 16 MiB: rarely enough to write hot pages once per checkpoint */
 }
 
 static void init_locks(struct handoff_store *store)
@@ -77,6 +89,14 @@ static void configure_sqlite(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+static void prepare_body_log(struct handoff_store *store)
+{
+    store->body_log.db = &store->writer;
+    store->body_log.file_max = store->options.body_file_bytes;
+    store->body_log.synced = store->options.durability == HANDOFF_DURABILITY_FULL;
+    store->writer.body_log = &store->body_log;
+}
+
 static enum handoff_code start_writer(struct handoff_store *store, struct handoff_error *error)
 {
     if (pthread_create(&store->writer_thread, NULL, handoff_store_writer_main, store) == 0)
@@ -89,6 +109,7 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
 static void destroy(struct handoff_store *store)
 {
     handoff_store_readers_close(store);
+    handoff_body_log_close(&store->body_log);
     handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
     handoff_place_release(&store->place);
     pthread_cond_destroy(&store->queue_filled);
@@ -117,8 +138,10 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
         code = open_database(opened, error);
     if (code == HANDOFF_OK)
         code = try_a_write(opened, error);
-    if (code == HANDOFF_OK)
+    if (code == HANDOFF_OK) {
+        prepare_body_log(opened);
         code = start_writer(opened, error);
+    }
     if (code == HANDOFF_OK)
         *store = opened;
     else
@@ -201,7 +224,11 @@ void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats
     struct handoff_db *db = handoff_store_reader(store, NULL);
     if (!db)
         return;
-    if (handoff_retention_bytes(db, &stats->bytes, NULL) != HANDOFF_OK)
-        stats->bytes = 0;
+    int64_t named, written;
+    if (handoff_retention_bytes(db, &stats->bytes, NULL) == HANDOFF_OK &&
+        handoff_body_files_bytes(db, &named, &written, NULL) == HANDOFF_OK) {
+        stats->bytes += named;
+        stats->file_bytes += written;
+    }
     handoff_store_reader_done(store, db);
 }

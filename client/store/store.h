@@ -2,7 +2,8 @@
 /*
  * store.h - what must survive the process.
  *
- * A store is a directory with one SQLite database in WAL mode. Nobody outside client/store and
+ * A store is a directory with one SQLite database in WAL mode, and beside it files with the bodies
+ * of envelopes that were accepted under load (bodies.h). Nobody outside client/store and
  * client/spine knows that.
  *
  *     struct handoff_store *store;
@@ -54,7 +55,8 @@ struct handoff_db; /* a connection, see client/store/database.h */
 enum handoff_durability {
     HANDOFF_DURABILITY_FULL, /* a commit is on the disk before it is acknowledged */
     HANDOFF_DURABILITY_NONE, /* a commit survives kill -9 of the process, but not a power failure;
-                                the database stays consistent either way */
+                                the database stays consistent either way, and a body that the
+                                power took is noticed like any other damage */
 };
 
 /* One commit, for the observer. */
@@ -71,7 +73,8 @@ struct handoff_store_options {
     int64_t retention_bytes; /* the oldest finished rows go while the data exceeds this; 0: never */
     int64_t retention_every_ms; /* how often retention looks; 0 for the default of 1 s */
     unsigned group_max;         /* jobs in one commit; 0 for the default of 512 */
-    unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 2,000 */
+    int64_t body_file_bytes;    /* a file of bodies ends beyond this; 0 for the default of 64 MiB */
+    unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
     const struct handoff_clock *clock; /* NULL: the system's */
     /* Called on the writer thread after every commit; must be quick. NULL: nobody is told. */
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
@@ -178,13 +181,6 @@ enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
                                              struct handoff_stored_envelope *envelope,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* The envelope of this task that was stored last. Any thread. */
-enum handoff_code handoff_store_last_of_task(struct handoff_store *store,
-                                             struct handoff_span task_id,
-                                             struct handoff_arena *arena,
-                                             struct handoff_stored_envelope *envelope,
-                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
-
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 struct handoff_store_stats {
@@ -193,8 +189,8 @@ struct handoff_store_stats {
     uint64_t waiting;                 /* jobs submitted and not yet committed */
     uint64_t checkpoints, checkpoints_failed;
     uint64_t removed;   /* envelopes that retention removed */
-    int64_t bytes;      /* in use in the database */
-    int64_t file_bytes; /* of the files: with free pages and the WAL */
+    int64_t bytes;      /* in use in the database, and bodies beside it */
+    int64_t file_bytes; /* of the files: with free pages, the WAL, and bodies that are over */
 };
 
 /* Any thread. The two sizes are 0 when they cannot be read. */

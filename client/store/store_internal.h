@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "client/store/body_log.h"
 #include "client/store/database.h"
 #include "client/store/place.h"
 #include "client/store/store.h"
@@ -22,9 +23,10 @@ struct handoff_store {
 
     /* the writer thread's */
     struct handoff_db writer;
+    struct handoff_body_log body_log;
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
-    bool group_awaited;       /* the group at hand has a job that is not lazy */
+    unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     bool retention_more;      /* the last step removed something: go on as soon as it is quiet */
 

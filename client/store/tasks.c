@@ -15,8 +15,8 @@ static enum handoff_code read_task(struct handoff_db *db, struct handoff_span ta
     sqlite3_stmt *select = handoff_db_statement(
         db,
         "SELECT completed_at, handoffs FROM tasks WHERE task_id = ?1 AND (?2 IS NULL OR EXISTS"
-        " (SELECT 1 FROM envelopes e JOIN handoffs h ON h.seq = e.seq"
-        " WHERE e.task_id = ?1 AND ?2 IN (h.source, h.target, h.asked_target)))",
+        " (SELECT 1 FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq"
+        " WHERE t.task_id = ?1 AND ?2 IN (h.source, h.target, h.asked_target)))",
         error);
     if (!select)
         return handoff_db_failure(db, NULL);
@@ -54,7 +54,7 @@ static enum handoff_code look(struct handoff_db *db,
     sqlite3_stmt *select = handoff_db_statement(
         db,
         "SELECT count(*), max(?2 IS NULL OR ?2 IN (h.source, h.target, h.asked_target))"
-        " FROM envelopes e JOIN handoffs h ON h.seq = e.seq WHERE e.task_id = ?1",
+        " FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1",
         error);
     if (!select)
         return handoff_db_failure(db, NULL);

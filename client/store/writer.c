@@ -24,12 +24,17 @@
 
 #include "client/base/check.h"
 #include "client/base/error.h"
+#include "client/store/body_files.h"
 #include "client/store/retention.h"
 #include "client/store/store_internal.h"
+#include "client/store/task_index.h"
 
 /* Longer than a sender beside us takes from an answer to its next request; shorter than anybody
    would take for a write that was forgotten. */
 enum { HOLD_NS = 1000000 };
+
+/* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
+enum { SHARED_SYNC = 4 };
 
 /* How large the WAL file may stay after a checkpoint: twice the size that starts one. */
 #define WAL_FILE_LIMIT "67108864"
@@ -172,7 +177,7 @@ static struct handoff_mail *take_group(struct handoff_store *store, bool *stoppi
         last = &(*last)->next;
     }
     store->awaited -= awaited;
-    store->group_awaited = awaited > 0;
+    store->group_awaited = awaited;
     store->oldest = *last;
     *last = NULL;
     if (!store->oldest)
@@ -194,6 +199,15 @@ static enum handoff_code begin(struct handoff_db *db, struct handoff_error *erro
 {
     sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
     return statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
+}
+
+/* The bodies first: on the disk before the rows that name them. */
+static enum handoff_code flush_bodies(struct handoff_db *db, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_body_log_flush(db->body_log, error);
+    if (code != HANDOFF_OK)
+        roll_back(db);
+    return code;
 }
 
 static enum handoff_code commit(struct handoff_db *db, struct handoff_error *error)
@@ -243,6 +257,8 @@ static enum group_outcome run_together(struct handoff_db *db, struct handoff_mai
             return GROUP_ONE_LEFT;
         }
     }
+    if (flush_bodies(db, error) != HANDOFF_OK)
+        return GROUP_ONE_LEFT; /* with the bodies in their rows */
     if (commit(db, error) == HANDOFF_OK)
         return GROUP_SETTLED;
     if (error->code == HANDOFF_ERR_STORE_FULL && group->next)
@@ -269,10 +285,22 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
         job->error = *error = failure;
 }
 
+/* A body in a file is written once instead of twice, but the file has a sync of its own: worth it
+   where a few share it, or where nothing is synced. */
+static bool bodies_go_outside(const struct handoff_store *store)
+{
+    return store->group_awaited >= SHARED_SYNC ||
+           store->options.durability == HANDOFF_DURABILITY_NONE;
+}
+
 static void settle_group(struct handoff_store *store, struct handoff_mail *group,
                          struct handoff_error *error)
 {
-    if (run_together(&store->writer, group, error) == GROUP_SETTLED)
+    if (bodies_go_outside(store))
+        handoff_body_log_begin(&store->body_log);
+    enum group_outcome outcome = run_together(&store->writer, group, error);
+    handoff_body_log_end(&store->body_log);
+    if (outcome == GROUP_SETTLED)
         return;
     handoff_error_clear(error);
     for (struct handoff_mail *mail = group; mail; mail = mail->next)
@@ -328,6 +356,7 @@ static void commit_group(struct handoff_store *store, struct handoff_mail *group
  */
 static void checkpoint(struct handoff_store *store)
 {
+    handoff_body_log_sync(&store->body_log);
     int result = sqlite3_wal_checkpoint_v2(store->writer.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE,
                                            NULL, NULL);
     store->wal_pages = 0; /* the hook tells again with the next commit */
@@ -344,12 +373,22 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     enum handoff_code code = handoff_retention_step(
         &store->writer, limits, handoff_wall_ms(store->options.clock), &removed, NULL);
     atomic_fetch_add_explicit(&store->removed, (unsigned)removed, memory_order_relaxed);
-    store->retention_more = code == HANDOFF_OK && removed > 0;
+    bool more = false;
+    if (code == HANDOFF_OK)
+        code = handoff_body_files_tidy(&store->writer, &more, NULL);
+    store->retention_more = code == HANDOFF_OK && (removed > 0 || more);
     store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
+}
+
+/* A failure is the next commit's too, and told there. */
+static void index_tasks(struct handoff_store *store)
+{
+    (void)!handoff_task_index_step(&store->writer, NULL);
 }
 
 static void tidy(struct handoff_store *store, bool quiet)
 {
+    index_tasks(store);
     if (store->wal_pages >= (int)store->options.checkpoint_pages)
         checkpoint(store);
     int64_t now = handoff_monotonic_ns(&handoff_clock_system);

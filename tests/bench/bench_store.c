@@ -10,6 +10,7 @@
  *
  * usage: bench_store [DIRECTORY]     (a new one under $TMPDIR or /tmp; it should be on a real disk)
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
@@ -125,15 +126,14 @@ static double put_round(struct load *load, int at_once)
     return (double)load->done / (now_ns() - begun) * 1e9;
 }
 
+/* All that lies in the folder: a store makes as many files as it needs. */
 static void remove_store(const char *directory)
 {
-    static const char *const names[] = {"handoff.db", "handoff.db-wal", "handoff.db-shm", "lock",
-                                        "floor"};
-    char path[512];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        unlink(path);
-    }
+    DIR *folder = opendir(directory);
+    MUST(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        unlinkat(dirfd(folder), entry->d_name, 0); /* refuses the folder itself and its parent */
+    closedir(folder);
 }
 
 static void bench_puts(const char *directory, enum handoff_durability durability, int at_once)

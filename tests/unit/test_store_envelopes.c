@@ -80,10 +80,6 @@ static void test_not_found(void **state)
     assert_int_equal(get(&fixture, &id, &found), HANDOFF_ERR_NOT_FOUND);
     handoff_uuid_format(&id, text);
     assert_string_equal(error.seen, text);
-    assert_int_equal(handoff_store_last_of_task(fixture.store, handoff_span_text("t"),
-                                                &fixture.arena, &found, &error),
-                     HANDOFF_ERR_NOT_FOUND);
-    assert_string_equal(error.seen, "t");
     assert_int_equal(handoff_store_get_envelope(fixture.store, &id, &fixture.arena, &found, NULL),
                      HANDOFF_ERR_NOT_FOUND);
     end(&fixture);
@@ -106,31 +102,6 @@ static void test_again_is_harmless_and_another_is_a_conflict(void **state)
     assert_true(handoff_span_equal(found.body, put.body));
     temp_envelope_free(&put);
     temp_envelope_free(&other);
-    end(&fixture);
-}
-
-static void test_last_of_task(void **state)
-{
-    struct fixture fixture;
-    struct handoff_store_put_envelope puts[6];
-    struct handoff_stored_envelope found;
-    (void)state;
-    begin(&fixture);
-    for (int i = 0; i < 6; i++) {
-        temp_envelope(&puts[i], &ids, i % 2 ? "odd" : "even", 10);
-        puts[i].created_ms = 1000 - i; /* the order of storing counts, not the clock's */
-        assert_int_equal(temp_put(fixture.store, &puts[i]), HANDOFF_OK);
-    }
-    assert_int_equal(handoff_store_last_of_task(fixture.store, handoff_span_text("even"),
-                                                &fixture.arena, &found, &error),
-                     HANDOFF_OK);
-    assert_memory_equal(found.id.bytes, puts[4].id.bytes, 16);
-    assert_int_equal(handoff_store_last_of_task(fixture.store, handoff_span_text("odd"),
-                                                &fixture.arena, &found, &error),
-                     HANDOFF_OK);
-    assert_memory_equal(found.id.bytes, puts[5].id.bytes, 16);
-    for (int i = 0; i < 6; i++)
-        temp_envelope_free(&puts[i]);
     end(&fixture);
 }
 
@@ -336,7 +307,6 @@ int main(void)
         cmocka_unit_test(test_comes_back_byte_for_byte),
         cmocka_unit_test(test_not_found),
         cmocka_unit_test(test_again_is_harmless_and_another_is_a_conflict),
-        cmocka_unit_test(test_last_of_task),
         cmocka_unit_test(test_a_changed_byte_is_noticed),
         cmocka_unit_test(test_finish),
         cmocka_unit_test(test_retention_by_age),

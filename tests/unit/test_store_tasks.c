@@ -4,6 +4,7 @@
 #include "tests/support/unit.h"
 
 #include "client/deliver/life.h"
+#include "client/store/database.h"
 #include "client/store/handoffs.h"
 #include "client/store/tasks.h"
 
@@ -195,6 +196,84 @@ static void test_it_is_forgotten_with_the_last_envelope(void **state)
     assert_int_equal(get(fixture, "task-1").completed_ms, 0);
 }
 
+/* ---- the index of tasks -----------------------------------------------------------------------
+ */
+
+static int64_t ask(struct fixture *fixture, const char *sql)
+{
+    int64_t number;
+    struct handoff_db *db = handoff_store_reader(fixture->store, NULL);
+    assert_non_null(db);
+    assert_int_equal(handoff_db_number(db, sql, &number, NULL), HANDOFF_OK);
+    handoff_store_reader_done(fixture->store, db);
+    return number;
+}
+
+static size_t count_of(struct fixture *fixture, const char *task)
+{
+    struct handoff_arena arena = {0};
+    struct handoff_stored *list;
+    size_t count;
+    const struct handoff_store_filter filter = {
+        .states = UINT32_MAX, .task_id = handoff_span_text(task), .limit = 10000};
+    assert_int_equal(handoff_store_list(fixture->store, &filter, &arena, &list, &count, NULL),
+                     HANDOFF_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(handoff_span_equal(list[i].task_id, filter.task_id));
+        assert_true(i == 0 || list[i - 1].seq < list[i].seq);
+    }
+    handoff_arena_free(&arena);
+    return count;
+}
+
+/* Whether they were indexed or still wait for it, a task's handoffs are found. */
+static void test_found_before_and_after_they_are_indexed(void **state)
+{
+    struct fixture *fixture = *state;
+    char task[32];
+    size_t each = 0;
+    fixture->options.durability = HANDOFF_DURABILITY_NONE;
+    handoff_store_close(&fixture->store);
+    assert_int_equal(handoff_store_open(&fixture->store, &fixture->options, NULL), HANDOFF_OK);
+    while (each < 350) { /* one batch of a thousand, and some that wait for the next */
+        for (int i = 0; i < 4; i++) {
+            snprintf(task, sizeof task, "task-%d", i);
+            accept(fixture, task, "analyst", "coder");
+        }
+        each++;
+        if (each % 50 == 0)
+            assert_int_equal(count_of(fixture, "task-2"), each);
+    }
+    assert_true(ask(fixture, "SELECT count(*) FROM task_index") >= 1000);
+    assert_true(ask(fixture, "SELECT count(*) FROM task_index") < 4 * (int64_t)each);
+    for (int i = 0; i < 4; i++) {
+        snprintf(task, sizeof task, "task-%d", i);
+        assert_int_equal(count_of(fixture, task), each);
+    }
+    assert_int_equal(count_of(fixture, "task-"), 0);
+    assert_int_equal(complete(fixture, "task-3", NULL, NOW_MS).task.handoffs, each);
+}
+
+/* When retention has taken the newest rows, their numbers come again; they are found all the same.
+ */
+static void test_numbers_that_come_again_are_found(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_stats stats;
+    int64_t last = 0;
+    uint64_t made = 0;
+    for (; ask(fixture, "SELECT through FROM task_indexed") == 0; made++)
+        finish(fixture, last = accept(fixture, "task-1", "analyst", "coder"));
+    handoff_manual_clock_advance(&fixture->clock, 2000);
+    do
+        handoff_store_stats(fixture->store, &stats);
+    while (stats.removed < made);
+    assert_int_equal(ask(fixture, "SELECT count(*) FROM task_index"), 0);
+    assert_int_equal(count_of(fixture, "task-1"), 0);
+    assert_true(accept(fixture, "task-1", "analyst", "coder") <= last);
+    assert_int_equal(count_of(fixture, "task-1"), 1);
+}
+
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -205,6 +284,8 @@ int main(void)
         WITH_STORE(test_an_unknown_task_is_not_found),
         WITH_STORE(test_only_who_took_part_completes),
         WITH_STORE(test_it_is_forgotten_with_the_last_envelope),
+        WITH_STORE(test_found_before_and_after_they_are_indexed),
+        WITH_STORE(test_numbers_that_come_again_are_found),
     };
     return RUN_TESTS(tests);
 }

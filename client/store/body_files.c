@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/store/body_files.h"
+
+#include "client/base/error.h"
+#include "client/base/memory.h"
+
+enum { STEP_ROWS = 64 }; /* moved in one transaction, as retention removes them */
+
+enum handoff_code handoff_body_files_newest(struct handoff_db *db, int64_t *number,
+                                            struct handoff_error *error)
+{
+    return handoff_db_number(db, "SELECT coalesce(max(file), 0) FROM body_files", number, error);
+}
+
+enum handoff_code handoff_body_files_bytes(struct handoff_db *db, int64_t *named, int64_t *written,
+                                           struct handoff_error *error)
+{
+    enum handoff_code code =
+        handoff_db_number(db, "SELECT sum(bytes) FROM body_files", named, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db, "SELECT sum(written) FROM body_files", written, error);
+    return code;
+}
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+enum handoff_code handoff_body_files_add(struct handoff_db *db, int64_t file,
+                                         const struct handoff_body_batch *batch,
+                                         struct handoff_error *error)
+{
+    sqlite3_stmt *add = handoff_db_statement(
+        db,
+        "INSERT INTO body_files (file, first_seq, last_seq, written, envelopes, bytes)"
+        " VALUES (?1, ?2, ?3, ?5, ?4, ?5) ON CONFLICT (file) DO UPDATE SET"
+        " first_seq = min(first_seq, ?2), last_seq = max(last_seq, ?3),"
+        " written = written + ?5, envelopes = envelopes + ?4, bytes = bytes + ?5",
+        error);
+    if (!add)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(add, 1, file);
+    sqlite3_bind_int64(add, 2, batch->first_seq);
+    sqlite3_bind_int64(add, 3, batch->last_seq);
+    sqlite3_bind_int64(add, 4, batch->count);
+    sqlite3_bind_int64(add, 5, batch->bytes);
+    return handoff_db_do(db, add, error);
+}
+
+static enum handoff_code subtract(struct handoff_db *db, const struct handoff_body_place *place,
+                                  struct handoff_error *error)
+{
+    sqlite3_stmt *less = handoff_db_statement(
+        db, "UPDATE body_files SET envelopes = envelopes - 1, bytes = bytes - ?2 WHERE file = ?1",
+        error);
+    if (!less)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(less, 1, place->file);
+    sqlite3_bind_int64(less, 2, place->size);
+    return handoff_db_do(db, less, error);
+}
+
+/* typeof looks at the row's head only: a body that lies in its row is not read. */
+enum handoff_code handoff_body_files_release(struct handoff_db *db, int64_t seq,
+                                             struct handoff_error *error)
+{
+    struct handoff_body_place place;
+    sqlite3_stmt *find = handoff_db_statement(
+        db, "SELECT CASE typeof(body) WHEN 'text' THEN body END FROM envelopes WHERE seq = ?1",
+        error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(find, 1, seq);
+    bool outside = handoff_db_row(find) && handoff_body_place_column(find, 0, &place);
+    enum handoff_code code = handoff_db_end(db, find, error);
+    return code == HANDOFF_OK && outside ? subtract(db, &place, error) : code;
+}
+
+/* ---- tidying ------------------------------------------------------------------------------- */
+
+/* The file first: should the process end in between, the row is still there to say what to do. */
+static enum handoff_code remove_file(struct handoff_db *db, int64_t file,
+                                     struct handoff_error *error)
+{
+    int result = handoff_body_file_remove(db, file);
+    if (result != SQLITE_OK)
+        return handoff_db_result(db, result, error);
+    sqlite3_stmt *remove =
+        handoff_db_statement(db, "DELETE FROM body_files WHERE file = ?1", error);
+    if (!remove)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(remove, 1, file);
+    return handoff_db_do(db, remove, error);
+}
+
+struct straggler {
+    int64_t seq;
+    struct handoff_body_place place;
+};
+
+static enum handoff_code find_stragglers(struct handoff_db *db, int64_t file,
+                                         struct straggler list[STEP_ROWS], int *count,
+                                         struct handoff_error *error)
+{
+    *count = 0;
+    sqlite3_stmt *find = handoff_db_statement(
+        db,
+        "SELECT e.seq, e.body FROM body_files f JOIN envelopes e"
+        " ON e.seq BETWEEN f.first_seq AND f.last_seq"
+        " WHERE f.file = ?1 AND typeof(e.body) = 'text' AND e.body LIKE f.file || ':%'"
+        " ORDER BY e.seq LIMIT ?2",
+        error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(find, 1, file);
+    sqlite3_bind_int64(find, 2, STEP_ROWS);
+    while (handoff_db_row(find)) {
+        list[*count].seq = sqlite3_column_int64(find, 0);
+        *count += handoff_body_place_column(find, 1, &list[*count].place);
+    }
+    return handoff_db_end(db, find, error);
+}
+
+static enum handoff_code move_into_row(struct handoff_db *db, const struct straggler *straggler,
+                                       struct handoff_error *error)
+{
+    char *body = handoff_malloc((size_t)straggler->place.size + 1);
+    if (!body)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = handoff_body_read(db, &straggler->place, body, error);
+    if (code == HANDOFF_OK)
+        code = handoff_body_store_in_row(db, straggler->seq, body, straggler->place.size, error);
+    if (code == HANDOFF_OK)
+        code = subtract(db, &straggler->place, error);
+    handoff_free(body);
+    return code;
+}
+
+static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file, bool *moved,
+                                         struct handoff_error *error)
+{
+    struct straggler list[STEP_ROWS];
+    int count;
+    enum handoff_code code = find_stragglers(db, file, list, &count, error);
+    *moved = count > 0;
+    if (code == HANDOFF_OK && *moved)
+        code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
+    if (code != HANDOFF_OK || !*moved)
+        return code;
+    for (int i = 0; i < count && code == HANDOFF_OK; i++)
+        code = move_into_row(db, &list[i], error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db, "COMMIT", error);
+    if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
+        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    return code;
+}
+
+enum handoff_code handoff_body_files_tidy(struct handoff_db *db, bool *more,
+                                          struct handoff_error *error)
+{
+    int64_t empty, lagging = 0;
+    enum handoff_code code =
+        handoff_db_number(db,
+                          "SELECT min(file) FROM body_files"
+                          " WHERE envelopes = 0 AND file < (SELECT max(file) FROM body_files)",
+                          &empty, error);
+    if (code == HANDOFF_OK && empty == 0)
+        code = handoff_db_number(
+            db,
+            "SELECT min(file) FROM body_files f WHERE envelopes > 0 AND EXISTS (SELECT 1"
+            " FROM body_files n WHERE n.file = f.file + 1 AND n.bytes < n.written / 2"
+            " AND n.file < (SELECT max(file) FROM body_files))",
+            &lagging, error);
+    *more = code == HANDOFF_OK && empty;
+    if (code == HANDOFF_OK && empty)
+        code = remove_file(db, empty, error);
+    else if (code == HANDOFF_OK && lagging)
+        code = move_stragglers(db, lagging, more, error);
+    if (code != HANDOFF_OK)
+        *more = false;
+    return code;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies beside the database: what goes there comes back byte for byte, is counted, goes with its
+ * envelope, and a disk or a hand that spoils the file is noticed.
+ */
+#include "tests/support/unit.h"
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "client/store/body_files.h"
+#include "client/store/retention.h"
+#include "tests/support/fault_vfs.h"
+#include "tests/support/temp_store.h"
+
+enum { GROUP = 8 }; /* enough to share a sync */
+
+static struct handoff_error error;
+static struct handoff_uuid_source ids;
+
+struct fixture {
+    char *directory, database[512], first_file[512];
+    struct handoff_store_options options;
+    struct handoff_store *store;
+    struct handoff_mailbox mailbox;
+    struct handoff_arena arena;
+    int done;
+};
+
+static struct fixture fixture;
+
+static void reopen(void)
+{
+    handoff_store_close(&fixture.store);
+    if (handoff_store_open(&fixture.store, &fixture.options, &error) != HANDOFF_OK)
+        fail_msg("%s: %s", error.message, error.seen);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    fixture = (struct fixture){.directory = temp_directory()};
+    snprintf(fixture.database, sizeof fixture.database, "%s/handoff.db", fixture.directory);
+    snprintf(fixture.first_file, sizeof fixture.first_file, "%.400s-bodies-1", fixture.database);
+    fixture.options = (struct handoff_store_options){
+        .path = fixture.directory, .vfs = "fault", .retention_every_ms = 1 << 30};
+    assert_int_equal(handoff_mailbox_init(&fixture.mailbox, &error), HANDOFF_OK);
+    reopen();
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    fault_lift();
+    handoff_store_close(&fixture.store);
+    handoff_mailbox_free(&fixture.mailbox);
+    handoff_arena_free(&fixture.arena);
+    temp_remove(fixture.directory);
+    return 0;
+}
+
+static void count_done(struct handoff_store_job *job)
+{
+    (void)job;
+    fixture.done++;
+}
+
+/* All in one commit. */
+static void put_together(struct handoff_store_put_envelope *puts, int count)
+{
+    struct handoff_store_batch batch = {0};
+    fixture.done = 0;
+    for (int i = 0; i < count; i++) {
+        puts[i].job.mailbox = &fixture.mailbox;
+        puts[i].job.done = count_done;
+        puts[i].job.batch = &batch;
+        handoff_store_put_envelope(fixture.store, &puts[i]);
+    }
+    handoff_store_submit_batch(fixture.store, &batch);
+    while (fixture.done < count)
+        handoff_mailbox_wait(&fixture.mailbox, -1);
+}
+
+static void make(struct handoff_store_put_envelope *puts, int count, size_t size)
+{
+    for (int i = 0; i < count; i++)
+        temp_envelope(&puts[i], &ids, "task", size + (size_t)i);
+}
+
+static void release(struct handoff_store_put_envelope *puts, int count)
+{
+    for (int i = 0; i < count; i++)
+        temp_envelope_free(&puts[i]);
+}
+
+static enum handoff_code get(const struct handoff_uuid *id, struct handoff_stored_envelope *found)
+{
+    return handoff_store_get_envelope(fixture.store, id, &fixture.arena, found, &error);
+}
+
+static void assert_stored(const struct handoff_store_put_envelope *puts, int count)
+{
+    struct handoff_stored_envelope found;
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(puts[i].job.error.code, HANDOFF_OK);
+        assert_int_equal(get(&puts[i].id, &found), HANDOFF_OK);
+        assert_true(handoff_span_equal(found.body, puts[i].body));
+    }
+}
+
+static int64_t ask(const char *sql)
+{
+    int64_t number;
+    struct handoff_db *db = handoff_store_reader(fixture.store, &error);
+    assert_non_null(db);
+    assert_int_equal(handoff_db_number(db, sql, &number, &error), HANDOFF_OK);
+    handoff_store_reader_done(fixture.store, db);
+    return number;
+}
+
+/* How many bodies are in files; the table of files has to say the same. */
+static int64_t outside(void)
+{
+    int64_t count = ask("SELECT count(*) FROM envelopes WHERE typeof(body) = 'text'");
+    assert_int_equal(ask("SELECT coalesce(sum(envelopes), 0) FROM body_files"), count);
+    assert_int_equal(ask("SELECT coalesce(sum(bytes), 0) FROM body_files"),
+                     ask("SELECT coalesce(sum(substr(body, instr(substr(body, 3), ':') + 3)), 0)"
+                         " FROM envelopes WHERE typeof(body) = 'text'"));
+    return count;
+}
+
+static void finish(const struct handoff_uuid *id, int64_t finished_ms)
+{
+    struct handoff_store_finish_envelope job = {.id = *id, .finished_ms = finished_ms};
+    handoff_store_finish_envelope(
+        fixture.store,
+        (job.job.mailbox = &fixture.mailbox, job.job.done = count_done, fixture.done = 0, &job));
+    while (fixture.done < 1)
+        handoff_mailbox_wait(&fixture.mailbox, -1);
+    assert_int_equal(job.job.error.code, HANDOFF_OK);
+}
+
+static bool exists(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0;
+}
+
+/* ---- where a body goes ------------------------------------------------------------------------
+ */
+
+static void test_places(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "1",
+                                      "1:2",
+                                      "1:2:",
+                                      ":2:3",
+                                      "1::3",
+                                      "0:2:3",
+                                      "-1:2:3",
+                                      "1:2:3 ",
+                                      "1:2:3x",
+                                      "1:2:3:",
+                                      "a:2:3",
+                                      "1:2:2147483648",
+                                      "9223372036854775808:0:1"};
+    struct handoff_body_place place = {3, 1048576, 9216};
+    char text[HANDOFF_BODY_PLACE_TEXT];
+    (void)state;
+    assert_int_equal(handoff_body_place_format(&place, text), 14);
+    assert_string_equal(text, "3:1048576:9216");
+    memset(&place, 0, sizeof place);
+    assert_true(handoff_body_place_parse(handoff_span_text(text), &place));
+    assert_int_equal(place.file, 3);
+    assert_int_equal(place.at, 1048576);
+    assert_int_equal(place.size, 9216);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(handoff_body_place_parse(handoff_span_text(bad[i]), &place));
+}
+
+static void test_a_group_shares_a_file(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP], alone, small[GROUP];
+    (void)state;
+    make(puts, GROUP, 9000);
+    make(&alone, 1, 9000);
+    make(small, GROUP, 500);
+    assert_false(exists(fixture.first_file));
+    put_together(&alone, 1); /* a file would cost it a sync more */
+    put_together(small, GROUP);
+    assert_int_equal(outside(), 0);
+    assert_false(exists(fixture.first_file));
+    put_together(puts, GROUP);
+    assert_int_equal(outside(), GROUP);
+    assert_true(exists(fixture.first_file));
+    assert_stored(puts, GROUP);
+    assert_stored(&alone, 1);
+    assert_stored(small, GROUP);
+    release(puts, GROUP);
+    release(&alone, 1);
+    release(small, GROUP);
+}
+
+static void test_without_syncs_one_is_enough(void **state)
+{
+    struct handoff_store_put_envelope put;
+    (void)state;
+    fixture.options.durability = HANDOFF_DURABILITY_NONE;
+    reopen();
+    make(&put, 1, 9000);
+    put_together(&put, 1);
+    assert_int_equal(outside(), 1);
+    assert_stored(&put, 1);
+    release(&put, 1);
+}
+
+/* More than is gathered for a file: the rest goes into rows. */
+static void test_large_ones(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP];
+    (void)state;
+    make(puts, GROUP, 1000000);
+    put_together(puts, GROUP);
+    assert_int_equal(outside(), 4);
+    assert_stored(puts, GROUP);
+    release(puts, GROUP);
+}
+
+static void test_the_same_again_is_not_counted_twice(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP];
+    (void)state;
+    make(puts, GROUP, 3000);
+    put_together(puts, GROUP);
+    put_together(puts, GROUP);
+    assert_int_equal(outside(), GROUP);
+    assert_stored(puts, GROUP);
+    release(puts, GROUP);
+}
+
+static void test_goes_on_behind_the_last_after_a_reopening(void **state)
+{
+    struct handoff_store_put_envelope puts[3][GROUP];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        make(puts[i], GROUP, 3000);
+        put_together(puts[i], GROUP);
+        reopen();
+    }
+    assert_int_equal(ask("SELECT max(file) FROM body_files"), 1);
+    for (int i = 0; i < 3; i++) {
+        assert_stored(puts[i], GROUP);
+        release(puts[i], GROUP);
+    }
+}
+
+/* ---- a failing disk ---------------------------------------------------------------------------
+ */
+
+/* The file cannot be written or synced: the bodies go into their rows, and nobody is refused. */
+static void test_a_file_that_fails_refuses_nobody(void **state)
+{
+    static const int kinds[] = {FAULT_WRITE, FAULT_SYNC};
+    static const int results[] = {SQLITE_FULL, SQLITE_IOERR_WRITE};
+    struct handoff_store_put_envelope puts[GROUP];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        make(puts, GROUP, 3000);
+        int64_t before = outside();
+        fault_at(kinds[i / 2], 1, false, results[i % 2]); /* the first of a group is the file's */
+        put_together(puts, GROUP);
+        assert_int_equal(atomic_load(&fault.failures), 1);
+        assert_int_equal(outside(), before);
+        assert_stored(puts, GROUP);
+        put_together(puts, 1);
+        release(puts, GROUP);
+        make(puts, GROUP, 3000); /* and the next group takes the file again */
+        put_together(puts, GROUP);
+        assert_int_equal(outside(), before + GROUP);
+        assert_stored(puts, GROUP);
+        release(puts, GROUP);
+    }
+}
+
+/* The commit fails after the bodies were written: all are refused, and what comes then does not lie
+   where they lay. */
+static void test_a_failed_commit_leaves_nothing(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP], next[GROUP];
+    struct handoff_stored_envelope found;
+    struct stat before, after;
+    (void)state;
+    make(puts, GROUP, 3000);
+    make(next, GROUP, 3000);
+    put_together(next, 4);
+    assert_int_equal(stat(fixture.first_file, &before), 0);
+    fault_at(FAULT_SYNC, 2, false, SQLITE_IOERR_FSYNC); /* the second is the WAL's */
+    put_together(puts, GROUP);
+    for (int i = 0; i < GROUP; i++) {
+        assert_int_equal(puts[i].job.error.code, HANDOFF_ERR_STORE_IO);
+        assert_int_equal(get(&puts[i].id, &found), HANDOFF_ERR_NOT_FOUND);
+    }
+    assert_int_equal(outside(), 4);
+    put_together(next + 4, 4);
+    assert_int_equal(stat(fixture.first_file, &after), 0);
+    assert_true(after.st_size > before.st_size + GROUP * 3000 + 4 * 3000);
+    assert_int_equal(outside(), 8);
+    assert_stored(next, GROUP);
+    release(puts, GROUP);
+    release(next, GROUP);
+}
+
+static void spoil(int64_t at)
+{
+    FILE *file = fopen(fixture.first_file, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_not_equal(fputc('?', file), EOF);
+    fclose(file);
+}
+
+static void test_a_spoiled_file_is_noticed(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP];
+    struct handoff_stored_envelope found;
+    struct handoff_store_report report;
+    (void)state;
+    make(puts, GROUP, 3000);
+    put_together(puts, GROUP);
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, 0);
+    assert_int_equal(report.envelopes, GROUP);
+    spoil(2500);
+    assert_int_equal(get(&puts[0].id, &found), HANDOFF_ERR_STORE_CORRUPT);
+    assert_stored(puts + 1, GROUP - 1);
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, 1);
+    assert_int_equal(truncate(fixture.first_file, 4000), 0);
+    assert_int_equal(get(&puts[GROUP - 1].id, &found), HANDOFF_ERR_STORE_CORRUPT);
+    assert_int_equal(unlink(fixture.first_file), 0);
+    reopen();
+    assert_int_equal(get(&puts[1].id, &found), HANDOFF_ERR_STORE_CORRUPT);
+    assert_non_null(strstr(error.seen, "handoff.db-bodies-1"));
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, GROUP);
+    release(puts, GROUP);
+}
+
+/* ---- files come and go ------------------------------------------------------------------------
+ */
+
+enum { FILES = 4 };
+
+static struct handoff_store_put_envelope many[FILES][GROUP];
+
+/* GROUP envelopes in each file, made at time 1 and not finished. */
+static void fill_files(void)
+{
+    fixture.options.body_file_bytes = GROUP * 3000;
+    reopen();
+    for (int i = 0; i < FILES; i++) {
+        make(many[i], GROUP, 3000);
+        put_together(many[i], GROUP);
+    }
+    assert_int_equal(ask("SELECT count(*) FROM body_files"), FILES);
+    assert_int_equal(outside(), FILES * GROUP);
+}
+
+/* All that retention and tidying do, as the writer would, with the store closed. */
+static void retain(void)
+{
+    struct handoff_db db;
+    const struct handoff_retention limits = {.age_ms = 10};
+    int removed;
+    bool more;
+    handoff_store_close(&fixture.store);
+    assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error),
+                     HANDOFF_OK);
+    do {
+        assert_int_equal(handoff_retention_step(&db, limits, 1000, &removed, &error), HANDOFF_OK);
+        assert_int_equal(handoff_body_files_tidy(&db, &more, &error), HANDOFF_OK);
+    } while (removed > 0 || more);
+    handoff_db_close(&db);
+    reopen();
+}
+
+static bool file_exists(int number)
+{
+    char path[540];
+    snprintf(path, sizeof path, "%s-bodies-%d", fixture.database, number);
+    return exists(path);
+}
+
+static void release_files(void)
+{
+    for (int i = 0; i < FILES; i++)
+        release(many[i], GROUP);
+}
+
+static void test_a_file_goes_with_its_last_envelope(void **state)
+{
+    struct handoff_stored_envelope found;
+    (void)state;
+    fill_files();
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[0][i].id, 10);
+    retain();
+    assert_false(file_exists(1));
+    assert_true(file_exists(2));
+    assert_int_equal(outside(), (FILES - 1) * GROUP);
+    assert_int_equal(get(&many[0][0].id, &found), HANDOFF_ERR_NOT_FOUND);
+    for (int i = 1; i < FILES; i++)
+        assert_stored(many[i], GROUP);
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[FILES - 1][i].id, 10);
+    retain();
+    assert_true(file_exists(FILES)); /* the newest stays: it is written to */
+    release_files();
+}
+
+static void test_stragglers_do_not_keep_a_file(void **state)
+{
+    (void)state;
+    fill_files();
+    for (int i = 1; i < GROUP; i++)
+        finish(&many[0][i].id, 10);
+    retain();
+    assert_true(file_exists(1)); /* its neighbour is full: the last one may go soon */
+    for (int i = 0; i < GROUP / 2 + 1; i++)
+        finish(&many[1][i].id, 10);
+    retain();
+    assert_false(file_exists(1));
+    assert_true(file_exists(2));
+    assert_stored(&many[0][0], 1);
+    assert_int_equal(outside(), (FILES - 1) * GROUP - GROUP / 2 - 1);
+    release_files();
+}
+
+static void test_retention_by_size_counts_them(void **state)
+{
+    struct handoff_store_stats stats;
+    struct handoff_db db;
+    int removed;
+    (void)state;
+    fill_files();
+    handoff_store_stats(fixture.store, &stats);
+    assert_true(stats.bytes > FILES * GROUP * 3000);
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[0][i].id, 10);
+    handoff_store_close(&fixture.store);
+    assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error),
+                     HANDOFF_OK);
+    struct handoff_retention limits = {.bytes = stats.bytes};
+    assert_int_equal(handoff_retention_step(&db, limits, 0, &removed, &error), HANDOFF_OK);
+    assert_int_equal(removed, 0);
+    limits.bytes -= 1 + FILES * GROUP * 3000; /* more than the database itself has */
+    assert_int_equal(handoff_retention_step(&db, limits, 0, &removed, &error), HANDOFF_OK);
+    assert_int_equal(removed, GROUP);
+    handoff_db_close(&db);
+    release_files();
+}
+
+/* A backup is one file, which has everything. */
+static void test_a_backup_has_the_bodies(void **state)
+{
+    char copy[600], other[540];
+    (void)state;
+    fill_files();
+    snprintf(other, sizeof other, "%s/restored", fixture.directory);
+    snprintf(copy, sizeof copy, "%s/handoff.db", other);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(handoff_store_backup(fixture.directory, copy, &error), HANDOFF_OK);
+    fixture.options.path = other;
+    reopen();
+    assert_int_equal(outside(), 0);
+    for (int i = 0; i < FILES; i++)
+        assert_stored(many[i], GROUP);
+    release_files();
+}
+
+/* A backup of what is spoiled says so, as the check does. */
+static void test_a_backup_misses_no_file(void **state)
+{
+    char copy[540];
+    (void)state;
+    fill_files();
+    snprintf(copy, sizeof copy, "%s/copy.db", fixture.directory);
+    assert_int_equal(unlink(fixture.first_file), 0);
+    assert_int_equal(handoff_store_backup(fixture.directory, copy, &error),
+                     HANDOFF_ERR_STORE_CORRUPT);
+    assert_false(exists(copy));
+    release_files();
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_places),
+        EACH(test_a_group_shares_a_file),
+        EACH(test_without_syncs_one_is_enough),
+        EACH(test_large_ones),
+        EACH(test_the_same_again_is_not_counted_twice),
+        EACH(test_goes_on_behind_the_last_after_a_reopening),
+        EACH(test_a_file_that_fails_refuses_nobody),
+        EACH(test_a_failed_commit_leaves_nothing),
+        EACH(test_a_spoiled_file_is_noticed),
+        EACH(test_a_file_goes_with_its_last_envelope),
+        EACH(test_stragglers_do_not_keep_a_file),
+        EACH(test_retention_by_size_counts_them),
+        EACH(test_a_backup_has_the_bodies),
+        EACH(test_a_backup_misses_no_file),
+    };
+    handoff_uuid_source_init(&ids, NULL, NULL);
+    fault_vfs_register();
+    return RUN_TESTS(tests);
+}
