@@ -51,11 +51,15 @@ struct handoff_client {
     int64_t parked_read_ns;     /* under it; monotonic; 0: not yet */
 };
 
+enum { HANDOFF_SPARE_ARENAS = 4 };
+
 struct handoff_loop {
     unsigned magic;
     struct handoff_client *client;
-    struct handoff_lane *lane; /* its mailbox is the loop's */
-    size_t pending;            /* answers to come */
+    struct handoff_lane *lane;                        /* its mailbox is the loop's */
+    size_t pending;                                   /* answers to come */
+    struct handoff_arena spare[HANDOFF_SPARE_ARENAS]; /* of assemblies that ended, for the next */
+    size_t nspare;
 };
 
 /* Tells the observer, if there is one. */
@@ -71,10 +75,11 @@ void handoff_client_tell_commit(void *observer, const struct handoff_store_commi
 void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
                                enum handoff_code code, int64_t duration_ns);
 
-/* Sets up an assembly on a loop: the caller fills in context and finished, runs it, and frees it.
- * The ask is lent until the assembly is over. */
-void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_assembly *assembly,
-                                   const struct handoff_ask *ask);
+/* Sets up an assembly on a loop: the caller fills in context and finished, runs it, and ends it.
+ * The ask is lent until the assembly is over. NULL: no memory. */
+struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop,
+                                                       const struct handoff_ask *ask);
+void handoff_client_end_assembly(struct handoff_assembly **assembly);
 
 /* What an assembly came to, as an event; persist_ns and the kind are the caller's to add. */
 void handoff_client_describe(const struct handoff_assembly *assembly, struct handoff_event *event);

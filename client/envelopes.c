@@ -26,9 +26,35 @@ struct assembling {
     handoff_answered *answered;
     void *context;
     int64_t persist_began_ns;
-    struct handoff_assembly assembly;
+    struct handoff_assembly *assembly;
     struct handoff_store_put_envelope put;
 };
+
+/* An assembly lies in its own arena, with everything that it makes. The arena goes from one to the
+ * next, for its blocks are among the largest of all that a handoff needs: the C library would look
+ * for a place, split and join each of them again. */
+enum {
+    ARENA_FIRST = 64 * 1024 - 64, /* what a request of 8 KiB takes, and below what malloc maps */
+    ARENA_KEPT = 256 * 1024,      /* a larger one is given back: so much a loop may hold idle */
+};
+
+static struct handoff_arena take_arena(struct handoff_loop *loop)
+{
+    struct handoff_arena arena;
+    if (loop->nspare > 0)
+        return loop->spare[--loop->nspare];
+    handoff_arena_init(&arena, ARENA_FIRST);
+    return arena;
+}
+
+static void give_back_arena(struct handoff_loop *loop, struct handoff_arena *arena)
+{
+    handoff_arena_reset(arena);
+    if (loop->nspare < HANDOFF_SPARE_ARENAS && arena->held <= ARENA_KEPT)
+        loop->spare[loop->nspare++] = *arena;
+    else
+        handoff_arena_free(arena);
+}
 
 static enum handoff_code look_up_target(struct handoff_assembly *assembly)
 {
@@ -50,11 +76,18 @@ static enum handoff_code look_up_target(struct handoff_assembly *assembly)
     return HANDOFF_OK;
 }
 
-void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_assembly *assembly,
-                                   const struct handoff_ask *ask)
+struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop,
+                                                       const struct handoff_ask *ask)
 {
     HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    *assembly = (struct handoff_assembly){.with = &loop->client->assembler,
+    struct handoff_arena arena = take_arena(loop);
+    struct handoff_assembly *assembly = handoff_arena_alloc(&arena, sizeof *assembly);
+    if (!assembly) {
+        give_back_arena(loop, &arena);
+        return NULL;
+    }
+    *assembly = (struct handoff_assembly){.arena = arena,
+                                          .with = &loop->client->assembler,
                                           .loop = loop,
                                           .mailbox = &loop->lane->mailbox,
                                           .body = handoff_span(ask->body, ask->size),
@@ -63,6 +96,15 @@ void handoff_client_begin_assembly(struct handoff_loop *loop, struct handoff_ass
                                           .given_tracestate = handoff_span_text(ask->tracestate),
                                           .hop_max = atomic_load(&loop->client->hops_max),
                                           .target = look_up_target};
+    return assembly;
+}
+
+void handoff_client_end_assembly(struct handoff_assembly **assembly)
+{
+    struct handoff_loop *loop = (*assembly)->loop;
+    struct handoff_arena arena = handoff_assembly_end(*assembly);
+    *assembly = NULL;
+    give_back_arena(loop, &arena);
 }
 
 /* ---- telling ------------------------------------------------------------------------------- */
@@ -190,7 +232,7 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
 
 static void answer(struct assembling *assembling, const struct handoff_error *error)
 {
-    struct handoff_assembly *assembly = &assembling->assembly;
+    struct handoff_assembly *assembly = assembling->assembly;
     struct handoff_result text = {.error = *error};
     struct handoff_event event;
     handoff_client_describe(assembly, &event);
@@ -207,7 +249,7 @@ static void answer(struct assembling *assembling, const struct handoff_error *er
     }
     assembling->loop->pending--;
     assembling->answered(assembling->context, &text);
-    handoff_assembly_free(assembly);
+    handoff_client_end_assembly(&assembling->assembly);
     assembling->magic = 0;
     handoff_free(assembling);
 }
@@ -223,7 +265,7 @@ static void persisted(struct handoff_store_job *job)
 /* Nothing will be delivered, so the envelope is finished from the start. */
 static void persist(struct assembling *assembling)
 {
-    struct handoff_assembly *assembly = &assembling->assembly;
+    struct handoff_assembly *assembly = assembling->assembly;
     assembling->put = (struct handoff_store_put_envelope){
         .job = {.mailbox = &assembling->loop->lane->mailbox, .done = persisted},
         .id = assembly->id,
@@ -255,7 +297,10 @@ void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_a
                                handoff_answered *answered, void *context)
 {
     struct assembling *assembling = handoff_calloc(1, sizeof(*assembling));
-    if (!assembling) {
+    struct handoff_assembly *assembly =
+        assembling ? handoff_client_begin_assembly(loop, ask) : NULL;
+    if (!assembly) {
+        handoff_free(assembling);
         struct handoff_result refusal = {0};
         handoff_error_no_memory(&refusal.error);
         answered(context, &refusal);
@@ -265,12 +310,12 @@ void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_a
     assembling->loop = loop;
     assembling->answered = answered;
     assembling->context = context;
-    handoff_client_begin_assembly(loop, &assembling->assembly, ask);
-    assembling->assembly.context = assembling;
-    assembling->assembly.finished = assembled;
+    assembling->assembly = assembly;
+    assembly->context = assembling;
+    assembly->finished = assembled;
     loop->pending++;
-    if (handoff_assembly_run(&assembling->assembly))
-        assembled(&assembling->assembly);
+    if (handoff_assembly_run(assembly))
+        assembled(assembly);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

@@ -39,6 +39,8 @@ void handoff_loop_close(struct handoff_loop **loop)
     while (dying->pending > 0)
         handoff_mailbox_wait(&dying->lane->mailbox, -1);
     handoff_lane_free(&dying->lane);
+    while (dying->nspare > 0)
+        handoff_arena_free(&dying->spare[--dying->nspare]);
     dying->magic = 0;
     handoff_free(dying);
 }

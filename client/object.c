@@ -5,27 +5,26 @@
 
 #include "client/assemble/json.h"
 #include "client/assemble/request.h"
-#include "client/base/check.h"
 #include "client/base/rfc3339.h"
 #include "client/deliver/verdict.h"
 
-static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
+static inline void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_json_write_name(out, key);
     handoff_json_write_string(out, text.data ? text : handoff_span("", 0));
 }
 
-static void write_number(struct handoff_buffer *out, const char *key, int64_t number)
+static inline void write_number(struct handoff_buffer *out, const char *key, int64_t number)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_buffer_printf(out, "%lld", (long long)number);
+    handoff_json_write_name(out, key);
+    handoff_buffer_number(out, number);
 }
 
 /* null where it has not come yet. */
-static void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
+static inline void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
 {
     char text[HANDOFF_RFC3339_SIZE];
-    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_json_write_name(out, key);
     if (wall_ms == 0) {
         handoff_buffer_text(out, "null");
         return;
@@ -34,38 +33,45 @@ static void write_time(struct handoff_buffer *out, const char *key, int64_t wall
     handoff_json_write_string(out, handoff_span_text(text));
 }
 
-static void write_value(struct handoff_buffer *out, const char *key, yyjson_val *value)
+static inline void write_value(struct handoff_buffer *out, const char *key, yyjson_val *value)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_json_write_name(out, key);
     if (value)
         handoff_json_write(out, value);
     else
         handoff_buffer_text(out, "null");
 }
 
-/* Numbers are read as they are written, so that they come out as they went in. Nothing of the
-   context is told, and it is nearly all of an envelope; where its place is known it is not read. */
-static yyjson_doc *read_envelope(const struct handoff_news *news)
+/* Byte for byte as the envelope has them. */
+static void copy_excerpt(struct handoff_buffer *out, const struct handoff_news *news)
 {
-    struct handoff_span envelope = news->envelope;
-    if (news->context_size == 0)
-        return yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);
-    const size_t behind = news->context_at + news->context_size;
-    HANDOFF_CHECK(behind < envelope.size);
-    struct handoff_buffer around = {0};
-    handoff_buffer_append(&around, envelope.data, news->context_at);
-    handoff_buffer_text(&around, "null");
-    handoff_buffer_append(&around, envelope.data + behind, envelope.size - behind);
-    yyjson_doc *doc =
-        around.failed ? NULL : yyjson_read(around.data, around.size, YYJSON_READ_NUMBER_AS_RAW);
-    handoff_buffer_free(&around);
-    return doc;
+    const struct handoff_excerpt *excerpt = &news->excerpt;
+    const char *envelope = news->envelope.data;
+    handoff_buffer_text(out, "," HANDOFF_EXCERPT_VERSION ",\"token_count\":");
+    handoff_buffer_number(out, (int64_t)news->tokens);
+    handoff_buffer_byte(out, ',');
+    handoff_buffer_append(out, envelope + excerpt->lists_at, excerpt->lists_size);
+    handoff_buffer_byte(out, ',');
+    handoff_buffer_append(out, envelope + excerpt->completeness_at, excerpt->completeness_size);
 }
 
-static void write_fields(struct handoff_buffer *out, yyjson_val *root,
-                         const struct handoff_news *news)
+/* Numbers are read as they are written, so that they come out as they went in. */
+static void read_excerpt(struct handoff_buffer *out, struct handoff_span envelope)
+{
+    yyjson_doc *doc = yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    write_value(out, "envelope_version", yyjson_obj_get(root, "envelope_version"));
+    write_value(out, "token_count", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"));
+    write_value(out, "memory_refs", yyjson_obj_get(root, "memory_refs"));
+    write_value(out, "missing", yyjson_obj_get(root, "missing"));
+    write_value(out, "completeness", yyjson_obj_get(root, "completeness"));
+    yyjson_doc_free(doc);
+}
+
+void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news)
 {
     const struct handoff_label *label = &news->label;
+    handoff_buffer_byte(out, '{');
     write_text(out, "id", handoff_span_text(label->id));
     write_text(out, "state", handoff_span_text(handoff_state_name(news->state)));
     write_text(out, "pattern",
@@ -73,24 +79,15 @@ static void write_fields(struct handoff_buffer *out, yyjson_val *root,
     write_text(out, "source_agent", label->source);
     write_text(out, "target_agent", handoff_span_text(news->target));
     write_text(out, "task_id", label->task_id);
-    write_value(out, "envelope_version", yyjson_obj_get(root, "envelope_version"));
-    write_value(out, "token_count", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"));
-    write_value(out, "memory_refs", yyjson_obj_get(root, "memory_refs"));
-    write_value(out, "missing", yyjson_obj_get(root, "missing"));
-    write_value(out, "completeness", yyjson_obj_get(root, "completeness"));
-}
-
-void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news)
-{
-    yyjson_doc *doc = read_envelope(news);
-    handoff_buffer_byte(out, '{');
-    write_fields(out, doc ? yyjson_doc_get_root(doc) : NULL, news);
+    if (news->excerpt.lists_size > 0)
+        copy_excerpt(out, news);
+    else
+        read_excerpt(out, news->envelope);
     write_number(out, "attempts", news->attempts);
     write_time(out, "created_at", news->label.created_ms);
     write_time(out, "settled_at", news->settled_ms);
     write_text(out, "reason", handoff_span_text(news->reason));
     handoff_buffer_byte(out, '}');
-    yyjson_doc_free(doc);
 }
 
 static const char *result_of(const struct handoff_attempt *attempt)
@@ -109,7 +106,7 @@ void handoff_object_write_attempt(struct handoff_buffer *out, const struct hando
     else
         write_number(out, "attempt", attempt->number);
     write_time(out, "at", attempt->at_ms);
-    handoff_json_write_key(out, handoff_span_text("duration_seconds"));
+    handoff_json_write_name(out, "duration_seconds");
     handoff_buffer_printf(out, "%lld.%06lld", (long long)(attempt->duration_us / 1000000),
                           (long long)(attempt->duration_us % 1000000));
     write_text(out, "target_agent", attempt->target);

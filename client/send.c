@@ -42,10 +42,8 @@ static struct sending *sending_of(struct handoff_waiter *waiter)
 static void end_sending(struct sending *sending)
 {
     sending->loop->pending--;
-    if (sending->assembly) {
-        handoff_assembly_free(sending->assembly);
-        handoff_free(sending->assembly);
-    }
+    if (sending->assembly)
+        handoff_client_end_assembly(&sending->assembly);
     sending->magic = 0;
     handoff_free(sending);
 }
@@ -83,9 +81,7 @@ static void sender_settled(struct handoff_waiter *waiter, const struct handoff_n
 
 static int64_t deadline_of(const struct handoff_assembly *assembly)
 {
-    yyjson_val *root =
-        assembly->constraints_doc ? yyjson_doc_get_root(assembly->constraints_doc) : NULL;
-    yyjson_val *deadline = yyjson_obj_get(root, "deadline");
+    yyjson_val *deadline = yyjson_obj_get(assembly->constraints, "deadline");
     int64_t wall_ms = 0;
     if (!yyjson_is_str(deadline) ||
         !handoff_rfc3339_parse(yyjson_get_str(deadline), yyjson_get_len(deadline), &wall_ms))
@@ -108,8 +104,7 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
         .envelope = handoff_buffer_span(&assembly->out),
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
-        .context_at = assembly->context_at,
-        .context_size = assembly->context_size,
+        .excerpt = assembly->excerpt,
         .task_id = assembly->task_id,
         .source = assembly->request.source_agent,
         .target = assembly->request.target_agent,
@@ -144,9 +139,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
         fail_sending(sending, &error);
         return;
     }
-    handoff_assembly_free(assembly);
-    handoff_free(assembly);
-    sending->assembly = NULL;
+    handoff_client_end_assembly(&sending->assembly);
 }
 
 /* The sender's name, as far as the request says it: keys of different senders are different keys.
@@ -223,11 +216,10 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
 void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                   handoff_answered *answered, void *context)
 {
-    struct sending *sending = handoff_calloc(1, sizeof *sending);
-    struct handoff_assembly *assembly = handoff_calloc(1, sizeof *assembly);
-    if (!sending || !assembly) {
+    struct sending *sending = handoff_malloc(sizeof *sending);
+    struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
+    if (!assembly) {
         handoff_free(sending);
-        handoff_free(assembly);
         handoff_give_no_memory(answered, context);
         return;
     }
@@ -239,7 +231,6 @@ void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                                 .waiter = {.accepted = sender_accepted, .settled = sender_settled},
                                 .assembly = assembly};
     loop->pending++;
-    handoff_client_begin_assembly(loop, assembly, ask);
     assembly->context = sending;
     assembly->finished = sender_assembled;
     if (!take_key(sending, ask))

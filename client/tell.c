@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens, turned into the events that a host observes. */
-#include <stdio.h>
+#include <string.h>
 
+#include "client/base/check.h"
 #include "client/client.h"
 
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event)
@@ -76,9 +77,9 @@ void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_
         .outcome = told->outcome ? handoff_outcome_name(told->outcome) : NULL,
         .reason = told->reason,
     };
+    HANDOFF_CHECK(told->trace_id.size < sizeof event.trace_id);
     if (told->trace_id.data)
-        snprintf(event.trace_id, sizeof event.trace_id, "%.*s", (int)told->trace_id.size,
-                 told->trace_id.data);
+        memcpy(event.trace_id, told->trace_id.data, told->trace_id.size);
     if (told->happened == HANDOFF_HAPPENED_MOVE)
         describe_move(&event, told);
     if (told->happened == HANDOFF_HAPPENED_CIRCUIT) {

@@ -21,7 +21,7 @@ static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    if (handoff_request_read(assembly->body, assembly->caller, &assembly->request,
+    if (handoff_request_read(&assembly->arena, assembly->body, assembly->caller, &assembly->request,
                              &assembly->error) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
     return assembly->target(assembly) == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT
@@ -80,14 +80,18 @@ bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
            (assembly->parent.doc && handoff_span_equal(assembly->parent.source_agent, target));
 }
 
-void handoff_assembly_free(struct handoff_assembly *assembly)
+struct handoff_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
+    struct handoff_arena arena = assembly->arena;
     handoff_request_free(&assembly->request);
     handoff_envelope_free(&assembly->parent);
     yyjson_doc_free(assembly->constraints_doc);
-    handoff_buffer_free(&assembly->constraints);
-    handoff_buffer_free(&assembly->parts);
-    handoff_buffer_free(&assembly->out);
-    handoff_arena_free(&assembly->arena);
+    return arena;
+}
+
+void handoff_assembly_free(struct handoff_assembly *assembly)
+{
+    struct handoff_arena arena = handoff_assembly_end(assembly);
     *assembly = (struct handoff_assembly){0};
+    handoff_arena_free(&arena);
 }

@@ -17,6 +17,7 @@
 
 #include "client/assemble/digest.h"
 #include "client/assemble/envelope.h"
+#include "client/assemble/excerpt.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
 #include "client/assemble/trace.h"
@@ -104,8 +105,8 @@ struct handoff_assembly {
     /* inherit */
     struct handoff_envelope parent; /* doc NULL: the chain begins here */
     struct handoff_span task_id, intent, traceparent, tracestate;
-    struct handoff_buffer constraints; /* compact JSON */
-    yyjson_doc *constraints_doc;       /* the same, read */
+    yyjson_val *constraints;     /* NULL: there are none */
+    yyjson_doc *constraints_doc; /* that has them, where some were inherited */
     int64_t hop_count;
     yyjson_val **steps; /* the parent's, then the request's new ones */
     size_t nsteps;
@@ -135,7 +136,7 @@ struct handoff_assembly {
     int64_t created_ms;
     struct handoff_buffer out;
     unsigned char digest[HANDOFF_SHA256_BYTES];
-    size_t context_at, context_size;   /* in out */
+    struct handoff_excerpt excerpt;
     size_t memories_at, memories_size; /* the array, in out */
     size_t included;
 };
@@ -144,6 +145,8 @@ struct handoff_assembly {
  * `finished` will be called. Either way the assembly is to be freed when it is over. */
 bool handoff_assembly_run(struct handoff_assembly *assembly);
 void handoff_assembly_free(struct handoff_assembly *assembly);
+/* The same but for its arena, which may have the assembly itself: that is the caller's now. */
+struct handoff_arena handoff_assembly_end(struct handoff_assembly *assembly);
 
 /* Whether the target was on the path already, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);

@@ -83,15 +83,22 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
     return HANDOFF_ERR_HOP_LIMIT;
 }
 
+/* Where nothing is inherited they are the request's own, and need not be written to be read. */
 static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
                                              struct handoff_error *error)
 {
-    enum handoff_code code = handoff_inherit_constraints(
-        &assembly->constraints, assembly->parent.constraints, assembly->request.constraints, error);
-    if (code != HANDOFF_OK)
-        return code;
-    return handoff_json_read(handoff_buffer_span(&assembly->constraints), "constraints",
-                             &assembly->constraints_doc, error);
+    assembly->constraints = assembly->request.constraints;
+    if (!assembly->parent.doc)
+        return HANDOFF_OK;
+    struct handoff_buffer joined = {.arena = &assembly->arena};
+    enum handoff_code code = handoff_inherit_constraints(&joined, assembly->parent.constraints,
+                                                         assembly->request.constraints, error);
+    if (code == HANDOFF_OK)
+        code = handoff_json_read_in(&assembly->arena, handoff_buffer_span(&joined), "constraints",
+                                    &assembly->constraints_doc, error);
+    if (code == HANDOFF_OK)
+        assembly->constraints = yyjson_doc_get_root(assembly->constraints_doc);
+    return code;
 }
 
 /* FNV-1a of a step as it would be written, so that steps are compared one by one only where they
@@ -119,7 +126,7 @@ static bool is_inherited(const struct handoff_assembly *assembly, const uint64_t
 
 static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
 {
-    struct handoff_buffer scratch = {0};
+    struct handoff_buffer scratch = {.arena = &assembly->arena};
     size_t i, n, ninherited = assembly->nsteps;
     yyjson_val *step;
     for (i = 0; i < ninherited; i++)
@@ -132,7 +139,6 @@ static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
         if (scratch.failed || !is_inherited(assembly, hashes, ninherited, step, hash))
             assembly->steps[assembly->nsteps++] = step;
     }
-    handoff_buffer_free(&scratch);
 }
 
 static enum handoff_code join_history(struct handoff_assembly *assembly,

@@ -93,14 +93,6 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
 
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
 
-static void write_object_or_empty(struct handoff_buffer *out, yyjson_val *object)
-{
-    if (object)
-        handoff_json_write(out, object);
-    else
-        handoff_buffer_text(out, "{}");
-}
-
 static void write_head(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
     handoff_buffer_text(out, "{\"task\":{\"intent\":");
@@ -108,7 +100,7 @@ static void write_head(struct handoff_buffer *out, const struct handoff_assembly
     handoff_buffer_text(out, ",\"summary\":");
     handoff_json_write_string(out, assembly->request.task_summary);
     handoff_buffer_text(out, ",\"state\":");
-    write_object_or_empty(out, assembly->request.state);
+    handoff_json_write_object(out, assembly->request.state);
     handoff_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
 }
 
@@ -127,9 +119,9 @@ static void write_steps(struct handoff_buffer *out, const struct handoff_assembl
 static void write_tail(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
     handoff_buffer_text(out, "\":");
-    handoff_buffer_append(out, assembly->constraints.data, assembly->constraints.size);
+    handoff_json_write_object(out, assembly->constraints);
     handoff_buffer_text(out, ",\"expected_output\":");
-    write_object_or_empty(out, assembly->request.expected_output);
+    handoff_json_write_object(out, assembly->request.expected_output);
     handoff_buffer_byte(out, '}');
 }
 
@@ -139,6 +131,7 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
 {
     struct handoff_trim_plan *plan = &assembly->plan;
     struct handoff_buffer *out = &assembly->parts;
+    out->arena = &assembly->arena;
     struct counter counter = {.tokenizer = assembly->with->tokenizer};
     const size_t nsteps = assembly->nsteps;
     uint32_t *history = handoff_arena_calloc(&assembly->arena, nsteps + 1, sizeof(*history));
@@ -185,7 +178,8 @@ static void fill_memory(struct counter *counter, const struct handoff_assembly *
 static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_trim_plan *plan = &assembly->plan;
-    struct counter counter = {.tokenizer = assembly->with->tokenizer};
+    struct counter counter = {.tokenizer = assembly->with->tokenizer,
+                              .scratch.arena = &assembly->arena};
     plan->memories =
         handoff_arena_calloc(&assembly->arena, assembly->nslots + 1, sizeof(*plan->memories));
     if (!plan->memories)
@@ -199,13 +193,12 @@ static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct han
     plan->memories_some = assembly->with->memories_some;
     plan->history_none = assembly->with->history_none;
     plan->history_some = assembly->with->history_some;
-    handoff_buffer_free(&counter.scratch);
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 static uint64_t max_tokens_of(const struct handoff_assembly *assembly)
 {
-    return handoff_constraints_max_tokens(yyjson_doc_get_root(assembly->constraints_doc));
+    return handoff_constraints_max_tokens(assembly->constraints);
 }
 
 /* A number is a piece of its own between the punctuation of JSON, so its tokens add up too. */

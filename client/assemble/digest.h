@@ -13,12 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/assemble/excerpt.h"
 #include "client/base/buffer.h"
 #include "client/base/sha256.h"
 #include "client/base/uuid.h"
 
 /* {"envelope_version":"2.0","id":"<36 characters>",  and  "digest":"sha256:<64 digits>", */
-#define HANDOFF_DIGEST_BEFORE "{\"envelope_version\":\"2.0\",\"id\":\""
+#define HANDOFF_DIGEST_BEFORE "{" HANDOFF_EXCERPT_VERSION ",\"id\":\""
 #define HANDOFF_DIGEST_MEMBER "\"digest\":\"sha256:"
 enum {
     HANDOFF_DIGEST_AT = sizeof(HANDOFF_DIGEST_BEFORE) - 1 + HANDOFF_UUID_TEXT - 1 + 2,

@@ -111,13 +111,11 @@ static void write_context(struct handoff_buffer *out, struct handoff_assembly *a
     const struct handoff_buffer *parts = &assembly->parts;
     const size_t tail_at = assembly->step_at[assembly->nsteps];
     handoff_buffer_text(out, ",\"context\":");
-    assembly->context_at = out->size;
     handoff_buffer_append(out, parts->data, assembly->head_size);
     write_memories(out, assembly);
     assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
     write_history(out, assembly);
     handoff_buffer_append(out, parts->data + tail_at, parts->size - tail_at);
-    assembly->context_size = out->size - assembly->context_at;
 }
 
 /* ---- what is in it and what is not --------------------------------------------------------- */
@@ -125,7 +123,7 @@ static void write_context(struct handoff_buffer *out, struct handoff_assembly *a
 static void write_refs(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
     const char *before = "";
-    handoff_buffer_text(out, ",\"memory_refs\":[");
+    handoff_buffer_text(out, "\"memory_refs\":[");
     for (size_t i = 0; i < assembly->nslots; i++) {
         if (assembly->plan.memories[i].form == HANDOFF_FORM_NONE)
             continue;
@@ -196,17 +194,22 @@ static void write_ratio(struct handoff_buffer *out, size_t part, size_t whole)
         handoff_buffer_byte(out, (char)('0' + places / unit));
 }
 
-static void write_numbers(struct handoff_buffer *out, const struct handoff_assembly *assembly)
+static void write_completeness(struct handoff_buffer *out, const struct handoff_assembly *assembly)
 {
-    const struct handoff_trim_plan *plan = &assembly->plan;
     size_t requested = assembly->nslots + assembly->nmissing;
-    handoff_buffer_text(out, ",\"completeness\":{\"requested\":");
+    handoff_buffer_text(out, "\"completeness\":{\"requested\":");
     handoff_buffer_number(out, (int64_t)requested);
     handoff_buffer_text(out, ",\"included\":");
     handoff_buffer_number(out, (int64_t)assembly->included);
     handoff_buffer_text(out, ",\"ratio\":");
     write_ratio(out, assembly->included, requested);
-    handoff_buffer_text(out, "},\"tokens\":{\"budget\":");
+    handoff_buffer_byte(out, '}');
+}
+
+static void write_tokens(struct handoff_buffer *out, const struct handoff_assembly *assembly)
+{
+    const struct handoff_trim_plan *plan = &assembly->plan;
+    handoff_buffer_text(out, ",\"tokens\":{\"budget\":");
     handoff_buffer_number(out, (int64_t)assembly->budget);
     handoff_buffer_text(out, ",\"count\":");
     handoff_buffer_number(out, (int64_t)plan->count);
@@ -229,25 +232,33 @@ static void write_legacy(struct handoff_buffer *out, struct handoff_assembly *as
         out->failed = true;
         return;
     }
-    handoff_legacy_write_members(out, request->source_agent, request->target_agent,
-                                 request->task_summary,
-                                 handoff_span(memories, assembly->memories_size),
-                                 handoff_buffer_span(&assembly->constraints));
+    handoff_legacy_write_members(
+        out, request->source_agent, request->target_agent, request->task_summary,
+        handoff_span(memories, assembly->memories_size), assembly->constraints);
 }
 
 enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
 {
     struct handoff_buffer *out = &assembly->out;
+    struct handoff_excerpt *excerpt = &assembly->excerpt;
+    out->arena = &assembly->arena;
     assembly->id = handoff_uuid_make(assembly->with->uuids);
     handoff_uuid_format(&assembly->id, assembly->id_text);
     handoff_buffer_reserve(out, assembly->parts.size + ENVELOPE_AROUND);
     handoff_digest_begin(out, assembly->id_text);
     write_origin(out, assembly);
     write_context(out, assembly);
+    handoff_buffer_byte(out, ',');
+    excerpt->lists_at = (uint32_t)out->size;
     write_refs(out, assembly);
     write_missing(out, assembly);
+    excerpt->lists_size = (uint32_t)out->size - excerpt->lists_at;
     write_trimmed(out, assembly);
-    write_numbers(out, assembly);
+    handoff_buffer_byte(out, ',');
+    excerpt->completeness_at = (uint32_t)out->size;
+    write_completeness(out, assembly);
+    excerpt->completeness_size = (uint32_t)out->size - excerpt->completeness_at;
+    write_tokens(out, assembly);
     if (assembly->dual)
         write_legacy(out, assembly);
     handoff_buffer_byte(out, '}');

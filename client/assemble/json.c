@@ -32,30 +32,29 @@ static bool is_within(yyjson_val *value, unsigned levels)
     return true;
 }
 
-static void *alc_malloc(void *context, size_t size)
+/* yyjson's memory: an arena's, which is given as the context, or the client's. */
+static void *alc_malloc(void *arena, size_t size)
 {
-    (void)context;
-    return handoff_malloc(size);
+    return arena ? handoff_arena_alloc(arena, size) : handoff_malloc(size);
 }
 
-static void *alc_realloc(void *context, void *pointer, size_t old_size, size_t size)
+static void *alc_realloc(void *arena, void *pointer, size_t old_size, size_t size)
 {
-    (void)context;
-    (void)old_size;
-    return handoff_realloc(pointer, size);
+    return arena ? handoff_arena_resize(arena, pointer, old_size, size)
+                 : handoff_realloc(pointer, size);
 }
 
-static void alc_free(void *context, void *pointer)
+static void alc_free(void *arena, void *pointer)
 {
-    (void)context;
-    handoff_free(pointer);
+    if (!arena)
+        handoff_free(pointer);
 }
 
-static const yyjson_alc allocator = {alc_malloc, alc_realloc, alc_free, NULL};
-
-static enum handoff_code read_within(struct handoff_span text, const char *what, unsigned most,
-                                     yyjson_doc **doc, struct handoff_error *error)
+static enum handoff_code read_within(struct handoff_arena *arena, struct handoff_span text,
+                                     const char *what, unsigned most, yyjson_doc **doc,
+                                     struct handoff_error *error)
 {
+    const yyjson_alc allocator = {alc_malloc, alc_realloc, alc_free, arena};
     enum handoff_code code = HANDOFF_ERR_INVALID_JSON;
     yyjson_read_err at;
     /* Without YYJSON_READ_INSITU yyjson copies the text and does not write into it. */
@@ -81,31 +80,38 @@ static enum handoff_code read_within(struct handoff_span text, const char *what,
 enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
                                     struct handoff_error *error)
 {
-    return read_within(text, what, HANDOFF_JSON_DEPTH_MAX, doc, error);
+    return read_within(NULL, text, what, HANDOFF_JSON_DEPTH_MAX, doc, error);
+}
+
+enum handoff_code handoff_json_read_in(struct handoff_arena *arena, struct handoff_span text,
+                                       const char *what, yyjson_doc **doc,
+                                       struct handoff_error *error)
+{
+    return read_within(arena, text, what, HANDOFF_JSON_DEPTH_MAX, doc, error);
 }
 
 enum handoff_code handoff_json_read_envelope(struct handoff_span text, yyjson_doc **doc,
                                              struct handoff_error *error)
 {
-    return read_within(text, "envelope", HANDOFF_JSON_ENVELOPE_DEPTH_MAX, doc, error);
+    return read_within(NULL, text, "envelope", HANDOFF_JSON_ENVELOPE_DEPTH_MAX, doc, error);
 }
 
 static bool object_keys_are_plain(yyjson_val *object, const char **bad)
 {
-    const char *keys[HANDOFF_JSON_KEYS_MAX];
-    size_t count = 0;
+    yyjson_val *keys[HANDOFF_JSON_KEYS_MAX];
     size_t i, n;
     yyjson_val *key, *value;
     yyjson_obj_foreach(object, i, n, key, value)
     {
         *bad = yyjson_get_str(key);
-        if (count == HANDOFF_JSON_KEYS_MAX)
+        if (i == HANDOFF_JSON_KEYS_MAX)
             return false;
-        for (size_t k = 0; k < count; k++) {
-            if (strcmp(keys[k], *bad) == 0)
+        for (size_t k = 0; k < i; k++) {
+            if (yyjson_get_len(keys[k]) == yyjson_get_len(key) &&
+                memcmp(yyjson_get_str(keys[k]), *bad, yyjson_get_len(key)) == 0)
                 return false;
         }
-        keys[count++] = *bad;
+        keys[i] = key;
     }
     return true;
 }
@@ -288,6 +294,14 @@ void handoff_json_write(struct handoff_buffer *out, yyjson_val *value)
         handoff_buffer_text(out, "null");
         break;
     }
+}
+
+void handoff_json_write_object(struct handoff_buffer *out, yyjson_val *object)
+{
+    if (object)
+        handoff_json_write(out, object);
+    else
+        handoff_buffer_text(out, "{}");
 }
 
 /* ---- numbers and equality ------------------------------------------------------------------ */

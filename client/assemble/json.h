@@ -31,6 +31,12 @@ enum {
 enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* The same in an arena, or without one where that is NULL. Freeing the document is then harmless,
+ * and of no use. */
+enum handoff_code handoff_json_read_in(struct handoff_arena *arena, struct handoff_span text,
+                                       const char *what, yyjson_doc **doc,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* The same for an envelope of ours, which is nested deeper than the request it was made of. */
 enum handoff_code handoff_json_read_envelope(struct handoff_span text, yyjson_doc **doc,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
@@ -41,6 +47,8 @@ bool handoff_json_keys_are_plain(yyjson_val *value, const char **key);
 
 /* Compact. The buffer remembers a failed allocation; check it once at the end. */
 void handoff_json_write(struct handoff_buffer *out, yyjson_val *value);
+/* The same for an object that may be absent, NULL: {}. */
+void handoff_json_write_object(struct handoff_buffer *out, yyjson_val *object);
 void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text);
 
 /* `"key":` with a comma before it unless the buffer ends in an opening bracket. */

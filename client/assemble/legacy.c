@@ -43,11 +43,11 @@ void handoff_legacy_write(struct handoff_buffer *out, const struct handoff_envel
 
 void handoff_legacy_write_members(struct handoff_buffer *out, struct handoff_span source_agent,
                                   struct handoff_span target_agent, struct handoff_span summary,
-                                  struct handoff_span memories, struct handoff_span constraints)
+                                  struct handoff_span memories, yyjson_val *constraints)
 {
     write_head(out, source_agent, target_agent, summary);
     handoff_buffer_text(out, ",\"memories\":");
     handoff_buffer_append(out, memories.data, memories.size);
     handoff_buffer_text(out, ",\"constraints\":");
-    handoff_buffer_append(out, constraints.data, constraints.size);
+    handoff_json_write_object(out, constraints);
 }

@@ -19,9 +19,9 @@
 void handoff_legacy_write(struct handoff_buffer *out, const struct handoff_envelope *envelope);
 
 /* Appends what makes an envelope dual: the members of version 1 except context, each with a comma
- * before it. The memories and constraints are given as JSON. */
+ * before it. The memories are given as JSON; constraints may be NULL. */
 void handoff_legacy_write_members(struct handoff_buffer *out, struct handoff_span source_agent,
                                   struct handoff_span target_agent, struct handoff_span summary,
-                                  struct handoff_span memories, struct handoff_span constraints);
+                                  struct handoff_span memories, yyjson_val *constraints);
 
 #endif

@@ -15,6 +15,7 @@
 #include <yyjson.h>
 
 #include "client/assemble/trim.h"
+#include "client/base/arena.h"
 #include "client/base/error.h"
 #include "client/base/span.h"
 
@@ -55,10 +56,11 @@ struct handoff_request {
     int pattern;  /* enum handoff_pattern */
 };
 
-/* Reads and checks a body. On success the caller frees the request; on failure there is nothing to
- * free. `source_agent`, where present, is who the caller is known to be: the field may then be left
- * out, and may not differ. */
-enum handoff_code handoff_request_read(struct handoff_span body, struct handoff_span source_agent,
+/* Reads and checks a body, into the arena if there is one. On success the caller frees the request,
+ * before the arena; on failure there is nothing to free. `source_agent`, where present, is who the
+ * caller is known to be: the field may then be left out, and may not differ. */
+enum handoff_code handoff_request_read(struct handoff_arena *arena, struct handoff_span body,
+                                       struct handoff_span source_agent,
                                        struct handoff_request *request,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_request_free(struct handoff_request *request);

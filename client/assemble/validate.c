@@ -292,12 +292,13 @@ static enum handoff_code check_together(struct handoff_request *request,
     return code;
 }
 
-enum handoff_code handoff_request_read(struct handoff_span body, struct handoff_span source_agent,
+enum handoff_code handoff_request_read(struct handoff_arena *arena, struct handoff_span body,
+                                       struct handoff_span source_agent,
                                        struct handoff_request *request, struct handoff_error *error)
 {
     *request = (struct handoff_request){.include_pins = true};
     yyjson_doc *doc;
-    enum handoff_code code = handoff_json_read(body, "body", &doc, error);
+    enum handoff_code code = handoff_json_read_in(arena, body, "body", &doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(doc);

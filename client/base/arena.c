@@ -68,19 +68,42 @@ static int add_block(struct handoff_arena *arena, size_t at_least)
     return 1;
 }
 
+/* What an allocation takes of its block. */
+static size_t step_of(size_t size)
+{
+    size_t step = (size + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return step ? step : ALIGNMENT;
+}
+
 void *handoff_arena_alloc(struct handoff_arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2)
         return NULL;
-    size_t step = (size + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (step == 0)
-        step = ALIGNMENT;
+    size_t step = step_of(size);
     if ((size_t)(arena->end - arena->next) < step && !add_block(arena, step))
         return NULL;
     char *pointer = arena->next;
     arena->next += step;
     ASAN_UNPOISON_MEMORY_REGION(pointer, size);
     return pointer;
+}
+
+void *handoff_arena_resize(struct handoff_arena *arena, void *pointer, size_t old_size, size_t size)
+{
+    char *old = pointer;
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    if (old && old + step_of(old_size) == arena->next &&
+        step_of(size) <= (size_t)(arena->end - old)) {
+        arena->next = old + step_of(size);
+        ASAN_POISON_MEMORY_REGION(old, (size_t)(arena->end - old));
+        ASAN_UNPOISON_MEMORY_REGION(old, size);
+        return old;
+    }
+    char *moved = handoff_arena_alloc(arena, size);
+    if (moved && old)
+        memcpy(moved, old, old_size < size ? old_size : size);
+    return moved;
 }
 
 void *handoff_arena_calloc(struct handoff_arena *arena, size_t count, size_t size)

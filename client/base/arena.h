@@ -32,6 +32,10 @@ void handoff_arena_init(struct handoff_arena *arena, size_t first_size);
 /* Aligned for any type, not zeroed; NULL when there is no memory. A size of 0 gives a valid
  * pointer. */
 void *handoff_arena_alloc(struct handoff_arena *arena, size_t size);
+/* What was allocated last grows in place where its block has room; all else is moved, and leaves a
+ * hole. The first `old_size` bytes stay; NULL as above, and then the old ones are as they were. */
+void *handoff_arena_resize(struct handoff_arena *arena, void *pointer, size_t old_size,
+                           size_t size);
 void *handoff_arena_calloc(struct handoff_arena *arena, size_t count, size_t size);
 
 /* A copy, terminated with a NUL that does not count. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The growing buffer: capacity doubles, one byte is always kept for the closing NUL. */
+/* The growing buffer: capacity doubles at least, one byte is always kept for the closing NUL. */
 #include "client/base/buffer.h"
 
 #include <stdarg.h>
@@ -10,12 +10,13 @@
 
 enum { FIRST_CAPACITY = 256 };
 
-/* Never more than the limit and the NUL, so that whoever finds room is within the limit. */
+/* At least the double, and never more than the limit and the NUL, so that whoever finds room is
+ * within the limit. */
 static size_t capacity_for(const struct handoff_buffer *buffer, size_t need, size_t most)
 {
-    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_CAPACITY;
-    while (capacity < need)
-        capacity *= 2;
+    size_t capacity = buffer->capacity ? 2 * buffer->capacity : FIRST_CAPACITY;
+    if (capacity < need)
+        capacity = need;
     return capacity <= most ? capacity : most + 1;
 }
 
@@ -29,7 +30,9 @@ char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size)
         return NULL;
     }
     size_t capacity = capacity_for(buffer, buffer->size + size + 1, most);
-    char *data = handoff_realloc(buffer->data, capacity);
+    char *data = buffer->arena
+                     ? handoff_arena_resize(buffer->arena, buffer->data, buffer->capacity, capacity)
+                     : handoff_realloc(buffer->data, capacity);
     if (!data) {
         buffer->failed = true;
         return NULL;
@@ -79,6 +82,7 @@ void handoff_buffer_clear(struct handoff_buffer *buffer)
 
 void handoff_buffer_free(struct handoff_buffer *buffer)
 {
-    handoff_free(buffer->data);
-    *buffer = (struct handoff_buffer){.limit = buffer->limit};
+    if (!buffer->arena)
+        handoff_free(buffer->data);
+    *buffer = (struct handoff_buffer){.limit = buffer->limit, .arena = buffer->arena};
 }

@@ -16,13 +16,15 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/base/arena.h"
 #include "client/base/check.h"
 #include "client/base/span.h"
 
 struct handoff_buffer {
     char *data; /* always followed by a NUL that does not count, once anything was appended */
     size_t size, capacity;
-    size_t limit; /* 0: none */
+    size_t limit;                /* 0: none */
+    struct handoff_arena *arena; /* NULL: it has memory of its own, and is to be freed */
     bool failed;
 };
 
@@ -74,7 +76,7 @@ void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ..
 
 /* Empties it, forgets a failure, keeps the memory. */
 void handoff_buffer_clear(struct handoff_buffer *buffer);
-/* Releases the memory. Harmless on a zeroed buffer. */
+/* Releases the memory, which an arena keeps until its own end. Harmless on a zeroed buffer. */
 void handoff_buffer_free(struct handoff_buffer *buffer);
 
 static inline struct handoff_span handoff_buffer_span(const struct handoff_buffer *buffer)

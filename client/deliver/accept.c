@@ -11,6 +11,13 @@
 
 /* ---- durable -------------------------------------------------------------------------------- */
 
+static size_t texts_size(const struct handoff_parcel *parcel)
+{
+    return parcel->envelope.size + parcel->source.size + parcel->target.size +
+           parcel->task_id.size + parcel->idempotency_key.size + parcel->traceparent.size +
+           parcel->tracestate.size;
+}
+
 static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_parcel *parcel)
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
@@ -18,8 +25,7 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
     delivery->created_ms = parcel->created_ms;
     handoff_delivery_set_deadline(delivery, parcel->deadline_ms);
     delivery->tokens = parcel->tokens;
-    delivery->context_at = parcel->context_at;
-    delivery->context_size = parcel->context_size;
+    delivery->excerpt = parcel->excerpt;
     accept->put.id = parcel->id;
     accept->put.cut_at = parcel->cut_at;
     accept->put.cut_size = parcel->cut_size;
@@ -28,7 +34,6 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
     memcpy(accept->request_digest, parcel->request_digest, sizeof accept->request_digest);
     accept->pattern = parcel->pattern;
     accept->deadline_ms = parcel->deadline_ms;
-    /* the envelope last: it gets a block of its own size, and nothing has to follow it */
     return handoff_delivery_keep(delivery, parcel->source, &delivery->source) &&
            handoff_delivery_keep(delivery, parcel->target, &delivery->asked_target) &&
            handoff_delivery_keep(delivery, parcel->task_id, &delivery->task_id) &&
@@ -128,7 +133,7 @@ static enum handoff_code refuse_full(struct handoff_error *error)
 /* NULL: no memory. */
 static struct handoff_delivery *make(struct handoff_lane *lane, const struct handoff_parcel *parcel)
 {
-    struct handoff_delivery *delivery = handoff_delivery_new(lane, &parcel->id);
+    struct handoff_delivery *delivery = handoff_delivery_new(lane, &parcel->id, texts_size(parcel));
     if (!delivery || copy_parcel(delivery, parcel))
         return delivery;
     handoff_delivery_free(delivery);

@@ -9,6 +9,8 @@
 
 enum { HANDOFF_DELIVERY_MAGIC = 0x64656c76u, HANDOFF_LANE_MAGIC = 0x6c616e65u };
 
+enum { HANDOFF_DELIVERY_NAMES = 384 }; /* what names, ids and trace of most handoffs take */
+
 struct handoff_engine {
     unsigned magic;
     struct handoff_engine_options options; /* never changes */
@@ -37,7 +39,7 @@ struct handoff_delivery {
     char id_text[HANDOFF_UUID_TEXT];
     struct handoff_span envelope; /* empty where it cannot be read any more */
     struct handoff_span source, asked_target, task_id;
-    size_t context_at, context_size;      /* in the envelope; size 0: not known */
+    struct handoff_excerpt excerpt;       /* of the envelope */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct handoff_span trace_id;
     int pattern;
@@ -89,9 +91,10 @@ struct handoff_delivery {
     struct handoff_timer write_timer;
 };
 
-/* Not on a lane's list or in the live table yet. NULL: no memory. */
+/* Not on a lane's list or in the live table yet; with room for texts that are so long together, so
+   that all of it is one block. NULL: no memory. */
 struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
-                                              const struct handoff_uuid *id);
+                                              const struct handoff_uuid *id, size_t texts_size);
 /* Copies into its arena; false: no memory. What is absent stays so. */
 bool handoff_delivery_keep(struct handoff_delivery *delivery, struct handoff_span from,
                            struct handoff_span *to);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "client/agents.h"
+#include "client/assemble/excerpt.h"
 #include "client/base/clock.h"
 #include "client/base/random.h"
 #include "client/base/uuid.h"
@@ -77,8 +78,8 @@ struct handoff_parcel {
     struct handoff_uuid id;
     struct handoff_span envelope;
     uint8_t digest[HANDOFF_SHA256_BYTES];
-    uint32_t cut_at, cut_size;       /* where the envelope names its digest */
-    size_t context_at, context_size; /* where its context stands */
+    uint32_t cut_at, cut_size; /* where the envelope names its digest */
+    struct handoff_excerpt excerpt;
     struct handoff_span task_id, source, target;
     int pattern;
     int64_t created_ms;
@@ -101,7 +102,8 @@ struct handoff_label {
 struct handoff_news {
     struct handoff_label label;
     struct handoff_span envelope; /* as it was assembled; empty where it cannot be read any more */
-    size_t context_at, context_size; /* where its context stands; size 0: not known */
+    struct handoff_excerpt excerpt;
+    uint64_t tokens; /* of the envelope, where the excerpt is known */
     enum handoff_state state;
     const char *target;
     const char *reason; /* why it was parked, or "" */

@@ -4,34 +4,52 @@
  * state: it checks the move against life.def, counts, tells the observer and has the store write
  * it.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/deliver/delivery.h"
 
-/* and its names, ids and trace */
-enum { ARENA_FIRST = sizeof(struct handoff_delivery) + 640 };
+enum {
+    ROOM_FOR_ENDS = 256, /* of the texts: each ends in a NUL, and the next one begins aligned */
+    LATER_BLOCK = 1024,  /* a second attempt to record, a reason: rare, and short */
+};
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
+/* "Name: value" */
+static void write_header(char *to, struct handoff_span name, struct handoff_span value)
+{
+    memcpy(to, name.data, name.size);
+    memcpy(to + name.size, ": ", 2);
+    memcpy(to + name.size + 2, value.data, value.size);
+    to[name.size + 2 + value.size] = '\0';
+}
+
+static void write_id_header(char *to, size_t room, const char *name, const char *id_text)
+{
+    HANDOFF_CHECK(strlen(name) + sizeof ": " + HANDOFF_UUID_TEXT <= room);
+    write_header(to, handoff_span_text(name), handoff_span(id_text, HANDOFF_UUID_TEXT - 1));
+}
+
 struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
-                                              const struct handoff_uuid *id)
+                                              const struct handoff_uuid *id, size_t texts_size)
 {
     struct handoff_arena arena;
-    handoff_arena_init(&arena, ARENA_FIRST);
+    handoff_arena_init(&arena, sizeof(struct handoff_delivery) + ROOM_FOR_ENDS + texts_size);
     struct handoff_delivery *delivery = handoff_arena_calloc(&arena, 1, sizeof *delivery);
     if (!delivery)
         return NULL;
+    arena.block_size = LATER_BLOCK;
     delivery->magic = HANDOFF_DELIVERY_MAGIC;
     delivery->arena = arena;
     delivery->lane = lane;
     delivery->id = *id;
     handoff_uuid_format(id, delivery->id_text);
-    snprintf(delivery->id_header, sizeof delivery->id_header, "Handoff-Id: %s", delivery->id_text);
-    snprintf(delivery->key_header, sizeof delivery->key_header, "Idempotency-Key: %s",
-             delivery->id_text);
+    write_id_header(delivery->id_header, sizeof delivery->id_header, "Handoff-Id",
+                    delivery->id_text);
+    write_id_header(delivery->key_header, sizeof delivery->key_header, "Idempotency-Key",
+                    delivery->id_text);
     delivery->live.id = &delivery->id;
     delivery->live.lane = lane;
     delivery->live.owner = delivery;
@@ -60,8 +78,11 @@ static bool copy_header(struct handoff_arena *arena, const char *name, struct ha
     *header = NULL;
     if (!value.data || value.size == 0)
         return true;
-    *header = handoff_arena_printf(arena, "%s: %.*s", name, (int)value.size, value.data);
-    return *header != NULL;
+    char *text = handoff_arena_alloc(arena, strlen(name) + sizeof ": " + value.size);
+    if (text)
+        write_header(text, handoff_span_text(name), value);
+    *header = text;
+    return text != NULL;
 }
 
 /* "00-<32 digits>-<16 digits>-01" */

@@ -186,7 +186,8 @@ enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct 
                                         struct handoff_error *error)
 {
     HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    struct handoff_delivery *delivery = handoff_delivery_new(lane, id);
+    struct handoff_delivery *delivery =
+        handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + reason.size);
     const char *words = delivery ? handoff_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
                                                         reason.data ? reason.data : "")
                                  : NULL;

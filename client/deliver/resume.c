@@ -114,7 +114,8 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
 {
     struct handoff_agent *agent =
         handoff_agents_remember(lane->engine->options.agents, stored->standing.target);
-    struct handoff_delivery *delivery = agent ? handoff_delivery_new(lane, &stored->id) : NULL;
+    struct handoff_delivery *delivery =
+        agent ? handoff_delivery_new(lane, &stored->id, HANDOFF_DELIVERY_NAMES) : NULL;
     if (!delivery)
         return handoff_error_no_memory(error);
     bool fresh = handoff_delivery_claim(delivery);

@@ -64,8 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct handoff_span caller = {0};
     if (size > 0 && data[0] == ' ')
         caller = handoff_span_text("researcher");
-    if (handoff_request_read(handoff_span((const char *)data, size), caller, &request, &error) !=
-        HANDOFF_OK) {
+    if (handoff_request_read(NULL, handoff_span((const char *)data, size), caller, &request,
+                             &error) != HANDOFF_OK) {
         check_refused(&error);
         return 0;
     }

@@ -36,7 +36,6 @@ static inline bool fake_is_asked(const struct handoff_spine_resolve *resolve,
 static inline void fake_find(struct fake_spine *fake, struct handoff_spine_resolve *resolve)
 {
     size_t recent = resolve->recent;
-    resolve->found = handoff_arena_calloc(resolve->arena, fake->count + 1, sizeof(*resolve->found));
     for (size_t i = 0; i < fake->count; i++) {
         struct handoff_found_memory found = fake->memories[i];
         if (!resolve->query.data)
@@ -66,8 +65,6 @@ static inline bool fake_has(const struct fake_spine *fake, struct handoff_span i
 
 static inline void fake_miss(struct fake_spine *fake, struct handoff_spine_resolve *resolve)
 {
-    resolve->missing =
-        handoff_arena_calloc(resolve->arena, resolve->id_count + 1, sizeof(*resolve->missing));
     for (size_t i = 0; i < resolve->id_count; i++) {
         bool repeated = fake_has(fake, resolve->ids[i]);
         for (size_t j = 0; j < resolve->missing_count; j++)
@@ -84,18 +81,29 @@ static inline void fake_deliver(struct handoff_mail *mail)
     call->done(call);
 }
 
+static inline void fake_answer(struct fake_spine *fake, struct handoff_spine_resolve *resolve)
+{
+    resolve->found = handoff_arena_calloc(resolve->arena, fake->count + 1, sizeof(*resolve->found));
+    resolve->missing =
+        handoff_arena_calloc(resolve->arena, resolve->id_count + 1, sizeof(*resolve->missing));
+    if (!resolve->found || !resolve->missing) {
+        handoff_error_no_memory(&resolve->call.error);
+        return;
+    }
+    fake_find(fake, resolve);
+    fake_miss(fake, resolve);
+}
+
 static inline enum handoff_spine_progress fake_resolve(struct handoff_spine *spine,
                                                        struct handoff_spine_resolve *resolve)
 {
     struct fake_spine *fake = (struct fake_spine *)spine;
     fake->asked++;
     fake->last_query = resolve->query;
-    if (fake->failure == HANDOFF_OK) {
-        fake_find(fake, resolve);
-        fake_miss(fake, resolve);
-    } else {
+    if (fake->failure == HANDOFF_OK)
+        fake_answer(fake, resolve);
+    else
         handoff_error_set(&resolve->call.error, fake->failure, "the fake was told to", NULL, NULL);
-    }
     if (!fake->later)
         return HANDOFF_SPINE_DONE;
     resolve->call.work.mail.deliver = fake_deliver;

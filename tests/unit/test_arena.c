@@ -3,6 +3,7 @@
 #include "tests/support/unit.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/base/arena.h"
@@ -39,6 +40,35 @@ static void test_large_and_impossible_sizes(void **state)
     assert_null(handoff_arena_alloc(&arena, SIZE_MAX - 8));
     assert_null(handoff_arena_calloc(&arena, SIZE_MAX / 2, 3));
     assert_null(handoff_arena_copy(&arena, "x", SIZE_MAX));
+    handoff_arena_free(&arena);
+}
+
+/* The last piece grows where it is while its block has room; every other one is moved. */
+static void test_pieces_grow(void **state)
+{
+    struct handoff_arena arena;
+    (void)state;
+    handoff_arena_init(&arena, 1024);
+    char *last = handoff_arena_resize(&arena, NULL, 0, 10);
+    memcpy(last, "0123456789", 10);
+    assert_ptr_equal(handoff_arena_resize(&arena, last, 10, 200), last);
+    assert_ptr_equal(handoff_arena_resize(&arena, last, 200, 20), last);
+    assert_memory_equal(last, "0123456789", 10);
+    char *behind = handoff_arena_alloc(&arena, 8);
+    char *moved = handoff_arena_resize(&arena, last, 20, 100);
+    assert_ptr_not_equal(moved, last);
+    assert_memory_equal(moved, "0123456789", 10);
+    memset(moved, 'm', 100);
+    memset(behind, 'b', 8);
+    char *large = handoff_arena_resize(&arena, moved, 100, 5000); /* the block has no such room */
+    assert_ptr_not_equal(large, moved);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(large[i], 'm');
+    failing_memory_at(1);
+    assert_null(handoff_arena_resize(&arena, large, 5000, 50000));
+    failing_memory_at(0);
+    assert_int_equal(large[99], 'm');
+    assert_null(handoff_arena_resize(&arena, large, 5000, SIZE_MAX));
     handoff_arena_free(&arena);
 }
 
@@ -115,15 +145,45 @@ static void test_buffer_limit(void **state)
     handoff_buffer_free(&buffer);
 }
 
+/* Numbers at their limits, and a buffer that grows in an arena. */
+static void test_buffer_in_an_arena(void **state)
+{
+    struct handoff_arena arena = {0};
+    struct handoff_buffer buffer = {.arena = &arena};
+    static const int64_t numbers[] = {0, 9, 10, -1, INT64_MAX, INT64_MIN};
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char expected[24];
+        snprintf(expected, sizeof expected, "%lld", (long long)numbers[i]);
+        handoff_buffer_clear(&buffer);
+        handoff_buffer_number(&buffer, numbers[i]);
+        assert_string_equal(buffer.data, expected);
+    }
+    handoff_buffer_clear(&buffer);
+    for (int i = 0; i < 5000; i++)
+        handoff_buffer_byte(&buffer, (char)('a' + i % 26));
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(buffer.data[i], 'a' + i % 26);
+    handoff_buffer_free(&buffer);
+    assert_null(buffer.data);
+    failing_memory_at(1);
+    handoff_buffer_reserve(&buffer, 1 << 20);
+    assert_true(buffer.failed);
+    failing_memory_at(0);
+    handoff_arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_are_aligned_and_apart),
         cmocka_unit_test(test_large_and_impossible_sizes),
+        cmocka_unit_test(test_pieces_grow),
         cmocka_unit_test(test_reset_keeps_one_block),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_buffer_appends),
         cmocka_unit_test(test_buffer_limit),
+        cmocka_unit_test(test_buffer_in_an_arena),
     };
     return RUN_TESTS(tests);
 }

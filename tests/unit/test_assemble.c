@@ -11,6 +11,7 @@
 
 #include "client/assemble/assemble.h"
 #include "client/assemble/json.h"
+#include "client/object.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fake_spine.h"
 #include "tests/support/files.h"
@@ -26,6 +27,7 @@ struct world {
     struct handoff_mailbox mailbox;
     char *directory;
     uint64_t token_budget;
+    size_t first_block; /* of an assembly's arena; 0: as large as usual */
     bool dual;
     bool finished;
 };
@@ -98,7 +100,8 @@ static void finish(struct handoff_assembly *assembly)
 
 static enum handoff_code assemble(struct handoff_assembly *assembly, const char *body)
 {
-    *assembly = (struct handoff_assembly){.with = &world.assembler,
+    *assembly = (struct handoff_assembly){.arena = {.block_size = world.first_block},
+                                          .with = &world.assembler,
                                           .mailbox = &world.mailbox,
                                           .hop_max = 12,
                                           .body = handoff_span_text(body),
@@ -140,6 +143,28 @@ static int64_t number_at(yyjson_val *root, const char *object, const char *name)
     return number;
 }
 
+/* An answer that copies what it tells is the same as one that reads the envelope. */
+static void check_answer(const struct handoff_assembly *assembly)
+{
+    struct handoff_buffer copied = {0}, read = {0};
+    struct handoff_news news = {.label = {.source = assembly->request.source_agent,
+                                          .task_id = assembly->task_id,
+                                          .created_ms = assembly->created_ms},
+                                .envelope = handoff_buffer_span(&assembly->out),
+                                .excerpt = assembly->excerpt,
+                                .tokens = assembly->plan.count,
+                                .state = HANDOFF_STATE_ACKNOWLEDGED,
+                                .target = "b",
+                                .reason = ""};
+    assert_true(news.excerpt.lists_size > 0);
+    handoff_object_write(&copied, &news);
+    news.excerpt = (struct handoff_excerpt){0};
+    handoff_object_write(&read, &news);
+    assert_string_equal(copied.data, read.data);
+    handoff_buffer_free(&copied);
+    handoff_buffer_free(&read);
+}
+
 /* Everything that holds for every envelope. */
 static void check_envelope(const struct handoff_assembly *assembly)
 {
@@ -162,6 +187,7 @@ static void check_envelope(const struct handoff_assembly *assembly)
     assert_int_equal(included + yyjson_arr_size(yyjson_obj_get(root, "missing")) +
                          yyjson_arr_size(yyjson_obj_get(root, "trimmed")),
                      number_at(root, "completeness", "requested"));
+    check_answer(assembly);
     handoff_buffer_free(&context);
     handoff_envelope_free(&envelope);
 }
@@ -866,30 +892,52 @@ static void test_kept_counts(void **state)
     handoff_assembly_free(&assembly);
 }
 
+/* One assembly for each allocation that can fail. The arena begins with a block of one byte, so
+ * that every stage has to ask for another. */
+static long assemble_without_memory(const char *body, struct handoff_assembly *assembly)
+{
+    enum handoff_code code;
+    long n = 1;
+    for (;; n++) {
+        failing_memory_at(n);
+        code = assemble(assembly, body);
+        if (!atomic_load(&failing_memory_hit))
+            break;
+        assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY);
+        if (code == HANDOFF_OK)
+            assert_true(handoff_digest_verify(handoff_buffer_span(&assembly->out)));
+        handoff_assembly_free(assembly);
+    }
+    failing_memory_at(0);
+    assert_int_equal(code, HANDOFF_OK);
+    return n;
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
     struct handoff_assembly assembly;
-    enum handoff_code code;
-    long n = 1;
+    char *child;
     use_encoding("estimate");
     fake_spine_init(&world.spine);
     fake_add(&world.spine, "m", "content", "summary")->memory.metadata =
         handoff_span_text("{\"raw_log\":false}");
     world.dual = true;
-    do {
-        failing_memory_at(n++);
-        code = assemble(&assembly,
-                        BASE ",\"memory_ids\":[\"x\",\"m\"],\"execution_history\":[{"
-                             "\"agent\":\"a\",\"action\":\"b\"}],\"constraints\":{\"a\":1}}");
-        assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY);
-        if (code == HANDOFF_OK)
-            assert_true(handoff_digest_verify(handoff_buffer_span(&assembly.out)));
-        handoff_assembly_free(&assembly);
-    } while (atomic_load(&failing_memory_hit));
-    failing_memory_at(0);
-    assert_int_equal(code, HANDOFF_OK);
-    assert_true(n > 10);
+    world.first_block = 1;
+    assert_true(assemble_without_memory(
+                    BASE ",\"memory_ids\":[\"x\",\"m\"],\"execution_history\":[{"
+                         "\"agent\":\"a\",\"action\":\"b\"}],\"constraints\":{\"a\":1}}",
+                    &assembly) > 10);
+    persist(&assembly);
+    assert_true(asprintf(&child,
+                         BASE ",\"previous_id\":\"%s\",\"constraints\":{\"b\":1},"
+                              "\"execution_history\":[{\"agent\":\"c\",\"action\":\"d\"}]}",
+                         assembly.id_text) > 0);
+    handoff_assembly_free(&assembly);
+    assert_true(assemble_without_memory(child, &assembly) > 10);
+    handoff_assembly_free(&assembly);
+    free(child);
+    world.first_block = 0;
 }
 
 int main(void)

@@ -15,7 +15,8 @@
 static enum handoff_code read_text(const char *text, struct handoff_request *request,
                                    struct handoff_error *error)
 {
-    return handoff_request_read(handoff_span_text(text), (struct handoff_span){0}, request, error);
+    return handoff_request_read(NULL, handoff_span_text(text), (struct handoff_span){0}, request,
+                                error);
 }
 
 static void test_the_least_request(void **state)
@@ -189,16 +190,17 @@ static void test_the_caller_cannot_take_another_name(void **state)
     struct handoff_span anonymous =
         handoff_span_text("{\"target_agent\":\"b\",\"task_summary\":\"s\"}");
     struct handoff_span named = handoff_span_text("{" BASE "}");
-    assert_int_equal(handoff_request_read(anonymous, handoff_span_text("me"), &request, &error),
-                     HANDOFF_OK);
+    assert_int_equal(
+        handoff_request_read(NULL, anonymous, handoff_span_text("me"), &request, &error),
+        HANDOFF_OK);
     assert_true(handoff_span_equal(request.source_agent, handoff_span_text("me")));
     handoff_request_free(&request);
-    assert_int_equal(handoff_request_read(named, handoff_span_text("me"), &request, &error),
+    assert_int_equal(handoff_request_read(NULL, named, handoff_span_text("me"), &request, &error),
                      HANDOFF_ERR_FORBIDDEN);
     assert_string_equal(error.field, "source_agent");
     assert_string_equal(error.seen, "a");
     assert_string_equal(error.allowed, "me, or leave it out");
-    assert_int_equal(handoff_request_read(named, handoff_span_text("a"), &request, &error),
+    assert_int_equal(handoff_request_read(NULL, named, handoff_span_text("a"), &request, &error),
                      HANDOFF_OK);
     handoff_request_free(&request);
 }
