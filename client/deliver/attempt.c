@@ -27,7 +27,6 @@ static size_t fill_headers(struct handoff_delivery *delivery, int version)
     headers[count++] = version == 1
                            ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
                            : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
-    headers[count++] = "Expect:"; /* curl would ask before it sends a body of more than 1 MiB */
     headers[count++] = delivery->id_header;
     headers[count++] = delivery->key_header;
     headers[count++] = delivery->attempt_header;

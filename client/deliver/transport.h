@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transport.h - POSTs to agents over libcurl, many at once, inside somebody else's loop.
+ * transport.h - POSTs to agents, many at once, inside somebody else's loop.
  *
- * The one module that knows curl. A transport belongs to one loop: its sockets are watched by the
- * loop's poller, its time-outs lie in the loop's timers, every answer is told on the loop's thread.
- * Connections are kept alive and their sockets stay watched between two transfers, so that a POST
- * over a warm connection costs no epoll_ctl.
+ * Plain HTTP over connections that libcurl makes (plain.h), HTTPS over libcurl. A transport belongs
+ * to one loop: its sockets are watched by the loop's poller, its time-outs lie in the loop's
+ * timers, every answer is told on the loop's thread. Connections are kept alive and their sockets
+ * stay watched between two transfers, so that a POST over a warm connection costs no epoll_ctl.
  *
  * What may never happen on the path to an agent is settled here: only http and https, no redirects,
  * no proxy from the environment, TLS verified, no `Expect`, at most 64 KiB of answer.
@@ -38,7 +38,7 @@ struct handoff_tls {
 struct handoff_transport_facts {
     int64_t duration_us;
     char peer[72];   /* "127.0.0.1:9001", or "" */
-    char error[160]; /* curl's words, or "" */
+    char error[160]; /* what went wrong, in words, or "" */
 };
 
 /* Embedded in its owner. Everything it points to lives until `done`. */

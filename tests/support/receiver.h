@@ -10,7 +10,8 @@
  *   bare       200 without a word       garbage   not HTTP
  *   nack       a nack for good          long      100 KB of body
  *   later      a nack for now           redirect  302 to /ack
- *   NNN        that status; 503 with Retry-After: 7 where it is "503wait"
+ *   leave      as ack, then closes      early     413 before it has read the body
+ *   NNN        that status; 503 with Retry-After: 7 where it is "503wait", a date if "503date"
  *
  * One thread for each connection, started by tests only.
  */
@@ -18,6 +19,7 @@
 #define TESTS_SUPPORT_RECEIVER_H
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,7 +33,7 @@
 static struct {
     int listener, port;
     pthread_t thread;
-    atomic_int connections, requests;
+    atomic_int connections, requests, left;
     pthread_mutex_t lock;
     char last_head[4096]; /* lock */
 } receiver = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -75,7 +77,8 @@ static inline bool receiver_read(int fd, struct receiver_request *request)
         end = strstr(head, "\r\n\r\n");
     }
     long length = strtol(receiver_header(head, "\r\nContent-Length: ", "0"), NULL, 10);
-    if (!receiver_skip(fd, length - (long)(head + size - end - 4)))
+    if (strncmp(head, "POST /early", 11) != 0 &&
+        !receiver_skip(fd, length - (long)(head + size - end - 4)))
         return false;
     end[2] = '\0';
     if (sscanf(head, "POST /%127s ", request->path) != 1)
@@ -137,9 +140,10 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
     char word[32], text[256], byte;
     receiver_word(request, word);
 #define IS(what) (strcmp(word, what) == 0)
-    if (IS("ack")) {
+    if (IS("ack") || IS("leave")) {
         snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
         receiver_send_body(fd, 200, "", text);
+        return IS("ack");
     } else if (IS("header")) {
         snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nhandoff-ACK: \t %s \r\n\r\n",
                  request->id);
@@ -156,6 +160,8 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
         receiver_send_body(fd, 302, "Location: /ack\r\n", "");
     } else if (IS("503wait")) {
         receiver_send_body(fd, 503, "Retry-After: 7\r\n", "");
+    } else if (IS("503date")) {
+        receiver_send_body(fd, 503, "Retry-After: Fri, 31 Dec 2100 23:59:59 GMT\r\n", "");
     } else if (strtol(word, NULL, 10) > 0) {
         receiver_send_body(fd, (int)strtol(word, NULL, 10), "", "");
     } else {
@@ -165,7 +171,11 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
             receiver_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"ack\"");
         else if (IS("long"))
             receiver_send_long(fd);
-        else if (IS("silent"))
+        else if (IS("early")) { /* or the reset could overtake the answer */
+            receiver_send_body(fd, 413, "", "");
+            shutdown(fd, SHUT_WR);
+            receiver_skip(fd, INT_MAX);
+        } else if (IS("silent"))
             while (read(fd, &byte, 1) > 0)
                 ;
         else if (!IS("close"))
@@ -183,6 +193,7 @@ static inline void *receiver_serve_one(void *arg)
     while (receiver_read(fd, &request) && receiver_answer(fd, &request))
         ;
     close(fd);
+    atomic_fetch_add(&receiver.left, 1);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "tests/support/unit.h"
 
 #include <poll.h>
+#include <sched.h>
 
 #include "client/deliver/transport.h"
 
@@ -13,6 +14,7 @@
 struct loop {
     struct handoff_poller poller;
     struct handoff_timers timers;
+    const struct handoff_clock *clock;
     struct handoff_transport *transport;
 };
 
@@ -43,13 +45,18 @@ static void told(struct handoff_post *post, const struct handoff_answer *heard,
              heard->body ? heard->body : "");
 }
 
+static void loop_open_by(struct loop *loop, const struct handoff_clock *clock)
+{
+    *loop = (struct loop){.clock = clock};
+    assert_int_equal(handoff_poller_init(&loop->poller, NULL), HANDOFF_OK);
+    assert_int_equal(
+        handoff_transport_new(&loop->transport, &loop->poller, &loop->timers, clock, NULL),
+        HANDOFF_OK);
+}
+
 static void loop_open(struct loop *loop)
 {
-    *loop = (struct loop){0};
-    assert_int_equal(handoff_poller_init(&loop->poller, NULL), HANDOFF_OK);
-    assert_int_equal(handoff_transport_new(&loop->transport, &loop->poller, &loop->timers,
-                                           &handoff_clock_system, NULL),
-                     HANDOFF_OK);
+    loop_open_by(loop, &handoff_clock_system);
 }
 
 static void loop_close(struct loop *loop)
@@ -59,18 +66,18 @@ static void loop_close(struct loop *loop)
     handoff_poller_free(&loop->poller);
 }
 
-static int64_t now_ms(void)
+static int64_t now_ms(const struct loop *loop)
 {
-    return handoff_monotonic_ns(&handoff_clock_system) / 1000000;
+    return handoff_monotonic_ns(loop->clock) / 1000000;
 }
 
 static void turn(struct loop *loop)
 {
-    int64_t wait = handoff_timers_wait_ms(&loop->timers, now_ms());
+    int64_t wait = handoff_timers_wait_ms(&loop->timers, now_ms(loop));
     struct pollfd ready = {.fd = loop->poller.fd, .events = POLLIN};
     poll(&ready, 1, wait < 0 || wait > 1000 ? 1000 : (int)wait);
     handoff_poller_run(&loop->poller);
-    handoff_timers_run(&loop->timers, now_ms());
+    handoff_timers_run(&loop->timers, now_ms(loop));
     handoff_transport_settle(loop->transport);
 }
 
@@ -82,15 +89,34 @@ static void probe_init(struct probe *probe, const char *path, int64_t timeout_ms
         .url = probe->url, .body = "{}", .size = 2, .timeout_ms = timeout_ms, .done = told};
 }
 
+static void run_probe(struct loop *loop, struct probe *probe)
+{
+    assert_int_equal(handoff_transport_start(loop->transport, &probe->post), HANDOFF_OK);
+    assert_int_equal(probe->told, 0); /* never from within */
+    while (!probe->told)
+        turn(loop);
+}
+
+static void run_in(struct loop *loop, const char *path, struct probe *probe)
+{
+    probe_init(probe, path, 15000);
+    run_probe(loop, probe);
+}
+
 static void run_one(const char *path, int64_t timeout_ms, struct probe *probe)
 {
     struct loop loop;
     loop_open(&loop);
     probe_init(probe, path, timeout_ms);
-    assert_int_equal(handoff_transport_start(loop.transport, &probe->post), HANDOFF_OK);
-    while (!probe->told)
-        turn(&loop);
+    run_probe(&loop, probe);
     loop_close(&loop);
+}
+
+static void assert_last_head_has(const char *text)
+{
+    pthread_mutex_lock(&receiver.lock);
+    assert_non_null(strstr(receiver.last_head, text));
+    pthread_mutex_unlock(&receiver.lock);
 }
 
 /* ---- tests ------------------------------------------------------------------------------------
@@ -125,23 +151,24 @@ static void test_sends_its_headers_and_no_expect(void **state)
     (void)state;
     struct loop loop;
     struct probe probe;
-    char *large = calloc(1, 100000); /* past the size from which curl would ask first */
-    const char *const headers[] = {"Handoff-Id: x1", "Handoff-Attempt: 2", "Expect:"};
+    enum { LARGE = 8 << 20 }; /* more than a socket takes at once */
+    char *large = calloc(1, LARGE);
+    const char *const headers[] = {"Handoff-Id: x1", "Handoff-Attempt: 2"};
     loop_open(&loop);
     probe_init(&probe, "/ack", 15000);
     probe.post.headers = headers;
-    probe.post.nheaders = 3;
+    probe.post.nheaders = 2;
     probe.post.body = large;
-    probe.post.size = 100000;
+    probe.post.size = LARGE;
     assert_int_equal(handoff_transport_start(loop.transport, &probe.post), HANDOFF_OK);
     while (!probe.told)
         turn(&loop);
     loop_close(&loop);
     free(large);
     assert_int_equal(probe.status, 200);
+    assert_last_head_has("\r\nHandoff-Id: x1\r\n");
+    assert_last_head_has("\r\nHandoff-Attempt: 2\r\n");
     pthread_mutex_lock(&receiver.lock);
-    assert_non_null(strstr(receiver.last_head, "\r\nHandoff-Id: x1\r\n"));
-    assert_non_null(strstr(receiver.last_head, "\r\nHandoff-Attempt: 2\r\n"));
     assert_null(strstr(receiver.last_head, "Expect"));
     pthread_mutex_unlock(&receiver.lock);
 }
@@ -199,6 +226,37 @@ static void test_retry_after_in_seconds(void **state)
     run_one("/503wait", 15000, &probe);
     assert_int_equal(probe.status, 503);
     assert_int_equal(probe.retry_after_ms, 7000);
+    run_one("/503date", 15000, &probe);
+    assert_int_equal(probe.retry_after_ms, 3600000); /* never longer */
+}
+
+static void test_what_a_url_becomes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url; /* %d: the port */
+        const char *head;
+    } rows[] = {
+        {"http://127.0.0.1:%d/ack", "POST /ack HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"},
+        {"HTTP://localhost:%d/ack,?a=%%20b&c",
+         "POST /ack,?a=%%20b&c HTTP/1.1\r\nHost: localhost:%d\r\n"},
+        {"http://127.0.0.1:%d/ack,#part", "POST /ack, HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"},
+        {"http://127.0.0.1:%d/x/../ack", "POST /ack HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"},
+        {"http://me:it@127.0.0.1:%d/ack", "\r\nAuthorization: Basic bWU6aXQ=\r\n"},
+    };
+    struct loop loop;
+    loop_open(&loop);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct probe probe;
+        char head[128];
+        probe_init(&probe, "", 15000);
+        snprintf(probe.url, sizeof probe.url, rows[i].url, receiver.port);
+        snprintf(head, sizeof head, rows[i].head, receiver.port);
+        run_probe(&loop, &probe);
+        assert_true(probe.answered);
+        assert_last_head_has(head);
+    }
+    loop_close(&loop);
 }
 
 static void test_only_http(void **state)
@@ -233,6 +291,112 @@ static void test_a_warm_connection_is_used_again(void **state)
     assert_int_equal(atomic_load(&receiver.connections) - before, 1);
     loop_close(&loop);
 }
+
+/* ---- connections that end ------------------------------------------------------------------- */
+
+static void await_left(int count)
+{
+    while (atomic_load(&receiver.left) < count)
+        sched_yield();
+}
+
+/* The agent closes behind its answer, without a word in it; whether the loop has seen that or not,
+   the next one is delivered, over another connection. */
+static void test_an_agent_that_leaves_is_dialled_again(void **state)
+{
+    (void)state;
+    for (int seen = 0; seen < 2; seen++) {
+        struct loop loop;
+        struct probe probe;
+        loop_open(&loop);
+        int connections = atomic_load(&receiver.connections), left = atomic_load(&receiver.left);
+        run_in(&loop, "/leave", &probe);
+        assert_int_equal(probe.status, 200);
+        await_left(left + 1);
+        if (seen)
+            turn(&loop);
+        run_in(&loop, "/ack", &probe);
+        assert_int_equal(probe.status, 200);
+        assert_int_equal(atomic_load(&receiver.connections) - connections, 2);
+        loop_close(&loop);
+    }
+}
+
+/* Over a kept connection it may be the agent's time-out, so it is sent again, once; over a new one
+   it is the agent's answer. */
+static void test_a_request_without_an_answer_is_sent_again_once(void **state)
+{
+    (void)state;
+    struct loop loop;
+    struct probe probe;
+    loop_open(&loop);
+    run_in(&loop, "/ack", &probe);
+    for (int kept = 1; kept >= 0; kept--) {
+        int requests = atomic_load(&receiver.requests);
+        run_in(&loop, "/close", &probe);
+        assert_false(probe.answered);
+        assert_int_equal(probe.failure, HANDOFF_RESULT_PROTOCOL);
+        assert_string_equal(probe.facts.error, "the agent closed without an answer");
+        assert_int_equal(atomic_load(&receiver.requests) - requests, 1 + kept);
+    }
+    run_in(&loop, "/ack", &probe); /* a broken answer is one, and is not asked for again */
+    int requests = atomic_load(&receiver.requests);
+    run_in(&loop, "/break", &probe);
+    assert_false(probe.answered);
+    assert_int_equal(atomic_load(&receiver.requests) - requests, 1);
+    loop_close(&loop);
+}
+
+/* A body that is not wanted is not sent to its end. */
+static void test_an_early_answer_counts(void **state)
+{
+    (void)state;
+    enum { LARGE = 64 << 20 };
+    struct loop loop;
+    struct probe probe;
+    char *large = calloc(1, LARGE);
+    loop_open(&loop);
+    int connections = atomic_load(&receiver.connections);
+    probe_init(&probe, "/early", 15000);
+    probe.post.body = large;
+    probe.post.size = LARGE;
+    run_probe(&loop, &probe);
+    assert_int_equal(probe.status, 413);
+    run_in(&loop, "/ack", &probe);
+    assert_int_equal(probe.status, 200);
+    assert_int_equal(atomic_load(&receiver.connections) - connections, 2);
+    loop_close(&loop);
+    free(large);
+}
+
+enum { IDLE_MAX_MS = 118000 };
+
+static void pass(struct loop *loop, struct handoff_manual_clock *manual, int64_t ms)
+{
+    handoff_manual_clock_advance(manual, ms);
+    handoff_timers_run(&loop->timers, now_ms(loop));
+    handoff_transport_settle(loop->transport);
+}
+
+static void test_an_idle_connection_is_closed_in_time(void **state)
+{
+    (void)state;
+    struct handoff_manual_clock manual;
+    struct loop loop;
+    struct probe probe;
+    int connections = atomic_load(&receiver.connections), left = atomic_load(&receiver.left);
+    handoff_manual_clock_init(&manual, 0);
+    loop_open_by(&loop, &manual.clock);
+    run_in(&loop, "/ack", &probe);
+    pass(&loop, &manual, IDLE_MAX_MS - 1);
+    run_in(&loop, "/ack", &probe);
+    assert_int_equal(atomic_load(&receiver.connections) - connections, 1);
+    pass(&loop, &manual, IDLE_MAX_MS);
+    await_left(left + 1);
+    loop_close(&loop);
+}
+
+/* ---- many ----------------------------------------------------------------------------------- */
 
 enum { MANY = 200 };
 
@@ -272,8 +436,13 @@ int main(void)
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_redirects_are_not_followed),
         cmocka_unit_test(test_retry_after_in_seconds),
+        cmocka_unit_test(test_what_a_url_becomes),
         cmocka_unit_test(test_only_http),
         cmocka_unit_test(test_a_warm_connection_is_used_again),
+        cmocka_unit_test(test_an_agent_that_leaves_is_dialled_again),
+        cmocka_unit_test(test_a_request_without_an_answer_is_sent_again_once),
+        cmocka_unit_test(test_an_early_answer_counts),
+        cmocka_unit_test(test_an_idle_connection_is_closed_in_time),
         cmocka_unit_test(test_many_at_once_and_some_cancelled),
     };
     return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
