@@ -145,7 +145,8 @@ void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent
     handoff_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"",
                           settings ? "true" : "false",
                           settings && !settings->options.url ? "pull" : "push");
-    write_text(out, "circuit", handoff_span_text(handoff_circuit_name(breaker.circuit)));
+    write_text(out, "circuit",
+               handoff_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
     write_number(out, "consecutive_failures", breaker.consecutive_failures);
     write_number(out, "retry_after_seconds", (wait_ms + 999) / 1000);
     write_number(out, "in_flight", in_flight);

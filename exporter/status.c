@@ -133,7 +133,7 @@ static bool find_in_agent(struct exporter_status *status, const struct handoff_a
              agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
     else if (circuit_rank(agent) == 1)
         find(status, EXPORTER_STANDING_TROUBLE,
-             "The circuit to %s is half open: one handoff tries whether it works again.",
+             "The circuit to %s is half open: the next handoff tries whether it works again.",
              agent->name);
     else if (agent->consecutive_failures > 0)
         find(status, EXPORTER_STANDING_ATTENTION, "The last %shandoff%s to %s failed.",

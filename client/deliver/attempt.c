@@ -155,6 +155,18 @@ static bool fill_lease(struct handoff_delivery *delivery, struct handoff_poller_
     return true;
 }
 
+/* Whoever pulls is there, so the circuit keeps no lease back. The first one after the cooldown is
+   the probe. */
+static void take_probe(struct handoff_delivery *delivery)
+{
+    int64_t wait_ms;
+    struct handoff_breaker after;
+    delivery->probe = handoff_agent_admit(delivery->agent, handoff_lane_now_ms(delivery->lane),
+                                          &wait_ms, &after) == HANDOFF_ADMIT_PROBE;
+    if (delivery->probe)
+        handoff_delivery_observe_circuit(delivery, &after);
+}
+
 bool handoff_delivery_lease(struct handoff_delivery *delivery,
                             struct handoff_poller_request *request)
 {
@@ -171,6 +183,7 @@ bool handoff_delivery_lease(struct handoff_delivery *delivery,
         handoff_delivery_wake_in(delivery, MEMORY_AGAIN_MS);
         return false;
     }
+    take_probe(delivery);
     note_attempt(delivery);
     delivery->leased = true;
     handoff_delivery_set_due_in(delivery, request->lease_ms);
@@ -185,6 +198,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
     if (!delivery->leased || delivery->state != HANDOFF_STATE_IN_FLIGHT ||
         delivery->attempts + 1 != number)
         return false;
+    handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
     delivery->leased = false;
     delivery->due_mono_ms = 0;
     handoff_timers_stop(&delivery->lane->timers, &delivery->timer);

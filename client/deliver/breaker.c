@@ -56,6 +56,14 @@ bool handoff_breaker_is_open(const struct handoff_breaker *breaker, int64_t now_
     return true;
 }
 
+enum handoff_circuit handoff_breaker_shown(const struct handoff_breaker *breaker, int64_t now_ms)
+{
+    int64_t wait_ms;
+    bool refuses = handoff_breaker_is_open(breaker, now_ms, &wait_ms);
+    return breaker->circuit == HANDOFF_CIRCUIT_OPEN && !refuses ? HANDOFF_CIRCUIT_HALF_OPEN
+                                                                : breaker->circuit;
+}
+
 bool handoff_breaker_answered(struct handoff_breaker *breaker)
 {
     breaker->consecutive_failures = 0;

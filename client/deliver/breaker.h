@@ -52,6 +52,10 @@ enum handoff_admission handoff_breaker_admit(struct handoff_breaker *breaker, in
 bool handoff_breaker_is_open(const struct handoff_breaker *breaker, int64_t now_ms,
                              int64_t *wait_ms);
 
+/* What there is to show: an open circuit whose cooldown is over refuses nothing any more, so it is
+   half open, whether or not a probe is out. */
+enum handoff_circuit handoff_breaker_shown(const struct handoff_breaker *breaker, int64_t now_ms);
+
 /* The agent answered: it acknowledged, or refused with its own words. Each returns whether the
    circuit changed. */
 bool handoff_breaker_answered(struct handoff_breaker *breaker);

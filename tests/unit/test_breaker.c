@@ -56,6 +56,22 @@ static void test_an_answer_between_starts_the_count_again(void **state)
     assert_int_equal(breaker.circuit, HANDOFF_CIRCUIT_CLOSED);
 }
 
+/* What is shown is what a handoff would meet: turned away, or taken as a probe. */
+static void test_an_open_circuit_is_shown_open_until_its_cooldown_is_over(void **state)
+{
+    (void)state;
+    struct handoff_breaker breaker = fresh();
+    assert_int_equal(handoff_breaker_shown(&breaker, START), HANDOFF_CIRCUIT_CLOSED);
+    breaker = opened();
+    assert_int_equal(handoff_breaker_shown(&breaker, START), HANDOFF_CIRCUIT_OPEN);
+    assert_int_equal(handoff_breaker_shown(&breaker, START + COOLDOWN - 1), HANDOFF_CIRCUIT_OPEN);
+    assert_int_equal(handoff_breaker_shown(&breaker, START + COOLDOWN), HANDOFF_CIRCUIT_HALF_OPEN);
+    expect(&breaker, START + COOLDOWN, HANDOFF_ADMIT_PROBE, 0);
+    assert_int_equal(handoff_breaker_shown(&breaker, START + COOLDOWN), HANDOFF_CIRCUIT_HALF_OPEN);
+    handoff_breaker_probe_failed(&breaker, START + COOLDOWN);
+    assert_int_equal(handoff_breaker_shown(&breaker, START + COOLDOWN), HANDOFF_CIRCUIT_OPEN);
+}
+
 static void test_taking_is_no_answer_to_the_handoffs_before(void **state)
 {
     (void)state;
@@ -174,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opens_at_the_third_exhausted_in_a_row),
         cmocka_unit_test(test_an_answer_between_starts_the_count_again),
+        cmocka_unit_test(test_an_open_circuit_is_shown_open_until_its_cooldown_is_over),
         cmocka_unit_test(test_taking_is_no_answer_to_the_handoffs_before),
         cmocka_unit_test(test_a_probe_that_is_taken_closes_until_it_is_exhausted),
         cmocka_unit_test(test_cooldown_then_exactly_one_probe),

@@ -304,6 +304,127 @@ static void test_a_lease_that_nobody_saw_goes_back(void **state)
     assert_int_equal(give_back(&sender, 1), HANDOFF_ERR_CONFLICT);
 }
 
+/* ---- the circuit ----------------------------------------------------------------------------- */
+
+enum { COOLDOWN_MS = 20 };
+
+/* One lease that runs out opens the circuit; the next handoff is taken when the cooldown is over.
+ */
+static void open_the_circuit(struct sender *next)
+{
+    struct sender sender;
+    struct poller poller;
+    stage.options[0].ack_timeout_ms = 5;
+    stage.options[0].retries = 0;
+    stage.options[0].breaker_failures = 1;
+    stage.options[0].breaker_cooldown_ms = COOLDOWN_MS;
+    pulls();
+    send_to(&sender, "coder");
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    until_settled(&sender);
+    stage.options[0].ack_timeout_ms = 60000;
+    pulls();
+    while (try_send(next, "coder", NULL) == HANDOFF_ERR_CIRCUIT_OPEN)
+        turn();
+    until_accepted(next);
+}
+
+/* What the observer heard of circuits, from the beginning: "oho" is open, half open, open. */
+static const char *circuits(void)
+{
+    static char text[16];
+    size_t count = 0;
+    for (size_t i = 0; i < stage.nevents && count < sizeof text - 1; i++) {
+        const struct handoff_delivery_event *event = &stage.events[i].event;
+        if (event->happened == HANDOFF_HAPPENED_CIRCUIT)
+            text[count++] = handoff_circuit_name(event->circuit)[0];
+    }
+    text[count] = '\0';
+    return text;
+}
+
+static void test_the_first_lease_after_the_cooldown_is_the_probe(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    open_the_circuit(&sender);
+    assert_string_equal(circuits(), "o");
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_string_equal(circuits(), "oh");
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_string_equal(circuits(), "ohc");
+}
+
+/* It protects senders again, who would wait for nobody. */
+static void test_a_probe_that_fails_opens_the_circuit_anew(void **state)
+{
+    (void)state;
+    struct sender sender, another;
+    struct poller poller;
+    open_the_circuit(&sender);
+    stage.options[0].breaker_cooldown_ms = 60000;
+    pulls();
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_NACK_RETRY, "coder"), HANDOFF_OK);
+    until_settled(&sender);
+    assert_string_equal(sender.news.reason, "exhausted");
+    assert_int_equal(try_send(&another, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
+    assert_string_equal(circuits(), "ohoo"); /* the last tells of the count of failures */
+}
+
+/* Nothing was found out, so the next lease is the probe. */
+static void test_a_probe_that_nobody_saw_is_none(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    open_the_circuit(&sender);
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(give_back(&sender, 1), HANDOFF_OK);
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    assert_string_equal(circuits(), "ohoh");
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_string_equal(circuits(), "ohohc");
+}
+
+/* Who pulls while it is open is there, and is given what was accepted before. */
+static void test_an_open_circuit_keeps_no_lease_back(void **state)
+{
+    (void)state;
+    struct sender first, second;
+    struct poller poller;
+    stage.options[0].ack_timeout_ms = 20;
+    stage.options[0].retries = 0;
+    stage.options[0].breaker_failures = 1;
+    pulls();
+    send_to(&first, "coder");
+    until_accepted(&first);
+    stage.options[0].ack_timeout_ms = 60000;
+    pulls();
+    send_to(&second, "coder");
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &first));
+    until_settled(&first);
+    assert_string_equal(circuits(), "o");
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &second));
+    assert_int_equal(say(&second, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_string_equal(circuits(), "oc");
+}
+
 /* A lane that ends has to tell its pollers first. */
 static void test_pollers_are_told_when_the_lane_ends(void **state)
 {
@@ -332,6 +453,10 @@ int main(void)
         STAGED(test_leased_ones_are_offered_again_after_a_restart),
         STAGED(test_nothing_is_leased_to_one_that_left),
         STAGED(test_a_lease_that_nobody_saw_goes_back),
+        STAGED(test_the_first_lease_after_the_cooldown_is_the_probe),
+        STAGED(test_a_probe_that_fails_opens_the_circuit_anew),
+        STAGED(test_a_probe_that_nobody_saw_is_none),
+        STAGED(test_an_open_circuit_keeps_no_lease_back),
         STAGED(test_pollers_are_told_when_the_lane_ends),
     };
     return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
