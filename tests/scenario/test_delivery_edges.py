@@ -5,6 +5,7 @@
 import contextlib
 import json
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -139,6 +140,33 @@ class Circuits(Case):
                          [(1, "asked", "http"), (None, "both", "passed_over"), (2, "last", "ack")])
         self.assertEqual(hops[1]["error"], "version")
 
+    def test_a_circuit_is_shown_as_a_handoff_would_find_it(self):
+        down = self.receiver(status(503))
+        brief = {"retries": 0, "breaker": {"failures": 1, "cooldown": "100ms"}}
+        caller = self.caller({"puller": brief, "pushed": {"url": down.url, **brief}})
+
+        def shown():
+            listed = {agent["name"]: agent["circuit"]
+                      for agent in caller.call("GET", "/v1/agents").json()["items"]}
+            metrics = self.daemon.web.get("/metrics").text
+            for name, circuit in listed.items():
+                self.assertIn(f'handoff_circuit_state{{target_agent="{name}",state="{circuit}"}} 1\n',
+                              metrics)
+            return listed
+
+        def pull_and_say(word):
+            handoff = caller.send_async("puller")
+            caller.call("GET", "/v1/agents/puller/inbox?wait=20s")
+            self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/{word}").status, 200)
+
+        pull_and_say("nack")
+        self.assertEqual(caller.send("pushed").status, 502)
+        self.daemon.wait_for_event("circuit_opened", 2)
+        eventually(lambda: shown() == {"puller": "half_open", "pushed": "half_open"},
+                   "both are taken again")
+        pull_and_say("ack")
+        self.assertEqual(shown(), {"puller": "closed", "pushed": "half_open"})
+
     def test_only_what_was_open_is_said_to_close(self):
         coder = self.receiver(status(503))
         caller = self.caller({"coder": {"url": coder.url, "retries": 0,
@@ -232,18 +260,22 @@ class Replaying(Case):
 
 
 class Draining(Case):
+    @staticmethod
+    def sending():
+        """The bytes of a POST that waits for its handoff's end."""
+        body = json.dumps({"source_agent": "analyst", "target_agent": "coder",
+                           "task_id": "task-1", "task_summary": "Write the retry logic"})
+        return (f"POST /v1/handoffs HTTP/1.1\r\nHost: localhost\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+
     def test_waiting_senders_are_told_that_it_ends(self):
         hold = Hold()
         coder = self.receiver(hold)
         self.stack.callback(hold.release)
         caller = self.caller({"coder": {"url": coder.url}}, "--shutdown.timeout=300ms")
-        body = json.dumps({"source_agent": "analyst", "target_agent": "coder",
-                           "task_id": "task-1", "task_summary": "Write the retry logic"})
-        request = (f"POST /v1/handoffs HTTP/1.1\r\nHost: localhost\r\n"
-                   f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
         senders = [self.stack.enter_context(self.daemon.api.socket()) for _ in range(6)]
         for sender in senders:
-            sender.sendall(request * 2)  # the second is in the pipe until the first is answered
+            sender.sendall(self.sending() * 2)  # the second is in the pipe until the first is answered
         coder.wait_for(len(senders))
         ids = {item["id"] for item in caller.call("GET", "/v1/tasks/task-1").json()["items"]}
         self.assertEqual(len(ids), len(senders))
@@ -259,6 +291,27 @@ class Draining(Case):
             told.add(problem["handoff"]["id"])
         self.assertEqual(told, ids)
         self.assertEqual(self.daemon.process.wait(30), 0)
+
+
+    def test_who_does_not_read_is_not_waited_for(self):
+        hold = Hold()
+        coder = self.receiver(hold)
+        self.stack.callback(hold.release)
+        caller = self.caller({"coder": {"url": coder.url}})
+        for i in range(100):  # to list them takes more than a socket holds
+            caller.call("PUT", f"/v1/memories/large-{i}", {"content": "x" * 60000})
+        deaf = self.stack.enter_context(socket.socket())
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect((self.daemon.api.host, self.daemon.api.port))
+        deaf.sendall(b"GET /v1/memories?limit=100 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(deaf.recv(12, socket.MSG_PEEK | socket.MSG_WAITALL), b"HTTP/1.1 200")
+        sender = self.stack.enter_context(self.daemon.api.socket())
+        sender.sendall(self.sending())
+        coder.wait_for(1)
+        self.daemon.terminate()
+        answer = b"".join(iter(lambda: sender.recv(1 << 16), b""))
+        self.assertIn(b'"code":"shutting_down"', answer)  # whoever reads is answered
+        self.assertEqual(self.daemon.wait(), 0)
 
 
 class Pulling(Case):
