@@ -37,6 +37,7 @@ struct classes {
     uint64_t space, blank, newline; /* any white space; which of it is ' '; which is \r or \n */
     uint64_t slash;                 /* only where there are newlines */
     uint64_t foreign;               /* not ASCII */
+    uint64_t symbol;                /* all else */
 };
 
 /* Processors compare signed bytes in one step, so the range is moved to the least of them. */
@@ -86,6 +87,7 @@ static inline struct classes classify(const uint8_t window[HANDOFF_CUTS_WINDOW])
     classes.space = classes.blank;
     if (rare)
         classify_rare(window, &classes);
+    classes.symbol = ~(classes.letter | classes.number | classes.space | classes.foreign);
     return classes;
 }
 
@@ -117,15 +119,21 @@ static inline uint64_t cut_numbers(uint64_t number)
  * A word takes the one character before it, unless that is a number or newline, or belongs to a
  * piece already: to a run of symbols, which begins with a space or a symbol before.
  */
-static inline uint64_t cut_words(const struct classes *classes, uint64_t symbol,
-                                 enum handoff_split_pattern pattern)
+static inline uint64_t cut_words(const struct classes *classes, enum handoff_split_pattern pattern)
 {
+    uint64_t symbol_or_blank = classes->symbol | classes->blank;
     uint64_t cuts = after(classes->newline | classes->number) |
-                    (after(symbol) & after(after(symbol | classes->blank)));
+                    (after(classes->symbol) & after(after(symbol_or_blank)));
 
     if (pattern == HANDOFF_SPLIT_O200K)
         cuts |= ~classes->lower & after(classes->lower);
     return cuts & classes->letter;
+}
+
+/* A run of symbols takes the blank before it. */
+static inline uint64_t cut_symbols(const struct classes *classes)
+{
+    return classes->symbol & ~after(classes->symbol | classes->blank);
 }
 
 /*
@@ -133,12 +141,12 @@ static inline uint64_t cut_words(const struct classes *classes, uint64_t symbol,
  * piece with all white space before them (the doubtful case is left to split.h, so that none is
  * before them here), and go with symbols before them.
  */
-static inline uint64_t cut_space(const struct classes *classes, uint64_t symbol)
+static inline uint64_t cut_space(const struct classes *classes)
 {
     uint64_t inner = classes->space & ~classes->newline;
 
     return (inner & ~(after(inner) & before(classes->space))) |
-           (classes->newline & ~after(classes->newline | symbol));
+           (classes->newline & ~after(classes->newline | classes->symbol));
 }
 
 /* The beginning of the white space that ends before a place. */
@@ -179,18 +187,23 @@ static inline uint64_t below_lowest(uint64_t places)
 struct handoff_cuts handoff_cuts_find(const uint8_t window[HANDOFF_CUTS_WINDOW], size_t left,
                                       enum handoff_split_pattern pattern)
 {
-    struct classes classes = classify(window);
-    uint64_t symbol = ~(classes.letter | classes.number | classes.space | classes.foreign);
-    uint64_t doubts = doubt(&classes, pattern), places, last, unseen;
+    const uint64_t last = UINT64_C(1) << (HANDOFF_CUTS_WINDOW - 1);
+    uint64_t places, doubts, unseen = last;
+    struct classes classes;
 
-    places = cut_words(&classes, symbol, pattern) | cut_numbers(classes.number) |
-             cut_space(&classes, symbol) | (symbol & ~after(symbol | classes.blank));
-    last = UINT64_C(1) << (HANDOFF_CUTS_WINDOW - 1);
+    if (window[0] >= 0x80) /* so that text in another script costs nothing here */
+        return (struct handoff_cuts){.places = 0, .stuck = true};
+    classes = classify(window);
+    doubts = doubt(&classes, pattern);
+    places = cut_words(&classes, pattern) | cut_numbers(classes.number) | cut_symbols(&classes) |
+             cut_space(&classes);
     if (left < HANDOFF_CUTS_WINDOW) {
-        unseen = after(UINT64_C(1) << left);
-        places = (places & ((UINT64_C(1) << left) - 1)) | UINT64_C(1) << left;
-    } else {
-        unseen = classes.space & last ? run_before(classes.space, HANDOFF_CUTS_WINDOW - 1) : last;
+        uint64_t end = UINT64_C(1) << left;
+
+        places = (places & (end - 1)) | end;
+        unseen = after(end);
+    } else if (classes.space & last) {
+        unseen = run_before(classes.space, HANDOFF_CUTS_WINDOW - 1);
     }
     places &= below_lowest(doubts | unseen) & ~UINT64_C(1);
     return (struct handoff_cuts){

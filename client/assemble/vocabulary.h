@@ -197,13 +197,33 @@ static inline uint32_t handoff_vocabulary_find(const struct handoff_vocabulary *
     }
 }
 
+static inline uint64_t handoff_vocabulary_pair_key(uint32_t left, uint32_t right)
+{
+    return (uint64_t)left << HANDOFF_VOCABULARY_ID_BITS | right;
+}
+
+static inline uint32_t handoff_vocabulary_pair_slot(const struct handoff_vocabulary *vocabulary,
+                                                    uint64_t key)
+{
+    return handoff_vocabulary_slot(handoff_vocabulary_mix(key, 0), vocabulary->header->pair_slots);
+}
+
+/* Has memory fetch what the next function will look at for the same two. */
+static inline void handoff_vocabulary_prefetch(const struct handoff_vocabulary *vocabulary,
+                                               uint32_t left, uint32_t right)
+{
+    uint64_t key = handoff_vocabulary_pair_key(left, right);
+
+    __builtin_prefetch(&vocabulary->pairs[handoff_vocabulary_pair_slot(vocabulary, key)]);
+}
+
 /* The token that two neighbours merge into, which is also the merge's rank; or NO_TOKEN. */
 static inline uint32_t handoff_vocabulary_merge(const struct handoff_vocabulary *vocabulary,
                                                 uint32_t left, uint32_t right)
 {
-    uint64_t key = (uint64_t)left << HANDOFF_VOCABULARY_ID_BITS | right;
+    uint64_t key = handoff_vocabulary_pair_key(left, right);
     uint32_t slots = vocabulary->header->pair_slots;
-    uint32_t slot = handoff_vocabulary_slot(handoff_vocabulary_mix(key, 0), slots);
+    uint32_t slot = handoff_vocabulary_pair_slot(vocabulary, key);
 
     for (;;) {
         uint64_t seen = vocabulary->pairs[slot];

@@ -120,6 +120,7 @@ static void test_doubts(void **state)
     (void)state;
     assert_int_equal(stuck_in("they don't know, do they", HANDOFF_SPLIT_O200K), 1);
     assert_int_equal(stuck_in("na\u00efve words, and others", HANDOFF_SPLIT_O200K), 1);
+    assert_int_equal(stuck_in("\u00e9tat, and so on", HANDOFF_SPLIT_O200K), 1);
     assert_int_equal(stuck_in("'quoted' words of o200k", HANDOFF_SPLIT_O200K), 0);
     assert_int_equal(stuck_in("a line \nand another", HANDOFF_SPLIT_O200K), 2);
 }
