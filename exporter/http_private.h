@@ -37,8 +37,8 @@ struct exporter_connection {
     int fd;
     /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
     int64_t deadline_ms;
-    bool idle;                        /* kept alive, and no byte of the next request was seen */
-    uint64_t received;                /* bytes, when that began */
+    bool idle; /* kept alive, and no byte of the next request was seen */
+    int64_t idle_since_ms;
     struct exporter_tls *tls;         /* NULL on a plain connection */
     bool left;                        /* the client sends nothing more */
     struct exporter_request *waiting; /* its connection is suspended; NULL: none is */

@@ -28,7 +28,7 @@
 #include "exporter/check.h"
 #include "exporter/http_private.h"
 #include "exporter/log.h"
-#include "exporter/socket_bytes.h"
+#include "exporter/socket_silence.h"
 #include "exporter/tls.h"
 #include "exporter/web_config.h"
 
@@ -52,10 +52,12 @@ static void connection_cut(struct exporter_connection *connection)
     connection->deadline_ms = INT64_MAX;
 }
 
-/* Whether a client that was idle has begun to send; it then has to be quick. */
-static void look_for_begin(struct exporter_connection *connection)
+/* Whether a client that was idle has begun to send; it then has to be quick. Asked here and not
+ * noted when it became idle: that would be a system call for each request. */
+static void look_for_begin(struct exporter_connection *connection, int64_t now)
 {
-    if (connection->idle && exporter_socket_bytes_received(connection->fd) != connection->received)
+    if (connection->idle && exporter_socket_silence_ms(connection->fd) <
+                                now - connection->idle_since_ms - EXPORTER_SOCKET_SILENCE_TICK_MS)
         exporter_connection_wake(connection);
 }
 
@@ -67,7 +69,7 @@ static void sweep(void *arg)
     int64_t next = now + SWEEP_INTERVAL_MS;
     struct exporter_connection *connection;
     LIST_FOREACH (connection, &server->connections, entry) {
-        look_for_begin(connection);
+        look_for_begin(connection, now);
         if (connection->deadline_ms <= now)
             connection_cut(connection);
         else if (connection->deadline_ms < next)
@@ -96,9 +98,9 @@ void exporter_connection_rest(struct exporter_connection *connection)
 {
     const struct exporter_limits *limits = &connection->server->options.limits;
     connection->idle = true;
-    connection->received = exporter_socket_bytes_received(connection->fd);
+    connection->idle_since_ms = exporter_monotonic_ms();
     exporter_connection_deadline(connection,
-                                 exporter_monotonic_ms() + limits->idle_ms + limits->read_ms);
+                                 connection->idle_since_ms + limits->idle_ms + limits->read_ms);
 }
 
 void exporter_connection_wake(struct exporter_connection *connection)
