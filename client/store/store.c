@@ -108,6 +108,7 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
 
 static void destroy(struct handoff_store *store)
 {
+    handoff_checkpoint_stop(&store->checkpoint);
     handoff_store_readers_close(store);
     handoff_body_log_close(&store->body_log);
     handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
@@ -134,6 +135,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
     set_defaults(opened, options);
     init_locks(opened);
     enum handoff_code code = handoff_place_take(&opened->place, options->path, error);
+    handoff_checkpoint_init(&opened->checkpoint, opened->place.database, opened->options.vfs);
     if (code == HANDOFF_OK)
         code = open_database(opened, error);
     if (code == HANDOFF_OK)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "client/store/body_log.h"
+#include "client/store/checkpoint.h"
 #include "client/store/database.h"
 #include "client/store/place.h"
 #include "client/store/store.h"
@@ -24,6 +25,7 @@ struct handoff_store {
     /* the writer thread's */
     struct handoff_db writer;
     struct handoff_body_log body_log;
+    struct handoff_checkpoint checkpoint;
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */

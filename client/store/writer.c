@@ -36,8 +36,11 @@ enum { HOLD_NS = 1000000 };
 /* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
 enum { SHARED_SYNC = 4 };
 
-/* How large the WAL file may stay after a checkpoint: twice the size that starts one. */
+/* How large the WAL file may stay after a checkpoint: four times the size that starts one. */
 #define WAL_FILE_LIMIT "67108864"
+
+/* So many times the size that starts a checkpoint, the WAL takes no more until it was made. */
+enum { FAR_TOO_LONG = 4 };
 
 /* ---- the connection ------------------------------------------------------------------------ */
 
@@ -365,6 +368,18 @@ static void checkpoint(struct handoff_store *store)
                               memory_order_relaxed);
 }
 
+/* At once where room is what is needed; else when the thread has copied most of it. */
+static bool checkpoint_is_due(struct handoff_store *store)
+{
+    const struct handoff_body_log *log = &store->body_log;
+    unsigned pages = (unsigned)store->wal_pages, limit = store->options.checkpoint_pages;
+    if (pages < limit)
+        return false;
+    return pages == INT_MAX ||
+           handoff_checkpoint_prepared(&store->checkpoint, log->synced ? 0 : log->number,
+                                       pages / FAR_TOO_LONG >= limit);
+}
+
 static void retain(struct handoff_store *store, int64_t now_ns)
 {
     struct handoff_retention limits = {store->options.retention_age_ms,
@@ -389,7 +404,7 @@ static void index_tasks(struct handoff_store *store)
 static void tidy(struct handoff_store *store, bool quiet)
 {
     index_tasks(store);
-    if (store->wal_pages >= (int)store->options.checkpoint_pages)
+    if (checkpoint_is_due(store))
         checkpoint(store);
     int64_t now = handoff_monotonic_ns(&handoff_clock_system);
     if (now >= store->retention_due_ns || (quiet && store->retention_more))

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "client/base/check.h"
 #include "client/base/error.h"
@@ -258,6 +259,37 @@ static void test_durability_decides_on_syncs(void **state)
         handoff_store_close(&store);
         temp_remove(directory);
     }
+}
+
+/* The WAL is copied beside the writer, and all the same begun anew: it does not grow with what was
+   written. */
+static void test_the_wal_stays_bounded(void **state)
+{
+    enum { PAGES = 50, BODIES = 1000 };
+    char *directory = temp_directory(), path[512];
+    struct handoff_store_put_envelope put;
+    struct handoff_store_stats stats;
+    struct handoff_uuid first = {{0}}, last;
+    struct stat wal;
+    (void)state;
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    for (int i = 0; i < BODIES; i++) {
+        temp_envelope(&put, &ids, "task", 8000);
+        assert_int_equal(temp_put(store, &put), HANDOFF_OK);
+        last = put.id;
+        first = i == 0 ? put.id : first;
+        temp_envelope_free(&put);
+    }
+    handoff_store_stats(store, &stats);
+    assert_true(stats.checkpoints >= 2);
+    assert_int_equal(stats.checkpoints_failed, 0);
+    assert_true(has(store, &first));
+    assert_true(has(store, &last));
+    snprintf(path, sizeof path, "%s/handoff.db-wal", directory);
+    assert_int_equal(stat(path, &wal), 0);
+    assert_true(wal.st_size < 8 * PAGES * 4120); /* of 8 MB that went through it */
+    handoff_store_close(&store);
+    temp_remove(directory);
 }
 
 /* ---- a failing disk ---------------------------------------------------------------------------
@@ -592,6 +624,7 @@ int main(void)
         cmocka_unit_test(test_a_batch_is_one_commit),
         cmocka_unit_test(test_a_bad_job_fails_alone),
         cmocka_unit_test(test_durability_decides_on_syncs),
+        cmocka_unit_test(test_the_wal_stays_bounded),
         cmocka_unit_test(test_every_nth_sync_fails),
         cmocka_unit_test(test_every_nth_write_fails),
         cmocka_unit_test(test_every_nth_write_finds_a_full_disk),

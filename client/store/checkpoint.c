@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/store/checkpoint.h"
+
+#include "client/store/bodies.h"
+
+/* What came during the first pass is copied by the second, and what came during that is little. */
+enum { PASSES = 2 };
+
+void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *database,
+                             const char *vfs)
+{
+    *checkpoint = (struct handoff_checkpoint){.database = database, .vfs = vfs};
+    pthread_mutex_init(&checkpoint->lock, NULL);
+    pthread_cond_init(&checkpoint->changed, NULL);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+/* Failures are not told: what is not copied here, the writer copies, and tells its own. */
+static void sync_bodies(struct handoff_db *db, int64_t number)
+{
+    sqlite3_file *file;
+    if (number == 0 ||
+        handoff_body_file_open(db, number, SQLITE_OPEN_READWRITE, &file) != SQLITE_OK)
+        return;
+    file->pMethods->xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY);
+    handoff_body_file_close(&file);
+}
+
+static void copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
+{
+    if (!db->sqlite && handoff_db_open(db, checkpoint->database, HANDOFF_DB_WRITE, checkpoint->vfs,
+                                       NULL) != HANDOFF_OK)
+        return;
+    for (int pass = 0; pass < PASSES; pass++) {
+        sync_bodies(db, bodies);
+        sqlite3_wal_checkpoint_v2(db->sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    }
+}
+
+static void *run(void *argument)
+{
+    struct handoff_checkpoint *checkpoint = argument;
+    struct handoff_db db = {0};
+    pthread_mutex_lock(&checkpoint->lock);
+    while (!checkpoint->stopping) {
+        if (checkpoint->state != HANDOFF_CHECKPOINT_ASKED) {
+            pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+            continue;
+        }
+        int64_t bodies = checkpoint->bodies;
+        pthread_mutex_unlock(&checkpoint->lock);
+        copy(checkpoint, &db, bodies);
+        pthread_mutex_lock(&checkpoint->lock);
+        checkpoint->state = HANDOFF_CHECKPOINT_PREPARED;
+        pthread_cond_broadcast(&checkpoint->changed);
+    }
+    pthread_mutex_unlock(&checkpoint->lock);
+    handoff_db_close(&db);
+    return NULL;
+}
+
+/* ---- the writer's side --------------------------------------------------------------------- */
+
+static bool start(struct handoff_checkpoint *checkpoint)
+{
+    if (!checkpoint->started)
+        checkpoint->started = pthread_create(&checkpoint->thread, NULL, run, checkpoint) == 0;
+    return checkpoint->started;
+}
+
+bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int64_t bodies, bool wait)
+{
+    if (!start(checkpoint))
+        return true;
+    pthread_mutex_lock(&checkpoint->lock);
+    if (checkpoint->state == HANDOFF_CHECKPOINT_IDLE) {
+        checkpoint->state = HANDOFF_CHECKPOINT_ASKED;
+        checkpoint->bodies = bodies;
+        pthread_cond_broadcast(&checkpoint->changed);
+    }
+    while (wait && checkpoint->state == HANDOFF_CHECKPOINT_ASKED)
+        pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+    bool prepared = checkpoint->state == HANDOFF_CHECKPOINT_PREPARED;
+    if (prepared)
+        checkpoint->state = HANDOFF_CHECKPOINT_IDLE;
+    pthread_mutex_unlock(&checkpoint->lock);
+    return prepared;
+}
+
+void handoff_checkpoint_stop(struct handoff_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->stopping = true;
+    pthread_mutex_unlock(&checkpoint->lock);
+    pthread_cond_broadcast(&checkpoint->changed);
+    if (checkpoint->started)
+        pthread_join(checkpoint->thread, NULL);
+    pthread_cond_destroy(&checkpoint->changed);
+    pthread_mutex_destroy(&checkpoint->lock);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * checkpoint.h - copying the WAL into the database beside the writer.
+ *
+ * A checkpoint of 16 MiB takes tens of milliseconds, and whoever waits for a commit would wait for
+ * it. So a thread with a connection of its own copies while the writer goes on. But SQLite begins
+ * the WAL anew only when all of it was copied, and meanwhile the writer has added to it. So the
+ * thread copies twice, the second time only what came during the first, and then it is the writer's
+ * turn to copy the little that came since, between two commits. A writer that is far ahead of the
+ * thread waits for it: the WAL stays bounded, whatever the disk does.
+ *
+ *     if (the WAL is long && handoff_checkpoint_prepared(checkpoint, bodies, it is far too long))
+ *         copy the rest
+ *
+ * The thread is started by the first checkpoint; most stores of a test or a command never have one.
+ */
+#ifndef HANDOFF_STORE_CHECKPOINT_H
+#define HANDOFF_STORE_CHECKPOINT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct handoff_checkpoint {
+    /* never change after initializing; lent */
+    const char *database, *vfs;
+
+    /* the writer thread's */
+    bool started;
+    pthread_t thread;
+
+    /* lock: */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum {
+        HANDOFF_CHECKPOINT_IDLE,
+        HANDOFF_CHECKPOINT_ASKED, /* the thread copies, or will */
+        HANDOFF_CHECKPOINT_PREPARED,
+    } state;
+    int64_t bodies; /* the file of bodies that is to be synced before; 0: none */
+    bool stopping;
+};
+
+void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *database,
+                             const char *vfs);
+
+/* Asks the thread, or hears from it. true: it has copied most, once, or there is no thread to be
+   had; the caller copies what is left. Writer thread. bodies: see above. wait: until it is true. */
+bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int64_t bodies, bool wait);
+
+/* Waits for the thread's end. No other call follows. */
+void handoff_checkpoint_stop(struct handoff_checkpoint *checkpoint);
+
+#endif
