@@ -68,9 +68,12 @@ static void read_excerpt(struct handoff_buffer *out, struct handoff_span envelop
     yyjson_doc_free(doc);
 }
 
+enum { USUAL_SIZE = 640 }; /* of a handoff that lacks no memories */
+
 void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news)
 {
     const struct handoff_label *label = &news->label;
+    handoff_buffer_reserve(out, USUAL_SIZE);
     handoff_buffer_byte(out, '{');
     write_text(out, "id", handoff_span_text(label->id));
     write_text(out, "state", handoff_span_text(handoff_state_name(news->state)));

@@ -195,8 +195,10 @@ enum handoff_code handoff_field_word(const struct handoff_field *field, yyjson_v
 
 static const struct handoff_field *find_field(const struct handoff_fields *fields, yyjson_val *key)
 {
+    const char first = yyjson_get_str(key)[0]; /* few names begin alike */
     for (size_t i = 0; i < fields->count; i++) {
-        if (yyjson_equals_str(key, fields->rows[i].name))
+        const char *name = fields->rows[i].name;
+        if (name[0] == first && yyjson_equals_str(key, name))
             return &fields->rows[i];
     }
     return NULL;

@@ -39,56 +39,70 @@ void handoff_segment_memory_write(struct handoff_buffer *out,
     handoff_segment_memory_end_write(out, memory);
 }
 
-/* The members of a step that have a place of their own. */
-static const struct handoff_span step_keys[] = {
-#define KEY(name)                                                                                  \
+const struct handoff_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS] = {
+#define NAME(text)                                                                                 \
     {                                                                                              \
-        name, sizeof(name) - 1                                                                     \
+        text, sizeof(text) - 1                                                                     \
     }
-    KEY("agent"), KEY("action"), KEY("decision"), KEY("reason"), KEY("memory_id"), KEY("at"),
-#undef KEY
+    [HANDOFF_STEP_AGENT] = NAME("agent"),         [HANDOFF_STEP_ACTION] = NAME("action"),
+    [HANDOFF_STEP_DECISION] = NAME("decision"),   [HANDOFF_STEP_REASON] = NAME("reason"),
+    [HANDOFF_STEP_MEMORY_ID] = NAME("memory_id"), [HANDOFF_STEP_AT] = NAME("at"),
+#undef NAME
 };
-enum { STEP_KEYS = sizeof(step_keys) / sizeof(step_keys[0]) };
 
-/* Its place, or STEP_KEYS. */
+/* Its place, or HANDOFF_STEP_MEMBERS. */
 static size_t place_of(yyjson_val *key)
 {
-    const struct handoff_span text = handoff_json_span(key);
+    const struct handoff_span name = handoff_json_span(key);
     size_t i = 0;
-    while (i < STEP_KEYS && !handoff_span_equal(text, step_keys[i]))
+    while (i < HANDOFF_STEP_MEMBERS && !handoff_span_equal(name, handoff_segment_step_names[i]))
         i++;
     return i;
 }
 
-void handoff_segment_step_write(struct handoff_buffer *out, yyjson_val *step)
+size_t handoff_segment_step_sort(yyjson_val *step, yyjson_val *members[HANDOFF_STEP_MEMBERS])
 {
-    yyjson_val *known[STEP_KEYS] = {NULL};
-    size_t i, n, place, others = 0;
+    size_t i, n, others = 0;
+    yyjson_val *key, *value;
+    for (i = 0; i < HANDOFF_STEP_MEMBERS; i++)
+        members[i] = NULL;
+    yyjson_obj_foreach(step, i, n, key, value)
+    {
+        const size_t place = place_of(key);
+        if (place == HANDOFF_STEP_MEMBERS)
+            others++;
+        else
+            members[place] = yyjson_is_null(value) ? NULL : value;
+    }
+    return others;
+}
+
+static void write_others(struct handoff_buffer *out, yyjson_val *step)
+{
+    size_t i, n;
     yyjson_val *key, *value;
     yyjson_obj_foreach(step, i, n, key, value)
     {
-        place = place_of(key);
-        if (place == STEP_KEYS)
-            others++;
-        else
-            known[place] = value;
-    }
-    handoff_buffer_text(out, "\":");
-    handoff_json_write(out, known[0]);
-    for (i = 1; i < STEP_KEYS; i++) {
-        if (!known[i] || yyjson_is_null(known[i]))
+        if (place_of(key) < HANDOFF_STEP_MEMBERS)
             continue;
-        handoff_json_write_key(out, step_keys[i]);
-        handoff_json_write(out, known[i]);
+        handoff_json_write_key(out, handoff_json_span(key));
+        handoff_json_write(out, value);
     }
-    if (others) {
-        yyjson_obj_foreach(step, i, n, key, value)
-        {
-            if (place_of(key) < STEP_KEYS)
-                continue;
-            handoff_json_write_key(out, handoff_json_span(key));
-            handoff_json_write(out, value);
-        }
+}
+
+void handoff_segment_step_write(struct handoff_buffer *out, yyjson_val *step)
+{
+    yyjson_val *members[HANDOFF_STEP_MEMBERS];
+    const size_t others = handoff_segment_step_sort(step, members);
+    handoff_buffer_text(out, "\":");
+    handoff_json_write(out, members[HANDOFF_STEP_AGENT]);
+    for (size_t i = HANDOFF_STEP_ACTION; i < HANDOFF_STEP_MEMBERS; i++) {
+        if (!members[i])
+            continue;
+        handoff_json_write_key(out, handoff_segment_step_names[i]);
+        handoff_json_write(out, members[i]);
     }
+    if (others)
+        write_others(out, step);
     handoff_buffer_byte(out, '}');
 }

@@ -62,6 +62,22 @@ void handoff_segment_memory_write(struct handoff_buffer *out,
 void handoff_segment_memory_end_write(struct handoff_buffer *out,
                                       const struct handoff_segment_memory *memory);
 
+/* The members of a step that have a place of their own, in their order, and their names. */
+enum {
+    HANDOFF_STEP_AGENT,
+    HANDOFF_STEP_ACTION,
+    HANDOFF_STEP_DECISION,
+    HANDOFF_STEP_REASON,
+    HANDOFF_STEP_MEMORY_ID,
+    HANDOFF_STEP_AT,
+    HANDOFF_STEP_MEMBERS,
+};
+extern const struct handoff_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS];
+
+/* Fills in those that an object has, NULL for null and for those that it has not; answers how many
+ * others it has. */
+size_t handoff_segment_step_sort(yyjson_val *step, yyjson_val *members[HANDOFF_STEP_MEMBERS]);
+
 /* Appends `":"researcher",...}` of a step of the history: the known members in their order, then
  * what else it has. */
 void handoff_segment_step_write(struct handoff_buffer *out, yyjson_val *step);

@@ -11,6 +11,7 @@
 #include "client/assemble/field.h"
 #include "client/assemble/json.h"
 #include "client/assemble/request.h"
+#include "client/assemble/segment.h"
 #include "client/base/rfc3339.h"
 
 static const char *const strategies[] = {"priority", "full", "summary", "lazy", NULL};
@@ -205,29 +206,24 @@ bool handoff_marks_raw_log(yyjson_val *object)
 /* A step says who did what; the rest is optional text, and what is not known is carried along. */
 static enum handoff_code check_step(yyjson_val *step, size_t index, struct handoff_error *error)
 {
-    static const struct {
-        const char *name;
-        bool required;
-    } members[] = {{"agent", true},   {"action", true},     {"decision", false},
-                   {"reason", false}, {"memory_id", false}, {"at", false}};
     static const char list[] = "execution_history";
+    yyjson_val *members[HANDOFF_STEP_MEMBERS];
     if (!yyjson_is_obj(step))
         return in_place(handoff_field_refuse_type(error, list, step, "an object"), error,
                         "%s[%zu]%s", list, index, "");
-    if (handoff_marks_raw_log(step))
+    const size_t others = handoff_segment_step_sort(step, members);
+    if (others > 0 && handoff_marks_raw_log(step))
         return in_place(refuse_raw_log(error, list), error, "%s[%zu]%s", list, index, "");
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        yyjson_val *member = yyjson_obj_get(step, members[i].name);
+    for (size_t i = 0; i < HANDOFF_STEP_MEMBERS; i++) {
         enum handoff_code code = HANDOFF_OK;
-        if (yyjson_is_null(member))
-            member = NULL;
-        if (!member && members[i].required)
+        if (!members[i] && i <= HANDOFF_STEP_ACTION)
             code =
                 handoff_field_refuse(error, "a step of the history says who did what", list, NULL);
-        else if (member && !yyjson_is_str(member))
-            code = handoff_field_refuse_type(error, list, member, "a string");
+        else if (members[i] && !yyjson_is_str(members[i]))
+            code = handoff_field_refuse_type(error, list, members[i], "a string");
         if (code != HANDOFF_OK)
-            return in_place(code, error, "%s[%zu].%s", list, index, members[i].name);
+            return in_place(code, error, "%s[%zu].%s", list, index,
+                            handoff_segment_step_names[i].data);
     }
     return HANDOFF_OK;
 }

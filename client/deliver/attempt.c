@@ -118,8 +118,10 @@ static void note_answer(struct handoff_delivery *delivery, const struct handoff_
     struct handoff_attempt *attempt = &delivery->attempt;
     attempt->duration_us = facts->duration_us;
     attempt->status = answer->answered ? answer->status : 0;
-    snprintf(delivery->attempt_peer, sizeof delivery->attempt_peer, "%s", facts->peer);
-    snprintf(delivery->attempt_error, sizeof delivery->attempt_error, "%s", facts->error);
+    handoff_cut_at_character(delivery->attempt_peer, sizeof delivery->attempt_peer, facts->peer,
+                             strlen(facts->peer));
+    handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, facts->error,
+                             strlen(facts->error));
     attempt->peer = handoff_span_text(delivery->attempt_peer);
 }
 

@@ -14,7 +14,7 @@
  */
 #include "client/deliver/delivery.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "client/base/check.h"
 #include "client/deliver/backoff.h"
@@ -123,7 +123,8 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
                         : delivery->attempt_error[0] ? delivery->attempt_error
                                                      : finding->reason;
     if (words != delivery->attempt_error)
-        snprintf(delivery->attempt_error, sizeof delivery->attempt_error, "%s", words);
+        handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, words,
+                                 strlen(words));
     delivery->attempt.error = handoff_span_text(delivery->attempt_error);
     delivery->attempt.result = (int)finding->result;
     delivery->has_attempt = delivery->attempt.number > 0;
