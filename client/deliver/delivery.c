@@ -138,9 +138,13 @@ static void expire(struct handoff_delivery *delivery)
     handoff_delivery_move(delivery, HANDOFF_STATE_EXPIRED);
 }
 
-/* After a failure that may pass. */
+/* After a failure that may pass. One that the deadline cut short is no failure of the agent. */
 static void retry(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
+    if (handoff_delivery_until_deadline(delivery) <= 0) {
+        expire(delivery);
+        return;
+    }
     handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_FAILED);
     if (!delivery->settings) /* it was resumed */
         delivery->settings = handoff_agent_settings(delivery->agent);
@@ -271,14 +275,15 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
         return; /* the next start goes on */
     if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !delivery->leased)
         return; /* the transport will tell */
-    if (handoff_delivery_until_deadline(delivery) <= 0)
-        expire(delivery);
-    else if (until_due(delivery) > 0)
+    bool expires = handoff_delivery_until_deadline(delivery) <= 0;
+    if (!expires && until_due(delivery) > 0)
         handoff_delivery_wake_in(delivery, until_due(delivery));
     else if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
         ack_overdue(delivery);
     else if (delivery->leased)
         lease_over(delivery);
+    else if (expires)
+        expire(delivery);
     else
         begin(delivery);
 }

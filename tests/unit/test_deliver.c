@@ -165,6 +165,48 @@ static void test_expires_at_its_deadline(void **state)
     stored(&sender, HANDOFF_STATE_EXPIRED);
 }
 
+static void expire_in(struct sender *sender, int64_t deadline_in_ms)
+{
+    prepare(sender, "coder", deadline_in_ms);
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, NULL),
+                     HANDOFF_OK);
+    temp_envelope_free(&sender->envelope);
+    until_settled(sender);
+    assert_int_equal(sender->news.state, HANDOFF_STATE_EXPIRED);
+}
+
+/* An attempt that the deadline cut short is no failure of the agent, though it be the last one. */
+static void test_the_last_attempt_expires_too(void **state)
+{
+    (void)state;
+    struct sender sender;
+    stage.options[0].retries = 0;
+    stage.options[0].breaker_failures = 1;
+    behave(0, "silent");
+    expire_in(&sender, 300);
+    struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(row.nrecorded, 1);
+    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_EXHAUSTED), 0);
+    behave(0, "ack");
+    send_and_wait(&sender, "coder"); /* the circuit is closed */
+}
+
+/* The attempt that was acknowledged with a 202 ends with the deadline: it is counted, and recorded
+   as what it came to. */
+static void test_an_announced_acknowledgement_that_the_deadline_overtakes(void **state)
+{
+    (void)state;
+    struct sender sender;
+    behave(0, "202");
+    expire_in(&sender, 500);
+    struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(row.nrecorded, 1);
+    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
+    assert_int_equal(count_results(HANDOFF_RESULT_TIMEOUT), 1);
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_EXPIRED), 1);
+}
+
 static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
 {
     (void)state;
@@ -569,6 +611,8 @@ int main(void)
         STAGED(test_refused_for_good_at_the_first_answer),
         STAGED(test_the_nacks_words_are_recorded),
         STAGED(test_expires_at_its_deadline),
+        STAGED(test_the_last_attempt_expires_too),
+        STAGED(test_an_announced_acknowledgement_that_the_deadline_overtakes),
         STAGED(test_retry_after_beyond_the_deadline_is_not_waited_for),
         STAGED(test_an_alternate_takes_over),
         STAGED(test_parked_when_the_alternates_fail_too),

@@ -223,6 +223,29 @@ static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
     assert_null(poller.request.envelope);
 }
 
+/* Somebody had it: that was an attempt, and it came to nothing. */
+static void test_a_lease_that_the_deadline_ends_is_recorded(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller poller;
+    pulls();
+    poll_inbox(&poller, 60000);
+    prepare(&sender, "coder", 500);
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
+                     HANDOFF_OK);
+    temp_envelope_free(&sender.envelope);
+    until_told(&poller);
+    assert_true(got(&poller, &sender));
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
+    struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(row.attempts, 1);
+    assert_int_equal(row.nrecorded, 1);
+    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
+    assert_int_equal(count_results(HANDOFF_RESULT_TIMEOUT), 1);
+}
+
 static void test_leased_ones_are_offered_again_after_a_restart(void **state)
 {
     (void)state;
@@ -450,6 +473,7 @@ int main(void)
         STAGED(test_more_time_on_request),
         STAGED(test_given_back),
         STAGED(test_waiting_handoffs_expire_and_are_not_handed_out),
+        STAGED(test_a_lease_that_the_deadline_ends_is_recorded),
         STAGED(test_leased_ones_are_offered_again_after_a_restart),
         STAGED(test_nothing_is_leased_to_one_that_left),
         STAGED(test_a_lease_that_nobody_saw_goes_back),
