@@ -130,11 +130,14 @@ static void wake_in(struct handoff_replay_run *run, int64_t wait_ms)
 static void keep_ids(struct handoff_replay_run *run, const struct handoff_stored *list,
                      size_t count)
 {
+    int64_t now_ms = handoff_wall_ms(&handoff_clock_system);
     run->npage = run->at = 0;
     run->last_page = count < PAGE;
     for (size_t i = 0; i < count; i++) {
+        int64_t parked_ms = list[i].standing.settled_ms;
         run->after_seq = list[i].seq;
-        if (list[i].standing.settled_ms <= run->began_ms)
+        /* what was parked after now was parked before the clock was set back */
+        if (parked_ms <= run->began_ms || parked_ms > now_ms)
             run->page[run->npage++] = list[i].id;
     }
 }
