@@ -168,6 +168,50 @@ static void test_a_move_carries_its_attempt(void **state)
     temp_envelope_free(&accept.put);
 }
 
+/* In their order among the attempts; the same again, after a commit that failed in the middle,
+ * once. */
+static void test_a_move_carries_who_was_passed_over(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    struct handoff_attempt *list;
+    size_t count;
+    accept_one(fixture, &accept, "coder", NULL);
+    struct handoff_attempt_record attempt = {.attempt = {.number = 1,
+                                                         .target = handoff_span_text("coder"),
+                                                         .error = handoff_span_text("busy")}};
+    struct handoff_attempt_record late = {.attempt = {.passed_over = true,
+                                                      .number = 1,
+                                                      .at_ms = 1000,
+                                                      .target = handoff_span_text("b"),
+                                                      .error = handoff_span_text("version")},
+                                          .next = &attempt};
+    struct handoff_attempt_record later = late;
+    later.attempt.target = handoff_span_text("a");
+    later.next = NULL;
+    attempt.next = &later;
+    struct handoff_store_move move = {
+        .seq = accept.seq,
+        .standing = {.state = HANDOFF_STATE_PARKED, .target = handoff_span_text("coder")},
+        .attempts = &late,
+        .nattempts = 3,
+    };
+    move_one(fixture, &move);
+    move_one(fixture, &move);
+    assert_int_equal(
+        handoff_store_attempts(fixture->store, accept.seq, &fixture->arena, &list, &count, NULL),
+        HANDOFF_OK);
+    assert_int_equal(count, 3);
+    assert_false(list[0].passed_over);
+    assert_true(list[1].passed_over && list[2].passed_over);
+    assert_text(list[1].target, "b");
+    assert_text(list[1].error, "version");
+    assert_int_equal(list[1].number, 1);
+    assert_int_equal(list[1].at_ms, 1000);
+    assert_text(list[2].target, "a");
+    temp_envelope_free(&accept.put);
+}
+
 static void test_the_same_again_changes_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -358,15 +402,17 @@ static void test_retention_takes_all_of_a_finished_handoff_and_nothing_else(void
     accept_one(fixture, &finished, "coder", "key-1");
     accept_one(fixture, &kept, "coder", "key-2");
     park(fixture, kept.seq, "coder", handoff_wall_ms(&fixture->clock.clock));
+    struct handoff_attempt_record passed = {
+        .attempt = {.passed_over = true, .target = handoff_span_text("coder-b")}};
     const struct handoff_attempt_record record = {
-        .attempt = {.number = 1, .target = handoff_span_text("coder")}};
+        .attempt = {.number = 1, .target = handoff_span_text("coder")}, .next = &passed};
     struct handoff_store_move move = {
         .seq = finished.seq,
         .standing = {.state = HANDOFF_STATE_ACKNOWLEDGED,
                      .target = handoff_span_text("coder"),
                      .settled_ms = handoff_wall_ms(&fixture->clock.clock)},
         .attempts = &record,
-        .nattempts = 1,
+        .nattempts = 2,
         .over = true,
     };
     move_one(fixture, &move);
@@ -401,6 +447,7 @@ int main(void)
         WITH_STORE(test_accepted_is_read_back),
         WITH_STORE(test_unknown_is_not_found),
         WITH_STORE(test_a_move_carries_its_attempt),
+        WITH_STORE(test_a_move_carries_who_was_passed_over),
         WITH_STORE(test_the_same_again_changes_nothing),
         WITH_STORE(test_a_key_leads_to_its_handoff),
         WITH_STORE(test_lists_by_state_target_and_page),
