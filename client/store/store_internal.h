@@ -29,6 +29,7 @@ struct handoff_store {
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
+    unsigned unindexed;       /* jobs since the index of tasks was looked at: at least its rows */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     bool retention_more;      /* the last step removed something: go on as soon as it is quiet */
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/store/task_index.h"
 
-/* So few that looking through them takes a reader less than a millisecond. */
-enum { BATCH = 1000 };
-
 static enum handoff_code count_waiting(struct handoff_db *db, int64_t *waiting,
                                        struct handoff_error *error)
 {
@@ -32,7 +29,7 @@ enum handoff_code handoff_task_index_step(struct handoff_db *db, struct handoff_
 {
     int64_t waiting;
     enum handoff_code code = count_waiting(db, &waiting, error);
-    return code == HANDOFF_OK && waiting >= BATCH ? take_batch(db, error) : code;
+    return code == HANDOFF_OK && waiting >= HANDOFF_TASK_INDEX_BATCH ? take_batch(db, error) : code;
 }
 
 enum handoff_code handoff_task_index_trim(struct handoff_db *db, struct handoff_error *error)

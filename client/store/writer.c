@@ -340,6 +340,7 @@ static void commit_group(struct handoff_store *store, struct handoff_mail *group
     int64_t begun = handoff_monotonic_ns(clock);
     handoff_error_clear(&error);
     settle_group(store, group, &error);
+    store->unindexed += store->group_awaited;
     struct handoff_store_commit done = {handoff_monotonic_ns(clock) - begun,
                                         count_group(store, group), error.code != HANDOFF_OK};
     atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
@@ -395,9 +396,12 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
 }
 
-/* A failure is the next commit's too, and told there. */
+/* Asked only when there may be a batch. A failure is the next commit's too, and told there. */
 static void index_tasks(struct handoff_store *store)
 {
+    if (store->unindexed < HANDOFF_TASK_INDEX_BATCH)
+        return;
+    store->unindexed = 0;
     (void)!handoff_task_index_step(&store->writer, NULL);
 }
 
