@@ -147,6 +147,7 @@ static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file, bo
         return code;
     for (int i = 0; i < count && code == HANDOFF_OK; i++)
         code = move_into_row(db, &list[i], error);
+    handoff_body_file_close(&db->bodies); /* or its space is not freed when it goes */
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
     if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))

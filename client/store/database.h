@@ -32,7 +32,7 @@ struct handoff_db {
     const char *path;        /* lent; named in errors */
     bool spine_ready;        /* the spine has registered its functions on this connection */
     struct handoff_db *next; /* in the pool of readers */
-    sqlite3_file *bodies;    /* the file of bodies that was read last, or NULL */
+    sqlite3_file *bodies;    /* the file of bodies that is being read, or NULL */
     int64_t bodies_number;   /* its number */
     struct handoff_body_log *body_log; /* on the writer's: where bodies may go; lent */
     struct {

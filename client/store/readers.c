@@ -6,6 +6,7 @@
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
+#include "client/store/bodies.h"
 #include "client/store/store_internal.h"
 
 enum { KEPT_READERS = 8 }; /* one per loop of a usual machine; each keeps up to 4 MiB of pages */
@@ -49,7 +50,8 @@ static void discard(struct handoff_db *db)
 
 void handoff_store_reader_done(struct handoff_store *store, struct handoff_db *db)
 {
-    HANDOFF_CHECK(sqlite3_get_autocommit(db->sqlite)); /* no snapshot may stay behind */
+    HANDOFF_CHECK(sqlite3_get_autocommit(db->sqlite)); /* no snapshot may stay behind, */
+    handoff_body_file_close(&db->bodies); /* nor a file that retention removes meanwhile */
     pthread_mutex_lock(&store->readers_lock);
     bool keep = store->idle_count < KEPT_READERS;
     if (keep) {

@@ -5,6 +5,7 @@
  */
 #include "tests/support/unit.h"
 
+#include <dirent.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -394,6 +395,22 @@ static bool file_exists(int number)
     return exists(path);
 }
 
+/* How many descriptors of this process are of files that were removed. */
+static int removed_and_open(void)
+{
+    int count = 0;
+    char target[600];
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        ssize_t size = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        target[size > 0 ? size : 0] = '\0';
+        count += strstr(target, "-bodies-") && strstr(target, " (deleted)");
+    }
+    closedir(folder);
+    return count;
+}
+
 static void release_files(void)
 {
     for (int i = 0; i < FILES; i++)
@@ -418,6 +435,34 @@ static void test_a_file_goes_with_its_last_envelope(void **state)
         finish(&many[FILES - 1][i].id, 10);
     retain();
     assert_true(file_exists(FILES)); /* the newest stays: it is written to */
+    release_files();
+}
+
+/* A removed file that somebody still held open would keep its space. */
+static void test_a_removed_file_is_gone(void **state)
+{
+    struct handoff_store_stats stats;
+    struct handoff_manual_clock clock;
+    (void)state;
+    handoff_manual_clock_init(&clock, 1000);
+    fixture.options.clock = &clock.clock;
+    fixture.options.retention_age_ms = 500;
+    fixture.options.retention_every_ms = 1;
+    fill_files();
+    assert_stored(many[0], GROUP);
+    assert_stored(many[1], GROUP / 4); /* its reader holds the second file, if any */
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[0][i].id, 1000);
+    for (int i = 1; i < GROUP; i++)
+        finish(&many[1][i].id, 1000);
+    for (int i = 0; i < GROUP / 2 + 1; i++)
+        finish(&many[2][i].id, 1000);
+    handoff_manual_clock_advance(&clock, 1000);
+    do
+        handoff_store_stats(fixture.store, &stats);
+    while (file_exists(1) || file_exists(2));
+    assert_int_equal(removed_and_open(), 0);
+    assert_stored(&many[1][0], 1); /* a straggler, in its row now */
     release_files();
 }
 
@@ -510,6 +555,7 @@ int main(void)
         EACH(test_a_failed_commit_leaves_nothing),
         EACH(test_a_spoiled_file_is_noticed),
         EACH(test_a_file_goes_with_its_last_envelope),
+        EACH(test_a_removed_file_is_gone),
         EACH(test_stragglers_do_not_keep_a_file),
         EACH(test_retention_by_size_counts_them),
         EACH(test_a_backup_has_the_bodies),
