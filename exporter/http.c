@@ -75,6 +75,7 @@ void exporter_request_admitted(struct exporter_request *request)
         respond_options(request);
     else if (exporter_admission_allows(request) && !refuse_bad_query(request))
         request->match.route->handle(request, request->match.route->context);
+    exporter_request_drop_body(request);
 }
 
 static void suspend(struct exporter_request *request)
@@ -179,7 +180,7 @@ static void request_free(struct exporter_request *request)
         free(request->scratch);
         request->scratch = next;
     }
-    free(request->body);
+    exporter_request_drop_body(request);
     request->magic = 0;
     free(request);
 }

@@ -43,6 +43,7 @@ const char *exporter_request_query_no_text(struct exporter_request *request);
 /* All values of one query name: fills at most `max`, answers how many there are. */
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max);
+/* Lent until the handler returns, unlike all else: thousands may wait for their answers. */
 const char *exporter_request_body(const struct exporter_request *request, size_t *length);
 /* The agent that calls; NULL: somebody who may do everything. */
 const char *exporter_request_caller(const struct exporter_request *request);

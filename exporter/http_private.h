@@ -49,6 +49,11 @@ struct exporter_connection {
 LIST_HEAD(exporter_connections, exporter_connection);
 LIST_HEAD(exporter_requests, exporter_request);
 
+struct exporter_body_room {
+    char *bytes; /* NULL: none */
+    size_t capacity;
+};
+
 struct exporter_server {
     unsigned magic;
     struct exporter_server_options options;
@@ -61,6 +66,7 @@ struct exporter_server {
     struct exporter_connections connections;
     struct exporter_requests deferred;
     struct exporter_timer sweep;
+    struct exporter_body_room spare; /* of a body that was handled, for the next one */
     /* written by the loop, read by any thread */
     atomic_uint in_flight;
 };
@@ -98,9 +104,8 @@ struct exporter_request {
     bool barred;                     /* it was admission that refused */
     struct exporter_caller caller;
     /* body */
-    char *body;
+    struct exporter_body_room body;
     size_t body_length;
-    size_t body_capacity;
     size_t body_limit;
     unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
     size_t discarded;
@@ -118,6 +123,8 @@ void exporter_request_route(struct exporter_request *request);
 bool exporter_request_judge_length(struct exporter_request *request);
 /* Takes a piece of the body. false: the client has to be cut. */
 bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length);
+/* Nobody needs the body any more. */
+void exporter_request_drop_body(struct exporter_request *request);
 /* No answer is possible. */
 void exporter_request_abandon(struct exporter_request *request);
 

@@ -146,7 +146,7 @@ const char *exporter_request_query(struct exporter_request *request, const char 
 const char *exporter_request_body(const struct exporter_request *request, size_t *length)
 {
     *length = request->body_length;
-    return request->body != NULL ? request->body : "";
+    return request->body.bytes != NULL ? request->body.bytes : "";
 }
 
 const char *exporter_request_caller(const struct exporter_request *request)

@@ -22,9 +22,7 @@ static void refuse(struct exporter_request *request, unsigned status, const char
 
 static void refuse_too_large(struct exporter_request *request)
 {
-    free(request->body);
-    request->body = NULL;
-    request->body_length = request->body_capacity = 0;
+    exporter_request_drop_body(request);
     refuse(request, 413, "body_too_large", "the body is larger than this call takes");
 }
 
@@ -87,18 +85,44 @@ static size_t first_capacity(const struct exporter_request *request)
            1;
 }
 
+/* A body lives from its first byte to the end of its handler, so there is seldom more than one, and
+ * its memory is warm when the next one comes. */
+static void take_spare(struct exporter_request *request)
+{
+    struct exporter_body_room *spare = &request->server->spare;
+    if (spare->capacity < first_capacity(request))
+        return;
+    request->body = *spare;
+    *spare = (struct exporter_body_room){0};
+}
+
+void exporter_request_drop_body(struct exporter_request *request)
+{
+    struct exporter_body_room *spare = &request->server->spare, *room = &request->body;
+    if (room->capacity > spare->capacity && room->capacity <= BODY_FIRST_MOST + 1) {
+        free(spare->bytes);
+        *spare = *room;
+    } else {
+        free(room->bytes);
+    }
+    *room = (struct exporter_body_room){0};
+    request->body_length = 0;
+}
+
 static bool grow_body(struct exporter_request *request, size_t needed)
 {
-    if (needed <= request->body_capacity)
+    struct exporter_body_room *room = &request->body;
+    if (room->capacity == 0)
+        take_spare(request);
+    if (needed <= room->capacity)
         return true;
-    size_t capacity = request->body_capacity > 0 ? request->body_capacity : first_capacity(request);
+    size_t capacity = room->capacity > 0 ? room->capacity : first_capacity(request);
     while (capacity < needed)
         capacity *= 2;
-    char *grown = realloc(request->body, capacity);
+    char *grown = realloc(room->bytes, capacity);
     if (grown == NULL)
         return false;
-    request->body = grown;
-    request->body_capacity = capacity;
+    *room = (struct exporter_body_room){grown, capacity};
     return true;
 }
 
@@ -112,8 +136,8 @@ bool exporter_request_take(struct exporter_request *request, const char *bytes, 
     }
     if (!grow_body(request, request->body_length + length + 1))
         return false;
-    memcpy(request->body + request->body_length, bytes, length);
+    memcpy(request->body.bytes + request->body_length, bytes, length);
     request->body_length += length;
-    request->body[request->body_length] = '\0';
+    request->body.bytes[request->body_length] = '\0';
     return true;
 }

@@ -347,6 +347,7 @@ void exporter_server_stop(struct exporter_server **server_pointer)
     exporter_departures_close(&server->departures);
     exporter_timer_stop(server->options.loop, &server->sweep);
     EXPORTER_CHECK(LIST_EMPTY(&server->connections));
+    free(server->spare.bytes);
     server->magic = 0;
     free(server);
 }
