@@ -148,6 +148,8 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
 static enum handoff_http_progress note_coding(struct handoff_http_answer *answer,
                                               struct handoff_span value)
 {
+    if (is_word(value, "identity")) /* what old servers call none */
+        return HANDOFF_HTTP_MORE;
     if (answer->chunked || !is_word(value, "chunked"))
         return broken(answer, "the answer has a Transfer-Encoding that was not asked for");
     answer->chunked = true;

@@ -12,8 +12,8 @@
  * firewalls begin to forget it is closed as well.
  *
  * An agent may close a kept connection just when the next request is sent. So an exchange that was
- * sent over a kept connection and saw no byte of an answer is sent again, once, over a new one: as
- * every HTTP client does (RFC 9112 9.3.1), and receivers know a handoff by its id.
+ * sent over a kept connection and saw no byte of an answer is sent again, once, over a new one, as
+ * curl does. RFC 9112 9.3.1 asks that a repeat do no harm: receivers know a handoff by its id.
  *
  * Exchanges that ended are told by settle alone, so that nobody is told from within a start. Closed
  * connections are freed there too: the poller may still know of one in the same turn.
@@ -311,6 +311,7 @@ static void broke(struct exchange *exchange, const char *words)
     }
     let_go(exchange);
     exchange->sent = 0;
+    exchange->facts.peer[0] = '\0';
     if (!dial(exchange))
         fail(exchange, HANDOFF_RESULT_CONNECT, strerror(ENOMEM));
 }

@@ -51,6 +51,8 @@ static const struct expected good[] = {
     {OK "Content-Length: 9\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 200, "x",
      false, NULL, NULL, 0, false},
     /* what is passed over */
+    {OK "Transfer-Encoding: identity\r\nContent-Length: 1\r\n\r\nx", 200, "x", true, NULL, NULL, 0,
+     false},
     {OK "X-Long: a\r\n  b\r\nContent-Length: 1\r\n\r\nx", 200, "x", true, NULL, NULL, 0, false},
 };
 
