@@ -55,6 +55,8 @@ static void respond_handoff(struct exporter_request *request, const struct hando
 /* RFC 7240; the only preference of ours. */
 static bool prefers_async(struct exporter_request *request)
 {
+    if (exporter_request_header(request, "Prefer") == NULL)
+        return false; /* a look costs less than the walk that joins several */
     const char *prefer = exporter_request_header_list(request, "Prefer");
     return prefer != NULL && strcasestr(prefer, "respond-async") != NULL;
 }

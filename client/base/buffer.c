@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "client/base/decimal.h"
 #include "client/base/memory.h"
 
 enum { FIRST_CAPACITY = 256 };
@@ -44,15 +45,8 @@ char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size)
 
 void handoff_buffer_number(struct handoff_buffer *buffer, int64_t number)
 {
-    char digits[20]; /* of the least number there is, with its sign */
-    char *end = digits + sizeof digits, *first = end;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    do
-        *--first = (char)('0' + rest % 10);
-    while ((rest /= 10) > 0);
-    if (number < 0)
-        *--first = '-';
-    handoff_buffer_append(buffer, first, (size_t)(end - first));
+    char digits[HANDOFF_DECIMAL_SIZE];
+    handoff_buffer_append(buffer, digits, handoff_decimal(number, digits));
 }
 
 void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ...)

@@ -3,11 +3,11 @@
  * One attempt: a POST to an agent that has a URL, or a lease for an agent that pulls. What came of
  * it is judged in delivery.c.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "client/assemble/legacy.h"
 #include "client/base/check.h"
+#include "client/base/decimal.h"
 #include "client/base/memory.h"
 #include "client/deliver/delivery.h"
 
@@ -20,10 +20,13 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 
 static size_t fill_headers(struct handoff_delivery *delivery, int version)
 {
+    static const char attempt[] = "Handoff-Attempt: ";
+    _Static_assert(sizeof attempt + HANDOFF_DECIMAL_SIZE <= sizeof delivery->attempt_header,
+                   "any number has room");
     const char **headers = delivery->headers;
     size_t count = 0;
-    snprintf(delivery->attempt_header, sizeof delivery->attempt_header, "Handoff-Attempt: %u",
-             delivery->attempts + 1);
+    memcpy(delivery->attempt_header, attempt, sizeof attempt - 1);
+    handoff_decimal(delivery->attempts + 1, delivery->attempt_header + sizeof attempt - 1);
     headers[count++] = version == 1
                            ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
                            : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";

@@ -266,7 +266,9 @@ static struct handoff_span write_head(struct exchange *exchange)
         handoff_buffer_text(head, post->headers[i]);
         handoff_buffer_append(head, "\r\n", 2);
     }
-    handoff_buffer_printf(head, "Content-Length: %zu\r\n\r\n", post->size);
+    handoff_buffer_text(head, "Content-Length: ");
+    handoff_buffer_number(head, (int64_t)post->size);
+    handoff_buffer_text(head, "\r\n\r\n");
     return handoff_buffer_span(head);
 }
 
