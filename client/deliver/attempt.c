@@ -11,7 +11,10 @@
 #include "client/base/memory.h"
 #include "client/deliver/delivery.h"
 
-enum { MEMORY_AGAIN_MS = 1000 }; /* after an attempt could not begin for want of memory */
+enum {
+    MEMORY_AGAIN_MS = 1000, /* after an attempt could not begin for want of memory */
+    OFFER_LOOK_MS = 30000,  /* how often one that is offered looks whether its agent still pulls */
+};
 
 static void answered(struct handoff_post *posted, const struct handoff_answer *answer,
                      const struct handoff_transport_facts *facts);
@@ -176,9 +179,10 @@ bool handoff_delivery_lease(struct handoff_delivery *delivery,
                             struct handoff_poller_request *request)
 {
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    delivery->offered = false;
-    if (delivery->state != HANDOFF_STATE_READY || delivery->agent != request->agent ||
-        delivery->writing || !delivery->settings)
+    if (delivery->agent != request->agent)
+        return false; /* an alternate has it by now */
+    handoff_delivery_take_back_offer(delivery);
+    if (delivery->state != HANDOFF_STATE_READY || delivery->writing || !delivery->settings)
         return false;
     if (handoff_inbox_is_gone(request)) { /* it is offered to the next */
         handoff_delivery_wake_in(delivery, 0);
@@ -227,8 +231,9 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
 
 void handoff_delivery_offer(struct handoff_delivery *delivery)
 {
-    if (delivery->deadline_mono_ms != INT64_MAX)
-        handoff_delivery_wake_in(delivery, INT64_MAX);
+    handoff_delivery_wake_in(delivery, OFFER_LOOK_MS);
+    if (delivery->offered)
+        return; /* it keeps its place */
     delivery->offered = true;
     struct handoff_poller_request *request =
         handoff_inbox_offer(&delivery->agent->inbox, &delivery->offer);

@@ -99,6 +99,7 @@ static void begin(struct handoff_delivery *delivery)
         handoff_delivery_offer(delivery);
         return;
     }
+    handoff_delivery_take_back_offer(delivery); /* of before a reload */
     switch (handoff_agent_admit(delivery->agent, handoff_lane_now_ms(delivery->lane), &wait_ms,
                                 &after)) {
     case HANDOFF_ADMIT:
@@ -252,6 +253,7 @@ void handoff_delivery_discard(struct handoff_delivery *delivery, const char *rea
 void handoff_delivery_settle_late(struct handoff_delivery *delivery)
 {
     delivery->reason = "";
+    handoff_delivery_learn(delivery, HANDOFF_LESSON_ANSWERED);
     handoff_delivery_move(delivery, HANDOFF_STATE_ACKNOWLEDGED);
 }
 

@@ -60,7 +60,7 @@ struct handoff_delivery {
     struct handoff_offer offer;
     bool probe;              /* the attempt that is out is the breaker's probe */
     bool waited_for_circuit; /* once is enough */
-    bool offered;            /* in its agent's inbox, maybe */
+    bool offered;            /* in its agent's inbox, or on its way from there to a poller */
     bool leased;             /* IN_FLIGHT with somebody who pulled it */
     bool posting;            /* an attempt is out */
 
@@ -213,7 +213,7 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum hando
 
 /* attempt.c: begins one; the settings are in force */
 void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe);
-/* READY, for an agent that pulls. */
+/* READY, for an agent that pulls. Again is harmless. */
 void handoff_delivery_offer(struct handoff_delivery *delivery);
 
 /* notice.c */

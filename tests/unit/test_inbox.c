@@ -3,6 +3,7 @@
 #include "tests/support/delivery_stage.h"
 
 #include "client/base/memory.h"
+#include "client/deliver/delivery.h"
 #include "client/deliver/inbox.h"
 
 struct poller {
@@ -327,6 +328,114 @@ static void test_a_lease_that_nobody_saw_goes_back(void **state)
     assert_int_equal(give_back(&sender, 1), HANDOFF_ERR_CONFLICT);
 }
 
+/* ---- a reload -------------------------------------------------------------------------------- */
+
+/* The system's clock, but for what the tests add. */
+static atomic_int_fast64_t ahead_ns;
+
+static int64_t monotonic_ns(const struct handoff_clock *clock)
+{
+    (void)clock;
+    return handoff_monotonic_ns(&handoff_clock_system) + atomic_load(&ahead_ns);
+}
+
+static int64_t wall_ms(const struct handoff_clock *clock)
+{
+    (void)clock;
+    return handoff_wall_ms(&handoff_clock_system) + atomic_load(&ahead_ns) / 1000000;
+}
+
+static const struct handoff_clock hurried = {monotonic_ns, wall_ms};
+
+static void until_it_looks(void)
+{
+    atomic_fetch_add(&ahead_ns, INT64_C(60000000000));
+    turn();
+}
+
+static void hurry(void)
+{
+    close_engine();
+    stage.clock = &hurried;
+    open_engine();
+    pulls();
+}
+
+/* It waits for nobody: the agent runs a server now. */
+static void test_what_is_offered_is_posted_when_its_agent_got_a_url(void **state)
+{
+    (void)state;
+    struct sender sender;
+    hurry();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    behave(0, "ack");
+    until_it_looks();
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.recorded[0].status, 200);
+    until_settled(&sender);
+}
+
+/* Nobody can pull it any more, so people have to look at it. */
+static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
+{
+    (void)state;
+    struct sender sender;
+    hurry();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    stage.options[0].name = "somebody-else";
+    pulls();
+    until_it_looks();
+    until_settled(&sender);
+    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
+    assert_string_equal(sender.news.reason, "unknown_agent");
+    stored(&sender, HANDOFF_STATE_PARKED);
+}
+
+/* Looking costs nobody their place. */
+static void test_what_is_offered_keeps_its_place(void **state)
+{
+    (void)state;
+    struct sender first, second;
+    struct poller poller;
+    hurry();
+    send_to(&first, "coder");
+    until_accepted(&first);
+    until_it_looks();
+    send_to(&second, "coder");
+    until_accepted(&second);
+    until_it_looks();
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &first));
+    poll_inbox(&poller, 60000);
+    until_told(&poller);
+    assert_true(got(&poller, &second));
+    assert_int_equal(say(&first, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_int_equal(say(&second, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+}
+
+/* A poller took the offer from the inbox of an agent that has lost the handoff since: the offer in
+   the other inbox is left alone, and taken back when the handoff ends. */
+static void test_an_offer_that_moved_on_is_not_leased(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct poller late = {
+        .request = {.lane = stage.lane,
+                    .agent = handoff_agents_find(stage.agents, handoff_span_text("reviewer")),
+                    .told = on_poll_told}};
+    pulls();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    struct handoff_delivery *delivery =
+        handoff_live_find(handoff_engine_live(stage.engine), &sender.parcel.id, stage.lane);
+    assert_false(handoff_delivery_lease(delivery, &late.request));
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    stored(&sender, HANDOFF_STATE_ACKNOWLEDGED); /* an inbox that closes with offers complains */
+}
+
 /* ---- the circuit ----------------------------------------------------------------------------- */
 
 enum { COOLDOWN_MS = 20 };
@@ -477,6 +586,10 @@ int main(void)
         STAGED(test_leased_ones_are_offered_again_after_a_restart),
         STAGED(test_nothing_is_leased_to_one_that_left),
         STAGED(test_a_lease_that_nobody_saw_goes_back),
+        STAGED(test_what_is_offered_is_posted_when_its_agent_got_a_url),
+        STAGED(test_what_is_offered_is_parked_when_its_agent_is_gone),
+        STAGED(test_what_is_offered_keeps_its_place),
+        STAGED(test_an_offer_that_moved_on_is_not_leased),
         STAGED(test_the_first_lease_after_the_cooldown_is_the_probe),
         STAGED(test_a_probe_that_fails_opens_the_circuit_anew),
         STAGED(test_a_probe_that_nobody_saw_is_none),

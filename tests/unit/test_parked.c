@@ -311,6 +311,23 @@ static void test_acknowledged_while_it_is_held(void **state)
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_ACKNOWLEDGED), 1);
 }
 
+/* Whoever acknowledges is there, however late. */
+static void test_a_late_acknowledgement_closes_the_circuit(void **state)
+{
+    (void)state;
+    struct sender sender, next;
+    stage.options[0].retries = 0;
+    stage.options[0].breaker_failures = 1;
+    behave(0, "503");
+    send_and_wait(&sender, "coder");
+    stored(&sender, HANDOFF_STATE_PARKED);
+    behave(0, "ack");
+    assert_int_equal(try_send(&next, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    send_and_wait(&next, "coder");
+    assert_int_equal(next.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -356,6 +373,7 @@ int main(void)
         STAGED(test_acknowledged_while_it_is_replayed),
         STAGED(test_acknowledged_while_it_is_discarded),
         STAGED(test_acknowledged_while_it_is_held),
+        STAGED(test_a_late_acknowledgement_closes_the_circuit),
         STAGED(test_refusals),
         STAGED(test_a_replay_goes_on_after_a_restart),
     };
