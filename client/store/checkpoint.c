@@ -3,9 +3,6 @@
 
 #include "client/store/bodies.h"
 
-/* What came during the first pass is copied by the second, and what came during that is little. */
-enum { PASSES = 2 };
-
 void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *database,
                              const char *vfs)
 {
@@ -27,15 +24,34 @@ static void sync_bodies(struct handoff_db *db, int64_t number)
     handoff_body_file_close(&file);
 }
 
-static void copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
+/* Gives the pages that were in the WAL when it began; -1: it failed. */
+static int copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
 {
+    int pages = -1;
     if (!db->sqlite && handoff_db_open(db, checkpoint->database, HANDOFF_DB_WRITE, checkpoint->vfs,
                                        NULL) != HANDOFF_OK)
-        return;
-    for (int pass = 0; pass < PASSES; pass++) {
-        sync_bodies(db, bodies);
-        sqlite3_wal_checkpoint_v2(db->sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    }
+        return -1;
+    sync_bodies(db, bodies);
+    int result =
+        sqlite3_wal_checkpoint_v2(db->sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, NULL);
+    return result == SQLITE_OK ? pages : -1;
+}
+
+static bool has_grown(struct handoff_checkpoint *checkpoint, int pages)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    bool grown = checkpoint->pages > pages;
+    pthread_mutex_unlock(&checkpoint->lock);
+    return grown;
+}
+
+/* What came during the first pass is copied by the second, and what came during that is little.
+   Without proof that something came, there is none: see the head of checkpoint.h. */
+static void copy_most(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
+{
+    int copied = copy(checkpoint, db, bodies);
+    if (copied >= 0 && has_grown(checkpoint, copied))
+        copy(checkpoint, db, bodies);
 }
 
 static void *run(void *argument)
@@ -50,7 +66,7 @@ static void *run(void *argument)
         }
         int64_t bodies = checkpoint->bodies;
         pthread_mutex_unlock(&checkpoint->lock);
-        copy(checkpoint, &db, bodies);
+        copy_most(checkpoint, &db, bodies);
         pthread_mutex_lock(&checkpoint->lock);
         checkpoint->state = HANDOFF_CHECKPOINT_PREPARED;
         pthread_cond_broadcast(&checkpoint->changed);
@@ -69,11 +85,13 @@ static bool start(struct handoff_checkpoint *checkpoint)
     return checkpoint->started;
 }
 
-bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int64_t bodies, bool wait)
+bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int pages, int64_t bodies,
+                                 bool wait)
 {
     if (!start(checkpoint))
         return true;
     pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->pages = pages;
     if (checkpoint->state == HANDOFF_CHECKPOINT_IDLE) {
         checkpoint->state = HANDOFF_CHECKPOINT_ASKED;
         checkpoint->bodies = bodies;

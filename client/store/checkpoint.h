@@ -9,8 +9,14 @@
  * turn to copy the little that came since, between two commits. A writer that is far ahead of the
  * thread waits for it: the WAL stays bounded, whatever the disk does.
  *
- *     if (the WAL is long && handoff_checkpoint_prepared(checkpoint, bodies, it is far too long))
- *         copy the rest
+ *     if (the WAL is long && handoff_checkpoint_prepared(checkpoint, pages, bodies, it is too
+ * long)) copy the rest
+ *
+ * SQLite before 3.51.3 loses commits when a checkpoint begins just as the writer begins anew a WAL
+ * that was copied whole (https://sqlite.org/wal.html, "The WAL-Reset Bug"). So the thread begins
+ * only while something is in the WAL that was not copied, which keeps the writer from beginning it
+ * anew: the first time that is the commit after which it is asked, and the second time it goes by
+ * the pages that the writer has told since.
  *
  * The thread is started by the first checkpoint; most stores of a test or a command never have one.
  */
@@ -38,6 +44,7 @@ struct handoff_checkpoint {
         HANDOFF_CHECKPOINT_PREPARED,
     } state;
     int64_t bodies; /* the file of bodies that is to be synced before; 0: none */
+    int pages;      /* in the WAL, as the writer told last */
     bool stopping;
 };
 
@@ -45,8 +52,10 @@ void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *
                              const char *vfs);
 
 /* Asks the thread, or hears from it. true: it has copied most, once, or there is no thread to be
-   had; the caller copies what is left. Writer thread. bodies: see above. wait: until it is true. */
-bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int64_t bodies, bool wait);
+   had; the caller copies what is left. Writer thread, after a commit. pages, bodies: see above.
+   wait: until it is true. */
+bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int pages, int64_t bodies,
+                                 bool wait);
 
 /* Waits for the thread's end. No other call follows. */
 void handoff_checkpoint_stop(struct handoff_checkpoint *checkpoint);

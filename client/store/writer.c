@@ -369,16 +369,14 @@ static void checkpoint(struct handoff_store *store)
                               memory_order_relaxed);
 }
 
-/* At once where room is what is needed; else when the thread has copied most of it. */
+/* When the thread has copied most of it; where room is what is needed, that is waited for. */
 static bool checkpoint_is_due(struct handoff_store *store)
 {
     const struct handoff_body_log *log = &store->body_log;
     unsigned pages = (unsigned)store->wal_pages, limit = store->options.checkpoint_pages;
-    if (pages < limit)
-        return false;
-    return pages == INT_MAX ||
-           handoff_checkpoint_prepared(&store->checkpoint, log->synced ? 0 : log->number,
-                                       pages / FAR_TOO_LONG >= limit);
+    return pages >= limit && handoff_checkpoint_prepared(&store->checkpoint, store->wal_pages,
+                                                         log->synced ? 0 : log->number,
+                                                         pages / FAR_TOO_LONG >= limit);
 }
 
 static void retain(struct handoff_store *store, int64_t now_ns)

@@ -29,6 +29,7 @@ static struct {
     atomic_int result;    /* the SQLite result of a failure */
     atomic_long failures; /* that were given */
     atomic_long syncs;    /* that were asked for */
+    atomic_long copies;   /* of the WAL that were begun: its lock for checkpoints was taken */
 } fault;
 
 struct fault_file {
@@ -145,6 +146,10 @@ static inline int fault_shm_map(sqlite3_file *file, int page, int size, int exte
 
 static inline int fault_shm_lock(sqlite3_file *file, int offset, int count, int flags)
 {
+    enum { CHECKPOINT_LOCK = 1 }; /* https://sqlite.org/walformat.html */
+    int taking = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
+    if (offset == CHECKPOINT_LOCK && (flags & taking) == taking)
+        atomic_fetch_add(&fault.copies, 1);
     return fault_real(file)->pMethods->xShmLock(fault_real(file), offset, count, flags);
 }
 
