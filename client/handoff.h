@@ -465,8 +465,8 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
                         const char *reason, const char *caller, handoff_answered *answered,
                         void *context);
 
-/* Any thread; read the disk. The text is JSON: a handoff; {"items": its attempts}; {"task_id",
-   "items": its handoffs, "next"}. */
+/* Any thread; read the disk. The text is JSON: a handoff; {"items": its attempts, and between them
+   who was passed over}; {"task_id", "items": its handoffs, "next"}. */
 enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
                               struct handoff_text *text,
                               struct handoff_error *error) HANDOFF_MUST_CHECK;
@@ -717,8 +717,8 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
 /* How it stands with one agent. */
 struct handoff_agent_stats {
     const char *name;
-    bool configured; /* false: it was once, and may still have handoffs */
-    const char *circuit;
+    bool configured;     /* false: it was once, and may still have handoffs */
+    const char *circuit; /* as a handoff would find it now: half open from the cooldown's end */
     unsigned consecutive_failures; /* of our own handoffs, or of observed ones if those are more */
     unsigned in_flight;            /* ready, with it, or waiting for its acknowledgement */
     int64_t oldest_in_flight_ns;   /* since that one was accepted; 0: there is none */
