@@ -18,10 +18,10 @@ static void written(struct handoff_store_job *job)
     handoff_free(write);
 }
 
-void handoff_circuit_save(struct handoff_lane *lane, const struct handoff_agent *agent,
-                          const struct handoff_breaker *breaker)
+void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent)
 {
     const struct handoff_engine_options *options = &lane->engine->options;
+    const struct handoff_breaker *breaker = &agent->breaker;
     struct circuit_write *write = handoff_calloc(1, sizeof *write);
     if (!write)
         return;
@@ -29,12 +29,14 @@ void handoff_circuit_save(struct handoff_lane *lane, const struct handoff_agent 
     write->store.job.mailbox = &lane->mailbox;
     write->store.job.done = written;
     write->store.circuit.agent = handoff_span(agent->name, agent->name_size);
+    lane->awaited++;
+    pthread_mutex_lock(&agent->lock); /* submitted under it, so in the order of what happened */
     write->store.circuit.consecutive_failures = breaker->consecutive_failures;
     if (breaker->circuit != HANDOFF_CIRCUIT_CLOSED)
         write->store.circuit.open_until_ms =
             handoff_wall_ms(options->clock) + breaker->open_until_ms - handoff_lane_now_ms(lane);
-    lane->awaited++;
     handoff_store_put_circuit(options->store, &write->store);
+    pthread_mutex_unlock(&agent->lock);
 }
 
 static bool restore_one(struct handoff_engine *engine, const struct handoff_stored_circuit *stored)

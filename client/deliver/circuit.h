@@ -6,9 +6,9 @@
 #include "client/agents.h"
 #include "client/deliver/lane.h"
 
-/* Has the store write how it stands with the agent now. Best effort: a breaker that is forgotten is
-   learnt again, so neither memory nor the disk is insisted on. */
-void handoff_circuit_save(struct handoff_lane *lane, const struct handoff_agent *agent,
-                          const struct handoff_breaker *breaker);
+/* Has the store write how it stands with the agent now, which may be more than the caller was told:
+   whichever lane comes last, what is written last is true. Best effort: a breaker that is forgotten
+   is learnt again, so neither memory nor the disk is insisted on. */
+void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent);
 
 #endif

@@ -80,6 +80,6 @@ bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *la
                                            .closed = after.closed};
     if (engine->options.observe)
         engine->options.observe(engine->options.observer, &event);
-    handoff_circuit_save(lane, agent, &after);
+    handoff_circuit_save(lane, agent);
     return true;
 }

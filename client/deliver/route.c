@@ -13,7 +13,7 @@ void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_less
     if (!handoff_agent_learn(delivery->agent, lesson, handoff_lane_now_ms(delivery->lane), &after))
         return;
     handoff_delivery_observe_circuit(delivery, &after);
-    handoff_circuit_save(delivery->lane, delivery->agent, &after);
+    handoff_circuit_save(delivery->lane, delivery->agent);
 }
 
 void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson)

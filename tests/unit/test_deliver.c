@@ -5,6 +5,8 @@
  */
 #include "tests/support/delivery_stage.h"
 
+#include "client/deliver/circuit.h"
+
 /* ---- acknowledged --------------------------------------------------------------------------- */
 
 static void test_acknowledged_at_once(void **state)
@@ -416,6 +418,25 @@ static void test_the_breaker_survives_a_restart(void **state)
     assert_false(handoff_engine_reset(stage.engine, stage.lane, handoff_span_text("nobody")));
 }
 
+/* One lane saw it open and another saw it closed by hand, and the first one is the last to have it
+   written: what is stored is what is true. */
+static void test_circuits_that_overtake_each_other_are_stored_as_they_are(void **state)
+{
+    (void)state;
+    struct sender sender;
+    struct handoff_breaker after;
+    struct handoff_agent *coder = handoff_agents_find(stage.agents, handoff_span_text("coder"));
+    int64_t now_ms = handoff_lane_now_ms(stage.lane);
+    for (int i = 0; i < 3; i++)
+        assert_true(handoff_agent_learn(coder, HANDOFF_LESSON_EXHAUSTED, now_ms, &after));
+    assert_int_equal(after.circuit, HANDOFF_CIRCUIT_OPEN);
+    assert_true(handoff_engine_reset(stage.engine, stage.lane, handoff_span_text("coder")));
+    handoff_circuit_save(stage.lane, coder);
+    restart();
+    assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_OK);
+    until_settled(&sender);
+}
+
 /* ---- the receiver's later word -------------------------------------------------------------- */
 
 static void test_a_deferred_acknowledgement(void **state)
@@ -624,6 +645,7 @@ int main(void)
         STAGED(test_an_open_circuit_goes_to_the_alternate),
         STAGED(test_a_probe_that_is_answered_closes_the_circuit),
         STAGED(test_the_breaker_survives_a_restart),
+        STAGED(test_circuits_that_overtake_each_other_are_stored_as_they_are),
         STAGED(test_a_deferred_acknowledgement),
         STAGED(test_a_deferred_refusal),
         STAGED(test_an_announced_acknowledgement_that_never_comes_is_a_timeout),
