@@ -198,6 +198,10 @@ bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *jo
 #else
     SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
+    /* or who gives up waits for the thread that asks for the name, and all others with it */
+#if LIBCURL_VERSION_NUM >= 0x075700
+    SET(CURLOPT_QUICK_EXIT, 1L);
+#endif
     SET(CURLOPT_PROXY, "");
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_OPENSOCKETFUNCTION, on_open);

@@ -187,11 +187,15 @@ static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
         return broken(answer, "the agent wants to speak another protocol");
     if (answer->status < 200) { /* the answer proper is to come */
         answer->part = HANDOFF_HTTP_STATUS;
-        answer->has_length = answer->chunked = false;
+        answer->has_length = answer->chunked = answer->has_ack = false;
+        answer->missing = 0;
+        answer->ack[0] = answer->retry_after[0] = '\0';
         return HANDOFF_HTTP_MORE;
     }
-    if (answer->status == 204 || answer->status == 304)
+    if (answer->status == 204 || answer->status == 304) { /* no body, whatever it says */
+        answer->keep &= !answer->chunked && answer->missing == 0;
         return HANDOFF_HTTP_WHOLE;
+    }
     if (answer->chunked) {
         answer->keep &= !answer->has_length; /* RFC 9112 6.1: it may be a trick */
         answer->part = HANDOFF_HTTP_CHUNK_SIZE;
@@ -220,6 +224,8 @@ static enum handoff_http_progress read_header(struct handoff_http_answer *answer
     const char *colon = memchr(line.data, ':', line.size);
     if (!colon)
         return broken(answer, "the answer has a header without a colon");
+    if (memchr(line.data, '\0', line.size)) /* RFC 9110 5.5; our copies of values would end there */
+        return broken(answer, "the answer has a NUL in a header");
     size_t size = (size_t)(colon - line.data);
     struct handoff_span name = handoff_span(line.data, size);
     struct handoff_span value = trimmed(handoff_span(colon + 1, line.size - size - 1));

@@ -397,6 +397,15 @@ static void receive(struct exchange *exchange)
     }
 }
 
+/* An agent that refuses what it has not read may have answered and closed just now. */
+static void could_not_send(struct exchange *exchange, int error)
+{
+    struct handoff_connection *connection = exchange->connection;
+    receive(exchange);
+    if (connection->exchange == exchange)
+        broke(exchange, strerror(error));
+}
+
 static void ready(struct handoff_watch *watch, uint32_t events)
 {
     struct handoff_connection *connection = (struct handoff_connection *)watch;
@@ -412,7 +421,7 @@ static void ready(struct handoff_watch *watch, uint32_t events)
     if (events & ~(uint32_t)EPOLLOUT) /* first: an agent may refuse before it has read all */
         receive(exchange);
     if (connection->exchange == exchange && events & EPOLLOUT && !send_some(exchange))
-        broke(exchange, strerror(errno));
+        could_not_send(exchange, errno);
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */

@@ -67,6 +67,8 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
     struct curl_transfer *transfer = arg;
     HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     const size_t name_size = sizeof name - 1;
+    if (size >= 5 && strncasecmp(line, "HTTP/", 5) == 0) /* what came before was no answer yet */
+        transfer->ack_header_seen = false;
     if (size < name_size || strncasecmp(line, name, name_size) != 0)
         return size;
     const char *value = line + name_size, *end = line + size;

@@ -11,6 +11,7 @@
  *   nack       a nack for good          long      100 KB of body
  *   later      a nack for now           redirect  302 to /ack
  *   leave      as ack, then closes      early     413 before it has read the body
+ *   hint       Handoff-Ack: id in a 103, and 200 without a word
  *   NNN        that status; 503 with Retry-After: 7 where it is "503wait", a date if "503date"
  *
  * One thread for each connection, started by tests only.
@@ -148,6 +149,11 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
         snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nhandoff-ACK: \t %s \r\n\r\n",
                  request->id);
         receiver_send(fd, text);
+    } else if (IS("hint")) {
+        snprintf(text, sizeof text, "HTTP/1.1 103 Early Hints\r\nHandoff-Ack: %s\r\n\r\n",
+                 request->id);
+        receiver_send(fd, text);
+        receiver_send_body(fd, 200, "", "");
     } else if (IS("wrong")) {
         receiver_send_body(fd, 200, "", "{\"ack\":\"00000000-0000-7000-8000-000000000000\"}");
     } else if (IS("bare")) {

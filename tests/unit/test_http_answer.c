@@ -28,7 +28,7 @@ static const struct expected good[] = {
     {OK "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}HTTP", 200, "{}", true, NULL, NULL, 4,
      false},
     {"HTTP/1.1 204\r\nHANDOFF-ACK:x1\r\n\r\n", 204, "", true, "x1", NULL, 0, false},
-    {"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", 304, "", true, NULL, NULL, 0, false},
+    {"HTTP/1.1 304 Not Modified\r\n\r\n", 304, "", true, NULL, NULL, 0, false},
     {"HTTP/1.1 503 \r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", 503, "", true, NULL, "7", 0,
      false},
     /* the connection's future */
@@ -36,12 +36,20 @@ static const struct expected good[] = {
     {"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", 200, "", false, NULL, NULL, 0, false},
     {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", 200, "", true, NULL,
      NULL, 0, false},
+    {"HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", 204, "", true, NULL, NULL, 0, false},
+    {"HTTP/1.1 204\r\nContent-Length: 7\r\n\r\n", 204, "", false, NULL, NULL, 0, false},
+    {"HTTP/1.1 204\r\nTransfer-Encoding: chunked\r\n\r\n", 204, "", false, NULL, NULL, 0, false},
+    {"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", 304, "", false, NULL, NULL, 0,
+     false},
     {OK "\r\nto the end", 200, "to the end", false, NULL, NULL, 0, true},
     {OK "Connection: keep-alive\r\n\r\n", 200, "", false, NULL, NULL, 0, true},
     /* before the answer */
     {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nContent-Length: 9\r\n\r\n" OK
      "Content-Length: 1\r\n\r\nx",
      200, "x", true, NULL, NULL, 0, false},
+    {"HTTP/1.1 103 Early Hints\r\nHandoff-Ack: x1\r\nRetry-After: 7\r\nContent-Length: 9\r\n\r\n"
+     "HTTP/1.1 204 No Content\r\n\r\n",
+     204, "", true, NULL, NULL, 0, false},
     /* chunks */
     {CHUNKED "2\r\n{}\r\n0\r\n\r\n", 200, "{}", true, NULL, NULL, 0, false},
     {CHUNKED "0a;name=\"v\"\r\n0123456789\r\nA \r\n0123456789\r\n000\r\n\r\n", 200,
@@ -197,6 +205,20 @@ static void test_nothing_grows_without_end(void **state)
     handoff_buffer_free(&bytes);
 }
 
+/* "x1" and then anything would be read as "x1". */
+static void test_a_nul_is_no_end(void **state)
+{
+    (void)state;
+    static const char bytes[] = OK "Handoff-Ack: x1\0, not\r\nContent-Length: 0\r\n\r\n";
+    for (size_t step = 1; step < sizeof bytes; step++) {
+        struct handoff_http_answer answer;
+        size_t taken;
+        assert_int_equal(feed(&answer, bytes, sizeof bytes - 1, step, &taken), HANDOFF_HTTP_BROKEN);
+        assert_non_null(strstr(answer.fault, "NUL"));
+        handoff_http_answer_free(&answer);
+    }
+}
+
 static void test_long_values_are_cut(void **state)
 {
     (void)state;
@@ -221,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_answers_in_pieces_of_every_size),
         cmocka_unit_test(test_what_is_no_answer),
         cmocka_unit_test(test_nothing_grows_without_end),
+        cmocka_unit_test(test_a_nul_is_no_end),
         cmocka_unit_test(test_long_values_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,14 @@
 #include "tests/support/receiver.h"
 #include "tests/support/unit.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
 
 #include "client/deliver/transport.h"
 
@@ -147,6 +153,15 @@ static void test_reads_the_header(void **state)
     run_one("/header", 15000, &probe);
     assert_int_equal(probe.status, 204);
     assert_int_equal(strncmp(probe.ack, "x1", 2), 0);
+}
+
+static void test_what_comes_before_the_answer_is_none(void **state)
+{
+    (void)state;
+    struct probe probe;
+    run_one("/hint", 15000, &probe);
+    assert_int_equal(probe.status, 200);
+    assert_string_equal(probe.ack, "");
 }
 
 static void test_sends_its_headers_and_no_expect(void **state)
@@ -295,6 +310,51 @@ static void test_a_warm_connection_is_used_again(void **state)
     loop_close(&loop);
 }
 
+/* ---- a name server that does not answer --------------------------------------------------------
+ */
+
+enum { PATIENCE_S = 10 };
+static sem_t name_answer;
+static atomic_int names_unanswered;
+
+/* libcurl calls this one. */
+int getaddrinfo(const char *restrict name, const char *restrict service,
+                const struct addrinfo *restrict hints, struct addrinfo **restrict found)
+{
+    struct timespec until;
+    if (!name || strcmp(name, "unanswered.test") != 0) {
+        int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+        *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+        return real(name, service, hints, found);
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    if (sem_timedwait(&name_answer, &until) != 0)
+        atomic_fetch_add(&names_unanswered, 1);
+    return EAI_AGAIN;
+}
+
+/* The time-out, and a cancel, end the wait for a name: nobody else's posts wait with it. */
+static void test_a_name_that_is_not_answered_holds_up_nobody(void **state)
+{
+    (void)state;
+    struct loop loop;
+    struct probe probes[2];
+    loop_open(&loop);
+    for (int i = 0; i < 2; i++) {
+        probe_init(&probes[i], "", 50);
+        snprintf(probes[i].url, sizeof probes[i].url, "http://%sunanswered.test/", user);
+    }
+    assert_int_equal(handoff_transport_start(loop.transport, &probes[1].post), HANDOFF_OK);
+    run_probe(&loop, &probes[0]);
+    assert_int_equal(probes[0].failure, HANDOFF_RESULT_CONNECT);
+    handoff_transport_cancel(loop.transport, &probes[1].post);
+    loop_close(&loop);
+    assert_int_equal(atomic_load(&names_unanswered), 0);
+    sem_post(&name_answer);
+    sem_post(&name_answer);
+}
+
 /* ---- connections that end ------------------------------------------------------------------- */
 
 static void await_left(int count)
@@ -372,6 +432,69 @@ static void test_an_early_answer_counts(void **state)
     free(large);
 }
 
+/* An agent on this thread, so that it acts at a known moment. */
+struct agent {
+    struct handoff_watch watch;
+    int event, fd;
+};
+
+static void read_all(int fd)
+{
+    char bytes[65536];
+    while (recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+}
+
+static void refuse_and_reset(struct handoff_watch *watch, uint32_t events)
+{
+    (void)events;
+    struct agent *agent = (struct agent *)watch;
+    const struct linger reset = {.l_onoff = 1};
+    eventfd_t count;
+    eventfd_read(agent->event, &count);
+    receiver_send(agent->fd, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
+    setsockopt(agent->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(agent->fd);
+}
+
+/* The answer comes when the turn has begun, and is not known of; the next send fails. */
+static void test_a_refusal_counts_when_the_rest_cannot_be_sent(void **state)
+{
+    (void)state;
+    enum { LARGE = 64 << 20 };
+    struct agent agent = {{refuse_and_reset}, eventfd(0, EFD_CLOEXEC), -1};
+    struct loop loop;
+    struct probe probe;
+    int port, listener = receiver_bind(&port);
+    char *large = calloc(1, LARGE);
+    assert_int_equal(listen(listener, 1), 0);
+    loop_open(&loop);
+    assert_int_equal(handoff_poller_watch(&loop.poller, agent.event, EPOLLIN, &agent.watch), 0);
+    probe_init(&probe, "", 15000);
+    snprintf(probe.url, sizeof probe.url, "http://127.0.0.1:%d/", port);
+    probe.post.body = large;
+    probe.post.size = LARGE;
+    assert_int_equal(handoff_transport_start(loop.transport, &probe.post), HANDOFF_OK);
+    struct pollfd asked = {.fd = listener, .events = POLLIN};
+    do
+        turn(&loop);
+    while (poll(&asked, 1, 0) == 0);
+    agent.fd = accept(listener, NULL, NULL);
+    asked.fd = agent.fd;
+    do
+        turn(&loop);
+    while (poll(&asked, 1, 0) == 0);
+    eventfd_write(agent.event, 1); /* told of before the connection, which is writable after it */
+    read_all(agent.fd);
+    while (!probe.told)
+        turn(&loop);
+    assert_int_equal(probe.status, 413);
+    loop_close(&loop);
+    close(agent.event);
+    close(listener);
+    free(large);
+}
+
 enum { IDLE_MAX_MS = 118000 };
 
 static void pass(struct loop *loop, struct handoff_manual_clock *manual, int64_t ms)
@@ -434,12 +557,14 @@ int main(void)
     const struct CMUnitTest both[] = {
         cmocka_unit_test(test_reads_body_and_facts),
         cmocka_unit_test(test_reads_the_header),
+        cmocka_unit_test(test_what_comes_before_the_answer_is_none),
         cmocka_unit_test(test_sends_its_headers_and_no_expect),
         cmocka_unit_test(test_failures_are_told_apart),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_redirects_are_not_followed),
         cmocka_unit_test(test_retry_after),
         cmocka_unit_test(test_a_warm_connection_is_used_again),
+        cmocka_unit_test(test_a_name_that_is_not_answered_holds_up_nobody),
         cmocka_unit_test(test_an_agent_that_leaves_is_dialled_again),
         cmocka_unit_test(test_a_request_without_an_answer_is_sent_again_once),
         cmocka_unit_test(test_an_early_answer_counts),
@@ -448,8 +573,10 @@ int main(void)
     const struct CMUnitTest ours[] = {
         cmocka_unit_test(test_what_a_url_becomes),
         cmocka_unit_test(test_only_http),
+        cmocka_unit_test(test_a_refusal_counts_when_the_rest_cannot_be_sent),
         cmocka_unit_test(test_an_idle_connection_is_closed_in_time),
     };
+    sem_init(&name_answer, 0, 0);
     int failed = cmocka_run_group_tests(both, receiver_start, receiver_stop) +
                  cmocka_run_group_tests(ours, receiver_start, receiver_stop);
     user = "me:it@";
