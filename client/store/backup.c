@@ -14,10 +14,12 @@
 
 #include "client/base/error.h"
 #include "client/base/memory.h"
+#include "client/base/uuid.h"
 #include "client/store/bodies.h"
 #include "client/store/migrate.h"
 #include "client/store/place.h"
 #include "client/store/retention.h"
+#include "client/store/task_index.h"
 
 static enum handoff_code destination_failure(const char *path, int number,
                                              struct handoff_error *error)
@@ -58,6 +60,7 @@ static enum handoff_code copy_pages(struct handoff_db *from, struct handoff_db *
 
 struct outside {
     int64_t seq;
+    struct handoff_uuid id;
     struct handoff_body_place place;
 };
 
@@ -66,35 +69,43 @@ static enum handoff_code next_outside(struct handoff_db *to, int64_t after, stru
                                       struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(to,
-                                              "SELECT seq, body FROM envelopes WHERE seq > ?1 AND"
-                                              " typeof(body) = 'text' ORDER BY seq LIMIT 1",
+                                              "SELECT seq, body, id FROM envelopes WHERE seq > ?1"
+                                              " AND typeof(body) = 'text'"
+                                              " ORDER BY seq LIMIT 1",
                                               error);
     if (!find)
         return copy_failure(to, error);
     sqlite3_bind_int64(find, 1, after);
-    next->seq = 0;
-    if (handoff_db_row(find) && handoff_body_place_column(find, 1, &next->place))
+    *next = (struct outside){0};
+    if (handoff_db_row(find) && handoff_body_place_column(find, 1, &next->place)) {
         next->seq = sqlite3_column_int64(find, 0);
+        struct handoff_span id = handoff_db_column(find, 2);
+        if (id.size == sizeof next->id.bytes)
+            memcpy(next->id.bytes, id.data, id.size);
+    }
     return handoff_db_end(to, find, error);
 }
 
 /* Since the pages were copied, the body may have come into its row, or retention may have taken the
-   envelope; then its file is gone. */
+   envelope; then its file is gone. By its id: another may have its number by now. */
 static enum handoff_code copy_what_is_now(struct handoff_db *from, struct handoff_db *to,
-                                          int64_t seq, struct handoff_error *error)
+                                          const struct outside *outside,
+                                          struct handoff_error *error)
 {
     struct handoff_error failure;
     sqlite3_stmt *find =
-        handoff_db_statement(from, "SELECT body FROM envelopes WHERE seq = ?1", &failure);
+        handoff_db_statement(from, "SELECT body FROM envelopes WHERE id = ?1", &failure);
     if (!find)
         return handoff_db_failure(from, error);
-    sqlite3_bind_int64(find, 1, seq);
+    sqlite3_bind_blob(find, 1, outside->id.bytes, sizeof outside->id.bytes, SQLITE_STATIC);
     enum handoff_code code = error->code; /* it still lies in a file that cannot be read */
     if (!handoff_db_row(find)) {
-        code = handoff_retention_remove(to, seq, error);
+        code = handoff_retention_remove(to, outside->seq, error);
+        if (code == HANDOFF_OK)
+            code = handoff_task_index_trim(to, error);
     } else if (sqlite3_column_type(find, 0) == SQLITE_BLOB) {
         struct handoff_span body = handoff_db_column(find, 0);
-        code = handoff_body_store_in_row(to, seq, body.data, (int64_t)body.size, error);
+        code = handoff_body_store_in_row(to, outside->seq, body.data, (int64_t)body.size, error);
     }
     enum handoff_code end = handoff_db_end(from, find, code == HANDOFF_OK ? error : &failure);
     return code != HANDOFF_OK ? code : end;
@@ -110,7 +121,7 @@ static enum handoff_code copy_body(struct handoff_db *from, struct handoff_db *t
     if (code == HANDOFF_OK)
         code = handoff_body_store_in_row(to, outside->seq, body, outside->place.size, error);
     else if (code == HANDOFF_ERR_STORE_CORRUPT)
-        code = copy_what_is_now(from, to, outside->seq, error);
+        code = copy_what_is_now(from, to, outside, error);
     handoff_free(body);
     return code;
 }
@@ -130,15 +141,12 @@ static enum handoff_code copy_bodies(struct handoff_db *from, struct handoff_db 
     return code == HANDOFF_OK ? handoff_db_exec(to, "DELETE FROM body_files; COMMIT", error) : code;
 }
 
-/* A file that stands alone: no WAL beside it. */
 static enum handoff_code finish_copy(struct handoff_db *to, struct handoff_error *error)
 {
     int64_t problems = 0;
-    enum handoff_code code = handoff_db_exec(to, "PRAGMA journal_mode = DELETE", error);
-    if (code == HANDOFF_OK)
-        code = handoff_db_number(
-            to, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
-            &problems, error);
+    enum handoff_code code = handoff_db_number(
+        to, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'", &problems,
+        error);
     if (code == HANDOFF_OK && problems > 0)
         return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
                                  "the store is damaged, and so is a copy of it; look at it with "
@@ -154,6 +162,8 @@ static enum handoff_code copy_into(struct handoff_db *from, int version, const c
     enum handoff_code code = handoff_db_open(&to, partial, HANDOFF_DB_WRITE, NULL, error);
     if (code == HANDOFF_OK)
         code = copy_pages(from, &to, error);
+    if (code == HANDOFF_OK) /* a file that stands alone; and the bodies are written once */
+        code = handoff_db_exec(&to, "PRAGMA journal_mode = DELETE", error);
     if (code == HANDOFF_OK && version >= HANDOFF_SCHEMA_BODY_FILES)
         code = copy_bodies(from, &to, error);
     if (code == HANDOFF_OK)

@@ -4,6 +4,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/base/error.h"
 #include "client/base/memory.h"
@@ -46,14 +48,20 @@ bool handoff_body_place_column(sqlite3_stmt *row, int at, struct handoff_body_pl
 
 /* ---- files --------------------------------------------------------------------------------- */
 
+/* As SQLite found it: absolute, and where a link led to; its WAL is there, too. */
+static const char *database_name(struct handoff_db *db)
+{
+    return sqlite3_db_filename(db->sqlite, "main");
+}
+
 static size_t name_size(struct handoff_db *db)
 {
-    return strlen(db->path) + sizeof "-bodies-9223372036854775807";
+    return strlen(database_name(db)) + sizeof "-bodies-9223372036854775807";
 }
 
 static char *write_name(struct handoff_db *db, int64_t number, char *name)
 {
-    snprintf(name, name_size(db), "%s-bodies-%lld", db->path, (long long)number);
+    snprintf(name, name_size(db), "%s-bodies-%lld", database_name(db), (long long)number);
     return name;
 }
 
@@ -73,7 +81,10 @@ int handoff_body_file_open(struct handoff_db *db, int64_t number, int flags, sql
     if (!*file)
         return SQLITE_NOMEM;
     char *name = write_name(db, number, (char *)*file + vfs->szOsFile);
-    int result = vfs->xOpen(vfs, name, *file, flags | SQLITE_OPEN_SUPER_JOURNAL, NULL);
+    int opened = flags;
+    int result = vfs->xOpen(vfs, name, *file, flags | SQLITE_OPEN_SUPER_JOURNAL, &opened);
+    if (result == SQLITE_OK && (flags & SQLITE_OPEN_READWRITE) && (opened & SQLITE_OPEN_READONLY))
+        result = SQLITE_READONLY; /* a VFS tries that where more is refused */
     if (result != SQLITE_OK)
         handoff_body_file_close(file);
     return result;
@@ -87,13 +98,26 @@ void handoff_body_file_close(sqlite3_file **file)
     *file = NULL;
 }
 
+bool handoff_body_file_protect(struct handoff_db *db, int64_t number)
+{
+    struct stat database;
+    char *name = handoff_malloc(name_size(db));
+    bool done = name && stat(database_name(db), &database) == 0;
+    if (done && geteuid() == 0)
+        done = chown(write_name(db, number, name), database.st_uid, database.st_gid) == 0;
+    if (done)
+        done = chmod(write_name(db, number, name), database.st_mode & 0777) == 0;
+    handoff_free(name);
+    return done;
+}
+
 int handoff_body_file_remove(struct handoff_db *db, int64_t number)
 {
     sqlite3_vfs *vfs = vfs_of(db);
     char *name = handoff_malloc(name_size(db));
     if (!name)
         return SQLITE_NOMEM;
-    int result = vfs->xDelete(vfs, write_name(db, number, name), 0);
+    int result = vfs->xDelete(vfs, write_name(db, number, name), 1); /* and syncs the folder */
     handoff_free(name);
     return result == SQLITE_IOERR_DELETE_NOENT ? SQLITE_OK : result;
 }
@@ -106,8 +130,20 @@ static enum handoff_code missing(struct handoff_db *db, int64_t number, struct h
                       "a file with bodies of envelopes cannot be opened; if it is gone, restore a "
                       "backup",
                       "storage.path", db->path);
-    handoff_error_seen(error, "%s-bodies-%lld", db->path, (long long)number);
+    handoff_error_seen(error, "%s-bodies-%lld", database_name(db), (long long)number);
     return HANDOFF_ERR_STORE_CORRUPT;
+}
+
+/* Where it cannot be told, it is there. */
+static bool is_gone(struct handoff_db *db, int64_t number)
+{
+    sqlite3_vfs *vfs = vfs_of(db);
+    int there = 1;
+    char *name = handoff_malloc(name_size(db));
+    bool told = name && vfs->xAccess(vfs, write_name(db, number, name), SQLITE_ACCESS_EXISTS,
+                                     &there) == SQLITE_OK;
+    handoff_free(name);
+    return told && !there;
 }
 
 enum handoff_code handoff_body_read(struct handoff_db *db, const struct handoff_body_place *place,
@@ -118,7 +154,7 @@ enum handoff_code handoff_body_read(struct handoff_db *db, const struct handoff_
     int result = SQLITE_OK;
     if (!db->bodies)
         result = handoff_body_file_open(db, place->file, SQLITE_OPEN_READONLY, &db->bodies);
-    if ((result & 0xff) == SQLITE_CANTOPEN)
+    if ((result & 0xff) == SQLITE_CANTOPEN && is_gone(db, place->file))
         return missing(db, place->file, error);
     db->bodies_number = place->file;
     if (result == SQLITE_OK)

@@ -76,11 +76,23 @@ enum handoff_code handoff_body_files_release(struct handoff_db *db, int64_t seq,
 
 /* ---- tidying ------------------------------------------------------------------------------- */
 
+/* Without syncs, a power failure could bring back the rows that named the file. */
+static int sync_wal(struct handoff_db *db)
+{
+    sqlite3_file *wal = NULL;
+    int result = sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (result != SQLITE_OK || !wal || !wal->pMethods)
+        return result;
+    return wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+}
+
 /* The file first: should the process end in between, the row is still there to say what to do. */
 static enum handoff_code remove_file(struct handoff_db *db, int64_t file,
                                      struct handoff_error *error)
 {
-    int result = handoff_body_file_remove(db, file);
+    int result = sync_wal(db);
+    if (result == SQLITE_OK)
+        result = handoff_body_file_remove(db, file);
     if (result != SQLITE_OK)
         return handoff_db_result(db, result, error);
     sqlite3_stmt *remove =
@@ -167,9 +179,9 @@ enum handoff_code handoff_body_files_tidy(struct handoff_db *db, bool *more,
     if (code == HANDOFF_OK && empty == 0)
         code = handoff_db_number(
             db,
-            "SELECT min(file) FROM body_files f WHERE envelopes > 0 AND EXISTS (SELECT 1"
-            " FROM body_files n WHERE n.file = f.file + 1 AND n.bytes < n.written / 2"
-            " AND n.file < (SELECT max(file) FROM body_files))",
+            "SELECT min(file) FROM body_files f WHERE envelopes > 0"
+            " AND file + 1 < (SELECT max(file) FROM body_files) AND NOT EXISTS (SELECT 1"
+            " FROM body_files n WHERE n.file = f.file + 1 AND n.bytes >= n.written / 2)",
             &lagging, error);
     *more = code == HANDOFF_OK && empty;
     if (code == HANDOFF_OK && empty)

@@ -4,8 +4,8 @@
  *
  * A file goes when no row names it any more. Retention takes envelopes roughly in the order in
  * which they came, so files empty from the oldest; what stays behind in one (parked for weeks, say)
- * is moved into its rows as soon as the next younger file is half empty, so that a few stragglers
- * do not keep megabytes. Writer thread, unless told otherwise.
+ * is moved into its rows as soon as the next younger file is half empty or gone, so that a few
+ * stragglers do not keep megabytes. Writer thread, unless told otherwise.
  */
 #ifndef HANDOFF_STORE_BODY_FILES_H
 #define HANDOFF_STORE_BODY_FILES_H

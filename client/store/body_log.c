@@ -7,12 +7,6 @@
    more memory than this is kept from one group to the next. */
 enum { GATHERED_MAX = 4 * 1024 * 1024, GATHERED_KEPT = 1024 * 1024 };
 
-void handoff_body_log_close(struct handoff_body_log *log)
-{
-    handoff_body_file_close(&log->file);
-    handoff_buffer_free(&log->gathered);
-}
-
 /* ---- the file ------------------------------------------------------------------------------ */
 
 static bool open_file(struct handoff_body_log *log, int64_t number)
@@ -23,7 +17,8 @@ static bool open_file(struct handoff_body_log *log, int64_t number)
     if (handoff_body_file_open(log->db, number, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                                &log->file) != SQLITE_OK)
         return false;
-    if (log->file->pMethods->xFileSize(log->file, &size) != SQLITE_OK) {
+    if (log->file->pMethods->xFileSize(log->file, &size) != SQLITE_OK ||
+        (size == 0 && !handoff_body_file_protect(log->db, number))) {
         handoff_body_file_close(&log->file);
         return false;
     }
@@ -40,6 +35,13 @@ void handoff_body_log_sync(struct handoff_body_log *log)
 {
     if (log->file && !log->synced)
         (void)sync_file(log); /* what it could not save, its reader will notice */
+}
+
+void handoff_body_log_close(struct handoff_body_log *log)
+{
+    handoff_body_log_sync(log); /* closing the database is a checkpoint */
+    handoff_body_file_close(&log->file);
+    handoff_buffer_free(&log->gathered);
 }
 
 /* The newest file with room at its end. */

@@ -23,13 +23,14 @@ enum fault_kind {
 static struct {
     sqlite3_vfs vfs;
     sqlite3_vfs *real;
-    atomic_int kinds;     /* which operations count */
-    atomic_long until;    /* operations left before the failure; < 0: never */
-    atomic_bool lasting;  /* from then on all fail, until it is lifted */
-    atomic_int result;    /* the SQLite result of a failure */
-    atomic_long failures; /* that were given */
-    atomic_long syncs;    /* that were asked for */
-    atomic_long copies;   /* of the WAL that were begun: its lock for checkpoints was taken */
+    atomic_int kinds;      /* which operations count */
+    atomic_long until;     /* operations left before the failure; < 0: never */
+    atomic_bool lasting;   /* from then on all fail, until it is lifted */
+    atomic_int result;     /* the SQLite result of a failure */
+    atomic_long failures;  /* that were given */
+    atomic_long syncs;     /* that were asked for */
+    atomic_bool read_only; /* files beside the database can be opened, but not to be written */
+    atomic_long copies;    /* of the WAL that were begun: its lock for checkpoints was taken */
 } fault;
 
 struct fault_file {
@@ -55,6 +56,7 @@ static inline void fault_at(int kinds, long n, bool lasting, int result)
 static inline void fault_lift(void)
 {
     atomic_store(&fault.until, -1);
+    atomic_store(&fault.read_only, false);
 }
 
 static inline int fault_strike(int kind)
@@ -190,6 +192,8 @@ static inline int fault_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f
     (void)vfs;
     own->real = (sqlite3_file *)(void *)(own + 1);
     own->real->pMethods = NULL;
+    if (atomic_load(&fault.read_only) && (flags & SQLITE_OPEN_SUPER_JOURNAL)) /* as unix does */
+        flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_SUPER_JOURNAL;
     int result = fault.real->xOpen(fault.real, name, own->real, flags, out_flags);
     own->base.pMethods = own->real->pMethods ? &fault_methods : NULL;
     return result;

@@ -6,8 +6,10 @@
 #include "tests/support/unit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "client/store/body_files.h"
@@ -258,6 +260,53 @@ static void test_goes_on_behind_the_last_after_a_reopening(void **state)
     }
 }
 
+static void assert_mode(const char *path, mode_t mode)
+{
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, mode);
+}
+
+/* As the WAL is. */
+static void test_is_as_readable_as_the_database(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP];
+    (void)state;
+    mode_t mask = umask(0);
+    assert_int_equal(chmod(fixture.database, 0640), 0);
+    make(puts, GROUP, 3000);
+    put_together(puts, GROUP);
+    umask(mask);
+    assert_mode(fixture.first_file, 0640);
+    assert_stored(puts, GROUP);
+    release(puts, GROUP);
+}
+
+/* The files are where the database is, as its WAL, and not where a link to it is. */
+static void test_follows_a_link_to_the_database(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP];
+    struct handoff_store_report report;
+    char folder[540], moved[600], file[620];
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/disk", fixture.directory);
+    snprintf(moved, sizeof moved, "%s/handoff.db", folder);
+    snprintf(file, sizeof file, "%s-bodies-1", moved);
+    handoff_store_close(&fixture.store);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(rename(fixture.database, moved), 0);
+    assert_int_equal(symlink(moved, fixture.database), 0);
+    reopen();
+    make(puts, GROUP, 3000);
+    put_together(puts, GROUP);
+    assert_stored(puts, GROUP);
+    assert_true(exists(file));
+    assert_int_equal(handoff_store_check(folder, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.envelopes, GROUP);
+    assert_int_equal(report.problems, 0);
+    release(puts, GROUP);
+}
+
 /* ---- a failing disk ---------------------------------------------------------------------------
  */
 
@@ -312,6 +361,49 @@ static void test_a_failed_commit_leaves_nothing(void **state)
     assert_stored(next, GROUP);
     release(puts, GROUP);
     release(next, GROUP);
+}
+
+/* It exists, and may only be read: the group is not tried with it and then repeated. */
+static void test_a_file_that_may_only_be_read_is_left_alone(void **state)
+{
+    struct handoff_store_put_envelope puts[2][GROUP];
+    (void)state;
+    make(puts[0], GROUP, 3000);
+    make(puts[1], GROUP, 3000);
+    put_together(puts[0], GROUP);
+    reopen();
+    atomic_store(&fault.read_only, true);
+    atomic_store(&fault.syncs, 0);
+    put_together(puts[1], GROUP);
+    assert_in_range(atomic_load(&fault.syncs), 1, 2);
+    assert_int_equal(outside(), GROUP);
+    for (int i = 0; i < 2; i++) {
+        assert_stored(puts[i], GROUP);
+        release(puts[i], GROUP);
+    }
+}
+
+/* That a file cannot be opened now is not to be taken for damage: nothing is lost. */
+static void test_no_descriptor_is_no_damage(void **state)
+{
+    struct handoff_store_put_envelope puts[GROUP];
+    struct handoff_stored_envelope found;
+    struct rlimit before, none;
+    (void)state;
+    make(puts, GROUP, 3000);
+    put_together(puts, GROUP);
+    reopen();
+    assert_int_equal(outside(), GROUP); /* a reader is there, which has not opened the file */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(close(next), 0);
+    none = (struct rlimit){(rlim_t)next, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum handoff_code code = get(&puts[0].id, &found);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(code, HANDOFF_ERR_STORE_READ_ONLY);
+    assert_stored(puts, GROUP);
+    release(puts, GROUP);
 }
 
 static void spoil(int64_t at)
@@ -484,6 +576,51 @@ static void test_stragglers_do_not_keep_a_file(void **state)
     release_files();
 }
 
+/* Its neighbour is gone: what kept that from being seen half empty is no reason to keep it. */
+static void test_stragglers_outlive_their_neighbour(void **state)
+{
+    (void)state;
+    fill_files();
+    for (int i = 1; i < GROUP; i++)
+        finish(&many[0][i].id, 10);
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[1][i].id, 10);
+    retain();
+    assert_false(file_exists(1));
+    assert_false(file_exists(2));
+    assert_true(file_exists(3));
+    assert_stored(&many[0][0], 1);
+    assert_int_equal(outside(), 2 * GROUP);
+    release_files();
+}
+
+/* Without syncs, the rows that still name a file may be what a power failure brings back. So it
+   goes only when what took it out of them is on the disk. */
+static void test_a_file_goes_after_what_named_it(void **state)
+{
+    const struct handoff_retention limits = {.age_ms = 10};
+    struct handoff_db db;
+    int removed;
+    bool more;
+    (void)state;
+    fill_files();
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[0][i].id, 10);
+    handoff_store_close(&fixture.store);
+    assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, "fault", &error),
+                     HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&db, "PRAGMA synchronous = NORMAL", &error), HANDOFF_OK);
+    assert_int_equal(handoff_retention_step(&db, limits, 1000, &removed, &error), HANDOFF_OK);
+    assert_int_equal(removed, GROUP);
+    fault_at(FAULT_SYNC, 1, false, SQLITE_IOERR_FSYNC);
+    assert_int_equal(handoff_body_files_tidy(&db, &more, &error), HANDOFF_ERR_STORE_IO);
+    assert_true(file_exists(1));
+    assert_int_equal(handoff_body_files_tidy(&db, &more, &error), HANDOFF_OK);
+    assert_false(file_exists(1));
+    handoff_db_close(&db);
+    release_files();
+}
+
 static void test_retention_by_size_counts_them(void **state)
 {
     struct handoff_store_stats stats;
@@ -526,6 +663,103 @@ static void test_a_backup_has_the_bodies(void **state)
     release_files();
 }
 
+/* The system's files, as a backup uses them; before the first body is read, something happens. */
+static struct {
+    sqlite3_vfs vfs;
+    sqlite3_vfs *real;
+    void (*happens)(void);
+} racing;
+
+static int racing_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                       int *out_flags)
+{
+    void (*happens)(void) = racing.happens;
+    (void)vfs;
+    if (happens && name && strstr(name, "-bodies-")) {
+        racing.happens = NULL;
+        happens();
+    }
+    return racing.real->xOpen(racing.real, name, file, flags, out_flags);
+}
+
+static enum handoff_code back_up_while(void (*happens)(void), const char *copy)
+{
+    racing.real = sqlite3_vfs_find(NULL);
+    racing.vfs = *racing.real;
+    racing.vfs.zName = "racing";
+    racing.vfs.pNext = NULL;
+    racing.vfs.xOpen = racing_open;
+    racing.happens = happens;
+    sqlite3_vfs_register(&racing.vfs, 1);
+    enum handoff_code code = handoff_store_backup(fixture.directory, copy, &error);
+    sqlite3_vfs_register(racing.real, 1);
+    sqlite3_vfs_unregister(&racing.vfs);
+    assert_null(racing.happens);
+    return code;
+}
+
+/* All that the copy has goes, with its files, and others come, which have the same numbers. */
+static void replace_all(void)
+{
+    static struct handoff_store_put_envelope others[GROUP];
+    char wal[640];
+    snprintf(wal, sizeof wal, "%s/restored/handoff.db.partial-%ld-wal", fixture.directory,
+             (long)getpid());
+    assert_false(exists(wal)); /* or all bodies would be written twice */
+    retain();
+    make(others, GROUP, 3000);
+    put_together(others, GROUP);
+    retain();
+    for (int i = 1; i <= FILES; i++)
+        assert_false(file_exists(i));
+    assert_int_equal(ask("SELECT max(seq) FROM envelopes"), GROUP);
+    release(others, GROUP);
+}
+
+static void index_tasks(void)
+{
+    struct handoff_db db;
+    handoff_store_close(&fixture.store);
+    assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error),
+                     HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&db,
+                                     "INSERT INTO task_index SELECT task_id, seq FROM envelopes;"
+                                     "UPDATE task_indexed SET through ="
+                                     " (SELECT max(seq) FROM envelopes)",
+                                     &error),
+                     HANDOFF_OK);
+    handoff_db_close(&db);
+    reopen();
+}
+
+static void test_a_backup_beside_retention(void **state)
+{
+    char copy[600], other[540];
+    struct handoff_store_put_envelope put;
+    struct handoff_store_report report;
+    (void)state;
+    fill_files();
+    for (int i = 0; i < FILES * GROUP; i++)
+        finish(&many[i / GROUP][i % GROUP].id, 10);
+    index_tasks();
+    snprintf(other, sizeof other, "%s/restored", fixture.directory);
+    snprintf(copy, sizeof copy, "%s/handoff.db", other);
+    assert_int_equal(mkdir(other, 0700), 0);
+    if (back_up_while(replace_all, copy) != HANDOFF_OK)
+        fail_msg("%s: %s", error.message, error.seen);
+    assert_int_equal(handoff_store_check(copy, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, 0);
+    assert_int_equal(report.envelopes, 0);
+    fixture.options.path = other;
+    reopen();
+    make(&put, 1, 3000);
+    put_together(&put, 1);
+    assert_stored(&put, 1);
+    assert_int_equal(ask("SELECT count(*) FROM task_envelopes WHERE task_id = 'task'"), 1);
+    release(&put, 1);
+    release_files();
+}
+
 /* A backup of what is spoiled says so, as the check does. */
 static void test_a_backup_misses_no_file(void **state)
 {
@@ -551,14 +785,21 @@ int main(void)
         EACH(test_large_ones),
         EACH(test_the_same_again_is_not_counted_twice),
         EACH(test_goes_on_behind_the_last_after_a_reopening),
+        EACH(test_is_as_readable_as_the_database),
+        EACH(test_follows_a_link_to_the_database),
         EACH(test_a_file_that_fails_refuses_nobody),
         EACH(test_a_failed_commit_leaves_nothing),
+        EACH(test_a_file_that_may_only_be_read_is_left_alone),
+        EACH(test_no_descriptor_is_no_damage),
         EACH(test_a_spoiled_file_is_noticed),
         EACH(test_a_file_goes_with_its_last_envelope),
         EACH(test_a_removed_file_is_gone),
         EACH(test_stragglers_do_not_keep_a_file),
+        EACH(test_stragglers_outlive_their_neighbour),
+        EACH(test_a_file_goes_after_what_named_it),
         EACH(test_retention_by_size_counts_them),
         EACH(test_a_backup_has_the_bodies),
+        EACH(test_a_backup_beside_retention),
         EACH(test_a_backup_misses_no_file),
     };
     handoff_uuid_source_init(&ids, NULL, NULL);
