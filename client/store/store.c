@@ -16,6 +16,7 @@
 #include "client/store/migrate.h"
 #include "client/store/retention.h"
 #include "client/store/store_internal.h"
+#include "client/store/task_index.h"
 
 /* So large that there are few, but small beside all that may be kept: a file goes as a whole. */
 static int64_t body_file_bytes(int64_t retention_bytes)
@@ -132,6 +133,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
         return handoff_error_no_memory(error);
     opened->magic = HANDOFF_STORE_MAGIC;
     opened->place.lock = -1;
+    opened->unindexed = HANDOFF_TASK_INDEX_BATCH; /* that many may wait since the last time */
     set_defaults(opened, options);
     init_locks(opened);
     enum handoff_code code = handoff_place_take(&opened->place, options->path, error);

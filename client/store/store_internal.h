@@ -30,8 +30,9 @@ struct handoff_store {
     int64_t retention_due_ns; /* monotonic */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
     unsigned unindexed;       /* jobs since the index of tasks was looked at: at least its rows */
+    unsigned unretained;      /* jobs since the last step of retention, likewise */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
-    bool retention_more;      /* the last step removed something: go on as soon as it is quiet */
+    bool retention_more;      /* the last step removed something: go on */
 
     /* queue_lock: */
     pthread_mutex_t queue_lock;

@@ -14,8 +14,8 @@
  * any other failure of the commit fails the group, because it says nothing about single jobs.
  *
  * Between groups, never within a commit that somebody waits for: checkpoints (the WAL is copied
- * into the database and reused) and, in quiet moments or at the latest once per retention period,
- * one step of retention.
+ * into the database and reused) and steps of retention: one once per retention period, and while
+ * they find something, more in quiet moments, or under load as handoffs come.
  */
 #include <errno.h>
 #include <limits.h>
@@ -35,6 +35,10 @@ enum { HOLD_NS = 1000000 };
 
 /* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
 enum { SHARED_SYNC = 4 };
+
+/* Under load, one step of retention for so many jobs, which is less than it removes: what is kept
+   does not grow, however long the load lasts. */
+enum { CAME_FOR_A_STEP = 48 };
 
 /* How large the WAL file may stay after a checkpoint: four times the size that starts one. */
 #define WAL_FILE_LIMIT "67108864"
@@ -341,6 +345,7 @@ static void commit_group(struct handoff_store *store, struct handoff_mail *group
     handoff_error_clear(&error);
     settle_group(store, group, &error);
     store->unindexed += store->group_awaited;
+    store->unretained += store->group_awaited;
     struct handoff_store_commit done = {handoff_monotonic_ns(clock) - begun,
                                         count_group(store, group), error.code != HANDOFF_OK};
     atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
@@ -391,6 +396,7 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     if (code == HANDOFF_OK)
         code = handoff_body_files_tidy(&store->writer, &more, NULL);
     store->retention_more = code == HANDOFF_OK && (removed > 0 || more);
+    store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
     store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
 }
 
@@ -411,6 +417,10 @@ static void tidy(struct handoff_store *store, bool quiet)
     int64_t now = handoff_monotonic_ns(&handoff_clock_system);
     if (now >= store->retention_due_ns || (quiet && store->retention_more))
         retain(store, now);
+    while (store->retention_more && store->unretained >= CAME_FOR_A_STEP)
+        retain(store, now);
+    if (!store->retention_more)
+        store->unretained = 0;
 }
 
 void *handoff_store_writer_main(void *argument)

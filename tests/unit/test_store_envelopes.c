@@ -301,6 +301,67 @@ static void test_the_writer_retains(void **state)
     end(&fixture);
 }
 
+enum { LOAD_GROUPS = 10, LOAD_GROUP = 256 };
+
+/* A load that is never quiet: with every commit, the next group is there already. */
+static struct {
+    struct handoff_store *store;
+    struct handoff_mailbox mailbox;
+    struct handoff_store_put_envelope puts[LOAD_GROUPS][LOAD_GROUP];
+    int begun, done;
+    struct handoff_store_stats stats; /* when the last group was committed */
+} load;
+
+static void count_put(struct handoff_store_job *job)
+{
+    assert_int_equal(job->error.code, HANDOFF_OK);
+    load.done++;
+}
+
+static void begin_group(void *observer, const struct handoff_store_commit *commit)
+{
+    struct handoff_store_batch batch = {0};
+    (void)observer;
+    (void)commit;
+    if (load.begun == LOAD_GROUPS) {
+        handoff_store_stats(load.store, &load.stats);
+        return;
+    }
+    for (int i = 0; i < LOAD_GROUP; i++) {
+        struct handoff_store_put_envelope *put = &load.puts[load.begun][i];
+        put->job.mailbox = &load.mailbox;
+        put->job.done = count_put;
+        put->job.batch = &batch;
+        put->finished = true;
+        handoff_store_put_envelope(load.store, put);
+    }
+    load.begun++;
+    handoff_store_submit_batch(load.store, &batch);
+}
+
+static void test_retention_keeps_up_with_a_load(void **state)
+{
+    struct fixture fixture = {.directory = temp_directory()};
+    struct handoff_store_options options = {.path = fixture.directory,
+                                            .retention_bytes = 1,
+                                            .retention_every_ms = 1,
+                                            .on_commit = begin_group};
+    (void)state;
+    for (int i = 0; i < LOAD_GROUPS * LOAD_GROUP; i++)
+        temp_envelope(&load.puts[i / LOAD_GROUP][i % LOAD_GROUP], &ids, "task", 500);
+    assert_int_equal(handoff_mailbox_init(&load.mailbox, &error), HANDOFF_OK);
+    assert_int_equal(handoff_store_open(&load.store, &options, &error), HANDOFF_OK);
+    begin_group(NULL, NULL);
+    while (load.done < LOAD_GROUPS * LOAD_GROUP)
+        handoff_mailbox_wait(&load.mailbox, -1);
+    fixture.store = load.store;
+    assert_true(load.stats.removed >= LOAD_GROUPS * LOAD_GROUP / 2);
+    for (int i = 0; i < LOAD_GROUPS * LOAD_GROUP; i++)
+        temp_envelope_free(&load.puts[i / LOAD_GROUP][i % LOAD_GROUP]);
+    handoff_mailbox_free(&load.mailbox);
+    end(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_retention_by_age),
         cmocka_unit_test(test_retention_by_size),
         cmocka_unit_test(test_the_writer_retains),
+        cmocka_unit_test(test_retention_keeps_up_with_a_load),
     };
     handoff_uuid_source_init(&ids, NULL, NULL);
     return RUN_TESTS(tests);

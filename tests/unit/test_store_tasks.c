@@ -274,6 +274,21 @@ static void test_numbers_that_come_again_are_found(void **state)
     assert_int_equal(count_of(fixture, "task-1"), 1);
 }
 
+/* Each run makes too few for a batch, and together they are one. */
+static void test_short_runs_are_indexed(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->options.durability = HANDOFF_DURABILITY_NONE;
+    for (int run = 0; run < 3; run++) {
+        handoff_store_close(&fixture->store);
+        assert_int_equal(handoff_store_open(&fixture->store, &fixture->options, NULL), HANDOFF_OK);
+        for (int i = 0; i < 600; i++)
+            accept(fixture, "task-1", "analyst", "coder");
+    }
+    assert_true(ask(fixture, "SELECT through FROM task_indexed") >= 1000);
+    assert_int_equal(count_of(fixture, "task-1"), 1800);
+}
+
 #define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -286,6 +301,7 @@ int main(void)
         WITH_STORE(test_it_is_forgotten_with_the_last_envelope),
         WITH_STORE(test_found_before_and_after_they_are_indexed),
         WITH_STORE(test_numbers_that_come_again_are_found),
+        WITH_STORE(test_short_runs_are_indexed),
     };
     return RUN_TESTS(tests);
 }
