@@ -12,6 +12,7 @@
  *   later      a nack for now           redirect  302 to /ack
  *   leave      as ack, then closes      early     413 before it has read the body
  *   hint       Handoff-Ack: id in a 103, and 200 without a word
+ *   more       as ack, and another answer when `may_say_more` was set
  *   NNN        that status; 503 with Retry-After: 7 where it is "503wait", a date if "503date"
  *
  * One thread for each connection, started by tests only.
@@ -22,6 +23,7 @@
 #include <arpa/inet.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,7 +36,8 @@
 static struct {
     int listener, port;
     pthread_t thread;
-    atomic_int connections, requests, left;
+    atomic_int connections, requests, left, said_more;
+    atomic_bool may_say_more;
     pthread_mutex_t lock;
     char last_head[4096]; /* lock */
 } receiver = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -145,6 +148,13 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
         snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
         receiver_send_body(fd, 200, "", text);
         return IS("ack");
+    } else if (IS("more")) {
+        snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
+        receiver_send_body(fd, 200, "", text);
+        while (!atomic_exchange(&receiver.may_say_more, false))
+            sched_yield();
+        receiver_send_body(fd, 418, "", "");
+        atomic_fetch_add(&receiver.said_more, 1);
     } else if (IS("header")) {
         snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nhandoff-ACK: \t %s \r\n\r\n",
                  request->id);

@@ -385,6 +385,25 @@ static void test_an_agent_that_leaves_is_dialled_again(void **state)
     }
 }
 
+/* What comes behind an answer, and is seen before the next request, is not that one's answer. */
+static void test_an_answer_that_was_not_asked_for_is_none(void **state)
+{
+    (void)state;
+    struct loop loop;
+    struct probe probe;
+    loop_open(&loop);
+    int said = atomic_load(&receiver.said_more);
+    run_in(&loop, "/more", &probe);
+    assert_int_equal(probe.status, 200);
+    atomic_store(&receiver.may_say_more, true);
+    while (atomic_load(&receiver.said_more) == said)
+        sched_yield();
+    handoff_poller_run(&loop.poller);
+    run_in(&loop, "/ack", &probe);
+    assert_int_equal(probe.status, 200);
+    loop_close(&loop);
+}
+
 /* Over a kept connection it may be the agent's time-out, so it is sent again, once; over a new one
    it is the agent's answer. */
 static void test_a_request_without_an_answer_is_sent_again_once(void **state)
@@ -566,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_a_warm_connection_is_used_again),
         cmocka_unit_test(test_a_name_that_is_not_answered_holds_up_nobody),
         cmocka_unit_test(test_an_agent_that_leaves_is_dialled_again),
+        cmocka_unit_test(test_an_answer_that_was_not_asked_for_is_none),
         cmocka_unit_test(test_a_request_without_an_answer_is_sent_again_once),
         cmocka_unit_test(test_an_early_answer_counts),
         cmocka_unit_test(test_many_at_once_and_some_cancelled),
