@@ -5,9 +5,9 @@
  *
  * A socket that we opened stays in epoll when curl loses interest in it (its transfer ended, the
  * connection is kept): the next transfer asks for the same events, and nothing has to change. If
- * something happens on it meanwhile, the agent closed it, or speaks without being asked; it is then
- * over, which curl finds out by itself. Sockets that curl opened for its own use (its resolver's)
- * are forgotten at once, because they are closed behind our back.
+ * something happens on it meanwhile, the agent closed it; it is then forgotten, and curl finds out
+ * by itself. Sockets that curl opened for its own use (its resolver's) are forgotten at once,
+ * because they are closed behind our back.
  */
 #include "client/deliver/curl_loop.h"
 
@@ -94,22 +94,11 @@ static void watch_for(struct socket *socket, uint32_t events)
     socket->events = failed ? 0 : events;
 }
 
-/* Curl looks for an end before it uses a connection again, and only newer ones for bytes: those
-   would be the next transfer's answer. */
-static void end_idle(struct socket *socket)
-{
-    char unasked[1024];
-    forget(socket);
-    shutdown(socket->fd, SHUT_RDWR); /* first: nothing is added any more */
-    while (recv(socket->fd, unasked, sizeof unasked, MSG_DONTWAIT) > 0)
-        ;
-}
-
 static void socket_ready(struct handoff_watch *watch, uint32_t events)
 {
     struct socket *socket = (struct socket *)watch;
     if (!socket->wanted) {
-        end_idle(socket);
+        forget(socket);
         return;
     }
     int bits = (events & EPOLLIN ? CURL_CSELECT_IN : 0) |

@@ -585,7 +585,6 @@ int main(void)
         cmocka_unit_test(test_a_warm_connection_is_used_again),
         cmocka_unit_test(test_a_name_that_is_not_answered_holds_up_nobody),
         cmocka_unit_test(test_an_agent_that_leaves_is_dialled_again),
-        cmocka_unit_test(test_an_answer_that_was_not_asked_for_is_none),
         cmocka_unit_test(test_a_request_without_an_answer_is_sent_again_once),
         cmocka_unit_test(test_an_early_answer_counts),
         cmocka_unit_test(test_many_at_once_and_some_cancelled),
@@ -594,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_what_a_url_becomes),
         cmocka_unit_test(test_only_http),
         cmocka_unit_test(test_a_refusal_counts_when_the_rest_cannot_be_sent),
+        cmocka_unit_test(test_an_answer_that_was_not_asked_for_is_none),
         cmocka_unit_test(test_an_idle_connection_is_closed_in_time),
     };
     sem_init(&name_answer, 0, 0);
