@@ -34,7 +34,7 @@
 enum { HOLD_NS = 1000000 };
 
 /* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
-enum { SHARED_SYNC = 4 };
+enum { SHARED_SYNC = 2 };
 
 /* Under load, one step of retention for so many jobs, which is less than it removes: what is kept
    does not grow, however long the load lasts. */
