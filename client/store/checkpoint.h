@@ -9,8 +9,8 @@
  * turn to copy the little that came since, between two commits. A writer that is far ahead of the
  * thread waits for it: the WAL stays bounded, whatever the disk does.
  *
- *     if (the WAL is long && handoff_checkpoint_prepared(checkpoint, pages, bodies, it is too
- * long)) copy the rest
+ *     if (the WAL is long && handoff_checkpoint_prepared(checkpoint, pages, bodies, far_too_long))
+ *         copy the rest
  *
  * SQLite before 3.51.3 loses commits when a checkpoint begins just as the writer begins anew a WAL
  * that was copied whole (https://sqlite.org/wal.html, "The WAL-Reset Bug"). So the thread begins
