@@ -345,8 +345,7 @@ static enum handoff_code run_in_snapshot(struct resolving *on)
     if (code != HANDOFF_OK)
         return code;
     code = run(on);
-    if (!sqlite3_get_autocommit(on->db->sqlite))
-        sqlite3_exec(on->db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    handoff_db_roll_back(on->db);
     return code;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/base/decimal.h"
 #include "client/base/error.h"
 #include "client/base/memory.h"
 
@@ -15,8 +16,11 @@
 size_t handoff_body_place_format(const struct handoff_body_place *place,
                                  char text[HANDOFF_BODY_PLACE_TEXT])
 {
-    return (size_t)snprintf(text, HANDOFF_BODY_PLACE_TEXT, "%lld:%lld:%lld", (long long)place->file,
-                            (long long)place->at, (long long)place->size);
+    size_t length = handoff_decimal(place->file, text);
+    text[length++] = ':';
+    length += handoff_decimal(place->at, text + length);
+    text[length++] = ':';
+    return length + handoff_decimal(place->size, text + length);
 }
 
 /* Digits up to `after` or the end; false without any, or for more than an int64_t holds. */

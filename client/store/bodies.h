@@ -27,7 +27,7 @@ struct handoff_body_place {
     int64_t size;
 };
 
-enum { HANDOFF_BODY_PLACE_TEXT = 64 };
+enum { HANDOFF_BODY_PLACE_TEXT = 64 }; /* three numbers, two colons, and the NUL */
 
 /* Gives the length of the text. */
 size_t handoff_body_place_format(const struct handoff_body_place *place,

@@ -162,8 +162,8 @@ static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file, bo
     handoff_body_file_close(&db->bodies); /* or its space is not freed when it goes */
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
-    if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
-        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
     return code;
 }
 

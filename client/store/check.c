@@ -177,8 +177,7 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_memories(db, report, error);
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
-    if (!sqlite3_get_autocommit(db->sqlite))
-        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    handoff_db_roll_back(db);
     if (code == HANDOFF_OK && report->version >= 1)
         code = check_envelopes(db, report, error);
     return code;

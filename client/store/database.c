@@ -133,6 +133,12 @@ enum handoff_code handoff_db_exec(struct handoff_db *db, const char *sql,
     return handoff_db_failure(db, error);
 }
 
+void handoff_db_roll_back(struct handoff_db *db)
+{
+    if (!sqlite3_get_autocommit(db->sqlite))
+        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+}
+
 enum handoff_code handoff_db_number(struct handoff_db *db, const char *sql, int64_t *number,
                                     struct handoff_error *error)
 {

@@ -77,6 +77,9 @@ enum handoff_code handoff_db_end(struct handoff_db *db, sqlite3_stmt *statement,
 enum handoff_code handoff_db_do(struct handoff_db *db, sqlite3_stmt *statement,
                                 struct handoff_error *error);
 
+/* Undoes a transaction that is still open; some failures have undone it already. */
+void handoff_db_roll_back(struct handoff_db *db);
+
 /* What the connection's last failure was. Never HANDOFF_OK. */
 enum handoff_code handoff_db_failure(struct handoff_db *db, struct handoff_error *error);
 /* The same for a result that is not the connection's, but of a file beside the database. */

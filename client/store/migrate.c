@@ -224,7 +224,7 @@ enum handoff_code handoff_migrate(struct handoff_db *db, int to, struct handoff_
         code = run_step(db, ++version, error);
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
-    if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
-        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
     return code;
 }

@@ -109,8 +109,8 @@ static enum handoff_code remove_some(struct handoff_db *db, const int64_t *seqs,
         code = handoff_task_index_trim(db, error);
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
-    if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
-        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
     return code;
 }
 

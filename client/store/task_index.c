@@ -20,8 +20,8 @@ static enum handoff_code take_batch(struct handoff_db *db, struct handoff_error 
                         "UPDATE task_indexed SET through = (SELECT max(seq) FROM envelopes);"
                         "COMMIT",
                         error);
-    if (code != HANDOFF_OK && !sqlite3_get_autocommit(db->sqlite))
-        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
     return code;
 }
 

@@ -10,12 +10,13 @@
  * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
  * something, the transaction is rolled back and the group is run again one job at a time, each in a
  * transaction of its own. A job that fails before it changed anything (the usual refusal) costs
- * nothing. The same is done when a group meets a full disk, because a smaller job may still fit;
+ * nothing. The same is done when a group meets a full disk, because a smaller job may still fit,
+ * and when its bodies cannot be written beside the database, because they can go into their rows;
  * any other failure of the commit fails the group, because it says nothing about single jobs.
  *
  * Between groups, never within a commit that somebody waits for: checkpoints (the WAL is copied
- * into the database and reused) and steps of retention: one once per retention period, and while
- * they find something, more in quiet moments, or under load as handoffs come.
+ * into the database and reused), the index of tasks, and steps of retention: one once per retention
+ * period, and while they find something, more in quiet moments, or under load as handoffs come.
  */
 #include <errno.h>
 #include <limits.h>
@@ -196,12 +197,6 @@ static struct handoff_mail *take_group(struct handoff_store *store, bool *stoppi
 
 /* ---- one transaction ----------------------------------------------------------------------- */
 
-static void roll_back(struct handoff_db *db)
-{
-    if (!sqlite3_get_autocommit(db->sqlite)) /* some failures have rolled back already */
-        sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
-}
-
 static enum handoff_code begin(struct handoff_db *db, struct handoff_error *error)
 {
     sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
@@ -213,7 +208,7 @@ static enum handoff_code flush_bodies(struct handoff_db *db, struct handoff_erro
 {
     enum handoff_code code = handoff_body_log_flush(db->body_log, error);
     if (code != HANDOFF_OK)
-        roll_back(db);
+        handoff_db_roll_back(db);
     return code;
 }
 
@@ -223,7 +218,7 @@ static enum handoff_code commit(struct handoff_db *db, struct handoff_error *err
     enum handoff_code code =
         statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
     if (code != HANDOFF_OK)
-        roll_back(db);
+        handoff_db_roll_back(db);
     return code;
 }
 
@@ -260,7 +255,7 @@ static enum group_outcome run_together(struct handoff_db *db, struct handoff_mai
     }
     for (struct handoff_mail *mail = group; mail; mail = mail->next) {
         if (!run_job(db, job_of(mail))) {
-            roll_back(db);
+            handoff_db_roll_back(db);
             return GROUP_ONE_LEFT;
         }
     }
@@ -287,7 +282,7 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
         handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended by itself",
                           NULL, NULL);
     if (job->error.code != HANDOFF_OK)
-        roll_back(db);
+        handoff_db_roll_back(db);
     else if (commit(db, &failure) != HANDOFF_OK)
         job->error = *error = failure;
 }
