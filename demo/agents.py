@@ -287,11 +287,10 @@ class Pipeline:
         return {name: self.agents[name].port for name in PORTS}
 
     def start(self, api):
+        """Does not wait for the sidecar: who calls it has signals to listen to."""
         self.sidecar = Sidecar(api, self.stopping)
         self.memories = Memories(self.sidecar)
         self.began = time.monotonic()
-        for name, (importance, content) in PROJECT_MEMORIES.items():
-            self.memories.put(name, importance, content)
         for agent in self.agents.values():
             agent.start()
         threading.Thread(target=self.take_tickets, name="tickets", daemon=True).start()
@@ -321,6 +320,8 @@ class Pipeline:
             self.stopping.wait(min(float(headers_back.get("Retry-After") or 1), 5))
 
     def take_tickets(self):
+        for name, (importance, content) in PROJECT_MEMORIES.items():
+            self.memories.put(name, importance, content)
         number = 0
         while not self.stopping.is_set():
             number += 1
@@ -365,12 +366,12 @@ def main():
     pace = story.FAST if options.fast else story.NORMAL
     pipeline = Pipeline(pace)
     pipeline.listen(options.listen, PORTS)
-    for number in signal.SIGTERM, signal.SIGINT:
-        signal.signal(number, lambda *_: pipeline.stopping.set())
+    stops = signal.SIGTERM, signal.SIGINT
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)     # in every thread to come; they are waited for below
     pipeline.start(options.api)
     print("\n".join(story.announcement(pace)), flush=True)
     story.Teller(pace, pipeline, lambda text: print(f"{story.clock(pipeline.elapsed()):>6}  {text}", flush=True)).start()
-    pipeline.stopping.wait()
+    signal.sigwait(stops)
     pipeline.stop()
 
 

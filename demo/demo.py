@@ -42,11 +42,22 @@ def say(text=""):
 class Demo:
     def __init__(self, pace):
         self.pace = pace
+        self.asked_to_stop = False
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="handoff-demo-"))
         self.programs = []
         self.pipeline = agents.Pipeline(pace)
         self.pager = pager.Pager(self.tell_call)
         self.ports = {name: programs.free_port(port) for name, port in PORTS.items()}
+
+    def ask_to_stop(self, *_):
+        """A signal came. It may come while anything is done, a lock of Python's own taken among it, so
+        that an exception from here could leave that lock taken for ever; the next pause ends the demo."""
+        self.asked_to_stop = True
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+        if self.asked_to_stop:
+            raise Stopped
 
     # ---- the programs
 
@@ -58,7 +69,8 @@ class Demo:
     def run(self, name, command, ready, environment=None):
         program = programs.Program(name, command, self.folder, ready, environment)
         self.programs.append(program)
-        return program.wait_until_ready()
+        while not program.is_ready():
+            self.pause(0.05)
 
     def start_exporter(self):
         config = self.write("handoff-exporter.yml", settings.exporter(self.pipeline.listen(), self.pace))
@@ -143,7 +155,7 @@ What will happen ({'every window sixty times shorter' if self.pace.name == 'fast
         """Until the story is as announced, or its deadline; for ever without. Failed where a program
         ends."""
         while True:
-            time.sleep(0.2)
+            self.pause(0.2)
             for program in self.programs:
                 program.check()
             if until and (until() or self.pipeline.elapsed() > self.pace.deadline):
@@ -166,7 +178,6 @@ def play(demo, options):
     """The exit status."""
     status = 130 if options.fast else 0     # of one that is stopped before its end
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
         demo.start()
         good = demo.watch(demo.is_as_announced)
         demo.report(good)
@@ -181,32 +192,20 @@ def play(demo, options):
     return status
 
 
-def stop(*_):
-    """A signal. It may come while anything is done, so it ends that by an exception; a second one must
-    not disturb the end."""
-    ignore_signals()
-    raise Stopped
-
-
-def ignore_signals():
-    for number in STOPS:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fast", action="store_true", help="sixty times faster, and an exit status")
     parser.add_argument("--stay", action="store_true", help="with --fast: go on until Ctrl-C")
     options = parser.parse_args()
-    for number in STOPS:
-        signal.signal(number, stop)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)     # until what there is of the demo can be ended
     demo = Demo(story.FAST if options.fast else story.NORMAL)
+    for number in STOPS:
+        signal.signal(number, demo.ask_to_stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     try:
         return play(demo, options)
     finally:
-        ignore_signals()
         demo.end()
 
 

@@ -53,7 +53,7 @@ def free_port(port):
 
 
 class Program:
-    """name: for people. ready: a regular expression for its log; what its group takes is `address`."""
+    """name: for people. ready: a regular expression for its log."""
 
     def __init__(self, name, command, folder, ready, environment=None):
         self.name = name
@@ -63,7 +63,7 @@ class Program:
                                             stderr=log, cwd=folder, env={**os.environ, **(environment or {})},
                                             start_new_session=True, preexec_fn=self._die_with_us)
         self.ready = re.compile(ready)
-        self.address = None
+        self.start_deadline = time.monotonic() + START_TIMEOUT
 
     @staticmethod
     def _die_with_us():
@@ -72,16 +72,14 @@ class Program:
     def log(self):
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
-    def wait_until_ready(self):
-        deadline = time.monotonic() + START_TIMEOUT
-        while time.monotonic() < deadline:
-            found = self.ready.search(self.log())
-            if found:
-                self.address = found[1] if found.groups() else None
-                return self
-            self.check()
-            time.sleep(0.05)
-        raise Failed(f"{self.name} is not ready after {START_TIMEOUT} s; its log ends\n{self.tail()}")
+    def is_ready(self):
+        """Failed where it has ended, or takes too long."""
+        self.check()
+        if self.ready.search(self.log()):
+            return True
+        if time.monotonic() > self.start_deadline:
+            raise Failed(f"{self.name} is not ready after {START_TIMEOUT} s; its log ends\n{self.tail()}")
+        return False
 
     def check(self):
         """Failed where it has ended."""

@@ -76,7 +76,11 @@ class Demo:
         return found
 
     def wait(self):
-        return self.process.wait(END)
+        try:
+            return self.process.wait(END)
+        except subprocess.TimeoutExpired as late:
+            running = ", ".join(self.children()) or "none of its programs"
+            raise AssertionError(f"the demo still runs ({running}), {END} s after it had to end:\n{self.text()}") from late
 
 
 def get(url):

@@ -155,6 +155,7 @@ static inline void turn(void)
 
 /* ---- senders -------------------------------------------------------------------------------- */
 
+/* Static in its test: until the engine is closed, which is after the test, it may be told. */
 struct sender {
     struct handoff_waiter waiter; /* first */
     struct handoff_store_put_envelope envelope;

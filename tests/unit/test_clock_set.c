@@ -75,7 +75,7 @@ static void send_until(struct sender *sender, enum handoff_state state, int64_t 
 static void test_the_wait_for_an_acknowledgement(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     stage.options[0].ack_timeout_ms = SOON_MS;
     behave(0, "202,ack");
     send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
@@ -86,7 +86,7 @@ static void test_the_wait_for_an_acknowledgement(void **state)
 static void test_the_wait_for_an_acknowledgement_is_not_cut_short(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     stage.options[0].ack_timeout_ms = LATE_MS;
     behave(0, "202,ack");
     send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
@@ -101,7 +101,7 @@ static void test_the_wait_for_an_acknowledgement_is_not_cut_short(void **state)
 static void test_the_wait_for_another_attempt(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     behave(0, "503,ack");
     send_until(&sender, HANDOFF_STATE_READY, 0);
     set_by(-HOUR_MS);
@@ -111,8 +111,8 @@ static void test_the_wait_for_another_attempt(void **state)
 static void test_retry_after_is_not_cut_short(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
-    behave(0, "503wait,ack");    /* 7 s */
+    static struct sender sender;
+    behave(0, "503wait,ack"); /* 7 s */
     send_until(&sender, HANDOFF_STATE_READY, 0);
     set_by(HOUR_MS);
     while (stored(&sender, HANDOFF_STATE_READY).attempts == 0)
@@ -125,7 +125,7 @@ static void test_retry_after_is_not_cut_short(void **state)
 static void test_a_deadline_is_not_put_off(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     behave(0, "silent");
     send_until(&sender, HANDOFF_STATE_IN_FLIGHT, 2 * SOON_MS);
     set_by(-HOUR_MS);
@@ -136,7 +136,7 @@ static void test_a_deadline_is_not_put_off(void **state)
 static void test_a_deadline_is_not_brought_forward(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     behave(0, "503,ack");
     send_until(&sender, HANDOFF_STATE_READY, LATE_MS);
     set_by(HOUR_MS);
@@ -171,7 +171,7 @@ static unsigned pull(int64_t wait_ms)
 static void test_a_lease(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     stage.options[0].url = NULL;
     stage.options[0].ack_timeout_ms = SOON_MS;
     assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL), HANDOFF_OK);
@@ -190,7 +190,7 @@ static void test_a_lease(void **state)
 static void test_a_restart_reads_the_wall_clock(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     stage.options[0].ack_timeout_ms = LATE_MS;
     behave(0, "202,ack");
     send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
@@ -203,7 +203,7 @@ static void test_a_restart_reads_the_wall_clock(void **state)
 static void test_a_restart_expires_what_is_over(void **state)
 {
     (void)state;
-    static struct sender sender; /* told until the engine is closed, after the test */
+    static struct sender sender;
     behave(0, "silent");
     send_until(&sender, HANDOFF_STATE_IN_FLIGHT, LATE_MS);
     set_by(LATE_MS + 1000);

@@ -12,7 +12,7 @@
 static void test_acknowledged_at_once(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     send_and_wait(&sender, "coder");
     assert_int_equal(sender.accepted, 1);
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
@@ -30,7 +30,7 @@ static void test_the_receiver_gets_its_headers(void **state)
 {
     (void)state;
     char id[HANDOFF_UUID_TEXT], line[96];
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].bearer_token = "s3cret";
     behave(0, "ack");
     send_and_wait(&sender, "coder");
@@ -52,7 +52,7 @@ static void test_the_receiver_gets_its_headers(void **state)
 static void test_tried_again_until_acknowledged(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "503,close,garbage,ack");
     send_and_wait(&sender, "coder");
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
@@ -70,7 +70,7 @@ static void test_one_connection_serves_many(void **state)
     (void)state;
     int before = atomic_load(&receiver.connections);
     for (int i = 0; i < 10; i++) {
-        struct sender sender;
+        static struct sender sender;
         send_and_wait(&sender, "coder");
     }
     assert_int_equal(atomic_load(&receiver.connections) - before, 1);
@@ -81,7 +81,7 @@ static void test_one_connection_serves_many(void **state)
 static void test_exhausted_after_three_retries_and_no_wait_after_the_last(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     int before = atomic_load(&receiver.requests);
     behave(0, "503");
     send_and_wait(&sender, "coder");
@@ -104,7 +104,7 @@ static void test_every_transient_failure_is_tried_again(void **state)
         "503,ack",     "408,ack",  "425,ack",   "429,ack",  "302,ack",   "close,ack",   "break,ack",
         "garbage,ack", "long,ack", "wrong,ack", "bare,ack", "later,ack", "redirect,ack"};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        struct sender sender;
+        static struct sender sender;
         behave(0, scripts[i]);
         send_and_wait(&sender, "coder");
         if (sender.news.state != HANDOFF_STATE_ACKNOWLEDGED || sender.news.attempts != 2)
@@ -117,7 +117,7 @@ static void test_every_transient_failure_is_tried_again(void **state)
 static void test_silence_times_out_and_is_tried_again(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].timeout_ms = 400; /* on a busy machine, an answer takes a while */
     behave(0, "silent,ack");
     send_and_wait(&sender, "coder");
@@ -131,7 +131,7 @@ static void test_refused_for_good_at_the_first_answer(void **state)
     (void)state;
     static const char *const scripts[] = {"400", "401", "404", "nack"};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        struct sender sender;
+        static struct sender sender;
         behave(0, scripts[i]);
         send_and_wait(&sender, "coder");
         assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
@@ -144,7 +144,7 @@ static void test_refused_for_good_at_the_first_answer(void **state)
 static void test_the_nacks_words_are_recorded(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "nack");
     send_and_wait(&sender, "coder");
     struct row row = stored(&sender, HANDOFF_STATE_PARKED);
@@ -155,7 +155,7 @@ static void test_the_nacks_words_are_recorded(void **state)
 static void test_expires_at_its_deadline(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "silent");
     prepare(&sender, "coder", 80);
     assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
@@ -181,7 +181,7 @@ static void expire_in(struct sender *sender, int64_t deadline_in_ms)
 static void test_the_last_attempt_expires_too(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].retries = 0;
     stage.options[0].breaker_failures = 1;
     behave(0, "silent");
@@ -199,7 +199,7 @@ static void test_the_last_attempt_expires_too(void **state)
 static void test_an_announced_acknowledgement_that_the_deadline_overtakes(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     expire_in(&sender, 500);
     struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
@@ -212,7 +212,7 @@ static void test_an_announced_acknowledgement_that_the_deadline_overtakes(void *
 static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "503wait,ack"); /* 7 s */
     prepare(&sender, "coder", 5000);
     assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
@@ -231,7 +231,7 @@ static const char *const coder_b[] = {"coder-b"};
 static void test_an_alternate_takes_over(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].alternates = coder_b;
     stage.options[0].nalternates = 1;
     stage.options[0].retries = 1;
@@ -249,7 +249,7 @@ static void test_an_alternate_takes_over(void **state)
 static void test_parked_when_the_alternates_fail_too(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].alternates = coder_b;
     stage.options[0].nalternates = 1;
     behave(0, "503");
@@ -274,7 +274,7 @@ static void escalate_to(const char *const *alternates, size_t count)
 static void test_an_alternate_with_too_small_a_budget_is_passed_over(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[1].token_budget = 99; /* the envelope has 100 */
     escalate_to(both, 1);
     send_and_wait(&sender, "coder");
@@ -290,7 +290,7 @@ static void test_an_alternate_with_too_small_a_budget_is_passed_over(void **stat
 static void test_an_alternate_that_does_not_read_the_envelope_is_passed_over(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     int before = atomic_load(&receiver.requests);
     stage.options[1].accepts = HANDOFF_ACCEPTS_1;
     stage.options[1].emit = HANDOFF_EMIT_DUAL;
@@ -306,7 +306,7 @@ static void test_an_alternate_that_does_not_read_the_envelope_is_passed_over(voi
 static void test_all_that_were_passed_over_are_recorded_in_order(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[1].token_budget = 99;
     stage.options[2].accepts = HANDOFF_ACCEPTS_1;
     stage.options[2].emit = HANDOFF_EMIT_DUAL;
@@ -322,7 +322,7 @@ static void open_the_circuit(void)
 {
     behave(0, "503");
     for (int i = 0; i < 3; i++) {
-        struct sender sender;
+        static struct sender sender;
         send_and_wait(&sender, "coder");
         assert_string_equal(sender.news.reason, "exhausted");
     }
@@ -331,7 +331,7 @@ static void open_the_circuit(void)
 static void test_an_open_circuit_refuses_at_once_and_others_are_not_touched(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct handoff_error error;
     open_the_circuit();
     int before = atomic_load(&receiver.requests);
@@ -346,7 +346,7 @@ static void test_an_open_circuit_refuses_at_once_and_others_are_not_touched(void
 static void test_an_open_circuit_goes_to_the_alternate(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     open_the_circuit();
     stage.options[0].alternates = coder_b;
     stage.options[0].nalternates = 1;
@@ -362,7 +362,7 @@ static void test_an_open_circuit_goes_to_the_alternate(void **state)
 static void test_the_way_around_open_circuits_is_recorded_at_once(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     open_the_circuit();
     behave(1, "503");
     for (int i = 0; i < 3; i++)
@@ -384,7 +384,7 @@ static void test_the_way_around_open_circuits_is_recorded_at_once(void **state)
 static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].breaker_cooldown_ms = 30;
     open_the_circuit();
     behave(0, "ack");
@@ -407,7 +407,7 @@ static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
 static void test_the_breaker_survives_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     open_the_circuit();
     restart();
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
@@ -423,7 +423,7 @@ static void test_the_breaker_survives_a_restart(void **state)
 static void test_circuits_that_overtake_each_other_are_stored_as_they_are(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct handoff_breaker after;
     struct handoff_agent *coder = handoff_agents_find(stage.agents, handoff_span_text("coder"));
     int64_t now_ms = handoff_lane_now_ms(stage.lane);
@@ -442,7 +442,7 @@ static void test_circuits_that_overtake_each_other_are_stored_as_they_are(void *
 static void test_a_deferred_acknowledgement(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
@@ -463,7 +463,7 @@ static void test_a_deferred_acknowledgement(void **state)
 static void test_a_deferred_refusal(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
@@ -475,7 +475,7 @@ static void test_a_deferred_refusal(void **state)
 static void test_an_announced_acknowledgement_that_never_comes_is_a_timeout(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].ack_timeout_ms = 20;
     behave(0, "202,ack");
     send_and_wait(&sender, "coder");
@@ -489,7 +489,7 @@ static void test_an_announced_acknowledgement_that_never_comes_is_a_timeout(void
 static void test_a_late_acknowledgement_ends_the_waiting_for_a_retry(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "503wait"); /* waits 7 s for its second attempt */
     send_to(&sender, "coder");
     while (count_moves(HANDOFF_STATE_READY) < 2)
@@ -505,7 +505,7 @@ static void test_a_late_acknowledgement_ends_the_waiting_for_a_retry(void **stat
 static void test_a_word_about_nothing(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     prepare(&sender, "coder", 0);
     temp_envelope_free(&sender.envelope);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, NULL), HANDOFF_ERR_NOT_FOUND);
@@ -542,7 +542,7 @@ static void test_refused_before_anything_is_stored(void **state)
 static void test_a_sender_may_stop_waiting(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     send_to(&sender, "coder");
     handoff_waiter_withdraw(&sender.waiter);
     while (count_moves(HANDOFF_STATE_ACKNOWLEDGED) == 0)
@@ -556,7 +556,7 @@ static void test_a_sender_may_stop_waiting(void **state)
 static void test_what_was_in_flight_is_delivered_after_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "503,silent");
     send_to(&sender, "coder");
     while (count_moves(HANDOFF_STATE_IN_FLIGHT) < 2)
@@ -574,7 +574,7 @@ static void test_what_was_in_flight_is_delivered_after_a_restart(void **state)
 static void test_an_awaited_acknowledgement_is_awaited_after_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
@@ -589,7 +589,7 @@ static void test_an_awaited_acknowledgement_is_awaited_after_a_restart(void **st
 static void test_a_passed_ack_timeout_counts_after_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     stage.options[0].ack_timeout_ms = 1;
     behave(0, "202");
     stage.options[0].retries = 0;
@@ -606,7 +606,7 @@ static void test_a_passed_ack_timeout_counts_after_a_restart(void **state)
 static void test_an_agent_that_left_the_configuration_parks_its_handoffs(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "silent");
     send_to(&sender, "coder");
     while (count_moves(HANDOFF_STATE_IN_FLIGHT) == 0)

@@ -120,7 +120,7 @@ static void check_kept(const struct sender *sender, int way)
 
 static bool run_with_fault(const struct disk_fault *with, long n)
 {
-    struct sender senders[SENDERS];
+    static struct sender senders[SENDERS];
     fault_at(with->kinds, n, with->lasting, with->result);
     send_all(senders);
     for (int i = 0; i < SENDERS; i++)
@@ -162,7 +162,7 @@ static void test_parked_on_a_broken_disk(void **state)
     (void)state;
     behave(0, "nack");
     for (size_t i = 0; i < sizeof disk_faults / sizeof disk_faults[0]; i++) {
-        struct sender sender;
+        static struct sender sender;
         struct row row;
         fault_at_acceptance = disk_faults[i];
         prepare(&sender, "coder", 0);
@@ -226,7 +226,7 @@ static void hold_the_writer(struct handoff_waiter *waiter, const struct handoff_
 static void test_a_word_while_the_attempt_is_written(void **state)
 {
     (void)state;
-    struct sender usual, sender;
+    static struct sender usual, sender;
     behave(0, "503,ack");
     send_and_wait(&usual, "coder");
     struct row expected = stored(&usual, HANDOFF_STATE_ACKNOWLEDGED);
@@ -255,7 +255,7 @@ static void test_a_word_while_the_attempt_is_written(void **state)
 static void test_acknowledged_while_its_parking_is_written(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "nack");
     prepare(&sender, "coder", 0);
     sender.waiter.accepted = hold_the_writer;
@@ -293,7 +293,7 @@ static void test_whichever_allocation_of_a_delivery_fails(void **state)
     long n = 1;
     behave(0, "503,ack");
     for (; reached; n++) {
-        struct sender sender;
+        static struct sender sender;
         struct row row;
         prepare(&sender, "coder", 0);
         sender.waiter.accepted = note_accepted;
@@ -346,7 +346,7 @@ static void test_no_memory_for_a_lease(void **state)
     (void)state;
     stage.options[0].url = NULL;
     assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL), HANDOFF_OK);
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     send_to(&sender, "coder");
     while (!sender.accepted)
@@ -367,7 +367,7 @@ static void test_whichever_allocation_of_a_start_fails(void **state)
 {
     (void)state;
     enum { MANY = 3 };
-    struct sender senders[MANY];
+    static struct sender senders[MANY];
     long n = 1;
     bool reached = true;
     behave(0, "silent");
@@ -528,7 +528,7 @@ static void test_stopping_dismisses_pollers(void **state)
 static void test_a_stopped_lane_takes_nothing(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct row row;
     handoff_lane_stop(stage.lane);
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_ERR_SHUTTING_DOWN);
@@ -539,7 +539,7 @@ static void test_a_stopped_lane_takes_nothing(void **state)
 static void test_a_word_after_the_lanes_stopped(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
@@ -554,7 +554,7 @@ static void test_a_word_after_the_lanes_stopped(void **state)
 static void test_more_time_after_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);

@@ -57,7 +57,7 @@ static void until_accepted(struct sender *sender)
 static void test_a_handoff_waits_for_a_poller(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     send_to(&sender, "coder");
@@ -79,7 +79,7 @@ static void test_a_handoff_waits_for_a_poller(void **state)
 static void test_a_poller_waits_for_a_handoff(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     poll_inbox(&poller, 60000);
@@ -108,7 +108,7 @@ static void test_first_come_first_served_on_both_sides(void **state)
     (void)state;
     enum { MANY = 5 };
     struct poller pollers[MANY];
-    struct sender senders[MANY];
+    static struct sender senders[MANY];
     pulls();
     for (int i = 0; i < MANY; i++)
         poll_inbox(&pollers[i], 60000);
@@ -133,7 +133,7 @@ static void test_first_come_first_served_on_both_sides(void **state)
 static void test_a_lease_that_runs_out_is_offered_again(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller first, second;
     stage.options[0].ack_timeout_ms = 20;
     pulls();
@@ -155,7 +155,7 @@ static void test_a_lease_that_runs_out_is_offered_again(void **state)
 static void test_leases_that_all_run_out_park_it(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     stage.options[0].ack_timeout_ms = 5;
     stage.options[0].retries = 1;
@@ -173,7 +173,7 @@ static void test_leases_that_all_run_out_park_it(void **state)
 static void test_more_time_on_request(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     send_to(&sender, "coder");
@@ -190,7 +190,7 @@ static void test_more_time_on_request(void **state)
 static void test_given_back(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     send_to(&sender, "coder");
@@ -210,7 +210,7 @@ static void test_given_back(void **state)
 static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     prepare(&sender, "coder", 40);
@@ -228,7 +228,7 @@ static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
 static void test_a_lease_that_the_deadline_ends_is_recorded(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     poll_inbox(&poller, 60000);
@@ -250,7 +250,7 @@ static void test_a_lease_that_the_deadline_ends_is_recorded(void **state)
 static void test_leased_ones_are_offered_again_after_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     send_to(&sender, "coder");
@@ -269,7 +269,7 @@ static void test_leased_ones_are_offered_again_after_a_restart(void **state)
 static void test_nothing_is_leased_to_one_that_left(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller gone, there;
     pulls();
     send_to(&sender, "coder");
@@ -306,7 +306,7 @@ static enum handoff_code give_back(const struct sender *about, uint32_t attempt)
 static void test_a_lease_that_nobody_saw_goes_back(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     pulls();
     send_to(&sender, "coder");
@@ -365,7 +365,7 @@ static void hurry(void)
 static void test_what_is_offered_is_posted_when_its_agent_got_a_url(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     hurry();
     send_to(&sender, "coder");
     until_accepted(&sender);
@@ -380,7 +380,7 @@ static void test_what_is_offered_is_posted_when_its_agent_got_a_url(void **state
 static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     hurry();
     send_to(&sender, "coder");
     until_accepted(&sender);
@@ -397,7 +397,7 @@ static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
 static void test_what_is_offered_keeps_its_place(void **state)
 {
     (void)state;
-    struct sender first, second;
+    static struct sender first, second;
     struct poller poller;
     hurry();
     send_to(&first, "coder");
@@ -421,7 +421,7 @@ static void test_what_is_offered_keeps_its_place(void **state)
 static void test_an_offer_that_moved_on_is_not_leased(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller late = {
         .request = {.lane = stage.lane,
                     .agent = handoff_agents_find(stage.agents, handoff_span_text("reviewer")),
@@ -444,7 +444,7 @@ enum { COOLDOWN_MS = 20 };
  */
 static void open_the_circuit(struct sender *next)
 {
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     stage.options[0].ack_timeout_ms = 5;
     stage.options[0].retries = 0;
@@ -480,7 +480,7 @@ static const char *circuits(void)
 static void test_the_first_lease_after_the_cooldown_is_the_probe(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     open_the_circuit(&sender);
     assert_string_equal(circuits(), "o");
@@ -496,7 +496,7 @@ static void test_the_first_lease_after_the_cooldown_is_the_probe(void **state)
 static void test_a_probe_that_fails_opens_the_circuit_anew(void **state)
 {
     (void)state;
-    struct sender sender, another;
+    static struct sender sender, another;
     struct poller poller;
     open_the_circuit(&sender);
     stage.options[0].breaker_cooldown_ms = 60000;
@@ -515,7 +515,7 @@ static void test_a_probe_that_fails_opens_the_circuit_anew(void **state)
 static void test_a_probe_that_nobody_saw_is_none(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct poller poller;
     open_the_circuit(&sender);
     poll_inbox(&poller, 60000);
@@ -534,7 +534,7 @@ static void test_a_probe_that_nobody_saw_is_none(void **state)
 static void test_an_open_circuit_keeps_no_lease_back(void **state)
 {
     (void)state;
-    struct sender first, second;
+    static struct sender first, second;
     struct poller poller;
     stage.options[0].ack_timeout_ms = 20;
     stage.options[0].retries = 0;

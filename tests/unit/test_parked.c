@@ -31,7 +31,7 @@ static enum handoff_code decide(struct sender *sender, enum handoff_decision dec
 static void test_replayed_to_the_same_agent(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     behave(0, "503,503,503,503,ack"); /* the fifth attempt in all: the count goes on */
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
@@ -47,7 +47,7 @@ static void test_replayed_to_the_same_agent(void **state)
 static void test_replayed_to_another(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, "reviewer", NULL, NULL), HANDOFF_OK);
     until_settled(&sender);
@@ -59,7 +59,7 @@ static void test_replayed_to_another(void **state)
 static void test_a_replay_has_all_its_attempts_and_is_parked_again(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
     until_settled(&sender);
@@ -70,7 +70,7 @@ static void test_a_replay_has_all_its_attempts_and_is_parked_again(void **state)
 static void test_discarded_with_a_reason(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct handoff_error error;
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_DISCARD, NULL, "asked twice", NULL),
@@ -87,7 +87,7 @@ static void test_discarded_with_a_reason(void **state)
 static void test_acknowledged_after_all(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_ACKNOWLEDGE, NULL, NULL, NULL), HANDOFF_OK);
     until_settled(&sender);
@@ -97,7 +97,7 @@ static void test_acknowledged_after_all(void **state)
 static void test_a_late_word_of_the_agent_ends_the_parking(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "analyst"), HANDOFF_ERR_FORBIDDEN);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_NOT_FOUND);
@@ -109,7 +109,7 @@ static void test_a_late_word_of_the_agent_ends_the_parking(void **state)
 static void test_only_one_decides(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct handoff_error error;
     park(&sender);
     behave(0, "silent");
@@ -174,7 +174,7 @@ static void *resize_meanwhile(void *pointer, size_t size)
 static bool decide_twice(enum handoff_decision first, enum handoff_decision second, long step)
 {
     static const struct handoff_allocator interrupted = {resize_meanwhile, free};
-    struct sender sender;
+    static struct sender sender;
     behave(0, "503"); /* parked after one attempt, acknowledged at the second */
     stage.options[0].retries = 0;
     park(&sender);
@@ -253,7 +253,7 @@ static void until_gone(const struct sender *sender)
 static void test_acknowledged_while_it_is_replayed(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct handoff_waiter waiter = {.accepted = nothing, .settled = nothing};
     park(&sender);
     behave(0, "silent");
@@ -277,7 +277,7 @@ static void test_acknowledged_while_it_is_replayed(void **state)
 static void test_acknowledged_while_it_is_discarded(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     struct handoff_waiter waiter = {.accepted = nothing, .settled = nothing};
     park(&sender);
     assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
@@ -299,7 +299,7 @@ static void test_acknowledged_while_it_is_discarded(void **state)
 static void test_acknowledged_while_it_is_held(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     assert_int_equal(handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter, NULL),
                      HANDOFF_OK);
@@ -315,7 +315,7 @@ static void test_acknowledged_while_it_is_held(void **state)
 static void test_a_late_acknowledgement_closes_the_circuit(void **state)
 {
     (void)state;
-    struct sender sender, next;
+    static struct sender sender, next;
     stage.options[0].retries = 0;
     stage.options[0].breaker_failures = 1;
     behave(0, "503");
@@ -331,7 +331,7 @@ static void test_a_late_acknowledgement_closes_the_circuit(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    struct sender sender, stranger;
+    static struct sender sender, stranger;
     struct handoff_error error;
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, "nobody", NULL, &error),
@@ -348,7 +348,7 @@ static void test_refusals(void **state)
 static void test_a_replay_goes_on_after_a_restart(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     park(&sender);
     behave(0, "silent");
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);

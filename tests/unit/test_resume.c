@@ -57,7 +57,7 @@ static void test_a_damaged_envelope_is_parked_and_the_others_go_on(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
-        struct sender senders[MANY];
+        static struct sender senders[MANY];
         accept_all(senders);
         close_engine();
         change_envelope(&senders[DAMAGED], damages[i]);
@@ -91,7 +91,7 @@ static void test_a_damaged_envelope_is_parked_and_the_others_go_on(void **state)
 static void test_a_damaged_one_can_still_be_acknowledged(void **state)
 {
     (void)state;
-    struct sender sender;
+    static struct sender sender;
     behave(0, "202");
     send_to(&sender, "coder");
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
