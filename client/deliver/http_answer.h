@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 #include "client/base/buffer.h"
+#include "client/deliver/retry_after.h"
 
 enum {
     HANDOFF_HTTP_ACK_MAX = 80,          /* no id of ours is that long, so a cut one is not ours */
-    HANDOFF_HTTP_RETRY_AFTER_MAX = 40,  /* seconds, or a date */
     HANDOFF_HTTP_BODY_MAX = 65536,      /* an acknowledgement, or a page that says what failed */
     HANDOFF_HTTP_HEAD_MAX = 256 * 1024, /* everything but the body, down to the ends of chunks */
 };
@@ -42,8 +42,8 @@ struct handoff_http_answer {
     int status;
     bool keep; /* the connection may carry another request */
     bool has_ack;
-    char ack[HANDOFF_HTTP_ACK_MAX];                 /* value of Handoff-Ack */
-    char retry_after[HANDOFF_HTTP_RETRY_AFTER_MAX]; /* value of Retry-After, or "" */
+    char ack[HANDOFF_HTTP_ACK_MAX];             /* value of Handoff-Ack */
+    char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* value of Retry-After, or "" */
     struct handoff_buffer body;
     const char *fault; /* constant words; NULL: none */
     /* the reader's own */

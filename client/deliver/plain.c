@@ -22,7 +22,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -34,6 +33,7 @@
 #include "client/base/memory.h"
 #include "client/deliver/dial.h"
 #include "client/deliver/http_answer.h"
+#include "client/deliver/retry_after.h"
 #include "client/deliver/transfer.h"
 
 enum {
@@ -426,17 +426,6 @@ static void ready(struct handoff_watch *watch, uint32_t events)
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
-/* RFC 9110 10.2.3: seconds, or a date. */
-static int64_t retry_after_s(const char *text, const struct handoff_clock *clock)
-{
-    if (*text == '\0')
-        return 0;
-    if (strspn(text, "0123456789") == strlen(text))
-        return strlen(text) < 10 ? strtoll(text, NULL, 10) : INT32_MAX;
-    const int64_t date_s = curl_getdate(text, NULL);
-    return date_s < 0 ? 0 : date_s - handoff_wall_ms(clock) / 1000;
-}
-
 static void read_answer(const struct exchange *exchange, struct handoff_answer *told)
 {
     const struct handoff_http_answer *answer = &exchange->answer;
@@ -448,7 +437,7 @@ static void read_answer(const struct exchange *exchange, struct handoff_answer *
     told->body = answer->body.data;
     told->body_size = answer->body.size;
     told->retry_after_ms =
-        handoff_retry_after_ms(retry_after_s(answer->retry_after, exchange->plain->clock));
+        handoff_retry_after_ms(answer->retry_after, handoff_wall_ms(exchange->plain->clock));
 }
 
 void handoff_plain_settle(struct handoff_plain *plain)

@@ -17,13 +17,14 @@
 #include "client/base/memory.h"
 #include "client/deliver/curl_loop.h"
 #include "client/deliver/plain.h"
+#include "client/deliver/retry_after.h"
 #include "client/deliver/transfer.h"
 
 enum {
     TRANSPORT_MAGIC = 0x74726e73u,
     TRANSFER_MAGIC = 0x78666572u,
     RECEIVE_BUFFER = 1024, /* an acknowledgement is short, and each waiting transfer holds one */
-    ACK_HEADER_MAX = 80,
+    ACK_HEADER_MAX = 80,   /* no id of ours is that long, so a cut one is not ours either */
 };
 
 /* One easy handle with what belongs to its transfer. Pooled. */
@@ -37,12 +38,14 @@ struct curl_transfer {
     bool has_tls; /* options of an agent's own were set */
     char ack_header[ACK_HEADER_MAX];
     bool ack_header_seen;
+    char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
     struct handoff_buffer body;
     struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 1];
 };
 
 struct handoff_transport {
     unsigned magic;
+    const struct handoff_clock *clock;
     struct handoff_curl *curl;
     struct handoff_plain *plain;
     struct curl_transfer *free;
@@ -60,27 +63,46 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     return transfer->body.failed ? 0 : size; /* 0 breaks it off: too long, or no memory */
 }
 
+static void forget_headers(struct curl_transfer *transfer)
+{
+    transfer->ack_header_seen = false;
+    transfer->retry_after[0] = '\0';
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
+/* Copies as much of the header's value as there is room for; false: it is another header. */
+static bool take_value(const char *line, size_t size, const char *name, char *value, size_t room)
+{
+    const size_t name_size = strlen(name);
+    if (size < name_size || strncasecmp(line, name, name_size) != 0)
+        return false;
+    const char *from = line + name_size, *end = line + size;
+    while (from < end && is_blank(*from))
+        from++;
+    while (end > from && is_blank(end[-1]))
+        end--;
+    size_t length = (size_t)(end - from) < room ? (size_t)(end - from) : room - 1;
+    memcpy(value, from, length);
+    value[length] = '\0';
+    return true;
+}
+
 static size_t on_header(char *line, size_t one, size_t size, void *arg)
 {
     (void)one;
-    static const char name[] = "handoff-ack:";
     struct curl_transfer *transfer = arg;
     HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
-    const size_t name_size = sizeof name - 1;
     if (size >= 5 && strncasecmp(line, "HTTP/", 5) == 0) /* what came before was no answer yet */
-        transfer->ack_header_seen = false;
-    if (size < name_size || strncasecmp(line, name, name_size) != 0)
-        return size;
-    const char *value = line + name_size, *end = line + size;
-    while (value < end && (*value == ' ' || *value == '\t'))
-        value++;
-    size_t length = (size_t)(end - value);
-    if (length >=
-        ACK_HEADER_MAX) /* no id of ours is that long, so the cut one is not ours either */
-        length = ACK_HEADER_MAX - 1;
-    memcpy(transfer->ack_header, value, length);
-    transfer->ack_header[length] = '\0';
-    transfer->ack_header_seen = true;
+        forget_headers(transfer);
+    else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
+                        sizeof transfer->ack_header))
+        transfer->ack_header_seen = true;
+    else
+        take_value(line, size, "Retry-After:", transfer->retry_after, sizeof transfer->retry_after);
     return size;
 }
 
@@ -116,15 +138,14 @@ static void read_answer(struct curl_transfer *transfer, CURLcode code,
         return;
     }
     long status = 0;
-    curl_off_t retry_after_s = 0;
     curl_easy_getinfo(transfer->job.easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(transfer->job.easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     answer->answered = true;
     answer->status = (int)status;
     answer->ack_header = transfer->ack_header_seen ? transfer->ack_header : NULL;
     answer->body = transfer->body.data;
     answer->body_size = transfer->body.size;
-    answer->retry_after_ms = handoff_retry_after_ms(retry_after_s);
+    answer->retry_after_ms =
+        handoff_retry_after_ms(transfer->retry_after, handoff_wall_ms(transfer->transport->clock));
 }
 
 static void read_facts(struct curl_transfer *transfer, CURLcode code,
@@ -257,7 +278,7 @@ static bool prepare(struct curl_transfer *transfer, const struct handoff_post *p
     int64_t connect_ms = post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS
                              ? post->timeout_ms
                              : HANDOFF_TRANSPORT_CONNECT_MS;
-    transfer->ack_header_seen = false;
+    forget_headers(transfer);
     transfer->body.failed = false;
     return set_tls(transfer, post->tls) &&
            curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
@@ -355,6 +376,7 @@ enum handoff_code handoff_transport_new(struct handoff_transport **transport,
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = TRANSPORT_MAGIC;
+    made->clock = clock;
     enum handoff_code code = handoff_curl_new(&made->curl, poller, timers, clock, error);
     if (code == HANDOFF_OK) {
         made->plain = handoff_plain_new(made->curl, poller, timers, clock);

@@ -31,7 +31,7 @@ static void check_bounds(const struct handoff_http_answer *answer,
     HANDOFF_CHECK((progress == HANDOFF_HTTP_BROKEN) == (answer->fault != NULL));
     HANDOFF_CHECK(answer->body.size <= HANDOFF_HTTP_BODY_MAX);
     HANDOFF_CHECK(strlen(answer->ack) < HANDOFF_HTTP_ACK_MAX);
-    HANDOFF_CHECK(strlen(answer->retry_after) < HANDOFF_HTTP_RETRY_AFTER_MAX);
+    HANDOFF_CHECK(strlen(answer->retry_after) < HANDOFF_RETRY_AFTER_SIZE);
     if (progress == HANDOFF_HTTP_WHOLE)
         HANDOFF_CHECK(answer->status >= 200 && answer->status <= 999);
 }

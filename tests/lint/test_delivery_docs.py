@@ -20,7 +20,7 @@ LIFE = re.compile(r"(<!-- life:begin -->\n)(.*?)(<!-- life:end -->)", re.DOTALL)
 CONSTANTS = {
     "5 s": ("client/deliver/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
     "64 KiB": ("client/deliver/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
-    "1 h": ("client/deliver/transfer.h", "HANDOFF_RETRY_AFTER_MAX_S", 3600),
+    "1 h": ("client/deliver/retry_after.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
     "30 s": ("client/deliver/attempt.c", "OFFER_LOOK_MS", 30000),
     "60 s": ("exporter/route_handoffs.c", "INBOX_WAIT_MAX_MS", 60000),
     "256 bytes": ("client/send.c", "KEY_MAX", 256),

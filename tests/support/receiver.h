@@ -13,7 +13,7 @@
  *   leave      as ack, then closes      early     413 before it has read the body
  *   hint       Handoff-Ack: id in a 103, and 200 without a word
  *   more       as ack, and another answer when `may_say_more` was set
- *   NNN        that status; 503 with Retry-After: 7 where it is "503wait", a date if "503date"
+ *   NNN        that status; "503wait=7.5" has Retry-After: 7.5, "503date" a date there
  *
  * One thread for each connection, started by tests only.
  */
@@ -174,8 +174,9 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
         receiver_send_body(fd, 200, "", text);
     } else if (IS("redirect")) {
         receiver_send_body(fd, 302, "Location: /ack\r\n", "");
-    } else if (IS("503wait")) {
-        receiver_send_body(fd, 503, "Retry-After: 7\r\n", "");
+    } else if (strncmp(word, "503wait=", 8) == 0) {
+        snprintf(text, sizeof text, "retry-after: \t%s \r\n", word + 8);
+        receiver_send_body(fd, 503, text, "");
     } else if (IS("503date")) {
         receiver_send_body(fd, 503, "Retry-After: Fri, 31 Dec 2100 23:59:59 GMT\r\n", "");
     } else if (strtol(word, NULL, 10) > 0) {

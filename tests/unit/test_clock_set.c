@@ -112,7 +112,7 @@ static void test_retry_after_is_not_cut_short(void **state)
 {
     (void)state;
     static struct sender sender;
-    behave(0, "503wait,ack"); /* 7 s */
+    behave(0, "503wait=7,ack"); /* 7 s */
     send_until(&sender, HANDOFF_STATE_READY, 0);
     set_by(HOUR_MS);
     while (stored(&sender, HANDOFF_STATE_READY).attempts == 0)

@@ -213,7 +213,7 @@ static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
 {
     (void)state;
     static struct sender sender;
-    behave(0, "503wait,ack"); /* 7 s */
+    behave(0, "503wait=7,ack"); /* 7 s */
     prepare(&sender, "coder", 5000);
     assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
                      HANDOFF_OK);
@@ -490,7 +490,7 @@ static void test_a_late_acknowledgement_ends_the_waiting_for_a_retry(void **stat
 {
     (void)state;
     static struct sender sender;
-    behave(0, "503wait"); /* waits 7 s for its second attempt */
+    behave(0, "503wait=7"); /* waits 7 s for its second attempt */
     send_to(&sender, "coder");
     while (count_moves(HANDOFF_STATE_READY) < 2)
         turn();

@@ -232,7 +232,7 @@ static void test_long_values_are_cut(void **state)
     append(&bytes, "\r\nContent-Length: 0\r\n\r\n", 1);
     assert_int_equal(feed(&answer, bytes.data, bytes.size, bytes.size, &taken), HANDOFF_HTTP_WHOLE);
     assert_int_equal(strlen(answer.ack), HANDOFF_HTTP_ACK_MAX - 1);
-    assert_int_equal(strlen(answer.retry_after), HANDOFF_HTTP_RETRY_AFTER_MAX - 1);
+    assert_int_equal(strlen(answer.retry_after), HANDOFF_RETRY_AFTER_SIZE - 1);
     handoff_http_answer_free(&answer);
     handoff_buffer_free(&bytes);
 }

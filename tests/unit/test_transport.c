@@ -237,15 +237,24 @@ static void test_redirects_are_not_followed(void **state)
     assert_int_equal(atomic_load(&receiver.requests) - before, 1);
 }
 
+/* What a value means is in test_retry_after.c. */
 static void test_retry_after(void **state)
 {
     (void)state;
-    struct probe probe;
-    run_one("/503wait", 15000, &probe);
-    assert_int_equal(probe.status, 503);
-    assert_int_equal(probe.retry_after_ms, 7000);
-    run_one("/503date", 15000, &probe);
-    assert_int_equal(probe.retry_after_ms, 3600000); /* never longer */
+    static const struct {
+        const char *path;
+        int64_t wait_ms;
+    } rows[] = {
+        {"/503wait=7", 7000}, {"/503wait=7.5", 7000}, {"/503wait=99999999999999", 3600000},
+        {"/503wait=-5", 0},   {"/503wait=soon", 0},   {"/503date", 3600000},
+        {"/503", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct probe probe;
+        run_one(rows[i].path, 15000, &probe);
+        assert_int_equal(probe.status, 503);
+        assert_int_equal(probe.retry_after_ms, rows[i].wait_ms);
+    }
 }
 
 static void test_what_a_url_becomes(void **state)
