@@ -9,6 +9,7 @@
 #include "client/store/database.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/base/check.h"
 #include "client/base/error.h"
@@ -81,6 +82,55 @@ enum handoff_code handoff_db_result(struct handoff_db *db, int result, struct ha
     return translate(result, sqlite3_errstr(result), db->path, error);
 }
 
+/* ---- the file, before SQLite believes it ---------------------------------------------------- */
+
+static enum handoff_code foreign(struct handoff_db *db, const char *message,
+                                 struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_STORE_FOREIGN, message, "storage.path", db->path);
+}
+
+static bool has_wal(struct handoff_db *db)
+{
+    struct stat found;
+    const char *database = sqlite3_db_filename(db->sqlite, "main");
+    return stat(sqlite3_filename_wal(database), &found) == 0 && found.st_size > 0;
+}
+
+/* Two things that SQLite would take on trust
+   (https://sqlite.org/fileformat.html#the_database_header). It overwrites a file that is shorter
+   than a page; and it plays any WAL into the database beside it, which ruins a backup that was
+   copied over a database that had not been closed. A backup is not in WAL mode and an empty file
+   neither, so a WAL beside them belongs to another database. Read through SQLite's own descriptor:
+   closing one of ours would drop the locks that this process has on the file. */
+static enum handoff_code check_file(struct handoff_db *db, struct handoff_error *error)
+{
+    enum { WRITE_VERSION = 18, IN_WAL_MODE = 2 };
+    static const char begins[16] = "SQLite format 3";
+    char head[WRITE_VERSION + 1] = {0};
+    sqlite3_file *file = NULL;
+    sqlite3_int64 size = 0;
+    sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    int result = file->pMethods->xFileSize(file, &size);
+    if (result == SQLITE_OK && size > 0)
+        result = file->pMethods->xRead(file, head, sizeof head, 0);
+    if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ)
+        return handoff_db_result(db, result, error);
+    if (size > 0 && memcmp(head, begins, sizeof begins) != 0)
+        return foreign(db,
+                       "the file is not a store; point storage.path at another folder, or "
+                       "restore a backup",
+                       error);
+    if (head[WRITE_VERSION] != IN_WAL_MODE && has_wal(db))
+        return foreign(db,
+                       "the files beside the database belong to another one, which was there "
+                       "before; move handoff.db-wal, handoff.db-shm and handoff.db-bodies-* away",
+                       error);
+    return HANDOFF_OK;
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
 /* temp_store MEMORY: nothing of a statement spills into files beside the store.
    cache_size: a reader keeps 4 MiB of pages, the upper levels of every index; the kernel has the
    rest.
@@ -106,6 +156,8 @@ enum handoff_code handoff_db_open(struct handoff_db *db, const char *path,
         sqlite3_busy_timeout(db->sqlite, BUSY_TIMEOUT_MS) != SQLITE_OK)
         code = handoff_db_failure(db, error);
     else
+        code = check_file(db, error);
+    if (code == HANDOFF_OK)
         code = handoff_db_exec(db, EVERY_CONNECTION, error);
     if (code != HANDOFF_OK)
         handoff_db_close(db);

@@ -114,8 +114,7 @@ enum handoff_code handoff_place_take(struct handoff_place *place, const char *di
         code = lock_directory(place, directory, error);
     if (code == HANDOFF_OK) {
         place->database = join(directory, HANDOFF_STORE_FILE);
-        code = place->database ? handoff_place_check_file(place->database, error)
-                               : handoff_error_no_memory(error);
+        code = place->database ? HANDOFF_OK : handoff_error_no_memory(error);
     }
     if (code != HANDOFF_OK)
         handoff_place_release(place);
@@ -144,31 +143,9 @@ enum handoff_code handoff_place_find(const char *path, char **database, struct h
         code = handoff_error_set(error, HANDOFF_ERR_STORE_MISSING,
                                  "there is no store here; name the folder that storage.path names",
                                  "path", *database);
-    if (code == HANDOFF_OK)
-        code = handoff_place_check_file(*database, error);
     if (code != HANDOFF_OK) {
         handoff_free(*database);
         *database = NULL;
     }
     return code;
-}
-
-enum handoff_code handoff_place_check_file(const char *database, struct handoff_error *error)
-{
-    static const char begins[16] = "SQLite format 3";
-    char head[sizeof begins];
-    int fd = open(database, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? HANDOFF_OK : system_failure(database, errno, error);
-    ssize_t size = pread(fd, head, sizeof head, 0);
-    int number = errno;
-    close(fd);
-    if (size < 0)
-        return system_failure(database, number, error);
-    if (size == 0 || (size == (ssize_t)sizeof head && memcmp(head, begins, sizeof head) == 0))
-        return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_STORE_FOREIGN,
-                             "the file is not a store; point storage.path at another folder, or "
-                             "restore a backup",
-                             "storage.path", database);
 }

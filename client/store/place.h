@@ -25,13 +25,8 @@ enum handoff_code handoff_place_take(struct handoff_place *place, const char *di
 void handoff_place_release(struct handoff_place *place);
 
 /* path is a store's directory or a database file. Gives the database file, to be released with
-   handoff_free, or store_missing, store_foreign. */
+   handoff_free, or store_missing. */
 enum handoff_code handoff_place_find(const char *path, char **database,
                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
-
-/* A file that is there but does not begin like a database is store_foreign, before SQLite sees it.
- */
-enum handoff_code handoff_place_check_file(const char *database,
-                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #include "tests/support/unit.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -163,6 +164,60 @@ static void test_an_empty_file_is_a_new_store(void **state)
     temp_remove(directory);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    char command[1200];
+    snprintf(command, sizeof command, "cp %s %s", from, to);
+    assert_int_equal(system(command), 0);
+}
+
+/* A process that is killed leaves its WAL. */
+static void leave_a_wal(const char *directory)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct handoff_store *store;
+        struct handoff_store_put_envelope put;
+        struct handoff_uuid_source ids;
+        handoff_uuid_source_init(&ids, NULL, NULL);
+        temp_envelope(&put, &ids, "task", 3000);
+        bool left =
+            try_open(directory, &store) == HANDOFF_OK && temp_put(store, &put) == HANDOFF_OK;
+        _exit(left ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* SQLite would play it into the backup, which ruins that. */
+static void test_a_backup_beside_the_wal_of_another(void **state)
+{
+    char *directory = temp_directory(), database[512], wal[512], copy[512];
+    struct handoff_store_report report;
+    (void)state;
+    snprintf(database, sizeof database, "%s/" HANDOFF_STORE_FILE, directory);
+    snprintf(wal, sizeof wal, "%s/" HANDOFF_STORE_FILE "-wal", directory);
+    snprintf(copy, sizeof copy, "%s/copy.db", directory);
+    leave_a_wal(directory);
+    assert_int_equal(handoff_store_backup(directory, copy, &error), HANDOFF_OK);
+    leave_a_wal(directory);
+    copy_file(copy, database);
+    refuses(directory, HANDOFF_ERR_STORE_FOREIGN, "handoff.db-wal");
+    assert_int_equal(handoff_store_check(directory, &report, &error), HANDOFF_ERR_STORE_FOREIGN);
+    assert_int_equal(truncate(database, 0), 0);
+    refuses(directory, HANDOFF_ERR_STORE_FOREIGN, "handoff.db-wal");
+    assert_int_equal(unlink(database), 0);
+    refuses(directory, HANDOFF_ERR_STORE_FOREIGN, "handoff.db-wal");
+    copy_file(copy, database);
+    assert_int_equal(unlink(wal), 0);
+    opens(directory);
+    assert_int_equal(handoff_store_check(directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.envelopes, 1);
+    assert_int_equal(report.problems, 0);
+    temp_remove(directory);
+}
+
 static void test_path_is_a_file(void **state)
 {
     char *directory = temp_directory();
@@ -285,8 +340,62 @@ static void test_migrates_from_every_version(void **state)
     }
 }
 
-int main(void)
+/* ---- beside a store that is open --------------------------------------------------------------
+ */
+
+/* What a person's shell does in another process: opens, reads, closes. SQLite removes the WAL then,
+   if nobody has the database open. */
+static int visit(const char *path)
 {
+    sqlite3 *db;
+    int result = sqlite3_open(path, &db);
+    if (result == SQLITE_OK)
+        result = sqlite3_exec(db, "SELECT count(*) FROM envelopes", NULL, NULL, NULL);
+    sqlite3_close(db);
+    return result;
+}
+
+static void have_a_visit(char *path)
+{
+    char name[] = "visitor", program[] = "/proc/self/exe";
+    char *const arguments[] = {name, path, NULL};
+    pid_t child;
+    int status;
+    assert_int_equal(posix_spawn(&child, program, NULL, NULL, arguments, environ), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* POSIX drops all locks of a process on a file when it closes one of its descriptors: whoever looks
+   into the file of an open store must not take its locks away. */
+static void test_a_check_leaves_the_locks_of_an_open_store(void **state)
+{
+    char *directory = temp_directory(), path[512], copy[512];
+    struct handoff_store *store;
+    struct handoff_store_report report;
+    struct handoff_store_put_envelope put;
+    struct handoff_uuid_source ids;
+    (void)state;
+    handoff_uuid_source_init(&ids, NULL, NULL);
+    snprintf(path, sizeof path, "%s/" HANDOFF_STORE_FILE, directory);
+    snprintf(copy, sizeof copy, "%s/copy.db", directory);
+    assert_int_equal(try_open(directory, &store), HANDOFF_OK);
+    assert_int_equal(handoff_store_check(directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(handoff_store_backup(directory, copy, &error), HANDOFF_OK);
+    have_a_visit(path);
+    temp_envelope(&put, &ids, "task", 3000);
+    assert_int_equal(temp_put(store, &put), HANDOFF_OK);
+    assert_int_equal(handoff_store_check(directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.envelopes, 1); /* and not in a WAL that nobody finds any more */
+    temp_envelope_free(&put);
+    handoff_store_close(&store);
+    temp_remove(directory);
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc == 2)
+        return visit(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_makes_the_folder_and_opens_again),
         cmocka_unit_test(test_one_process_at_a_time),
@@ -296,11 +405,13 @@ int main(void)
         cmocka_unit_test(test_damaged_file),
         cmocka_unit_test(test_cut_file),
         cmocka_unit_test(test_an_empty_file_is_a_new_store),
+        cmocka_unit_test(test_a_backup_beside_the_wal_of_another),
         cmocka_unit_test(test_path_is_a_file),
         cmocka_unit_test(test_read_only_folder),
         cmocka_unit_test(test_every_disk_failure_while_opening),
         cmocka_unit_test(test_every_allocation_failure_while_opening),
         cmocka_unit_test(test_migrates_from_every_version),
+        cmocka_unit_test(test_a_check_leaves_the_locks_of_an_open_store),
     };
     fault_vfs_register();
     return RUN_TESTS(tests);
