@@ -123,7 +123,9 @@ static enum handoff_http_progress read_status(struct handoff_http_answer *answer
         (line.size > END && line.data[END] != ' '))
         return broken(answer, "the answer is not HTTP/1.1");
     answer->status = (int)status;
-    answer->keep = minor >= 1;
+    answer->is_1_0 = minor == 0;
+    answer->keep = !answer->is_1_0;
+    answer->closes = false;
     answer->part = HANDOFF_HTTP_HEADERS;
     return HANDOFF_HTTP_MORE;
 }
@@ -158,10 +160,8 @@ static enum handoff_http_progress note_coding(struct handoff_http_answer *answer
 
 static void note_connection(struct handoff_http_answer *answer, struct handoff_span value)
 {
-    if (has_word(value, "close"))
-        answer->keep = false;
-    else if (has_word(value, "keep-alive")) /* HTTP/1.0 has to say so */
-        answer->keep = true;
+    answer->closes |= has_word(value, "close");
+    answer->keep |= has_word(value, "keep-alive"); /* HTTP/1.0 has to say so */
 }
 
 static enum handoff_http_progress note_header(struct handoff_http_answer *answer,
@@ -192,12 +192,13 @@ static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
         answer->ack[0] = answer->retry_after[0] = '\0';
         return HANDOFF_HTTP_MORE;
     }
+    answer->keep &= !answer->closes;
     if (answer->status == 204 || answer->status == 304) { /* no body, whatever it says */
         answer->keep &= !answer->chunked && answer->missing == 0;
         return HANDOFF_HTTP_WHOLE;
     }
     if (answer->chunked) {
-        answer->keep &= !answer->has_length; /* RFC 9112 6.1: it may be a trick */
+        answer->keep &= !answer->has_length && !answer->is_1_0; /* RFC 9112 6.1: maybe a trick */
         answer->part = HANDOFF_HTTP_CHUNK_SIZE;
         return HANDOFF_HTTP_MORE;
     }

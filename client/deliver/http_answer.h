@@ -50,6 +50,7 @@ struct handoff_http_answer {
     enum handoff_http_part part;
     bool begun; /* a byte has come */
     bool has_length, chunked;
+    bool is_1_0, closes;        /* "close" outranks any "keep-alive" */
     uint64_t missing;           /* of the body, or of the chunk */
     size_t head_size;           /* read so far */
     struct handoff_buffer line; /* the begin of one whose end is to come */

@@ -41,6 +41,10 @@ static const struct expected good[] = {
     {"HTTP/1.1 204\r\nTransfer-Encoding: chunked\r\n\r\n", 204, "", false, NULL, NULL, 0, false},
     {"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n", 304, "", false, NULL, NULL, 0,
      false},
+    {OK "Connection: close\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", 200, "", false,
+     NULL, NULL, 0, false},
+    {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+     200, "", false, NULL, NULL, 0, false},
     {OK "\r\nto the end", 200, "to the end", false, NULL, NULL, 0, true},
     {OK "Connection: keep-alive\r\n\r\n", 200, "", false, NULL, NULL, 0, true},
     /* before the answer */
