@@ -115,8 +115,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *un
     struct handoff_curl *curl = arg;
     HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
     struct socket *socket = socket_of(curl, fd);
-    if (!socket)
-        return -1; /* curl fails the transfer */
+    if (!socket) /* as below: it runs into its time-out. An error would end all transfers in curl */
+        return 0;
     socket->wanted = what != CURL_POLL_REMOVE;
     if (socket->wanted)
         watch_for(socket,

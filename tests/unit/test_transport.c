@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transport against real sockets and a receiver that misbehaves: over connections of ours, and
    the same over curl, which gets what has a user in its URL. */
+#include "tests/support/failing_memory.h"
 #include "tests/support/receiver.h"
 #include "tests/support/unit.h"
 
@@ -364,6 +365,34 @@ static void test_a_name_that_is_not_answered_holds_up_nobody(void **state)
     sem_post(&name_answer);
 }
 
+/* Whichever allocation fails: the posts under way end in time, and the next one is answered. */
+static void test_no_memory_ends_nobody_elses_posts(void **state)
+{
+    (void)state;
+    bool reached = true;
+    for (long n = 1; reached; n++) {
+        struct loop loop;
+        struct probe waiting, failing, next;
+        loop_open(&loop);
+        probe_init(&waiting, "/silent", 100);
+        assert_int_equal(handoff_transport_start(loop.transport, &waiting.post), HANDOFF_OK);
+        probe_init(&failing, "", 50);
+        snprintf(failing.url, sizeof failing.url, "http://%sunanswered.test/", user);
+        failing_memory_at(n);
+        enum handoff_code code = handoff_transport_start(loop.transport, &failing.post);
+        while (!waiting.told || (code == HANDOFF_OK && !failing.told))
+            turn(&loop);
+        reached = atomic_load(&failing_memory_hit);
+        failing_memory_at(0);
+        assert_false(waiting.answered || failing.answered);
+        run_in(&loop, "/ack", &next);
+        assert_int_equal(next.status, 200);
+        loop_close(&loop);
+        sem_post(&name_answer);
+    }
+    handoff_allocator_set(NULL);
+}
+
 /* ---- connections that end ------------------------------------------------------------------- */
 
 static void await_left(int count)
@@ -593,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_retry_after),
         cmocka_unit_test(test_a_warm_connection_is_used_again),
         cmocka_unit_test(test_a_name_that_is_not_answered_holds_up_nobody),
+        cmocka_unit_test(test_no_memory_ends_nobody_elses_posts),
         cmocka_unit_test(test_an_agent_that_leaves_is_dialled_again),
         cmocka_unit_test(test_a_request_without_an_answer_is_sent_again_once),
         cmocka_unit_test(test_an_early_answer_counts),
