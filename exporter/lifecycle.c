@@ -205,16 +205,18 @@ static void look_at_drain(void *arg)
     exporter_timer_start(lifecycle->control, &lifecycle->drain_look, DRAIN_LOOK_MS);
 }
 
+/* It is said when it is so: whoever reads of it finds nothing taken any more. */
 static void drain(struct exporter_lifecycle *lifecycle)
 {
-    log_info("draining", LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
-             LOG_UINT("timeout_ms", lifecycle->options->shutdown_timeout_ms));
-    exporter_systemd_notify("STOPPING=1");
+    const unsigned in_flight = exporter_front_in_flight(lifecycle->front);
     handoff_client_drain(exporter_hosting_client(lifecycle->hosting));
     atomic_store(&lifecycle->serving, false);
     lifecycle->phase = PHASE_DRAINING;
     lifecycle->drain_until_ms =
         exporter_monotonic_ms() + (int64_t)lifecycle->options->shutdown_timeout_ms;
+    log_info("draining", LOG_UINT("in_flight", in_flight),
+             LOG_UINT("timeout_ms", lifecycle->options->shutdown_timeout_ms));
+    exporter_systemd_notify("STOPPING=1");
     exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_API);
     exporter_timer_start(lifecycle->control, &lifecycle->drain_look, 0);
 }

@@ -6,11 +6,12 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import unittest
 
-from harness import Daemon, eventually
+from harness import Daemon, TIMEOUT, eventually
 from harness.daemon import parse_line, refused
-from harness.http import exchange, read_reply
+from harness.http import Http, exchange, read_reply
 
 GOOD = "agents:\n  reviewer:\n    url: http://127.0.0.1:9001/handoffs\n"
 BAD = "agents:\n  reviewer:\n    urll: http://127.0.0.1:9001/handoffs\n"
@@ -319,6 +320,27 @@ class End(unittest.TestCase):
             self.assertEqual(daemon.wait(), 0)
             self.assertEqual(daemon.events("drain_timed_out"), [])
 
+    def test_the_drain_is_in_force_before_the_log_says_so(self):
+        """A log that is full keeps the drain from being told, and not from beginning."""
+        reading, writing = os.pipe()
+        daemon = Daemon(start=False)
+        self.addCleanup(daemon.discard)
+        log = self.enterContext(open(reading, encoding="utf-8"))
+        process = subprocess.Popen(daemon.command, stdin=subprocess.DEVNULL, stderr=writing,
+                                   env=daemon.env, cwd=daemon.folder)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        lines = [parse_line(log.readline())]
+        while lines[-1]["event"] != "ready":
+            lines.append(parse_line(log.readline()))
+        web = Http(next(line["address"] for line in lines if line.get("listener") == "web"))
+        fill(writing)
+        process.terminate()
+        eventually(lambda: web.get("/-/ready").status == 503, "it drains")
+        os.close(writing)
+        self.assertIn("event=draining ", log.read())
+        self.assertEqual(process.wait(TIMEOUT), 0)
+
     def test_the_timeout_ends_what_does_not_finish(self):
         with Daemon("--shutdown.timeout=100ms") as daemon:
             self.held(daemon)
@@ -349,6 +371,18 @@ class End(unittest.TestCase):
             daemon.expected_exit = 1
             self.assertEqual(daemon.wait(), 1)
             self.assertEqual(daemon.events("stopped"), [])
+
+
+def fill(pipe):
+    """Until not a byte more fits; whoever writes next waits for a reader."""
+    os.set_blocking(pipe, False)
+    for size in 4096, 1:
+        try:
+            while True:
+                os.write(pipe, b"\n" * size)
+        except BlockingIOError:
+            pass
+    os.set_blocking(pipe, True)
 
 
 def refuses(http):
