@@ -31,7 +31,7 @@ enum {
     WEB_HEADER_BYTES = 32 << 10, /* also the size of a chunk of a scrape */
     /* API: 10,000 agents that poll, and their handoffs. They share one address, so no cap on it. */
     API_CONNECTIONS = 16384,
-    API_HEADER_BYTES = 16 << 10,
+    API_HEADER_BYTES = 20 << 10, /* so that 8 KiB and their headers come in one read */
     IDLE_MS = 120 * 1000, /* longer than any usual scrape interval, so that connections are kept */
     WRITE_MS = 60 * 1000,
 };

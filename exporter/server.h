@@ -26,7 +26,8 @@ struct exporter_web_config;
 struct exporter_limits {
     unsigned connections;        /* at once; further ones wait in the kernel's queue */
     unsigned connections_per_ip; /* 0: any; further ones are closed at once */
-    size_t header_bytes;         /* request line and headers; also the chunk an answer is sent in */
+    size_t header_bytes;         /* request line and headers; also the chunk an answer is sent in;
+                                    half of it is what is read at once */
     int64_t read_ms;             /* from the first byte to the last of a request; the connection
                                     itself counts as the first one's */
     int64_t idle_ms;             /* without a byte in either direction */
