@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage for tests of delivery: a real store, a real receiver, and one lane that the test
- * drives. Three agents stand in the configuration; behave() tells what each does.
+ * The stage for tests of delivery: a real store, a real receiver, one lane that the test drives,
+ * and a time that passes faster where the test says so. Three agents stand in the configuration;
+ * behave() tells what each does.
  */
 #ifndef TESTS_SUPPORT_DELIVERY_STAGE_H
 #define TESTS_SUPPORT_DELIVERY_STAGE_H
@@ -14,9 +15,50 @@
 
 #include "client/deliver/engine.h"
 
+/* ---- time ----------------------------------------------------------------------------------- */
+
+/* The system's clocks, but for what a test adds: no test waits for a time-out, and none has to be
+   quicker than one. */
+static struct {
+    struct handoff_clock clock; /* first */
+    atomic_int_fast64_t passed_ms, wall_set_by_ms;
+} stage_time;
+
+static inline int64_t stage_monotonic_ns(const struct handoff_clock *clock)
+{
+    (void)clock;
+    return handoff_monotonic_ns(&handoff_clock_system) +
+           atomic_load(&stage_time.passed_ms) * INT64_C(1000000);
+}
+
+static inline int64_t stage_wall_ms(const struct handoff_clock *clock)
+{
+    (void)clock;
+    return handoff_wall_ms(&handoff_clock_system) + atomic_load(&stage_time.passed_ms) +
+           atomic_load(&stage_time.wall_set_by_ms);
+}
+
+static inline void time_starts(void)
+{
+    stage_time.clock = (struct handoff_clock){stage_monotonic_ns, stage_wall_ms};
+    atomic_store(&stage_time.passed_ms, 0);
+    atomic_store(&stage_time.wall_set_by_ms, 0);
+}
+
+static inline void let_pass(int64_t ms)
+{
+    atomic_fetch_add(&stage_time.passed_ms, ms);
+}
+
+/* Somebody sets the wall clock. */
+static inline void set_wall_by(int64_t ms)
+{
+    atomic_fetch_add(&stage_time.wall_set_by_ms, ms);
+}
+
 /* ---- the stage ------------------------------------------------------------------------------ */
 
-enum { EVENTS_MAX = 256 };
+enum { EVENTS_MAX = 256, LOOK_MS = 10 };
 
 struct seen {
     struct handoff_delivery_event event; /* its texts are gone, but for the static ones */
@@ -34,7 +76,6 @@ static struct {
     char urls[3][96];
     unsigned max_in_flight, max_per_agent;
     const char *vfs; /* of the store; NULL: the system's */
-    const struct handoff_clock *clock;
     const struct handoff_random *random;
     struct seen events[EVENTS_MAX];
     size_t nevents;
@@ -68,7 +109,7 @@ static inline void open_idle_engine(void)
     struct handoff_engine_options options = {
         .store = stage.store,
         .agents = stage.agents,
-        .clock = stage.clock,
+        .clock = &stage_time.clock,
         .random = stage.random,
         .max_in_flight = stage.max_in_flight,
         .max_in_flight_per_agent = stage.max_per_agent,
@@ -118,7 +159,7 @@ static inline int set_up(void **state)
     static const char *const names[] = {"coder", "coder-b", "reviewer"};
     memset(&stage, 0, sizeof stage);
     stage.directory = temp_directory();
-    stage.clock = &handoff_clock_system;
+    time_starts();
     stage.random = &no_jitter;
     handoff_uuid_source_init(&stage.ids, NULL, NULL);
     for (int i = 0; i < 3; i++) {
@@ -145,11 +186,12 @@ static inline int tear_down(void **state)
     return 0;
 }
 
+/* Not for long where nothing is due: what a test waits for may be on the disk, not on the lane. */
 static inline void turn(void)
 {
     int64_t wait = handoff_lane_wait_ms(stage.lane);
     struct pollfd ready = {.fd = handoff_lane_fd(stage.lane), .events = POLLIN};
-    poll(&ready, 1, wait < 0 || wait > 1000 ? 1000 : (int)wait);
+    poll(&ready, 1, wait < 0 || wait > LOOK_MS ? LOOK_MS : (int)wait);
     handoff_lane_run(stage.lane);
 }
 
@@ -200,7 +242,7 @@ static inline void prepare(struct sender *sender, const char *target, int64_t de
         .source = handoff_span_text("analyst"),
         .target = handoff_span_text(target),
         .created_ms = sender->envelope.created_ms,
-        .deadline_ms = deadline_in_ms ? handoff_wall_ms(stage.clock) + deadline_in_ms : 0,
+        .deadline_ms = deadline_in_ms ? handoff_wall_ms(&stage_time.clock) + deadline_in_ms : 0,
         .tokens = 100,
         .traceparent = handoff_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     };
@@ -221,6 +263,14 @@ static inline void send_to(struct sender *sender, const char *target)
 {
     assert_int_equal(try_send(sender, target, NULL), HANDOFF_OK);
     assert_int_equal(sender->accepted + sender->settled, 0); /* never from within the call */
+}
+
+static inline void send_within(struct sender *sender, const char *target, int64_t deadline_in_ms)
+{
+    prepare(sender, target, deadline_in_ms);
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, NULL),
+                     HANDOFF_OK);
+    temp_envelope_free(&sender->envelope);
 }
 
 static inline void until_settled(struct sender *sender)

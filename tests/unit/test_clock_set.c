@@ -8,30 +8,7 @@
 #include "client/base/memory.h"
 #include "client/deliver/inbox.h"
 
-enum { HOUR_MS = 3600 * 1000, SOON_MS = 40, LATE_MS = 10000 };
-
-/* The system's, but for a wall clock that somebody sets. */
-static struct {
-    struct handoff_clock clock; /* first */
-    atomic_int_fast64_t ahead_ms;
-} set_clock;
-
-static int64_t monotonic_ns(const struct handoff_clock *clock)
-{
-    (void)clock;
-    return handoff_monotonic_ns(&handoff_clock_system);
-}
-
-static int64_t wall_ms(const struct handoff_clock *clock)
-{
-    (void)clock;
-    return handoff_wall_ms(&handoff_clock_system) + atomic_load(&set_clock.ahead_ms);
-}
-
-static void set_by(int64_t ms)
-{
-    atomic_fetch_add(&set_clock.ahead_ms, ms);
-}
+enum { HOUR_MS = 3600 * 1000, WAIT_MS = 10000, SOON_MS = 40 };
 
 static void ones(const struct handoff_random *random, void *bytes, size_t size)
 {
@@ -45,9 +22,6 @@ static int set_up_clock(void **state)
     if (set_up(state) != 0)
         return -1;
     close_engine();
-    set_clock.clock = (struct handoff_clock){monotonic_ns, wall_ms};
-    atomic_store(&set_clock.ahead_ms, 0);
-    stage.clock = &set_clock.clock;
     stage.random = &full_jitter;
     stage.options[0].backoff_base_ms = stage.options[0].backoff_max_ms = SOON_MS;
     open_engine();
@@ -64,10 +38,7 @@ static bool is_live(const struct sender *sender, enum handoff_state state)
 /* The attempt's end is known to all, and not on the disk yet. */
 static void send_until(struct sender *sender, enum handoff_state state, int64_t deadline_in_ms)
 {
-    prepare(sender, "coder", deadline_in_ms);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, NULL),
-                     HANDOFF_OK);
-    temp_envelope_free(&sender->envelope);
+    send_within(sender, "coder", deadline_in_ms);
     while (count_moves(HANDOFF_STATE_IN_FLIGHT) == 0 || !is_live(sender, state))
         turn();
 }
@@ -76,10 +47,11 @@ static void test_the_wait_for_an_acknowledgement(void **state)
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].ack_timeout_ms = SOON_MS;
+    stage.options[0].ack_timeout_ms = WAIT_MS;
     behave(0, "202,ack");
     send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
-    set_by(-HOUR_MS);
+    set_wall_by(-HOUR_MS);
+    let_pass(WAIT_MS);
     assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
 }
 
@@ -87,10 +59,10 @@ static void test_the_wait_for_an_acknowledgement_is_not_cut_short(void **state)
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].ack_timeout_ms = LATE_MS;
+    stage.options[0].ack_timeout_ms = WAIT_MS;
     behave(0, "202,ack");
     send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
-    set_by(HOUR_MS);
+    set_wall_by(HOUR_MS);
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
     turn(); /* what is due would end */
     assert_int_equal(count_results(HANDOFF_RESULT_TIMEOUT), 0);
@@ -102,9 +74,11 @@ static void test_the_wait_for_another_attempt(void **state)
 {
     (void)state;
     static struct sender sender;
+    stage.options[0].backoff_base_ms = stage.options[0].backoff_max_ms = WAIT_MS;
     behave(0, "503,ack");
     send_until(&sender, HANDOFF_STATE_READY, 0);
-    set_by(-HOUR_MS);
+    set_wall_by(-HOUR_MS);
+    let_pass(WAIT_MS);
     assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
 }
 
@@ -112,9 +86,9 @@ static void test_retry_after_is_not_cut_short(void **state)
 {
     (void)state;
     static struct sender sender;
-    behave(0, "503wait=7,ack"); /* 7 s */
+    behave(0, "503wait=60,ack"); /* a minute */
     send_until(&sender, HANDOFF_STATE_READY, 0);
-    set_by(HOUR_MS);
+    set_wall_by(HOUR_MS);
     while (stored(&sender, HANDOFF_STATE_READY).attempts == 0)
         turn();
     turn(); /* what is due would be begun */
@@ -127,8 +101,9 @@ static void test_a_deadline_is_not_put_off(void **state)
     (void)state;
     static struct sender sender;
     behave(0, "silent");
-    send_until(&sender, HANDOFF_STATE_IN_FLIGHT, 2 * SOON_MS);
-    set_by(-HOUR_MS);
+    send_until(&sender, HANDOFF_STATE_IN_FLIGHT, WAIT_MS);
+    set_wall_by(-HOUR_MS);
+    let_pass(WAIT_MS);
     struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
     assert_int_equal(row.attempts, 1);
 }
@@ -137,9 +112,11 @@ static void test_a_deadline_is_not_brought_forward(void **state)
 {
     (void)state;
     static struct sender sender;
+    stage.options[0].backoff_base_ms = stage.options[0].backoff_max_ms = WAIT_MS;
     behave(0, "503,ack");
-    send_until(&sender, HANDOFF_STATE_READY, LATE_MS);
-    set_by(HOUR_MS);
+    send_until(&sender, HANDOFF_STATE_READY, 3 * WAIT_MS);
+    set_wall_by(HOUR_MS);
+    let_pass(WAIT_MS);
     assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
 }
 
@@ -173,15 +150,17 @@ static void test_a_lease(void **state)
     (void)state;
     static struct sender sender;
     stage.options[0].url = NULL;
-    stage.options[0].ack_timeout_ms = SOON_MS;
+    stage.options[0].ack_timeout_ms = WAIT_MS;
     assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL), HANDOFF_OK);
     send_to(&sender, "coder");
-    assert_int_equal(pull(LATE_MS), 1);
-    set_by(-HOUR_MS);
-    assert_int_equal(pull(LATE_MS), 2);
+    assert_int_equal(pull(HOUR_MS), 1);
+    set_wall_by(-HOUR_MS);
+    let_pass(WAIT_MS);
+    assert_int_equal(pull(HOUR_MS), 2);
     assert_int_equal(say(&sender, HANDOFF_WORD_EXTEND, "coder"), HANDOFF_OK);
-    set_by(-HOUR_MS);
-    assert_int_equal(pull(LATE_MS), 3);
+    set_wall_by(-HOUR_MS);
+    let_pass(WAIT_MS);
+    assert_int_equal(pull(HOUR_MS), 3);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
 }
 
@@ -191,11 +170,11 @@ static void test_a_restart_reads_the_wall_clock(void **state)
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].ack_timeout_ms = LATE_MS;
+    stage.options[0].ack_timeout_ms = WAIT_MS;
     behave(0, "202,ack");
     send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
-    set_by(LATE_MS + 1000); /* as long as it was down */
+    set_wall_by(WAIT_MS + 1000); /* as long as it was down */
     restart();
     assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
 }
@@ -205,8 +184,8 @@ static void test_a_restart_expires_what_is_over(void **state)
     (void)state;
     static struct sender sender;
     behave(0, "silent");
-    send_until(&sender, HANDOFF_STATE_IN_FLIGHT, LATE_MS);
-    set_by(LATE_MS + 1000);
+    send_until(&sender, HANDOFF_STATE_IN_FLIGHT, WAIT_MS);
+    set_wall_by(WAIT_MS + 1000);
     restart();
     assert_int_equal(stored(&sender, HANDOFF_STATE_EXPIRED).attempts, 0);
 }

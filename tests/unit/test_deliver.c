@@ -7,6 +7,9 @@
 
 #include "client/deliver/circuit.h"
 
+enum { TIMEOUT_MS = 15000, ACK_TIMEOUT_MS = 60000, COOLDOWN_MS = 60000 }; /* the stage's */
+enum { DEADLINE_MS = 10000 };                                             /* before any of those */
+
 /* ---- acknowledged --------------------------------------------------------------------------- */
 
 static void test_acknowledged_at_once(void **state)
@@ -114,13 +117,23 @@ static void test_every_transient_failure_is_tried_again(void **state)
     }
 }
 
+/* The receiver has read so many requests. */
+static void until_requested(int count)
+{
+    while (atomic_load(&receiver.requests) < count)
+        turn();
+}
+
 static void test_silence_times_out_and_is_tried_again(void **state)
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].timeout_ms = 400; /* on a busy machine, an answer takes a while */
+    int before = atomic_load(&receiver.requests);
     behave(0, "silent,ack");
-    send_and_wait(&sender, "coder");
+    send_to(&sender, "coder");
+    until_requested(before + 1);
+    let_pass(TIMEOUT_MS);
+    until_settled(&sender);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
     assert_int_equal(row.nrecorded, 2);
@@ -157,24 +170,12 @@ static void test_expires_at_its_deadline(void **state)
     (void)state;
     static struct sender sender;
     behave(0, "silent");
-    prepare(&sender, "coder", 80);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
-                     HANDOFF_OK);
-    temp_envelope_free(&sender.envelope);
+    send_within(&sender, "coder", DEADLINE_MS);
+    let_pass(DEADLINE_MS);
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_EXPIRED), 1);
     stored(&sender, HANDOFF_STATE_EXPIRED);
-}
-
-static void expire_in(struct sender *sender, int64_t deadline_in_ms)
-{
-    prepare(sender, "coder", deadline_in_ms);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, NULL),
-                     HANDOFF_OK);
-    temp_envelope_free(&sender->envelope);
-    until_settled(sender);
-    assert_int_equal(sender->news.state, HANDOFF_STATE_EXPIRED);
 }
 
 /* An attempt that the deadline cut short is no failure of the agent, though it be the last one. */
@@ -184,8 +185,12 @@ static void test_the_last_attempt_expires_too(void **state)
     static struct sender sender;
     stage.options[0].retries = 0;
     stage.options[0].breaker_failures = 1;
+    int before = atomic_load(&receiver.requests);
     behave(0, "silent");
-    expire_in(&sender, 300);
+    send_within(&sender, "coder", DEADLINE_MS);
+    until_requested(before + 1);
+    let_pass(DEADLINE_MS);
+    until_settled(&sender);
     struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
     assert_int_equal(row.nrecorded, 1);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
@@ -201,7 +206,10 @@ static void test_an_announced_acknowledgement_that_the_deadline_overtakes(void *
     (void)state;
     static struct sender sender;
     behave(0, "202");
-    expire_in(&sender, 500);
+    send_within(&sender, "coder", DEADLINE_MS);
+    stored(&sender, HANDOFF_STATE_AWAITING_ACK);
+    let_pass(DEADLINE_MS);
+    until_settled(&sender);
     struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
     assert_int_equal(row.nrecorded, 1);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
@@ -213,11 +221,8 @@ static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
 {
     (void)state;
     static struct sender sender;
-    behave(0, "503wait=7,ack"); /* 7 s */
-    prepare(&sender, "coder", 5000);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
-                     HANDOFF_OK);
-    temp_envelope_free(&sender.envelope);
+    behave(0, "503wait=60,ack"); /* 60 s */
+    send_within(&sender, "coder", 50000);
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
     assert_int_equal(sender.news.attempts, 1);
@@ -385,12 +390,11 @@ static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].breaker_cooldown_ms = 30;
     open_the_circuit();
     behave(0, "ack");
-    while (try_send(&sender, "coder", NULL) == HANDOFF_ERR_CIRCUIT_OPEN)
-        turn();
-    until_settled(&sender);
+    assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
+    let_pass(COOLDOWN_MS);
+    send_and_wait(&sender, "coder");
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
     enum handoff_circuit circuits[16];
     size_t count = 0;
@@ -476,9 +480,11 @@ static void test_an_announced_acknowledgement_that_never_comes_is_a_timeout(void
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].ack_timeout_ms = 20;
     behave(0, "202,ack");
-    send_and_wait(&sender, "coder");
+    send_to(&sender, "coder");
+    stored(&sender, HANDOFF_STATE_AWAITING_ACK);
+    let_pass(ACK_TIMEOUT_MS);
+    until_settled(&sender);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 2);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
@@ -590,13 +596,11 @@ static void test_a_passed_ack_timeout_counts_after_a_restart(void **state)
 {
     (void)state;
     static struct sender sender;
-    stage.options[0].ack_timeout_ms = 1;
-    behave(0, "202");
     stage.options[0].retries = 0;
     behave(0, "202");
     send_to(&sender, "coder");
-    while (count_moves(HANDOFF_STATE_AWAITING_ACK) == 0)
-        turn();
+    stored(&sender, HANDOFF_STATE_AWAITING_ACK);
+    let_pass(ACK_TIMEOUT_MS);
     restart();
     struct row row = stored(&sender, HANDOFF_STATE_PARKED);
     assert_string_equal(row.reason, "exhausted");

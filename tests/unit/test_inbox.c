@@ -6,6 +6,8 @@
 #include "client/deliver/delivery.h"
 #include "client/deliver/inbox.h"
 
+enum { LEASE_MS = 60000 }; /* the stage's */
+
 struct poller {
     struct handoff_poller_request request; /* first */
     unsigned told;
@@ -51,7 +53,6 @@ static void until_accepted(struct sender *sender)
 {
     while (!sender->accepted)
         turn();
-    turn();
 }
 
 static void test_a_handoff_waits_for_a_poller(void **state)
@@ -62,10 +63,10 @@ static void test_a_handoff_waits_for_a_poller(void **state)
     pulls();
     send_to(&sender, "coder");
     until_accepted(&sender);
-    poll_inbox(&poller, 1000);
+    poll_inbox(&poller, 60000);
     until_told(&poller);
     assert_int_equal(poller.request.attempt, 1);
-    assert_int_equal(poller.request.lease_ms, 60000);
+    assert_int_equal(poller.request.lease_ms, LEASE_MS);
     assert_true(got(&poller, &sender));
     assert_int_equal(sender.settled, 0);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
@@ -123,7 +124,7 @@ static void test_first_come_first_served_on_both_sides(void **state)
         until_accepted(&senders[i]);
     }
     for (int i = 0; i < MANY; i++) {
-        poll_inbox(&pollers[i], 1000);
+        poll_inbox(&pollers[i], 60000);
         until_told(&pollers[i]);
         assert_true(got(&pollers[i], &senders[i]));
         assert_int_equal(say(&senders[i], HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
@@ -135,12 +136,12 @@ static void test_a_lease_that_runs_out_is_offered_again(void **state)
     (void)state;
     static struct sender sender;
     struct poller first, second;
-    stage.options[0].ack_timeout_ms = 20;
     pulls();
     send_to(&sender, "coder");
     poll_inbox(&first, 60000);
     until_told(&first);
     assert_true(got(&first, &sender));
+    let_pass(LEASE_MS);
     poll_inbox(&second, 60000);
     until_told(&second);
     assert_int_equal(second.request.attempt, 2);
@@ -157,7 +158,6 @@ static void test_leases_that_all_run_out_park_it(void **state)
     (void)state;
     static struct sender sender;
     struct poller poller;
-    stage.options[0].ack_timeout_ms = 5;
     stage.options[0].retries = 1;
     pulls();
     send_to(&sender, "coder");
@@ -165,6 +165,7 @@ static void test_leases_that_all_run_out_park_it(void **state)
         poll_inbox(&poller, 60000);
         until_told(&poller);
         assert_true(got(&poller, &sender));
+        let_pass(LEASE_MS);
     }
     until_settled(&sender);
     assert_string_equal(sender.news.reason, "exhausted");
@@ -213,10 +214,9 @@ static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
     static struct sender sender;
     struct poller poller;
     pulls();
-    prepare(&sender, "coder", 40);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
-                     HANDOFF_OK);
-    temp_envelope_free(&sender.envelope);
+    send_within(&sender, "coder", 60000);
+    until_accepted(&sender);
+    let_pass(60000);
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
     poll_inbox(&poller, 1);
@@ -232,12 +232,10 @@ static void test_a_lease_that_the_deadline_ends_is_recorded(void **state)
     struct poller poller;
     pulls();
     poll_inbox(&poller, 60000);
-    prepare(&sender, "coder", 500);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
-                     HANDOFF_OK);
-    temp_envelope_free(&sender.envelope);
+    send_within(&sender, "coder", LEASE_MS / 2);
     until_told(&poller);
     assert_true(got(&poller, &sender));
+    let_pass(LEASE_MS / 2);
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
     struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
@@ -330,35 +328,10 @@ static void test_a_lease_that_nobody_saw_goes_back(void **state)
 
 /* ---- a reload -------------------------------------------------------------------------------- */
 
-/* The system's clock, but for what the tests add. */
-static atomic_int_fast64_t ahead_ns;
-
-static int64_t monotonic_ns(const struct handoff_clock *clock)
-{
-    (void)clock;
-    return handoff_monotonic_ns(&handoff_clock_system) + atomic_load(&ahead_ns);
-}
-
-static int64_t wall_ms(const struct handoff_clock *clock)
-{
-    (void)clock;
-    return handoff_wall_ms(&handoff_clock_system) + atomic_load(&ahead_ns) / 1000000;
-}
-
-static const struct handoff_clock hurried = {monotonic_ns, wall_ms};
-
 static void until_it_looks(void)
 {
-    atomic_fetch_add(&ahead_ns, INT64_C(60000000000));
+    let_pass(60000);
     turn();
-}
-
-static void hurry(void)
-{
-    close_engine();
-    stage.clock = &hurried;
-    open_engine();
-    pulls();
 }
 
 /* It waits for nobody: the agent runs a server now. */
@@ -366,7 +339,7 @@ static void test_what_is_offered_is_posted_when_its_agent_got_a_url(void **state
 {
     (void)state;
     static struct sender sender;
-    hurry();
+    pulls();
     send_to(&sender, "coder");
     until_accepted(&sender);
     behave(0, "ack");
@@ -381,7 +354,7 @@ static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
 {
     (void)state;
     static struct sender sender;
-    hurry();
+    pulls();
     send_to(&sender, "coder");
     until_accepted(&sender);
     stage.options[0].name = "somebody-else";
@@ -399,7 +372,7 @@ static void test_what_is_offered_keeps_its_place(void **state)
     (void)state;
     static struct sender first, second;
     struct poller poller;
-    hurry();
+    pulls();
     send_to(&first, "coder");
     until_accepted(&first);
     until_it_looks();
@@ -438,7 +411,7 @@ static void test_an_offer_that_moved_on_is_not_leased(void **state)
 
 /* ---- the circuit ----------------------------------------------------------------------------- */
 
-enum { COOLDOWN_MS = 20 };
+enum { COOLDOWN_MS = 90000 };
 
 /* One lease that runs out opens the circuit; the next handoff is taken when the cooldown is over.
  */
@@ -446,7 +419,6 @@ static void open_the_circuit(struct sender *next)
 {
     static struct sender sender;
     struct poller poller;
-    stage.options[0].ack_timeout_ms = 5;
     stage.options[0].retries = 0;
     stage.options[0].breaker_failures = 1;
     stage.options[0].breaker_cooldown_ms = COOLDOWN_MS;
@@ -455,11 +427,11 @@ static void open_the_circuit(struct sender *next)
     poll_inbox(&poller, 60000);
     until_told(&poller);
     assert_true(got(&poller, &sender));
+    let_pass(LEASE_MS);
     until_settled(&sender);
-    stage.options[0].ack_timeout_ms = 60000;
-    pulls();
-    while (try_send(next, "coder", NULL) == HANDOFF_ERR_CIRCUIT_OPEN)
-        turn();
+    assert_int_equal(try_send(next, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
+    let_pass(COOLDOWN_MS);
+    send_to(next, "coder");
     until_accepted(next);
 }
 
@@ -499,8 +471,6 @@ static void test_a_probe_that_fails_opens_the_circuit_anew(void **state)
     static struct sender sender, another;
     struct poller poller;
     open_the_circuit(&sender);
-    stage.options[0].breaker_cooldown_ms = 60000;
-    pulls();
     poll_inbox(&poller, 60000);
     until_told(&poller);
     assert_true(got(&poller, &sender));
@@ -536,18 +506,17 @@ static void test_an_open_circuit_keeps_no_lease_back(void **state)
     (void)state;
     static struct sender first, second;
     struct poller poller;
-    stage.options[0].ack_timeout_ms = 20;
     stage.options[0].retries = 0;
     stage.options[0].breaker_failures = 1;
+    stage.options[0].breaker_cooldown_ms = 10 * LEASE_MS;
     pulls();
     send_to(&first, "coder");
     until_accepted(&first);
-    stage.options[0].ack_timeout_ms = 60000;
-    pulls();
     send_to(&second, "coder");
     poll_inbox(&poller, 60000);
     until_told(&poller);
     assert_true(got(&poller, &first));
+    let_pass(LEASE_MS);
     until_settled(&first);
     assert_string_equal(circuits(), "o");
     poll_inbox(&poller, 60000);
