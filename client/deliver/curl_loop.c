@@ -241,11 +241,6 @@ void handoff_curl_settle(struct handoff_curl *curl)
     }
 }
 
-const char *handoff_curl_words(const struct handoff_curl_job *job, CURLcode code)
-{
-    return job->error[0] ? job->error : curl_easy_strerror(code);
-}
-
 /* ---- making and freeing --------------------------------------------------------------------- */
 
 enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct handoff_poller *poller,

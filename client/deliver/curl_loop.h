@@ -14,6 +14,7 @@
 #include "client/base/clock.h"
 #include "client/base/poller.h"
 #include "client/base/timers.h"
+#include "client/deliver/fault.h"
 #include "client/handoff.h"
 
 struct handoff_curl;
@@ -45,7 +46,9 @@ void handoff_curl_stop(struct handoff_curl *curl, struct handoff_curl_job *job);
 /* Tells which jobs have ended. Called after the poller and the timers ran. */
 void handoff_curl_settle(struct handoff_curl *curl);
 
-/* In curl's words. */
-const char *handoff_curl_words(const struct handoff_curl_job *job, CURLcode code);
+/* curl_failure.c: what it failed of; the detail is lent by the job. A time-out is one of the two
+   that were given: until there is a connection, and for the whole. */
+struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, CURLcode code,
+                                            int64_t connect_ms, int64_t answer_ms);
 
 #endif

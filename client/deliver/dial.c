@@ -22,6 +22,7 @@ struct handoff_dial {
     struct handoff_curl *curl;
     void (*done)(void *arg, const struct handoff_dialled *dialled);
     void *arg;
+    int64_t timeout_ms;
 };
 
 static void free_dial(struct handoff_dial *dial)
@@ -56,9 +57,10 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
     struct handoff_dialled dialled = {.fd = -1, .peer = peer};
     write_peer(job->easy, peer);
     if (code == CURLE_OK && (dialled.fd = take_socket(job->easy)) < 0)
-        dialled.error = strerror(errno);
+        dialled.failure =
+            (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION, .detail = strerror(errno)};
     else if (code != CURLE_OK)
-        dialled.error = handoff_curl_words(job, code);
+        dialled.failure = handoff_curl_failure(job, code, dial->timeout_ms, dial->timeout_ms);
     handoff_curl_stop(dial->curl, job);
     dial->done(dial->arg, &dialled);
     free_dial(dial);
@@ -86,6 +88,7 @@ struct handoff_dial *handoff_dial_start(struct handoff_curl *curl, const char *u
     dial->curl = curl;
     dial->done = done;
     dial->arg = arg;
+    dial->timeout_ms = timeout_ms;
     dial->job.easy = curl_easy_init();
     if (dial->job.easy && prepare(dial, url, timeout_ms) && handoff_curl_start(curl, &dial->job))
         return dial;

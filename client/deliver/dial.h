@@ -13,9 +13,9 @@
 struct handoff_dial;
 
 struct handoff_dialled {
-    int fd;            /* the receiver's; -1: there is none */
-    const char *peer;  /* "127.0.0.1:9001"; lent */
-    const char *error; /* what went wrong, in curl's words, where there is none; lent */
+    int fd;                         /* the receiver's; -1: there is none */
+    const char *peer;               /* "127.0.0.1:9001"; lent */
+    struct handoff_failure failure; /* where there is none; lent */
 };
 
 /* `done` is called once, on the loop, when curl is settled; the dial is gone then. NULL: no memory,

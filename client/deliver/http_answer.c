@@ -16,9 +16,6 @@
 #include "client/base/check.h"
 #include "client/base/span.h"
 
-static const char too_long[] = "the answer is longer than 65536 bytes";
-_Static_assert(HANDOFF_HTTP_BODY_MAX == 65536, "it says so");
-
 void handoff_http_answer_begin(struct handoff_http_answer *answer)
 {
     *answer = (struct handoff_http_answer){.body = {.limit = HANDOFF_HTTP_BODY_MAX},
@@ -31,11 +28,18 @@ void handoff_http_answer_free(struct handoff_http_answer *answer)
     handoff_buffer_free(&answer->line);
 }
 
-static enum handoff_http_progress broken(struct handoff_http_answer *answer, const char *fault)
+static enum handoff_http_progress broken(struct handoff_http_answer *answer,
+                                         enum handoff_fault fault)
 {
     answer->fault = fault;
     answer->keep = false;
     return HANDOFF_HTTP_BROKEN;
+}
+
+static enum handoff_http_progress garbled(struct handoff_http_answer *answer, const char *detail)
+{
+    answer->detail = detail;
+    return broken(answer, HANDOFF_FAULT_GARBLED);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -121,7 +125,7 @@ static enum handoff_http_progress read_status(struct handoff_http_answer *answer
         line.data[MINOR + 1] != ' ' ||
         !read_number(handoff_span(line.data + STATUS, 3), 10, &status) || status < 100 ||
         (line.size > END && line.data[END] != ' '))
-        return broken(answer, "the answer is not HTTP/1.1");
+        return broken(answer, HANDOFF_FAULT_NOT_HTTP);
     answer->status = (int)status;
     answer->is_1_0 = minor == 0;
     answer->keep = !answer->is_1_0;
@@ -141,7 +145,7 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
 {
     uint64_t length;
     if (!read_number(value, 10, &length) || (answer->has_length && length != answer->missing))
-        return broken(answer, "the answer's Content-Length is no number, or two");
+        return garbled(answer, "Content-Length is no number, or two");
     answer->has_length = true;
     answer->missing = length;
     return HANDOFF_HTTP_MORE;
@@ -153,7 +157,7 @@ static enum handoff_http_progress note_coding(struct handoff_http_answer *answer
     if (is_word(value, "identity")) /* what old servers call none */
         return HANDOFF_HTTP_MORE;
     if (answer->chunked || !is_word(value, "chunked"))
-        return broken(answer, "the answer has a Transfer-Encoding that was not asked for");
+        return garbled(answer, "a Transfer-Encoding that was not asked for");
     answer->chunked = true;
     return HANDOFF_HTTP_MORE;
 }
@@ -184,7 +188,7 @@ static enum handoff_http_progress note_header(struct handoff_http_answer *answer
 static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
 {
     if (answer->status == 101)
-        return broken(answer, "the agent wants to speak another protocol");
+        return garbled(answer, "the agent wants to speak another protocol");
     if (answer->status < 200) { /* the answer proper is to come */
         answer->part = HANDOFF_HTTP_STATUS;
         answer->has_length = answer->chunked = answer->has_ack = false;
@@ -208,7 +212,7 @@ static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
         return HANDOFF_HTTP_MORE;
     }
     if (answer->missing > answer->body.limit)
-        return broken(answer, too_long);
+        return broken(answer, HANDOFF_FAULT_BODY_SIZE);
     answer->part = HANDOFF_HTTP_BODY;
     return answer->missing == 0 ? HANDOFF_HTTP_WHOLE : HANDOFF_HTTP_MORE;
 }
@@ -224,9 +228,9 @@ static enum handoff_http_progress read_header(struct handoff_http_answer *answer
         return HANDOFF_HTTP_MORE;
     const char *colon = memchr(line.data, ':', line.size);
     if (!colon)
-        return broken(answer, "the answer has a header without a colon");
+        return garbled(answer, "a header without a colon");
     if (memchr(line.data, '\0', line.size)) /* RFC 9110 5.5; our copies of values would end there */
-        return broken(answer, "the answer has a NUL in a header");
+        return garbled(answer, "a NUL in a header");
     size_t size = (size_t)(colon - line.data);
     struct handoff_span name = handoff_span(line.data, size);
     struct handoff_span value = trimmed(handoff_span(colon + 1, line.size - size - 1));
@@ -246,9 +250,9 @@ static enum handoff_http_progress read_chunk_size(struct handoff_http_answer *an
     if (extension)
         line.size = (size_t)(extension - line.data);
     if (!read_number(trimmed(line), 16, &answer->missing))
-        return broken(answer, "the answer has a chunk without a size");
+        return garbled(answer, "a chunk without a size");
     if (answer->missing > answer->body.limit)
-        return broken(answer, too_long);
+        return broken(answer, HANDOFF_FAULT_BODY_SIZE);
     answer->part = answer->missing > 0 ? HANDOFF_HTTP_CHUNK : HANDOFF_HTTP_TRAILERS;
     return HANDOFF_HTTP_MORE;
 }
@@ -257,7 +261,7 @@ static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *ans
                                                  struct handoff_span line)
 {
     if (line.size != 0)
-        return broken(answer, "the answer has a chunk longer than its size");
+        return garbled(answer, "a chunk longer than its size");
     answer->part = HANDOFF_HTTP_CHUNK_SIZE;
     return HANDOFF_HTTP_MORE;
 }
@@ -267,7 +271,7 @@ static enum handoff_http_progress take_body(struct handoff_http_answer *answer, 
 {
     handoff_buffer_append(&answer->body, bytes, size);
     if (answer->body.failed) /* or there is no memory for it */
-        return broken(answer, too_long);
+        return broken(answer, HANDOFF_FAULT_BODY_SIZE);
     if (answer->part == HANDOFF_HTTP_BODY_TO_THE_END)
         return HANDOFF_HTTP_MORE;
     answer->missing -= size;
@@ -306,13 +310,13 @@ static enum handoff_http_progress take_line(struct handoff_http_answer *answer, 
     *used = end ? (size_t)(end - bytes) + 1 : size;
     answer->head_size += *used;
     if (answer->head_size > HANDOFF_HTTP_HEAD_MAX)
-        return broken(answer, "the answer's head is too long");
+        return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
     struct handoff_span line = handoff_span(bytes, end ? *used - 1 : size);
     if (end && answer->line.size == 0)
         return read_line(answer, line);
     handoff_buffer_append(&answer->line, line.data, line.size);
     if (answer->line.failed)
-        return broken(answer, "the answer's head is too long");
+        return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
     if (!end)
         return HANDOFF_HTTP_MORE;
     enum handoff_http_progress progress = read_line(answer, handoff_buffer_span(&answer->line));
@@ -354,6 +358,5 @@ enum handoff_http_progress handoff_http_answer_end(struct handoff_http_answer *a
 {
     if (answer->part == HANDOFF_HTTP_BODY_TO_THE_END)
         return HANDOFF_HTTP_WHOLE;
-    return broken(answer, answer->begun ? "the agent broke off its answer"
-                                        : "the agent closed without an answer");
+    return broken(answer, answer->begun ? HANDOFF_FAULT_BROKE_OFF : HANDOFF_FAULT_CLOSED);
 }

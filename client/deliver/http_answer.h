@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "client/base/buffer.h"
+#include "client/deliver/fault.h"
 #include "client/deliver/retry_after.h"
 
 enum {
@@ -45,7 +46,8 @@ struct handoff_http_answer {
     char ack[HANDOFF_HTTP_ACK_MAX];             /* value of Handoff-Ack */
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* value of Retry-After, or "" */
     struct handoff_buffer body;
-    const char *fault; /* constant words; NULL: none */
+    enum handoff_fault fault; /* why it is broken */
+    const char *detail;       /* constant words; NULL: none */
     /* the reader's own */
     enum handoff_http_part part;
     bool begun; /* a byte has come */

@@ -76,7 +76,7 @@ struct exchange {
     struct handoff_http_answer answer;
     /* how it ended */
     bool ended, answered;
-    enum handoff_attempt_result failure;
+    enum handoff_fault fault;
     struct handoff_transport_facts facts;
     TAILQ_ENTRY(exchange) entry; /* of those that ended */
 };
@@ -210,12 +210,17 @@ static void let_go(struct exchange *exchange)
     exchange->connection = NULL;
 }
 
-static void fail(struct exchange *exchange, enum handoff_attempt_result failure, const char *words)
+static void fail(struct exchange *exchange, struct handoff_failure failure)
 {
     let_go(exchange);
-    exchange->failure = failure;
-    snprintf(exchange->facts.error, sizeof exchange->facts.error, "%s", words);
+    exchange->fault = failure.fault;
+    handoff_failure_write(&failure, exchange->facts.error, sizeof exchange->facts.error);
     end(exchange);
+}
+
+static void fail_for_memory(struct exchange *exchange)
+{
+    fail(exchange, (struct handoff_failure){.fault = HANDOFF_FAULT_MEMORY});
 }
 
 static void succeed(struct exchange *exchange, bool keeps)
@@ -233,12 +238,12 @@ static void timed_out(struct handoff_timer *timer)
 {
     struct exchange *exchange = (void *)((char *)timer - offsetof(struct exchange, timer));
     HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
-    char words[64];
     if (exchange->ended)
         return;
-    snprintf(words, sizeof words, "no %s within %lld ms",
-             exchange->connection ? "answer" : "connection", (long long)exchange->post->timeout_ms);
-    fail(exchange, exchange->connection ? HANDOFF_RESULT_TIMEOUT : HANDOFF_RESULT_CONNECT, words);
+    fail(exchange,
+         (struct handoff_failure){.fault = exchange->connection ? HANDOFF_FAULT_TIME
+                                                                : HANDOFF_FAULT_CONNECTION,
+                                  .within_ms = exchange->post->timeout_ms});
 }
 
 static void free_exchange(struct exchange *exchange)
@@ -304,18 +309,23 @@ static bool send_some(struct exchange *exchange)
 }
 
 /* The connection ended under it. */
-static void broke(struct exchange *exchange, const char *words)
+static void broke(struct exchange *exchange, struct handoff_failure failure)
 {
     bool again = exchange->connection->used && !exchange->answer.begun;
     if (!again) {
-        fail(exchange, HANDOFF_RESULT_PROTOCOL, words);
+        fail(exchange, failure);
         return;
     }
     let_go(exchange);
     exchange->sent = 0;
     exchange->facts.peer[0] = '\0';
     if (!dial(exchange))
-        fail(exchange, HANDOFF_RESULT_CONNECT, strerror(ENOMEM));
+        fail_for_memory(exchange);
+}
+
+static void broke_by(struct exchange *exchange, int error)
+{
+    broke(exchange, handoff_failure_of_errno(error, exchange->answer.begun));
 }
 
 static void carry(struct exchange *exchange, struct handoff_connection *connection)
@@ -324,7 +334,7 @@ static void carry(struct exchange *exchange, struct handoff_connection *connecti
     connection->exchange = exchange;
     memcpy(exchange->facts.peer, connection->peer, sizeof exchange->facts.peer);
     if (!send_some(exchange))
-        broke(exchange, strerror(errno));
+        broke_by(exchange, errno);
 }
 
 static void dialled(void *arg, const struct handoff_dialled *dialled)
@@ -333,13 +343,13 @@ static void dialled(void *arg, const struct handoff_dialled *dialled)
     HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     exchange->dial = NULL;
     if (dialled->fd < 0) {
-        fail(exchange, HANDOFF_RESULT_CONNECT, dialled->error);
+        fail(exchange, dialled->failure);
         return;
     }
     struct handoff_connection *connection =
         new_connection(exchange->plain, exchange->origin, dialled->fd);
     if (!connection) {
-        fail(exchange, HANDOFF_RESULT_CONNECT, strerror(ENOMEM));
+        fail_for_memory(exchange);
         return;
     }
     snprintf(connection->peer, sizeof connection->peer, "%s", dialled->peer);
@@ -364,10 +374,8 @@ static void conclude(struct exchange *exchange, enum handoff_http_progress progr
     const struct handoff_http_answer *answer = &exchange->answer;
     if (progress == HANDOFF_HTTP_WHOLE)
         succeed(exchange, answer->keep && clean && exchange->sent_all);
-    else if (answer->begun)
-        fail(exchange, HANDOFF_RESULT_PROTOCOL, answer->fault);
     else
-        broke(exchange, answer->fault);
+        broke(exchange, (struct handoff_failure){.fault = answer->fault, .detail = answer->detail});
 }
 
 static void receive(struct exchange *exchange)
@@ -380,7 +388,7 @@ static void receive(struct exchange *exchange)
             continue;
         if (got < 0) {
             if (errno != EAGAIN)
-                broke(exchange, strerror(errno));
+                broke_by(exchange, errno);
             return;
         }
         size_t used = 0;
@@ -403,7 +411,7 @@ static void could_not_send(struct exchange *exchange, int error)
     struct handoff_connection *connection = exchange->connection;
     receive(exchange);
     if (connection->exchange == exchange)
-        broke(exchange, strerror(error));
+        broke_by(exchange, error);
 }
 
 static void ready(struct handoff_watch *watch, uint32_t events)
@@ -429,7 +437,8 @@ static void ready(struct handoff_watch *watch, uint32_t events)
 static void read_answer(const struct exchange *exchange, struct handoff_answer *told)
 {
     const struct handoff_http_answer *answer = &exchange->answer;
-    *told = (struct handoff_answer){.answered = exchange->answered, .failure = exchange->failure};
+    *told = (struct handoff_answer){.answered = exchange->answered,
+                                    .failure = handoff_fault_result(exchange->fault)};
     if (!exchange->answered)
         return;
     told->status = answer->status;

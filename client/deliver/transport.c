@@ -16,6 +16,7 @@
 #include "client/base/error.h"
 #include "client/base/memory.h"
 #include "client/deliver/curl_loop.h"
+#include "client/deliver/http_answer.h"
 #include "client/deliver/plain.h"
 #include "client/deliver/retry_after.h"
 #include "client/deliver/transfer.h"
@@ -35,7 +36,9 @@ struct curl_transfer {
     struct handoff_transport *transport;
     struct handoff_post *post; /* NULL in the pool */
     struct curl_transfer *next_free;
-    bool has_tls; /* options of an agent's own were set */
+    bool has_tls;     /* options of an agent's own were set */
+    size_t head_size; /* read so far */
+    bool head_whole;
     char ack_header[ACK_HEADER_MAX];
     bool ack_header_seen;
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
@@ -63,8 +66,15 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     return transfer->body.failed ? 0 : size; /* 0 breaks it off: too long, or no memory */
 }
 
+static int64_t connect_ms(const struct handoff_post *post)
+{
+    return post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS ? post->timeout_ms
+                                                           : HANDOFF_TRANSPORT_CONNECT_MS;
+}
+
 static void forget_headers(struct curl_transfer *transfer)
 {
+    transfer->head_whole = false;
     transfer->ack_header_seen = false;
     transfer->retry_after[0] = '\0';
 }
@@ -96,45 +106,40 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
     (void)one;
     struct curl_transfer *transfer = arg;
     HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    transfer->head_size += size;
+    if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return 0; /* breaks it off */
+    transfer->head_whole |= *line == '\r' || *line == '\n';
     if (size >= 5 && strncasecmp(line, "HTTP/", 5) == 0) /* what came before was no answer yet */
         forget_headers(transfer);
     else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
                         sizeof transfer->ack_header))
         transfer->ack_header_seen = true;
-    else
+    else if (!transfer->head_whole) /* no trailer */
         take_value(line, size, "Retry-After:", transfer->retry_after, sizeof transfer->retry_after);
     return size;
 }
 
-static enum handoff_attempt_result failure_of(CURL *easy, CURLcode code)
+static struct handoff_failure failure_of(const struct curl_transfer *transfer, CURLcode code)
 {
-    curl_off_t connected_us = 0;
-    switch (code) {
-    case CURLE_OPERATION_TIMEDOUT:
-        curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected_us);
-        return connected_us > 0 ? HANDOFF_RESULT_TIMEOUT : HANDOFF_RESULT_CONNECT;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CIPHER:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ENGINE_NOTFOUND:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_OUT_OF_MEMORY:
-        return HANDOFF_RESULT_CONNECT;
-    default:
-        return HANDOFF_RESULT_PROTOCOL;
-    }
+    if (transfer->body.failed)
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_BODY_SIZE};
+    if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_HEAD_SIZE};
+    if (code != CURLE_OK)
+        return handoff_curl_failure(&transfer->job, code, connect_ms(transfer->post),
+                                    transfer->post->timeout_ms);
+    if (!transfer->head_whole) /* curl takes the end of the connection for the end of the head */
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_BROKE_OFF};
+    return (struct handoff_failure){.fault = HANDOFF_FAULT_NONE};
 }
 
-static void read_answer(struct curl_transfer *transfer, CURLcode code,
+static void read_answer(struct curl_transfer *transfer, const struct handoff_failure *failure,
                         struct handoff_answer *answer)
 {
     *answer = (struct handoff_answer){0};
-    if (code != CURLE_OK) {
-        answer->failure = failure_of(transfer->job.easy, code);
+    if (failure->fault != HANDOFF_FAULT_NONE) {
+        answer->failure = handoff_fault_result(failure->fault);
         return;
     }
     long status = 0;
@@ -148,7 +153,7 @@ static void read_answer(struct curl_transfer *transfer, CURLcode code,
         handoff_retry_after_ms(transfer->retry_after, handoff_wall_ms(transfer->transport->clock));
 }
 
-static void read_facts(struct curl_transfer *transfer, CURLcode code,
+static void read_facts(struct curl_transfer *transfer, const struct handoff_failure *failure,
                        struct handoff_transport_facts *facts)
 {
     *facts = (struct handoff_transport_facts){0};
@@ -162,12 +167,7 @@ static void read_facts(struct curl_transfer *transfer, CURLcode code,
     if (address && *address)
         snprintf(facts->peer, sizeof facts->peer, strchr(address, ':') ? "[%s]:%ld" : "%s:%ld",
                  address, port);
-    if (transfer->body.failed)
-        snprintf(facts->error, sizeof facts->error, "the answer is longer than %d bytes",
-                 HANDOFF_TRANSPORT_ANSWER_MAX);
-    else if (code != CURLE_OK)
-        snprintf(facts->error, sizeof facts->error, "%.*s", (int)sizeof facts->error - 1,
-                 handoff_curl_words(&transfer->job, code));
+    handoff_failure_write(failure, facts->error, sizeof facts->error);
 }
 
 /* ---- transfers ------------------------------------------------------------------------------ */
@@ -229,15 +229,21 @@ static struct curl_transfer *take_transfer(struct handoff_transport *transport)
     return transfer;
 }
 
-static void give_back(struct handoff_transport *transport, struct curl_transfer *transfer)
+/* A handle remembers the errno of a failure, and would tell it of a later one. */
+static void give_back(struct handoff_transport *transport, struct curl_transfer *transfer,
+                      bool failed)
 {
     transfer->post->transfer = NULL;
     transfer->post = NULL;
+    transport->under_way--;
+    if (failed) {
+        free_transfer(transfer);
+        return;
+    }
     handoff_buffer_free(
         &transfer->body); /* a pool of thousands must not keep thousands of bodies */
     transfer->next_free = transport->free;
     transport->free = transfer;
-    transport->under_way--;
 }
 
 /* And `Expect:`, or curl would ask before it sends a body of more than 1 MiB. */
@@ -275,10 +281,8 @@ static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tl
 static bool prepare(struct curl_transfer *transfer, const struct handoff_post *post)
 {
     CURL *easy = transfer->job.easy;
-    int64_t connect_ms = post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS
-                             ? post->timeout_ms
-                             : HANDOFF_TRANSPORT_CONNECT_MS;
     forget_headers(transfer);
+    transfer->head_size = 0;
     transfer->body.failed = false;
     return set_tls(transfer, post->tls) &&
            curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
@@ -287,7 +291,7 @@ static bool prepare(struct curl_transfer *transfer, const struct handoff_post *p
                CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link_headers(transfer, post)) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)post->timeout_ms) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms(post)) == CURLE_OK;
 }
 
 static enum handoff_code start_over_curl(struct handoff_transport *transport,
@@ -311,7 +315,7 @@ static void cancel(struct handoff_transfer *base)
     struct curl_transfer *transfer = (struct curl_transfer *)base;
     HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     handoff_curl_stop(transfer->transport->curl, &transfer->job);
-    give_back(transfer->transport, transfer);
+    give_back(transfer->transport, transfer, false);
 }
 
 static void ended(struct handoff_curl_job *job, CURLcode code)
@@ -321,8 +325,9 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
     struct handoff_transport *transport = transfer->transport;
     struct handoff_answer answer;
     struct handoff_transport_facts facts;
-    read_answer(transfer, code, &answer);
-    read_facts(transfer, code, &facts);
+    const struct handoff_failure failure = failure_of(transfer, code);
+    read_answer(transfer, &failure, &answer);
+    read_facts(transfer, &failure, &facts);
     handoff_curl_stop(transport->curl, job);
 
     /* the answer's body stays ours until it was told */
@@ -334,7 +339,7 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
         memcpy(ack_header, transfer->ack_header, sizeof ack_header);
         answer.ack_header = ack_header;
     }
-    give_back(transport, transfer);
+    give_back(transport, transfer, !answer.answered);
     post->done(post, &answer, &facts);
     handoff_buffer_free(&body);
 }

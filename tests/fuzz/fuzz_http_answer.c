@@ -28,7 +28,7 @@ static void check_bounds(const struct handoff_http_answer *answer,
                          enum handoff_http_progress progress)
 {
     HANDOFF_CHECK(progress == HANDOFF_HTTP_WHOLE || progress == HANDOFF_HTTP_BROKEN);
-    HANDOFF_CHECK((progress == HANDOFF_HTTP_BROKEN) == (answer->fault != NULL));
+    HANDOFF_CHECK((progress == HANDOFF_HTTP_BROKEN) == (answer->fault != HANDOFF_FAULT_NONE));
     HANDOFF_CHECK(answer->body.size <= HANDOFF_HTTP_BODY_MAX);
     HANDOFF_CHECK(strlen(answer->ack) < HANDOFF_HTTP_ACK_MAX);
     HANDOFF_CHECK(strlen(answer->retry_after) < HANDOFF_RETRY_AFTER_SIZE);

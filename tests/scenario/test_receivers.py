@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import ssl
 import tempfile
 import unittest
@@ -16,7 +17,7 @@ from harness import Receiver, eventually
 from harness.agents import Caller, daemon_with
 from harness.authority import Authority
 from harness.receiver import (Drip, Flood, Hold, ack, ack_wrong, cut, garbage, hang_up, later, nack,
-                              status)
+                              reset, saying, status)
 
 RETRIES = 2
 SECRET = "the-bearer-token-that-is-sent-to-coder"
@@ -133,6 +134,57 @@ class Answers(Case):
         self.start(hang_up, garbage, cut, status(500), ack_wrong, ack, retries=5)
         self.check_acknowledged(["protocol"] * 3 + ["http", "protocol", "ack"])
         self.assertEqual([r.attempt for r in self.coder.requests], [1, 2, 3, 4, 5, 6])
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+WORDS = (  # what the agent does, and how the words for it begin
+    (hang_up, "the agent closed without an answer"),
+    (reset, "the agent reset the connection"),
+    (saying(HEAD + b"X-A"), "the agent broke off its answer"),
+    (cut, "the agent broke off its answer"),
+    (saying(CHUNKED + b"5\r\n{"), "the agent broke off its answer"),
+    (garbage, "the answer is not HTTP/1.1"),
+    (saying(HEAD + b"Content-Length: x\r\n\r\n"), "the answer is garbled: "),
+    (saying(HEAD + b"what\r\n\r\n"), "the answer is garbled: "),
+    (saying(CHUNKED + b"zz\r\n{}"), "the answer is garbled: "),
+    (Flood(1_000_000), "the answer is longer than 65536 bytes"),
+    (Flood(1_000_000, kind="header"), "the answer's head is too long"),
+)
+
+
+class Words(Case):
+    """Who reads the attempts finds the same words for the same fault over http and https."""
+
+    def begin(self):
+        self.agents, self.expected = {}, {}
+        for tls in (None, served_by(RIGHT)):
+            for step, words in WORDS:
+                self.add(self.receiver(step, tls=tls).url, words)
+            self.add(self.receiver(Hold(), tls=tls).url, "no answer within 300 ms",
+                     timeout="300ms")
+            scheme = "https" if tls else "http"
+            self.add(f"{scheme}://{self.dead_address()}/", "no connection: Connection refused")
+        self.daemon = self.stack.enter_context(daemon_with(self.agents))
+        self.caller = Caller(self.daemon)
+
+    def add(self, url, words, **settings):
+        name = f"agent-{len(self.agents)}"
+        self.agents[name] = {"url": url, "retries": 0, "tls": {"ca_file": str(CA.path)}, **settings}
+        self.expected[name] = words
+
+    def dead_address(self):
+        with socket.socket() as ours:
+            ours.bind(("127.0.0.1", 0))
+            return "127.0.0.1:%d" % ours.getsockname()[1]
+
+    def test_each_fault_over_both(self):
+        self.begin()
+        sent = {name: self.caller.send_async(name) for name in self.agents}
+        for name, handoff in sent.items():
+            with self.subTest(url=self.agents[name]["url"], words=self.expected[name]):
+                [attempt] = self.attempts_of(handoff, 1)
+                self.assertEqual(attempt["error"][:len(self.expected[name])], self.expected[name])
 
 
 class Time(Case):

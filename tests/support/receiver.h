@@ -11,6 +11,8 @@
  *   nack       a nack for good          long      100 KB of body
  *   later      a nack for now           redirect  302 to /ack
  *   leave      as ack, then closes      early     413 before it has read the body
+ *   half       half a head, then closes reset     resets the connection
+ *   head       300 KB of head           chunk     a chunk without a size
  *   hint       Handoff-Ack: id in a 103, and 200 without a word
  *   more       as ack, and another answer when `may_say_more` was set
  *   NNN        that status; "503wait=7.5" has Retry-After: 7.5, "503date" a date there
@@ -138,6 +140,21 @@ static inline void receiver_send_long(int fd)
         receiver_send(fd, line);
 }
 
+static inline void receiver_send_long_head(int fd)
+{
+    receiver_send(fd, "HTTP/1.1 200 OK\r\n");
+    for (int i = 0; i < 300 * 64; i++)
+        receiver_send(fd, "X-Sixteen: 56\r\n");
+    receiver_send(fd, "\r\n");
+}
+
+/* What close then does. */
+static inline void receiver_reset(int fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
 /* false: the connection is over */
 static inline bool receiver_answer(int fd, const struct receiver_request *request)
 {
@@ -186,8 +203,16 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
             receiver_send(fd, "\x16\x03\x01 what?\r\n\r\n");
         else if (IS("break"))
             receiver_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"ack\"");
+        else if (IS("half"))
+            receiver_send(fd, "HTTP/1.1 200 OK\r\nX-A");
+        else if (IS("chunk"))
+            receiver_send(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n");
         else if (IS("long"))
             receiver_send_long(fd);
+        else if (IS("head"))
+            receiver_send_long_head(fd);
+        else if (IS("reset"))
+            receiver_reset(fd);
         else if (IS("early")) { /* or the reset could overtake the answer */
             receiver_send_body(fd, 413, "", "");
             shutdown(fd, SHUT_WR);

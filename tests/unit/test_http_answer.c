@@ -145,6 +145,14 @@ static void test_answers_in_pieces_of_every_size(void **state)
             check_good(&good[i], step);
 }
 
+static void check_words(const struct handoff_http_answer *answer, const char *part)
+{
+    const struct handoff_failure failure = {.fault = answer->fault, .detail = answer->detail};
+    char words[160];
+    handoff_failure_write(&failure, words, sizeof words);
+    assert_non_null(strstr(words, part));
+}
+
 static void test_what_is_no_answer(void **state)
 {
     (void)state;
@@ -154,7 +162,7 @@ static void test_what_is_no_answer(void **state)
             size_t taken;
             assert_int_equal(feed(&answer, bad[i].bytes, strlen(bad[i].bytes), step, &taken),
                              HANDOFF_HTTP_BROKEN);
-            assert_non_null(strstr(answer.fault, bad[i].fault));
+            check_words(&answer, bad[i].fault);
             assert_false(answer.keep);
             handoff_http_answer_free(&answer);
         }
@@ -174,7 +182,7 @@ static void check_long(struct handoff_buffer *bytes, enum handoff_http_progress 
     size_t taken;
     assert_int_equal(feed(&answer, bytes->data, bytes->size, 4096, &taken), progress);
     if (fault)
-        assert_non_null(strstr(answer.fault, fault));
+        check_words(&answer, fault);
     assert_true(answer.body.size <= HANDOFF_HTTP_BODY_MAX);
     assert_true(answer.line.size <= HANDOFF_HTTP_HEAD_MAX);
     handoff_http_answer_free(&answer);
@@ -218,7 +226,7 @@ static void test_a_nul_is_no_end(void **state)
         struct handoff_http_answer answer;
         size_t taken;
         assert_int_equal(feed(&answer, bytes, sizeof bytes - 1, step, &taken), HANDOFF_HTTP_BROKEN);
-        assert_non_null(strstr(answer.fault, "NUL"));
+        check_words(&answer, "NUL");
         handoff_http_answer_free(&answer);
     }
 }

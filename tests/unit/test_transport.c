@@ -192,40 +192,78 @@ static void test_sends_its_headers_and_no_expect(void **state)
     pthread_mutex_unlock(&receiver.lock);
 }
 
+/* The same words for the same fault on both ways; over TLS they are in test_receivers.py. */
 static void test_failures_are_told_apart(void **state)
 {
     (void)state;
     static const struct {
         const char *path;
         enum handoff_attempt_result failure;
+        const char *words; /* that it begins with */
     } rows[] = {
-        {"/silent", HANDOFF_RESULT_TIMEOUT}, {"/garbage", HANDOFF_RESULT_PROTOCOL},
-        {"/break", HANDOFF_RESULT_PROTOCOL}, {"/close", HANDOFF_RESULT_PROTOCOL},
-        {"/long", HANDOFF_RESULT_PROTOCOL},
+        {"/silent", HANDOFF_RESULT_TIMEOUT, "no answer within 50 ms"},
+        {"/close", HANDOFF_RESULT_PROTOCOL, "the agent closed without an answer"},
+        {"/reset", HANDOFF_RESULT_PROTOCOL, "the agent reset the connection"},
+        {"/half", HANDOFF_RESULT_PROTOCOL, "the agent broke off its answer"},
+        {"/break", HANDOFF_RESULT_PROTOCOL, "the agent broke off its answer"},
+        {"/garbage", HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1"},
+        {"/chunk", HANDOFF_RESULT_PROTOCOL, "the answer is garbled: "},
+        {"/long", HANDOFF_RESULT_PROTOCOL, "the answer is longer than 65536 bytes"},
+        {"/head", HANDOFF_RESULT_PROTOCOL, "the answer's head is too long"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct probe probe;
         run_one(rows[i].path, i == 0 ? 50 : 15000, &probe);
         assert_false(probe.answered);
         assert_int_equal(probe.failure, rows[i].failure);
-        assert_true(probe.facts.error[0] != '\0');
+        assert_int_equal(strncmp(probe.facts.error, rows[i].words, strlen(rows[i].words)), 0);
     }
+}
+
+static void run_url(const char *url, int port, struct probe *probe)
+{
+    struct loop loop;
+    loop_open(&loop);
+    probe_init(probe, "", 15000);
+    snprintf(probe->url, sizeof probe->url, url, user, port);
+    run_probe(&loop, probe);
+    loop_close(&loop);
 }
 
 static void test_nobody_listens(void **state)
 {
     (void)state;
+    struct probe probe;
+    run_url("http://%s127.0.0.1:%d/", receiver_dead_port(), &probe);
+    assert_false(probe.answered);
+    assert_int_equal(probe.failure, HANDOFF_RESULT_CONNECT);
+    assert_string_equal(probe.facts.error, "no connection: Connection refused");
+}
+
+static void test_a_name_that_nobody_has(void **state)
+{
+    (void)state;
+    struct probe probe;
+    run_url("http://%snobody.test:%d/", receiver.port, &probe);
+    assert_false(probe.answered);
+    assert_int_equal(probe.failure, HANDOFF_RESULT_CONNECT);
+    assert_string_equal(probe.facts.error, "the agent's name was not found");
+}
+
+/* A failure is told as what it is, whatever failed before it. */
+static void test_one_failure_after_another(void **state)
+{
+    (void)state;
     struct loop loop;
     struct probe probe;
     loop_open(&loop);
-    probe_init(&probe, "/ack", 15000);
-    snprintf(probe.url, sizeof probe.url, "http://%s127.0.0.1:%d/", user, receiver_dead_port());
-    assert_int_equal(handoff_transport_start(loop.transport, &probe.post), HANDOFF_OK);
-    while (!probe.told)
-        turn(&loop);
+    run_in(&loop, "/reset", &probe);
+    assert_string_equal(probe.facts.error, "the agent reset the connection");
+    run_in(&loop, "/chunk", &probe);
+    assert_non_null(strstr(probe.facts.error, "garbled"));
+    run_in(&loop, "/ack", &probe);
+    assert_string_equal(probe.facts.error, "");
     loop_close(&loop);
-    assert_false(probe.answered);
-    assert_int_equal(probe.failure, HANDOFF_RESULT_CONNECT);
 }
 
 static void test_redirects_are_not_followed(void **state)
@@ -332,6 +370,8 @@ int getaddrinfo(const char *restrict name, const char *restrict service,
                 const struct addrinfo *restrict hints, struct addrinfo **restrict found)
 {
     struct timespec until;
+    if (name && strcmp(name, "nobody.test") == 0)
+        return EAI_NONAME;
     if (!name || strcmp(name, "unanswered.test") != 0) {
         int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
         *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
@@ -350,6 +390,8 @@ static void test_a_name_that_is_not_answered_holds_up_nobody(void **state)
     (void)state;
     struct loop loop;
     struct probe probes[2];
+    while (sem_trywait(&name_answer) == 0) /* of a test before, where nobody asked */
+        ;
     loop_open(&loop);
     for (int i = 0; i < 2; i++) {
         probe_init(&probes[i], "", 50);
@@ -358,6 +400,7 @@ static void test_a_name_that_is_not_answered_holds_up_nobody(void **state)
     assert_int_equal(handoff_transport_start(loop.transport, &probes[1].post), HANDOFF_OK);
     run_probe(&loop, &probes[0]);
     assert_int_equal(probes[0].failure, HANDOFF_RESULT_CONNECT);
+    assert_string_equal(probes[0].facts.error, "no connection within 50 ms");
     handoff_transport_cancel(loop.transport, &probes[1].post);
     loop_close(&loop);
     assert_int_equal(atomic_load(&names_unanswered), 0);
@@ -618,6 +661,8 @@ int main(void)
         cmocka_unit_test(test_sends_its_headers_and_no_expect),
         cmocka_unit_test(test_failures_are_told_apart),
         cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_a_name_that_nobody_has),
+        cmocka_unit_test(test_one_failure_after_another),
         cmocka_unit_test(test_redirects_are_not_followed),
         cmocka_unit_test(test_retry_after),
         cmocka_unit_test(test_a_warm_connection_is_used_again),

@@ -10,6 +10,8 @@ A step of the script is a function that is given the Request and answers it; the
 
 import http.server
 import json
+import socket
+import struct
 import threading
 
 from .wait import TIMEOUT, eventually
@@ -91,11 +93,25 @@ def hang_up(request):
     request.handler.close_connection = True
 
 
-def garbage(request):
-    """Something that is not HTTP."""
+def reset(request):
+    """Resets the connection, below whatever TLS there is."""
     request.answered = True
-    request.handler.wfile.write(b"\x00\xff\x16SSH-2.0-what\r\n\r\n" * 10)
     request.handler.close_connection = True
+    with socket.socket(fileno=request.handler.request.detach()) as plain:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def saying(raw):
+    """These bytes instead of an answer, and closes."""
+    def step(request):
+        request.answered = True
+        request.handler.wfile.write(raw)
+        request.handler.close_connection = True
+    return step
+
+
+# Something that is not HTTP.
+garbage = saying(b"\x00\xff\x16SSH-2.0-what\r\n\r\n" * 10)
 
 
 class Flood:
