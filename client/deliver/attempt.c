@@ -49,6 +49,7 @@ static void note_attempt(struct handoff_delivery *delivery)
 {
     delivery->attempt_target = delivery->agent->name;
     delivery->attempt_error[0] = delivery->attempt_peer[0] = '\0';
+    delivery->attempt_began_ns = handoff_delivery_now_ns(delivery);
     delivery->attempt = (struct handoff_attempt){
         .number = delivery->attempts + 1,
         .at_ms = handoff_delivery_wall_ms(delivery),
@@ -159,7 +160,10 @@ static bool fill_lease(struct handoff_delivery *delivery, struct handoff_poller_
     request->envelope_size = body.size;
     request->id = delivery->id;
     request->attempt = delivery->attempts + 1;
+    int64_t left = handoff_delivery_until_deadline(delivery);
     request->lease_ms = delivery->settings->options.ack_timeout_ms;
+    if (request->lease_ms > left)
+        request->lease_ms = left;
     return true;
 }
 
@@ -184,7 +188,8 @@ bool handoff_delivery_lease(struct handoff_delivery *delivery,
     handoff_delivery_take_back_offer(delivery);
     if (delivery->state != HANDOFF_STATE_READY || delivery->writing || !delivery->settings)
         return false;
-    if (handoff_inbox_is_gone(request)) { /* it is offered to the next */
+    if (handoff_inbox_is_gone(request) || handoff_delivery_until_deadline(delivery) <= 0) {
+        /* it is offered to the next, or expires */
         handoff_delivery_wake_in(delivery, 0);
         return false;
     }

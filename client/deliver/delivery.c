@@ -128,6 +128,10 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
                                  strlen(words));
     delivery->attempt.error = handoff_span_text(delivery->attempt_error);
     delivery->attempt.result = (int)finding->result;
+    if (delivery->attempt.duration_us ==
+        0) /* no POST: a lease, or a word that overtook the answer */
+        delivery->attempt.duration_us =
+            (handoff_delivery_now_ns(delivery) - delivery->attempt_began_ns) / 1000;
     delivery->has_attempt = delivery->attempt.number > 0;
 }
 

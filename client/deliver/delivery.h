@@ -72,6 +72,7 @@ struct handoff_delivery {
     const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
     char id_header[64], key_header[64], attempt_header[40];
     char attempt_error[200], attempt_peer[72];
+    int64_t attempt_began_ns; /* monotonic */
     struct handoff_attempt attempt;
     const char *attempt_target;
 

@@ -56,9 +56,9 @@ struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *d
 void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason)
 {
     handoff_settings_release(&delivery->settings);
-    delivery->reason = reason;
     struct handoff_agent *alternate = handoff_delivery_next_alternate(delivery);
     if (!alternate) {
+        delivery->reason = reason;
         handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
         return;
     }

@@ -37,6 +37,15 @@ static enum handoff_code forbid(struct handoff_reply *reply)
                              "only the agent that has the handoff may answer for it", "id", NULL);
 }
 
+/* Nobody has it: it waits for its next attempt, or one is out that was not taken yet. */
+static enum handoff_code nothing_to_extend(struct handoff_reply *reply, enum handoff_state state)
+{
+    return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
+                             "no agent has leased or taken the handoff now, so there is no time to "
+                             "extend",
+                             "state", handoff_state_name(state));
+}
+
 static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_state state)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
@@ -89,7 +98,7 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
     handoff_error_clear(&reply->error);
     if (reply->word == HANDOFF_WORD_EXTEND) {
         if (!handoff_delivery_extend(delivery))
-            conflict(reply, delivery->state);
+            nothing_to_extend(reply, delivery->state);
         return;
     }
     if (reply->word == HANDOFF_WORD_RETURN) {

@@ -3,6 +3,7 @@
 """Requests at the edge of what delivery takes: odd bytes, odd times, odd methods, odd moments."""
 
 import contextlib
+import datetime
 import json
 import signal
 import socket
@@ -315,6 +316,41 @@ class Draining(Case):
 
 
 class Pulling(Case):
+    def pull(self, caller, agent="puller"):
+        reply = caller.call("GET", f"/v1/agents/{agent}/inbox?wait=20s")
+        self.assertEqual(reply.status, 200, reply)
+        return reply.header("Handoff-Id"), int(reply.header("Handoff-Lease-Seconds"))
+
+    def test_a_lease_is_no_longer_than_the_deadline(self):
+        caller = self.caller({"puller": {"ack_timeout": "10m"}})
+        now = datetime.datetime.now(datetime.timezone.utc)
+        deadline = (now + datetime.timedelta(minutes=1)).isoformat()
+        handoff = caller.send_async("puller", constraints={"deadline": deadline})
+        pulled, lease = self.pull(caller)
+        self.assertEqual(pulled, handoff)
+        self.assertLessEqual(lease, 60)
+        self.assertGreater(lease, 30)
+
+    def test_what_an_alternate_has_leased_goes_on_and_has_its_time(self):
+        caller = self.caller({"asked": {"url": self.receiver(status(503)).url, "retries": 0,
+                                        "alternates": ["puller"]},
+                              "puller": {"ack_timeout": "100ms", "retries": 1}})
+        handoff = caller.send_async("asked")
+        self.pull(caller)
+        leased = caller.state(handoff)
+        self.assertEqual((leased["target_agent"], leased["reason"]), ("puller", ""))
+        caller.wait_for_state(handoff, "ready")
+        reply = caller.call("POST", f"/v1/handoffs/{handoff}/extend")
+        self.assertEqual((reply.status, reply.json()["code"], reply.json()["seen"]),
+                         (409, "conflict", "ready"))
+        self.assertNotIn("settled", reply.json()["detail"])
+        self.pull(caller)
+        caller.wait_for_state(handoff, "parked")
+        leases = caller.attempts(handoff)[1:]
+        self.assertEqual([lease["result"] for lease in leases], ["timeout", "timeout"])
+        for lease in leases:
+            self.assertGreaterEqual(lease["duration_seconds"], 0.099)
+
     def test_who_reads_version_1_alone_pulls_version_1(self):
         caller = self.caller({"old": {"accepts": ["1"]}, "new": {"accepts": ["1", "2"]}})
         for agent, kind, version in (("old", "version=1", 1), ("new", "version=2.0", None)):
