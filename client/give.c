@@ -15,6 +15,9 @@ static void judge_news(const struct handoff_news *news, struct handoff_error *er
     else if (news->state == HANDOFF_STATE_EXPIRED)
         handoff_error_set(error, HANDOFF_ERR_EXPIRED, handoff_code_meaning(HANDOFF_ERR_EXPIRED),
                           "target_agent", news->target);
+    else if (news->state == HANDOFF_STATE_DISCARDED)
+        handoff_error_set(error, HANDOFF_ERR_DISCARDED, handoff_code_meaning(HANDOFF_ERR_DISCARDED),
+                          "reason", news->reason);
     else if (news->state == HANDOFF_STATE_PARKED) {
         enum handoff_code code =
             strcmp(news->reason, "refused") == 0 ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;

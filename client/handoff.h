@@ -428,7 +428,7 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
 /*
  * Assembles, stores and delivers. The answer comes when the handoff is acknowledged, parked or
  * expired, or, with respond_async, when it is durable. Its body is the handoff as a JSON object,
- * also where the error says how it ended: exhausted, refused, expired, circuit_open. Without a body
+ * also where the error says how it ended: exhausted, refused, expired, discarded. Without a body
  * nothing was stored. The same idempotency key with the same body answers with the first handoff as
  * it stands now; with another body, idempotency_conflict.
  */

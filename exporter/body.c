@@ -51,7 +51,7 @@ static const struct exporter_body_field *find(const struct exporter_body_field *
 static const char *allowed_of(const struct exporter_body_field *field)
 {
     if (field->text != NULL)
-        return "a string";
+        return "a string without zero characters";
     return field->number != NULL ? "a whole number, 1 or more" : "true or false";
 }
 
@@ -63,9 +63,16 @@ static bool refuse_value(struct exporter_request *request, const struct exporter
     char *json = yyjson_val_write(value, YYJSON_WRITE_ESCAPE_UNICODE, NULL);
     if (json != NULL)
         json[strnlen(json, SEEN_MAX)] = '\0';
-    refuse(request, "the field has another type", field->name, json, allowed_of(field));
+    refuse(request, "the field has a value that it cannot have", field->name, json,
+           allowed_of(field));
     free(json);
     return false;
+}
+
+/* What is behind a zero character would be lost without a word. */
+static bool is_text(yyjson_val *value)
+{
+    return yyjson_is_str(value) && strlen(yyjson_get_str(value)) == yyjson_get_len(value);
 }
 
 static bool read_field(struct exporter_request *request, const struct exporter_body_field *field,
@@ -73,7 +80,7 @@ static bool read_field(struct exporter_request *request, const struct exporter_b
 {
     if (yyjson_is_null(value))
         return true; /* as if it were absent */
-    if (field->text != NULL && yyjson_is_str(value))
+    if (field->text != NULL && is_text(value))
         *field->text = yyjson_get_str(value);
     else if (field->number != NULL && yyjson_is_uint(value) && yyjson_get_uint(value) > 0)
         *field->number = yyjson_get_uint(value);

@@ -274,3 +274,19 @@ bool exporter_accepts_gzip(const char *accept_encoding)
     }
     return false;
 }
+
+/* ---- Prefer -----------------------------------------------------------------------------------
+ */
+
+bool exporter_prefers_async(const char *prefer)
+{
+    struct span preference, first, name, value;
+    while (next_piece(&prefer, ',', &preference)) {
+        if (!next_parameter(&preference, &first))
+            continue;
+        split_parameter(first, &name, &value);
+        if (span_is(name, "respond-async"))
+            return true;
+    }
+    return false;
+}

@@ -24,4 +24,7 @@ struct exporter_negotiated exporter_negotiate(const char *accept);
 /* Whether Accept-Encoding lists gzip with a q above 0. NULL or "": no. */
 bool exporter_accepts_gzip(const char *accept_encoding);
 
+/* Whether Prefer (RFC 7240) has respond-async among its preferences. NULL or "": no. */
+bool exporter_prefers_async(const char *prefer);
+
 #endif

@@ -13,6 +13,7 @@
 #include "exporter/body.h"
 #include "exporter/check.h"
 #include "exporter/hosting.h"
+#include "exporter/negotiate.h"
 #include "exporter/problem.h"
 #include "exporter/units.h"
 
@@ -52,13 +53,11 @@ static void respond_handoff(struct exporter_request *request, const struct hando
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* RFC 7240; the only preference of ours. */
 static bool prefers_async(struct exporter_request *request)
 {
     if (exporter_request_header(request, "Prefer") == NULL)
         return false; /* a look costs less than the walk that joins several */
-    const char *prefer = exporter_request_header_list(request, "Prefer");
-    return prefer != NULL && strcasestr(prefer, "respond-async") != NULL;
+    return exporter_prefers_async(exporter_request_header_list(request, "Prefer"));
 }
 
 static void respond_sent(struct exporter_request *request, const struct handoff_result *result)
@@ -203,9 +202,10 @@ void exporter_route_replay(struct exporter_request *request, void *context)
         return;
     const char *target = NULL;
     const struct exporter_body_field field = {.name = "target_agent", .text = &target};
-    if (yyjson_obj_get(root, "edit") != NULL)
+    bool good = exporter_body_pick(request, root, &field, 1);
+    if (good && yyjson_obj_get(root, "edit") != NULL)
         replay_edited(request, context);
-    else if (exporter_body_pick(request, root, &field, 1))
+    else if (good)
         replay(request, context, target);
     yyjson_doc_free(doc);
 }
@@ -330,12 +330,13 @@ static void pull_cancelled(void *arg)
 /* ?wait=20s; absent: no wait. False: it is answered. */
 static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
 {
-    static const struct exporter_problem bad_wait = {.status = 400,
-                                                     .code = "invalid_request",
-                                                     .detail = "this is no time to wait",
-                                                     .field = "wait",
-                                                     .allowed = "a duration up to 60s, as 20s"};
     const char *text = exporter_request_query(request, "wait");
+    const struct exporter_problem bad_wait = {.status = 400,
+                                              .code = "invalid_request",
+                                              .detail = "this is no time to wait",
+                                              .field = "wait",
+                                              .seen = text,
+                                              .allowed = "a duration up to 60s, as 20s"};
     uint64_t ms = 0;
     *wait_ms = 0;
     if (text == NULL)

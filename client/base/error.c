@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Errors as values. The codes, their stable names and their classes come from handoff_codes.def and
- * nowhere else. Text that came from outside (field, seen) is copied and cut; a cut never leaves
- * half a UTF-8 character behind, because these strings end up in JSON answers.
+ * nowhere else. Text that came from outside (field, seen) is copied and cut, and is valid UTF-8
+ * whatever came in, because these strings end up in JSON answers.
  */
 #include "client/base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "client/base/utf8.h"
 
 struct code_row {
     const char *name;
@@ -43,30 +45,21 @@ enum handoff_class handoff_code_class(enum handoff_code code)
     return row_of(code)->class;
 }
 
-/* Drops an incomplete UTF-8 character from the end of a text that was cut. */
-static void trim_half_character(char *text, size_t length)
+/* Ends a text where it is no UTF-8 any more: at half a character that a cut left, or at bytes from
+   outside that never were any. */
+static void end_at_utf8(char *text, size_t length)
 {
-    size_t start = length;
-    while (start > 0 && length - start < 3 && ((unsigned char)text[start - 1] & 0xC0u) == 0x80u)
-        start--;
-    if (start == 0)
-        return;
-    unsigned char lead = (unsigned char)text[start - 1];
-    size_t need = lead >= 0xF0u ? 4 : lead >= 0xE0u ? 3 : lead >= 0xC0u ? 2 : 1;
-    if (length - (start - 1) < need)
-        text[start - 1] = '\0';
+    text[handoff_utf8_valid_length(text, length)] = '\0';
 }
 
 static void copy_cut(char *to, size_t size, const char *from)
 {
     size_t length = from ? strnlen(from, size) : 0;
-    int cut = length == size;
-    length = cut ? size - 1 : length;
+    if (length == size)
+        length = size - 1;
     if (length > 0)
         memcpy(to, from, length);
-    to[length] = '\0';
-    if (cut)
-        trim_half_character(to, length);
+    end_at_utf8(to, length);
 }
 
 static void print_cut(char *to, size_t size, const char *format, va_list arguments)
@@ -75,7 +68,7 @@ static void print_cut(char *to, size_t size, const char *format, va_list argumen
     if (length < 0)
         to[0] = '\0';
     else if ((size_t)length >= size)
-        trim_half_character(to, size - 1);
+        end_at_utf8(to, size - 1);
 }
 
 enum handoff_code handoff_error_clear(struct handoff_error *error)
@@ -142,6 +135,6 @@ size_t handoff_error_text(const struct handoff_error *error, char *text, size_t 
                           field && (seen || allowed) ? ": " : "", seen ? "seen " : "", error->seen,
                           seen && allowed ? ", " : "", allowed ? "allowed " : "", error->allowed);
     if (length > 0 && size > 0 && (size_t)length >= size)
-        trim_half_character(text, size - 1);
+        end_at_utf8(text, size - 1);
     return length < 0 ? 0 : (size_t)length;
 }

@@ -76,8 +76,9 @@ class Words(Case):
         for body, field, seen, allowed in (
                 ({"retry": "no"}, "retry", '"no"', "true or false"),
                 ({"retry": 0}, "retry", "0", "true or false"),
-                ({"retry": False, "reason": 7}, "reason", "7", "a string"),
-                ({"reason": ["é" * 100]}, "reason", '["' + "\\u00E9" * 10 + "\\u", "a string")):
+                ({"retry": False, "reason": 7}, "reason", "7", "a string without zero characters"),
+                ({"reason": ["é" * 100]}, "reason", '["' + "\\u00E9" * 10 + "\\u",
+                 "a string without zero characters")):
             reply = caller.call("POST", f"/v1/handoffs/{handoff}/nack", body)
             self.assertEqual(reply.status, 400, reply)
             problem = reply.json()
@@ -91,6 +92,48 @@ class Words(Case):
         reply = caller.call("POST", f"/v1/parked/{handoff}/replay", {"target_agent": 7})
         self.assertEqual((reply.status, reply.json()["field"]), (400, "target_agent"))
         self.assertEqual(caller.state(handoff)["state"], "parked")
+        for body in ({"edit": {"task_summary": "Other"}, "target_agent": 7},
+                     {"target_agent": "coder\0x"}):
+            reply = caller.call("POST", f"/v1/parked/{handoff}/replay", body)
+            self.assertEqual((reply.status, reply.json()["field"]), (400, "target_agent"), body)
+            self.assertEqual(caller.state(handoff)["state"], "parked")
+
+    def test_a_refusal_names_what_it_saw_as_text(self):
+        caller = self.caller({"coder": {"url": self.receiver(ack).url}, "puller": {}})
+        for key, seen in (("\xff\xfe", None), ("run-\xff", "run-"), ("run-1", "run-1")):
+            headers = {"idempotency-key": key}
+            self.assertEqual(caller.send(headers=headers).status, 200)
+            problem = caller.send(headers=headers, task_summary="Another").json()
+            self.assertEqual((problem["code"], problem["field"], problem.get("seen")),
+                             ("idempotency_conflict", "Idempotency-Key", seen))
+        for wait in ("61s", "1", "-1s", "soon"):
+            problem = caller.call("GET", f"/v1/agents/puller/inbox?wait={wait}").json()
+            self.assertEqual((problem["status"], problem["field"], problem["seen"]),
+                             (400, "wait", wait))
+
+    def test_who_wants_no_answer_later_is_not_taken_for_one_who_does(self):
+        caller = self.caller({"coder": {"url": self.receiver(ack).url}})
+        for prefer, code in (("not-respond-async", 200), ("x=respond-async", 200),
+                             ("wait=10, Respond-Async", 202)):
+            self.assertEqual(caller.send(headers={"prefer": prefer}).status, code, prefer)
+
+
+class Repeats(Case):
+    def test_what_was_discarded_is_not_called_acknowledged(self):
+        caller = self.caller({"coder": {"url": self.receiver(status(503)).url, "retries": 0}})
+        discarded, edited = {"idempotency-key": "one"}, {"idempotency-key": "two"}
+        handoff = caller.send(headers=discarded).json()["handoff"]["id"]
+        caller.call("DELETE", f"/v1/parked/{handoff}?reason=over")
+        old = caller.send(headers=edited).json()["handoff"]["id"]
+        new = caller.call("POST", f"/v1/parked/{old}/replay", {"edit": {"task_summary": "Anew"}})
+        for headers, first, reason in (
+                (discarded, handoff, "over"), (edited, old, f"replaced by {new.json()['id']}"),
+                ({**discarded, "prefer": "respond-async"}, handoff, "over")):
+            reply = caller.send(headers=headers)
+            self.assertEqual((reply.status, reply.json()["code"]), (502, "discarded"), reply)
+            told = reply.json()["handoff"]
+            self.assertEqual((told["id"], told["state"], told["reason"]),
+                             (first, "discarded", reason))
 
 
 class Times(Case):

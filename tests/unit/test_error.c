@@ -82,6 +82,22 @@ static void test_cut_keeps_whole_characters(void **state)
     }
 }
 
+/* Bytes of a header that are no UTF-8 could not be told in JSON. */
+static void test_what_is_no_text_ends_it(void **state)
+{
+    static const struct {
+        const char *seen, *kept;
+    } texts[] = {
+        {"\xff\xfe", ""}, {"run-\xff-1", "run-"}, {"caf\xc3", "caf"}, {"\u00e9", "\u00e9"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct handoff_error error;
+        handoff_error_set(&error, HANDOFF_ERR_INVALID, "x", texts[i].seen, texts[i].seen);
+        assert_string_equal(error.seen, texts[i].kept);
+        assert_string_equal(error.field, texts[i].kept);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +106,7 @@ int main(void)
         cmocka_unit_test(test_set_returns_the_code_and_takes_null),
         cmocka_unit_test(test_text_tells_field_seen_allowed),
         cmocka_unit_test(test_cut_keeps_whole_characters),
+        cmocka_unit_test(test_what_is_no_text_ends_it),
     };
     return RUN_TESTS(tests);
 }

@@ -170,11 +170,41 @@ static void test_accept_encoding(void **state)
     }
 }
 
+static void test_prefer(void **state)
+{
+    static const struct {
+        const char *header;
+        bool async;
+    } preferences[] = {
+        {"respond-async", true},
+        {"Respond-Async", true},
+        {"wait=10, respond-async", true},
+        {"respond-async;foo=1 , wait=10", true},
+        {"respond-async=\"\"", true}, /* RFC 7240 2: as good as no value */
+        {"x=\"a, b\" ,\trespond-async", true},
+        {NULL, false},
+        {"", false},
+        {" , ;", false},
+        {"respond-asynchronously", false},
+        {"not-respond-async", false},
+        {"return=respond-async", false},
+        {"return=minimal; respond-async", false},
+        {"x=\"respond-async\"", false},
+        {"x=\"a, respond-async, b\"", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof preferences / sizeof *preferences; i++) {
+        if (exporter_prefers_async(preferences[i].header) != preferences[i].async)
+            fail_msg("Prefer: %s", preferences[i].header);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept),
         cmocka_unit_test(test_accept_encoding),
+        cmocka_unit_test(test_prefer),
     };
     return RUN_TESTS(tests);
 }
