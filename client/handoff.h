@@ -629,7 +629,7 @@ void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_
 /* ---- events -------------------------------------------------------------------------------- */
 
 enum handoff_event_kind {
-    HANDOFF_EVENT_ASSEMBLED,      /* an envelope was assembled and stored, or that failed */
+    HANDOFF_EVENT_ASSEMBLED,      /* an envelope was assembled for the store, or that failed */
     HANDOFF_EVENT_COMMITTED,      /* the store committed a group, or that failed */
     HANDOFF_EVENT_SPINE,          /* the spine was asked */
     HANDOFF_EVENT_MOVED,          /* a handoff went from one state to another */

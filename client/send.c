@@ -129,17 +129,16 @@ static void sender_assembled(struct handoff_assembly *assembly)
     if (assembly->stage > HANDOFF_STAGE_RESOLVE)
         handoff_client_tell_spine(sending->loop->client, "resolve",
                                   assembly->resolve.call.error.code, assembly->spine_ns);
-    tell_assembled(sending);
-    if (assembly->error.code != HANDOFF_OK) {
+    if (assembly->error.code == HANDOFF_OK) {
+        handoff_client_keep_tokens(sending->loop, assembly);
+        if (hand_over(sending, &error) != HANDOFF_OK)
+            assembly->error = error;
+    }
+    tell_assembled(sending); /* of what was turned away, too: then it was not stored */
+    if (assembly->error.code != HANDOFF_OK)
         fail_sending(sending, &assembly->error);
-        return;
-    }
-    handoff_client_keep_tokens(sending->loop, assembly);
-    if (hand_over(sending, &error) != HANDOFF_OK) {
-        fail_sending(sending, &error);
-        return;
-    }
-    handoff_client_end_assembly(&sending->assembly);
+    else
+        handoff_client_end_assembly(&sending->assembly);
 }
 
 /* The sender's name, as far as the request says it: keys of different senders are different keys.

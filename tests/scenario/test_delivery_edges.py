@@ -257,6 +257,28 @@ class Pages(Case):
             self.assertEqual(reply.status, code, reply)
 
 
+class Turned(Case):
+    def test_what_is_turned_away_is_no_handoff_that_was_measured(self):
+        hold = Hold()
+        caller = self.caller({"busy": {"url": self.receiver(hold).url},
+                              "broken": {"url": self.receiver(status(503)).url, "retries": 0,
+                                         "breaker": {"failures": 1, "cooldown": "1h"}}},
+                             api={"max_in_flight_per_agent": 1})
+        caller.send_async("busy")
+        caller.send("broken")
+        for target, code in (("busy", 429), ("broken", 503), ("nobody", 404)):
+            for _ in range(3):
+                self.assertEqual(caller.send(target).status, code)
+        hold.release()
+        text = self.daemon.web.get("/metrics").text
+        for family in ("handoff_context_completeness_ratio", "handoff_envelope_tokens",
+                       "handoff_token_utilization_ratio"):
+            for target, count in (("busy", 1), ("broken", 1), ("other", 0)):
+                self.assertIn(f'{family}_count{{target_agent="{target}"}} {count}\n', text)
+        self.assertIn('handoff_hop_depth_count{pattern="direct"} 2\n', text)
+        self.assertIn('handoff_route_cycles_total 0\n', text)
+
+
 class Replaying(Case):
     def replay(self, caller, handoff, target):
         return caller.call("POST", f"/v1/parked/{handoff}/replay", {"target_agent": target})

@@ -120,7 +120,7 @@ class ThroughPrometheus(Known):
         self.assertGreater(samples("handoff_oldest_in_flight_seconds", target_agent="coder"), 0)
         self.assertEqual(samples("handoff_task_handoffs_count"), 1)
         self.assertEqual(samples("handoff_task_handoffs_sum"), 2)
-        self.assertEqual(samples.series("handoff_hop_depth_sum"), {("direct",): 14, ("choreographed",): 1})
+        self.assertEqual(samples.series("handoff_hop_depth_sum"), {("direct",): 13, ("choreographed",): 1})
         self.assertEqual(samples.series("handoff_observations_total"), {})
 
     def check_store_and_spine(self, samples):
