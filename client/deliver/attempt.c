@@ -95,6 +95,7 @@ static bool post(struct handoff_delivery *delivery)
         .body = body.data,
         .size = body.size,
         .timeout_ms = options->timeout_ms < left ? options->timeout_ms : left,
+        .fresh = delivery->unheard,
         .done = answered,
     };
     if (options->ca_file || options->cert_file) {
@@ -140,6 +141,7 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
     HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     struct handoff_finding finding;
     handoff_delivery_set_posting(delivery, false);
+    delivery->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
     handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
     note_answer(delivery, answer, facts);
     delivery->attempts++;

@@ -63,6 +63,7 @@ struct handoff_delivery {
     bool offered;            /* in its agent's inbox, or on its way from there to a poller */
     bool leased;             /* IN_FLIGHT with somebody who pulled it */
     bool posting;            /* an attempt is out */
+    bool unheard;            /* the last one timed out: its connection may have been dead */
 
     /* the attempt that is out, or was the last */
     struct handoff_timer timer;

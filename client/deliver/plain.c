@@ -15,6 +15,9 @@
  * sent over a kept connection and saw no byte of an answer is sent again, once, over a new one, as
  * curl does. RFC 9112 9.3.1 asks that a repeat do no harm: receivers know a handoff by its id.
  *
+ * One that is dead without a word (a firewall forgot it, the machine is gone) looks like a slow
+ * agent. So whoever timed out asks for a new connection the next time (`fresh`).
+ *
  * Exchanges that ended are told by settle alone, so that nobody is told from within a start. Closed
  * connections are freed there too: the poller may still know of one in the same turn.
  */
@@ -512,7 +515,7 @@ enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handof
     struct exchange *exchange = new_exchange(plain, origin, post);
     if (!exchange)
         return HANDOFF_ERR_OUT_OF_MEMORY;
-    struct handoff_connection *kept = TAILQ_FIRST(&origin->idle);
+    struct handoff_connection *kept = post->fresh ? NULL : TAILQ_FIRST(&origin->idle);
     if (!kept && !dial(exchange)) {
         free_exchange(exchange);
         return HANDOFF_ERR_OUT_OF_MEMORY;

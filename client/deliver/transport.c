@@ -286,6 +286,7 @@ static bool prepare(struct curl_transfer *transfer, const struct handoff_post *p
     transfer->body.failed = false;
     return set_tls(transfer, post->tls) &&
            curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)post->fresh) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, post->body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->size) ==
                CURLE_OK &&

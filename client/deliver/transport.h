@@ -13,6 +13,7 @@
 #ifndef HANDOFF_DELIVER_TRANSPORT_H
 #define HANDOFF_DELIVER_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,7 @@ struct handoff_post {
     const void *body;
     size_t size;
     int64_t timeout_ms;
+    bool fresh;                    /* over a new connection: kept ones may be dead */
     const struct handoff_tls *tls; /* NULL: the system's authorities */
     /* Told once, on the loop; the post may be started again from there. Never after a cancel. */
     void (*done)(struct handoff_post *post, const struct handoff_answer *answer,

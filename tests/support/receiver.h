@@ -15,6 +15,7 @@
  *   head       300 KB of head           chunk     a chunk without a size
  *   hint       Handoff-Ack: id in a 103, and 200 without a word
  *   more       as ack, and another answer when `may_say_more` was set
+ *   once       as ack when so many connections as `once_from` have come, then reads on in silence
  *   NNN        that status; "503wait=7.5" has Retry-After: 7.5, "503date" a date there
  *
  * One thread for each connection, started by tests only.
@@ -38,7 +39,7 @@
 static struct {
     int listener, port;
     pthread_t thread;
-    atomic_int connections, requests, left, said_more;
+    atomic_int connections, requests, left, said_more, once_from;
     atomic_bool may_say_more;
     pthread_mutex_t lock;
     char last_head[4096]; /* lock */
@@ -165,6 +166,13 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
         snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
         receiver_send_body(fd, 200, "", text);
         return IS("ack");
+    } else if (IS("once")) {
+        while (atomic_load(&receiver.connections) < atomic_load(&receiver.once_from))
+            sched_yield();
+        snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
+        receiver_send_body(fd, 200, "", text);
+        receiver_skip(fd, INT_MAX);
+        return false;
     } else if (IS("more")) {
         snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
         receiver_send_body(fd, 200, "", text);

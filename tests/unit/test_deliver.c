@@ -139,6 +139,27 @@ static void test_silence_times_out_and_is_tried_again(void **state)
     assert_int_equal(row.nrecorded, 2);
 }
 
+/* Every kept connection is dead without a word, as after a firewall forgot them: that costs one
+   attempt, not one for each. */
+static void test_silence_is_tried_again_over_a_new_connection(void **state)
+{
+    (void)state;
+    enum { KEPT = 4 };
+    static struct sender first[KEPT], sender;
+    behave(0, "once");
+    atomic_store(&receiver.once_from, atomic_load(&receiver.connections) + KEPT);
+    for (int i = 0; i < KEPT; i++)
+        send_to(&first[i], "coder");
+    for (int i = 0; i < KEPT; i++)
+        until_settled(&first[i]);
+    stage.options[0].timeout_ms = 400;
+    behave(0, "ack");
+    send_and_wait(&sender, "coder");
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
+    assert_int_equal(row.nrecorded, 2);
+}
+
 static void test_refused_for_good_at_the_first_answer(void **state)
 {
     (void)state;
@@ -633,6 +654,7 @@ int main(void)
         STAGED(test_exhausted_after_three_retries_and_no_wait_after_the_last),
         STAGED(test_every_transient_failure_is_tried_again),
         STAGED(test_silence_times_out_and_is_tried_again),
+        STAGED(test_silence_is_tried_again_over_a_new_connection),
         STAGED(test_refused_for_good_at_the_first_answer),
         STAGED(test_the_nacks_words_are_recorded),
         STAGED(test_expires_at_its_deadline),

@@ -510,6 +510,32 @@ static void test_a_request_without_an_answer_is_sent_again_once(void **state)
     loop_close(&loop);
 }
 
+/* Kept connections may be dead without a word, all of them. */
+static void test_a_fresh_post_trusts_no_kept_connection(void **state)
+{
+    (void)state;
+    enum { KEPT = 3 };
+    struct loop loop;
+    struct probe first[KEPT], probe;
+    loop_open(&loop);
+    atomic_store(&receiver.once_from, atomic_load(&receiver.connections) + KEPT);
+    for (int i = 0; i < KEPT; i++) {
+        probe_init(&first[i], "/once", 15000);
+        assert_int_equal(handoff_transport_start(loop.transport, &first[i].post), HANDOFF_OK);
+    }
+    for (int i = 0; i < KEPT; i++)
+        while (!first[i].told)
+            turn(&loop);
+    probe_init(&probe, "/ack", 100);
+    run_probe(&loop, &probe);
+    assert_int_equal(probe.failure, HANDOFF_RESULT_TIMEOUT);
+    probe_init(&probe, "/ack", 15000);
+    probe.post.fresh = true;
+    run_probe(&loop, &probe);
+    assert_int_equal(probe.status, 200);
+    loop_close(&loop);
+}
+
 /* A body that is not wanted is not sent to its end. */
 static void test_an_early_answer_counts(void **state)
 {
@@ -670,6 +696,7 @@ int main(void)
         cmocka_unit_test(test_no_memory_ends_nobody_elses_posts),
         cmocka_unit_test(test_an_agent_that_leaves_is_dialled_again),
         cmocka_unit_test(test_a_request_without_an_answer_is_sent_again_once),
+        cmocka_unit_test(test_a_fresh_post_trusts_no_kept_connection),
         cmocka_unit_test(test_an_early_answer_counts),
         cmocka_unit_test(test_many_at_once_and_some_cancelled),
     };
