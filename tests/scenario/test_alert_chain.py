@@ -22,6 +22,7 @@ import unittest
 from harness import Alertmanager, Prometheus, Receiver, Webhook, eventually
 from harness.agents import Caller, daemon_with
 from harness.alertmanager import shipped
+from harness.ports import reserved_port
 from harness.receiver import ack, later, status
 from harness.shell import Shell
 
@@ -76,15 +77,17 @@ class AlertChain(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.receivers = {name: cls.enterClassContext(Receiver(ack)) for name in AGENTS}
+        # the one that is killed has to come back to where Prometheus looks for it
+        cls.instance, api = (f"127.0.0.1:{cls.enterClassContext(reserved_port())}" for _ in range(2))
         cls.daemon = cls.enterClassContext(daemon_with(
             {name: {"url": receiver.url} for name, receiver in cls.receivers.items()},
-            defaults={"retries": 1, "breaker": BREAKER}, hops={"max": 3}))
+            addresses={"web": cls.instance, "api": api}, defaults={"retries": 1, "breaker": BREAKER}, hops={"max": 3}))
         cls.caller = Caller(cls.daemon)
         cls.webhook = cls.enterClassContext(Webhook())
         cls.alertmanager = cls.enterClassContext(Alertmanager(shipped(cls.webhook, FASTER)))
         folder = rules(cls)
         cls.prometheus = cls.enterClassContext(Prometheus(
-            {"handoff": cls.daemon.web.address},
+            {"handoff": cls.instance},
             config={"rule_files": [str(folder / "handoff-rules.yml"), str(folder / "handoff-alerts.yml")],
                     "alerting": {"alertmanagers": [
                         {"static_configs": [{"targets": [cls.alertmanager.http.address]}]}]}}))
@@ -271,16 +274,7 @@ class AlertChain(unittest.TestCase):
         # and what was accepted before the kill is there
         self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{waiting}/ack").status, 200)
 
-    @property
-    def instance(self):
-        return self.prometheus.targets()["handoff"][0]["labels"]["instance"]
-
     def start_again(self):
-        """On the addresses it had, which Prometheus knows."""
-        for option, address in (("web", self.instance), ("api", self.daemon.api.address)):
-            self.daemon.command = [f"--{option}.listen-address={address}" if
-                                   word.startswith(f"--{option}.listen-address=") else word
-                                   for word in self.daemon.command]
         self.daemon.log_path.unlink()
         self.daemon.expected_exit = 0
         self.daemon.start()

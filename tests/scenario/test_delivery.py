@@ -3,6 +3,7 @@
 """Handoffs through the agent API to real receivers: how each one ends, in how many attempts."""
 
 import contextlib
+import datetime
 import json
 import re
 import socket
@@ -140,8 +141,8 @@ class Acknowledged(Case):
         caller = self.daemon({"coder": coder})
         handoff = caller.send().json()
         first, second = self.written(caller, handoff, 2)
-        seconds = [float(a["at"].rstrip("Z").rpartition(":")[2]) for a in (first, second)]
-        self.assertGreaterEqual((seconds[1] - seconds[0]) % 60, 1)
+        began = [datetime.datetime.fromisoformat(a["at"]) for a in (first, second)]
+        self.assertGreaterEqual(began[1] - began[0], datetime.timedelta(seconds=1))
 
 
 class Parked(Case):
@@ -175,7 +176,7 @@ class Parked(Case):
 
     def test_silence_is_a_timeout(self):
         coder = self.receiver(Hold())
-        caller = self.daemon({"coder": {"url": coder.url, "timeout": "50ms", "retries": 1}})
+        caller = self.daemon({"coder": {"url": coder.url, "timeout": "500ms", "retries": 1}})
         handoff = self.check_parked(caller.send(), "exhausted", "exhausted", 2)
         self.assertEqual({a["result"] for a in caller.attempts(handoff["id"])}, {"timeout"})
 
@@ -224,7 +225,6 @@ class Parked(Case):
 
     @staticmethod
     def soon():
-        import datetime
         at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=20)
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -447,11 +447,12 @@ class Inbox(Case):
         self.assertEqual([a["result"] for a in caller.attempts(handoff)], ["timeout"] * 2)
 
     def test_an_extended_lease_holds(self):
-        caller = self.daemon({"reviewer": {"ack_timeout": "400ms"}})
+        caller = self.daemon({"reviewer": {"ack_timeout": "3s"}})
         handoff = caller.send_async("reviewer")
         self.pull(caller)
-        for _ in range(5):  # longer than the lease, in all
-            self.assertEqual(self.pull(caller, "150ms").status, 204)
+        over = time.monotonic() + 3.2
+        while time.monotonic() < over:
+            self.assertEqual(self.pull(caller, "100ms").status, 204)
             self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/extend").status, 200)
         self.assertEqual(caller.state(handoff)["state"], "in_flight")
 
@@ -687,22 +688,27 @@ class ReplayOfMany(Case):
         self.assertEqual(self.until(run, "done")["replayed"], 3)
 
     def test_stopped_by_hand(self):
-        ids = self.park(3)
+        ids = self.park(20)
         run = self.begin(to="spare", rate=1)
         self.other.wait_for(1)
         self.assertEqual(self.caller.call("DELETE", f"/v1/replays/{run['id']}").status, 202)
-        self.assertEqual(self.until(run, "stopped")["replayed"], 1)
-        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[1:])
+        reached = self.until(run, "stopped")["replayed"]
+        self.assertIn(reached, range(1, len(ids)))
+        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[reached:])
 
     def test_a_drain_ends_it_and_what_is_left_stays_parked(self):
-        ids = self.park(3)
+        ids = self.park(20)
         run = self.begin(to="spare", rate=1)
         self.other.wait_for(1)
         self.caller.daemon.terminate()
         self.assertEqual(self.caller.daemon.wait(), 0)
         self.caller.daemon.log_path.unlink()
         self.caller.daemon.start()
-        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[1:])
+        left = [h["id"] for h in self.caller.parked()["items"]]
+        self.assertIn(len(left), range(1, len(ids)))
+        self.assertEqual(left, ids[-len(left):])
+        for handoff in ids[:-len(left)]:
+            self.caller.wait_for_state(handoff, "acknowledged")
         self.assertEqual(self.caller.call("GET", "/v1/replays").json()["items"], [])
         reply = self.caller.call("GET", f"/v1/replays/{run['id']}")
         self.assert_problem(reply, 404, "not_found")

@@ -76,7 +76,7 @@ class SlowClients(unittest.TestCase):
     def test_the_second_request_of_a_connection_has_its_deadline_too(self):
         # The deadline behind an answer allows for idling as well, so it is the first request's end
         # that has to be seen to move it: a connection outlives the read time-out while it idles.
-        with Daemon("--web.read-timeout=300ms") as daemon:
+        with Daemon("--web.read-timeout=2s") as daemon:
             kept = daemon.web.connection()
             exchange(kept, "GET", "/-/healthy")
             with daemon.web.socket() as silent:
@@ -85,7 +85,7 @@ class SlowClients(unittest.TestCase):
             kept.close()
 
     def test_many_slow_clients_do_not_keep_probes_out(self):
-        with Daemon("--web.read-timeout=1s") as daemon:
+        with Daemon("--web.read-timeout=3s") as daemon:
             slow = [daemon.web.socket() for _ in range(100)]
             for raw in slow:
                 raw.sendall(HEAD)

@@ -9,6 +9,7 @@ import pathlib
 import unittest
 
 from harness import Daemon, eventually
+from harness.ports import reserved_port
 from test_measures import Samples
 
 CONFIG = "agents: {coder: {}, reviewer: {}}"
@@ -23,7 +24,10 @@ class Case(unittest.TestCase):
     maxDiff = None
 
     def setUp(self):
-        self.daemon = self.enterContext(Daemon(config=CONFIG))
+        self.daemon = self.enterContext(Daemon(config=CONFIG, api=self.api_address()))
+
+    def api_address(self):
+        return "127.0.0.1:0"
 
     def tell(self, body, expect=200):
         reply = self.daemon.api.post("/v1/observations", json.dumps(body).encode())
@@ -127,6 +131,10 @@ class Example(Case):
         self.observe = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.observe)
 
+    def api_address(self):
+        """One of its tests starts the sidecar again where it was."""
+        return f"127.0.0.1:{self.enterContext(reserved_port())}"
+
     def test_it_is_short(self):
         self.assertLess(len(EXAMPLE.read_text().splitlines()), 60)
 
@@ -163,16 +171,14 @@ class Example(Case):
         self.assertEqual(observer.lost, 0)
 
     def test_a_sidecar_that_is_away_is_told_later(self):
+        address = self.daemon.api.address
         self.daemon.kill()
         self.daemon.expected_exit = 0
-        address = self.daemon.api.address
         observer = self.observe.Observer("planner", f"http://{address}", every=0.01)
         with observer.handoff("coder"):
             pass
         eventually(lambda: observer.waiting.empty(), "it is on its way, to nobody")
         self.daemon.log_path.unlink()
-        self.daemon.command = [f"--api.listen-address={address}" if "--api.listen" in option else option
-                               for option in self.daemon.command]
         self.daemon.start()
         eventually(lambda: self.outcomes() == {("acknowledged", "coder", "direct"): 1},
                    "it was told")

@@ -73,7 +73,7 @@ def everything(raw):
 
 class Tls(unittest.TestCase):
     def test_requests_over_tls(self):
-        with Daemon("--web.read-timeout=1s", web_config=tls_section(), tls=context()) as daemon:
+        with Daemon("--web.read-timeout=5s", web_config=tls_section(), tls=context()) as daemon:
             self.assertEqual(daemon.web.get("/-/healthy").status, 200)
             self.assertEqual(daemon.web.get("/metrics", accept_encoding="gzip").status, 200)
             connection = daemon.web.connection()

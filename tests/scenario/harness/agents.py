@@ -15,11 +15,12 @@ def config(agents, defaults=None, **more):
     return json.dumps({"defaults": {**QUICK, **(defaults or {})}, "agents": agents, **more})
 
 
-def daemon_with(agents, *options, defaults=None, env=None, **more):
+def daemon_with(agents, *options, defaults=None, env=None, addresses=None, **more):
+    """addresses: {"web": ..., "api": ...}, of listeners that are not to be anywhere"""
     # what an agent never answers is no reason for a test to wait
     if not any(option.startswith("--shutdown.timeout") for option in options):
         options = ("--shutdown.timeout=200ms", *options)
-    return Daemon(*options, config=config(agents, defaults, **more), env=env)
+    return Daemon(*options, config=config(agents, defaults, **more), env=env, **(addresses or {}))
 
 
 class Caller:
