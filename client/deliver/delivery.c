@@ -168,7 +168,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
     int64_t wait = handoff_backoff_draw_ms(&backoff, delivery->failures,
                                            delivery->lane->engine->options.random);
     if (wait < finding->retry_after_ms)
-        wait = finding->retry_after_ms;
+        wait = finding->retry_after_ms + 1; /* the millisecond that has begun is no part of it */
     if (wait >=
         handoff_delivery_until_deadline(delivery)) { /* there is no time for another attempt */
         expire(delivery);
