@@ -19,7 +19,10 @@
 #include "client/base/check.h"
 #include "client/deliver/backoff.h"
 
-enum { PROBE_LOOK_MS = 250 }; /* how often one that waits for another's probe looks */
+enum {
+    PROBE_LOOK_MS = 250,    /* how often one that waits for another's probe looks */
+    CIRCUIT_LOOK_MS = 1000, /* and one that waits for the cooldown, which a person may end */
+};
 
 /* ---- clocks --------------------------------------------------------------------------------- */
 
@@ -75,13 +78,18 @@ void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms
    after it; if it is not, the handoff goes where somebody looks at it. */
 static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
 {
-    if (wait_ms > 0 && delivery->waited_for_circuit) {
-        handoff_delivery_give_up_untried(delivery, "circuit_open");
-        return;
+    int64_t now_ms = handoff_lane_now_ms(delivery->lane), look_ms = PROBE_LOOK_MS;
+    if (wait_ms > 0) {
+        if (delivery->circuit_until_ms == 0)
+            delivery->circuit_until_ms = now_ms + wait_ms;
+        if (delivery->circuit_until_ms <= now_ms) {
+            handoff_delivery_give_up_untried(delivery, "circuit_open");
+            return;
+        }
+        look_ms = wait_ms < CIRCUIT_LOOK_MS ? wait_ms : CIRCUIT_LOOK_MS;
     }
-    delivery->waited_for_circuit |= wait_ms > 0;
     handoff_settings_release(&delivery->settings);
-    handoff_delivery_wake_in(delivery, wait_ms > 0 ? wait_ms : PROBE_LOOK_MS);
+    handoff_delivery_wake_in(delivery, look_ms);
 }
 
 /* READY, and its time has come. */

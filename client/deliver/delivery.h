@@ -53,17 +53,17 @@ struct handoff_delivery {
     struct handoff_settings *settings; /* while an attempt or its acknowledgement is out */
     const char *reason;                /* constant text */
     uint32_t attempts, failures, alternate, replays;
-    int64_t due_mono_ms; /* monotonic clock; 0: now */
-    int64_t settled_ms;  /* wall clock */
-    int64_t began_ns;    /* monotonic: accepted, resumed or replayed */
+    int64_t due_mono_ms;      /* monotonic clock; 0: now */
+    int64_t circuit_until_ms; /* the same; so long it waits for a circuit. 0: it has not yet */
+    int64_t settled_ms;       /* wall clock */
+    int64_t began_ns;         /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
     struct handoff_offer offer;
-    bool probe;              /* the attempt that is out is the breaker's probe */
-    bool waited_for_circuit; /* once is enough */
-    bool offered;            /* in its agent's inbox, or on its way from there to a poller */
-    bool leased;             /* IN_FLIGHT with somebody who pulled it */
-    bool posting;            /* an attempt is out */
-    bool unheard;            /* the last one timed out: its connection may have been dead */
+    bool probe;   /* the attempt that is out is the breaker's probe */
+    bool offered; /* in its agent's inbox, or on its way from there to a poller */
+    bool leased;  /* IN_FLIGHT with somebody who pulled it */
+    bool posting; /* an attempt is out */
+    bool unheard; /* the last one timed out: its connection may have been dead */
 
     /* the attempt that is out, or was the last */
     struct handoff_timer timer;

@@ -192,7 +192,7 @@ void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_
     delivery->agent = agent;
     handoff_live_note_agent(&delivery->live, agent);
     delivery->failures = 0;
-    delivery->waited_for_circuit = false;
+    delivery->circuit_until_ms = 0;
     delivery->due_mono_ms = 0;
 }
 

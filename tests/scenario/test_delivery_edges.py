@@ -257,6 +257,19 @@ class Pages(Case):
             self.assertEqual(reply.status, code, reply)
 
 
+    def test_a_reset_is_heard_by_what_waits_for_the_cooldown(self):
+        coder = self.receiver(status(503))
+        caller = self.caller({"coder": {"url": coder.url, "retries": 0,
+                                        "breaker": {"failures": 1, "cooldown": "1h"}}})
+        handoff = caller.send().json()["handoff"]["id"]
+        reply = caller.call("POST", f"/v1/parked/{handoff}/replay")
+        self.assertEqual((reply.status, reply.json()["state"]), (200, "ready"))
+        coder.do(ack)
+        self.assertEqual(caller.call("POST", "/v1/agents/coder/reset").status, 204)
+        caller.wait_for_state(handoff, "acknowledged")
+        self.assertEqual(len(coder.requests), 2)
+
+
 class Turned(Case):
     def test_what_is_turned_away_is_no_handoff_that_was_measured(self):
         hold = Hold()
