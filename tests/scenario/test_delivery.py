@@ -752,7 +752,7 @@ class Restart(Case):
         caller = self.daemon({"coder": coder})
         handoff = caller.send_async()
         caller.wait_for_state(handoff, "awaiting_ack")
-        eventually(lambda: self.stored(caller, handoff), "it is written")
+        self.written(caller, handoff, 1)  # its state is told earlier
         caller.daemon.kill()
         self.again(caller)
         self.assertEqual(caller.state(handoff)["state"], "awaiting_ack")
@@ -760,10 +760,6 @@ class Restart(Case):
         caller.wait_for_state(handoff, "acknowledged")
         self.assertEqual(caller.state(handoff)["attempts"], 1)
         self.assertEqual(len(coder.requests), 1)
-
-    @staticmethod
-    def stored(caller, handoff):
-        return caller.state(handoff)["attempts"] == 1
 
     def test_the_breaker_remembers_and_parked_stays_parked(self):
         coder = self.receiver(status(500))

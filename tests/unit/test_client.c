@@ -71,7 +71,7 @@ static void wait_for_answer(void)
 {
     while (fixture.asked.answers == 0 || handoff_loop_pending(fixture.loop) > 0) {
         struct pollfd readable = {.fd = handoff_loop_fd(fixture.loop), .events = POLLIN};
-        assert_int_equal(poll(&readable, 1, 10000), 1);
+        assert_int_equal(poll(&readable, 1, 60000), 1);
         handoff_loop_run(fixture.loop);
     }
     assert_int_equal(fixture.asked.answers, 1);

@@ -361,7 +361,7 @@ static void test_a_warm_connection_is_used_again(void **state)
 /* ---- a name server that does not answer --------------------------------------------------------
  */
 
-enum { PATIENCE_S = 10 };
+enum { PATIENCE_S = 60 };
 static sem_t name_answer;
 static atomic_int names_unanswered;
 
