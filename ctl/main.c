@@ -3,6 +3,7 @@
  * handoffctl: the operator's command line. The table below is all there is to adding a sub-command;
  * the help and "did you mean" follow from it.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,7 +203,7 @@ static int is_help(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-int main(int argc, char *argv[])
+static int run(int argc, char *argv[])
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -225,4 +226,21 @@ int main(int argc, char *argv[])
         return CTL_OK;
     }
     return command->run(command, argc - 1, argv + 1);
+}
+
+/* What a full disk did not take is no success: whoever reads the file would miss it. */
+static int flush_output(int code)
+{
+    const int why = fflush(stdout) != 0 ? errno : 0;
+    if (why == 0 && !ferror(stdout)) {
+        return code;
+    }
+    fprintf(stderr, "handoffctl: the output could not be written: %s\n",
+            strerror(why != 0 ? why : EIO));
+    return code == CTL_OK ? CTL_FAILED : code;
+}
+
+int main(int argc, char *argv[])
+{
+    return flush_output(run(argc, argv));
 }

@@ -166,6 +166,17 @@ class Look(Case):
                      "agents"):
             self.assertIn("xample", self.ctl(name, "--help").stdout)
         self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)
+        self.assertIn("60s", self.ctl("inbox", "reviewer", "--wait", "90s", code=1).stderr)
+
+    def test_what_could_not_be_written_is_no_success(self):
+        handoff = self.caller.send("coder").json()["id"]
+        for words in (("agents", "--json"), ("status", handoff), ("--help",), ("--version",)):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([HANDOFFCTL, *words], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60, check=False,
+                                      env=environment(HANDOFF_API_URL=self.url))
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn("No space left on device", done.stderr)
 
 
 class Answer(Case):
