@@ -11,6 +11,31 @@ void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *
     pthread_cond_init(&checkpoint->changed, NULL);
 }
 
+/* ---- copying: the thread, or the writer, never both ----------------------------------------- */
+
+static void set_sync_failed(struct handoff_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->sync_failed = true;
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+int handoff_checkpoint_copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db,
+                            int *pages)
+{
+    int result =
+        sqlite3_wal_checkpoint_v2(db->sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, pages, NULL);
+    if (result == SQLITE_IOERR_FSYNC)
+        set_sync_failed(checkpoint);
+    return result;
+}
+
+void handoff_checkpoint_before_close(struct handoff_checkpoint *checkpoint, struct handoff_db *db)
+{
+    if (checkpoint->sync_failed && db->sqlite)
+        sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+}
+
 /* ---- the thread ---------------------------------------------------------------------------- */
 
 /* Failures are not told: what is not copied here, the writer copies, and tells its own. */
@@ -32,9 +57,7 @@ static int copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db, in
                                        NULL) != HANDOFF_OK)
         return -1;
     sync_bodies(db, bodies);
-    int result =
-        sqlite3_wal_checkpoint_v2(db->sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, NULL);
-    return result == SQLITE_OK ? pages : -1;
+    return handoff_checkpoint_copy(checkpoint, db, &pages) == SQLITE_OK ? pages : -1;
 }
 
 static bool has_grown(struct handoff_checkpoint *checkpoint, int pages)
@@ -88,18 +111,19 @@ static bool start(struct handoff_checkpoint *checkpoint)
 bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int pages, int64_t bodies,
                                  bool wait)
 {
-    if (!start(checkpoint))
-        return true;
+    bool started = start(checkpoint);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->pages = pages;
-    if (checkpoint->state == HANDOFF_CHECKPOINT_IDLE) {
+    if (!started)
+        checkpoint->state = HANDOFF_CHECKPOINT_PREPARED;
+    if (checkpoint->state == HANDOFF_CHECKPOINT_IDLE && !checkpoint->sync_failed) {
         checkpoint->state = HANDOFF_CHECKPOINT_ASKED;
         checkpoint->bodies = bodies;
         pthread_cond_broadcast(&checkpoint->changed);
     }
     while (wait && checkpoint->state == HANDOFF_CHECKPOINT_ASKED)
         pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
-    bool prepared = checkpoint->state == HANDOFF_CHECKPOINT_PREPARED;
+    bool prepared = checkpoint->state == HANDOFF_CHECKPOINT_PREPARED && !checkpoint->sync_failed;
     if (prepared)
         checkpoint->state = HANDOFF_CHECKPOINT_IDLE;
     pthread_mutex_unlock(&checkpoint->lock);

@@ -18,6 +18,12 @@
  * anew: the first time that is the commit after which it is asked, and the second time it goes by
  * the pages that the writer has told since.
  *
+ * A copy is synced when all of the WAL was copied, and only then. Should that sync fail, what was
+ * copied before may not be on the disk, and nobody tries it again: SQLite knows how far it came,
+ * and Linux forgets what it could not write. The WAL has all of it. So from then on nothing is
+ * copied, the WAL is not begun anew but grows, and the next process, which starts at its beginning,
+ * copies it whole.
+ *
  * The thread is started by the first checkpoint; most stores of a test or a command never have one.
  */
 #ifndef HANDOFF_STORE_CHECKPOINT_H
@@ -26,6 +32,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+struct handoff_db;
 
 struct handoff_checkpoint {
     /* never change after initializing; lent */
@@ -45,6 +53,7 @@ struct handoff_checkpoint {
     } state;
     int64_t bodies; /* the file of bodies that is to be synced before; 0: none */
     int pages;      /* in the WAL, as the writer told last */
+    bool sync_failed;
     bool stopping;
 };
 
@@ -57,7 +66,16 @@ void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *
 bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int pages, int64_t bodies,
                                  bool wait);
 
-/* Waits for the thread's end. No other call follows. */
+/* Copies from the WAL what no reader is looking at, and waits for nobody. Gives SQLite's result,
+   and the pages that were in the WAL when it began, unless pages is NULL. */
+int handoff_checkpoint_copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db,
+                            int *pages);
+
+/* Before a connection that may be the last is closed, which is a checkpoint unless a sync failed.
+ */
+void handoff_checkpoint_before_close(struct handoff_checkpoint *checkpoint, struct handoff_db *db);
+
+/* Waits for the thread's end. */
 void handoff_checkpoint_stop(struct handoff_checkpoint *checkpoint);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "client/base/check.h"
 #include "client/base/error.h"
+#include "client/base/memory.h"
 #include "client/store/bodies.h"
 
 enum { MAGIC = 0x68646220u };
@@ -90,11 +91,10 @@ static enum handoff_code foreign(struct handoff_db *db, const char *message,
     return handoff_error_set(error, HANDOFF_ERR_STORE_FOREIGN, message, "storage.path", db->path);
 }
 
-static bool has_wal(struct handoff_db *db)
+static bool holds_something(const char *path)
 {
     struct stat found;
-    const char *database = sqlite3_db_filename(db->sqlite, "main");
-    return stat(sqlite3_filename_wal(database), &found) == 0 && found.st_size > 0;
+    return stat(path, &found) == 0 && found.st_size > 0;
 }
 
 /* Two things that SQLite would take on trust
@@ -107,6 +107,7 @@ static enum handoff_code check_file(struct handoff_db *db, struct handoff_error 
 {
     enum { WRITE_VERSION = 18, IN_WAL_MODE = 2 };
     static const char begins[16] = "SQLite format 3";
+    const char *name = sqlite3_db_filename(db->sqlite, "main");
     char head[WRITE_VERSION + 1] = {0};
     sqlite3_file *file = NULL;
     sqlite3_int64 size = 0;
@@ -116,12 +117,14 @@ static enum handoff_code check_file(struct handoff_db *db, struct handoff_error 
         result = file->pMethods->xRead(file, head, sizeof head, 0);
     if (result != SQLITE_OK && result != SQLITE_IOERR_SHORT_READ)
         return handoff_db_result(db, result, error);
+    if (holds_something(sqlite3_filename_journal(name)))
+        return HANDOFF_OK; /* the power failed as the database was made: SQLite undoes that */
     if (size > 0 && memcmp(head, begins, sizeof begins) != 0)
         return foreign(db,
                        "the file is not a store; point storage.path at another folder, or "
                        "restore a backup",
                        error);
-    if (head[WRITE_VERSION] != IN_WAL_MODE && has_wal(db))
+    if (head[WRITE_VERSION] != IN_WAL_MODE && holds_something(sqlite3_filename_wal(name)))
         return foreign(db,
                        "the files beside the database belong to another one, which was there "
                        "before; move handoff.db-wal, handoff.db-shm and handoff.db-bodies-* away",
@@ -189,6 +192,39 @@ void handoff_db_roll_back(struct handoff_db *db)
 {
     if (!sqlite3_get_autocommit(db->sqlite))
         sqlite3_exec(db->sqlite, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static int write_anew(sqlite3_file *file)
+{
+    enum { AT_ONCE = 65536 };
+    sqlite3_int64 size = 0;
+    char *some = handoff_malloc(AT_ONCE);
+    int result = some ? file->pMethods->xFileSize(file, &size) : SQLITE_NOMEM;
+    for (sqlite3_int64 at = 0; result == SQLITE_OK && at < size; at += AT_ONCE) {
+        int amount = size - at < AT_ONCE ? (int)(size - at) : AT_ONCE;
+        result = file->pMethods->xRead(file, some, amount, at);
+        if (result == SQLITE_OK)
+            result = file->pMethods->xWrite(file, some, amount, at);
+    }
+    if (result == SQLITE_OK && size > 0)
+        result = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+    handoff_free(some);
+    return result;
+}
+
+/* In a transaction that writes: so nobody else does. */
+enum handoff_code handoff_db_save_wal(struct handoff_db *db, struct handoff_error *error)
+{
+    sqlite3_file *wal = NULL;
+    enum handoff_code code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
+    if (code != HANDOFF_OK)
+        return code;
+    sqlite3_file_control(db->sqlite, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    int result = wal && wal->pMethods ? write_anew(wal) : SQLITE_OK;
+    if (result != SQLITE_OK)
+        code = handoff_db_result(db, result, error);
+    handoff_db_roll_back(db);
+    return code;
 }
 
 enum handoff_code handoff_db_number(struct handoff_db *db, const char *sql, int64_t *number,

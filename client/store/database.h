@@ -77,6 +77,13 @@ enum handoff_code handoff_db_end(struct handoff_db *db, sqlite3_stmt *statement,
 enum handoff_code handoff_db_do(struct handoff_db *db, sqlite3_stmt *statement,
                                 struct handoff_error *error);
 
+/* Where a process was killed after a sync of the WAL had failed, commits may be found that are in
+   the kernel's memory and not on the disk, and no sync would write them: they would be missing,
+   with all that comes behind them, after a power failure. So the WAL is written anew, byte for
+   byte. */
+enum handoff_code handoff_db_save_wal(struct handoff_db *db,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* Undoes a transaction that is still open; some failures have undone it already. */
 void handoff_db_roll_back(struct handoff_db *db);
 

@@ -67,6 +67,8 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     if (code == HANDOFF_OK)
         code = handoff_store_writer_prepare(store, error);
     if (code == HANDOFF_OK)
+        code = handoff_db_save_wal(&store->writer, error);
+    if (code == HANDOFF_OK)
         code = handoff_migrate(&store->writer, handoff_migrate_newest(), error);
     return code;
 }
@@ -112,6 +114,7 @@ static void destroy(struct handoff_store *store)
     handoff_checkpoint_stop(&store->checkpoint);
     handoff_store_readers_close(store);
     handoff_body_log_close(&store->body_log);
+    handoff_checkpoint_before_close(&store->checkpoint, &store->writer);
     handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
     handoff_place_release(&store->place);
     pthread_cond_destroy(&store->queue_filled);

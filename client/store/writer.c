@@ -355,14 +355,12 @@ static void commit_group(struct handoff_store *store, struct handoff_mail *group
         store->hold_until_ns = handoff_monotonic_ns(&handoff_clock_system) + HOLD_NS;
 }
 
-/* PASSIVE: copies what no reader is looking at and waits for nobody. Once all is copied, the next
-   commit begins the WAL anew. A failure loses nothing: the pages stay in the WAL for the next try.
- */
+/* Once all is copied, the next commit begins the WAL anew. A failure loses nothing: the pages stay
+   in the WAL. */
 static void checkpoint(struct handoff_store *store)
 {
     handoff_body_log_sync(&store->body_log);
-    int result = sqlite3_wal_checkpoint_v2(store->writer.sqlite, NULL, SQLITE_CHECKPOINT_PASSIVE,
-                                           NULL, NULL);
+    int result = handoff_checkpoint_copy(&store->checkpoint, &store->writer, NULL);
     store->wal_pages = 0; /* the hook tells again with the next commit */
     atomic_fetch_add_explicit(&store->checkpoints, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->checkpoints_failed, result != SQLITE_OK,

@@ -3,7 +3,7 @@
  * A disk that fails on demand: an SQLite VFS in front of the system's, whose n-th write, sync or
  * truncation fails. A test runs the same thing with n = 1, 2, 3 ... and so reaches every place
  * where the disk can say no. Register once with fault_vfs_register, open stores with .vfs =
- * "fault".
+ * "fault". It also tells a watcher what the disk was asked to do (power.h).
  */
 #ifndef TESTS_SUPPORT_FAULT_VFS_H
 #define TESTS_SUPPORT_FAULT_VFS_H
@@ -20,10 +20,28 @@ enum fault_kind {
     FAULT_ANY = 7,
 };
 
+/* What the disk did, told from the thread that asked: a sync before it began, the rest when it was
+   done. So whatever a sync has to cover was told before it. */
+struct fault_change {
+    enum {
+        FAULT_OPENED, /* made, if it was not there */
+        FAULT_WROTE,
+        FAULT_TRUNCATED,
+        FAULT_SYNCS,
+        FAULT_SYNC_FAILED,
+        FAULT_REMOVED,
+    } kind;
+    const char *path;
+    const void *data;       /* FAULT_WROTE */
+    sqlite3_int64 at, size; /* FAULT_WROTE; FAULT_TRUNCATED: to size */
+    bool folder;            /* FAULT_SYNCS, FAULT_REMOVED: the folder is synced, too */
+};
+
 static struct {
     sqlite3_vfs vfs;
     sqlite3_vfs *real;
-    atomic_int kinds;      /* which operations count */
+    void (*watch)(const struct fault_change *change); /* or NULL */
+    atomic_int kinds;                                 /* which operations count */
     atomic_long until;     /* operations left before the failure; < 0: never */
     atomic_bool lasting;   /* from then on all fail, until it is lifted */
     atomic_int result;     /* the SQLite result of a failure */
@@ -36,11 +54,37 @@ static struct {
 struct fault_file {
     sqlite3_file base;
     sqlite3_file *real; /* lies behind this struct */
+    const char *path;   /* as SQLite keeps it, until the file is closed; NULL: it has no name */
+    bool new_in_folder; /* its first sync syncs the folder, too */
+    long failed_syncs;  /* of the file that were told to this descriptor */
 };
 
 static inline sqlite3_file *fault_real(sqlite3_file *file)
 {
     return ((struct fault_file *)(void *)file)->real;
+}
+
+/* Linux tells an error of writing back a file once to each of its descriptors: where another one's
+   sync failed, ours does next time, though it saves what it finds (errseq_t). Files are told apart
+   by the hash of their path. */
+static inline atomic_long *fault_failed_syncs(const char *path)
+{
+    static atomic_long counts[64];
+    unsigned hash = 0;
+    for (const char *at = path ? path : ""; *at; at++)
+        hash = hash * 31 + (unsigned char)*at;
+    return &counts[hash % 64];
+}
+
+static inline void fault_tell(const struct fault_change *change)
+{
+    if (fault.watch && change->path)
+        fault.watch(change);
+}
+
+static inline const char *fault_path(sqlite3_file *file)
+{
+    return ((struct fault_file *)(void *)file)->path;
 }
 
 /* The n-th operation (1: the next) of these kinds fails with this result. */
@@ -89,20 +133,40 @@ static inline int fault_read(sqlite3_file *file, void *data, int size, sqlite3_i
 static inline int fault_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 at)
 {
     int result = fault_strike(FAULT_WRITE);
-    return result ? result : fault_real(file)->pMethods->xWrite(fault_real(file), data, size, at);
+    if (result == SQLITE_OK)
+        result = fault_real(file)->pMethods->xWrite(fault_real(file), data, size, at);
+    if (result == SQLITE_OK)
+        fault_tell(&(struct fault_change){FAULT_WROTE, fault_path(file), data, at, size, false});
+    return result;
 }
 
 static inline int fault_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     int result = fault_strike(FAULT_TRUNCATE);
-    return result ? result : fault_real(file)->pMethods->xTruncate(fault_real(file), size);
+    if (result == SQLITE_OK)
+        result = fault_real(file)->pMethods->xTruncate(fault_real(file), size);
+    if (result == SQLITE_OK)
+        fault_tell(&(struct fault_change){FAULT_TRUNCATED, fault_path(file), NULL, 0, size, false});
+    return result;
 }
 
 static inline int fault_sync(sqlite3_file *file, int flags)
 {
     atomic_fetch_add(&fault.syncs, 1);
+    struct fault_file *own = (struct fault_file *)(void *)file;
+    atomic_long *failed = fault_failed_syncs(own->path);
     int result = fault_strike(FAULT_SYNC);
-    return result ? result : fault_real(file)->pMethods->xSync(fault_real(file), flags);
+    if (result != SQLITE_OK) {
+        own->failed_syncs = atomic_fetch_add(failed, 1) + 1;
+        fault_tell(&(struct fault_change){FAULT_SYNC_FAILED, own->path, NULL, 0, 0, false});
+        return result;
+    }
+    fault_tell(&(struct fault_change){FAULT_SYNCS, own->path, NULL, 0, 0, own->new_in_folder});
+    own->new_in_folder = false;
+    result = own->real->pMethods->xSync(own->real, flags);
+    long told = own->failed_syncs;
+    own->failed_syncs = atomic_load(failed);
+    return told < own->failed_syncs ? SQLITE_IOERR_FSYNC : result;
 }
 
 static inline int fault_size(sqlite3_file *file, sqlite3_int64 *size)
@@ -196,6 +260,21 @@ static inline int fault_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f
         flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_SUPER_JOURNAL;
     int result = fault.real->xOpen(fault.real, name, own->real, flags, out_flags);
     own->base.pMethods = own->real->pMethods ? &fault_methods : NULL;
+    enum { FOLDER_TOO = SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL };
+    own->path = name;
+    own->failed_syncs = atomic_load(fault_failed_syncs(name));
+    own->new_in_folder = (flags & SQLITE_OPEN_CREATE) && (flags & FOLDER_TOO);
+    if (result == SQLITE_OK)
+        fault_tell(&(struct fault_change){FAULT_OPENED, name, NULL, 0, 0, false});
+    return result;
+}
+
+static inline int fault_delete(sqlite3_vfs *vfs, const char *name, int folder)
+{
+    (void)vfs;
+    int result = fault.real->xDelete(fault.real, name, folder);
+    if (result == SQLITE_OK)
+        fault_tell(&(struct fault_change){FAULT_REMOVED, name, NULL, 0, 0, folder != 0});
     return result;
 }
 
@@ -207,6 +286,7 @@ static inline void fault_vfs_register(void)
     fault.vfs.pNext = NULL;
     fault.vfs.szOsFile = (int)sizeof(struct fault_file) + fault.real->szOsFile;
     fault.vfs.xOpen = fault_open;
+    fault.vfs.xDelete = fault_delete;
     fault_lift();
     sqlite3_vfs_register(&fault.vfs, 0);
 }

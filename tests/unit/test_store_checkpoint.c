@@ -6,6 +6,8 @@
  */
 #include "tests/support/unit.h"
 
+#include <sys/stat.h>
+
 #include "client/store/checkpoint.h"
 #include "client/store/database.h"
 #include "tests/support/fault_vfs.h"
@@ -97,7 +99,7 @@ static void test_a_failure_is_not_repeated(void **state)
 {
     int in_wal = 0, copied = 0;
     (void)state;
-    fault_at(FAULT_ANY, 1, true, SQLITE_IOERR_WRITE);
+    fault_at(FAULT_WRITE, 1, true, SQLITE_IOERR_WRITE);
     assert_true(handoff_checkpoint_prepared(&fixture.checkpoint, fixture.pages + 1, 0, true));
     assert_true(atomic_load(&fault.failures) > 0);
     assert_int_equal(atomic_load(&fault.copies), 1);
@@ -108,6 +110,38 @@ static void test_a_failure_is_not_repeated(void **state)
     assert_int_equal(copied, in_wal);
 }
 
+/* What was copied before is not on the disk for sure, and would not be copied again. */
+static void test_a_failed_sync_ends_all_copying(void **state)
+{
+    struct stat found;
+    char wal[540];
+    (void)state;
+    snprintf(wal, sizeof wal, "%s-wal", fixture.path);
+    fault_at(FAULT_SYNC, 2, false, SQLITE_IOERR_FSYNC); /* the first is the WAL's */
+    assert_false(handoff_checkpoint_prepared(&fixture.checkpoint, fixture.pages, 0, true));
+    assert_int_equal(atomic_load(&fault.failures), 1);
+    write_rows("INSERT INTO t VALUES (1)");
+    atomic_store(&fault.copies, 0);
+    assert_false(handoff_checkpoint_prepared(&fixture.checkpoint, fixture.pages, 0, true));
+    handoff_checkpoint_before_close(&fixture.checkpoint, &fixture.writer);
+    handoff_db_close(&fixture.writer);
+    assert_int_equal(atomic_load(&fault.copies), 0);
+    assert_int_equal(stat(wal, &found), 0);
+    assert_true(found.st_size > 100000);
+}
+
+/* The writer's own copy tells, too. */
+static void test_a_failed_sync_of_the_writer_does_so_too(void **state)
+{
+    (void)state;
+    fault_at(FAULT_SYNC, 1, false, SQLITE_IOERR_FSYNC);
+    assert_int_equal(handoff_checkpoint_copy(&fixture.checkpoint, &fixture.writer, NULL),
+                     SQLITE_IOERR_FSYNC);
+    atomic_store(&fault.copies, 0);
+    assert_false(handoff_checkpoint_prepared(&fixture.checkpoint, fixture.pages, 0, true));
+    assert_int_equal(atomic_load(&fault.copies), 0);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void)
@@ -116,6 +150,8 @@ int main(void)
         EACH(test_copies_once_where_nothing_came),
         EACH(test_copies_again_what_came),
         EACH(test_a_failure_is_not_repeated),
+        EACH(test_a_failed_sync_ends_all_copying),
+        EACH(test_a_failed_sync_of_the_writer_does_so_too),
     };
     fault_vfs_register();
     return RUN_TESTS(tests);
