@@ -61,6 +61,13 @@ static void look_for_begin(struct exporter_connection *connection, int64_t now)
         exporter_connection_wake(connection);
 }
 
+/* libmicrohttpd stops listening while there is no descriptor for another client. It begins again
+ * when it is run after one has left, and where all others are silent nobody else would run it. */
+static void listen_again(struct exporter_server *server)
+{
+    exporter_source_wake(&server->source);
+}
+
 static void sweep(void *arg)
 {
     struct exporter_server *server = arg;
@@ -75,6 +82,7 @@ static void sweep(void *arg)
         else if (connection->deadline_ms < next)
             next = connection->deadline_ms;
     }
+    listen_again(server);
     if (LIST_EMPTY(&server->connections))
         return;
     const int64_t delay = next - now;
@@ -177,6 +185,8 @@ static void connection_closed(void **context)
     exporter_departures_forget(&connection->server->departures, connection);
     exporter_tls_unref(&connection->tls);
     LIST_REMOVE(connection, entry);
+    if (LIST_EMPTY(&connection->server->connections)) /* no sweep comes any more */
+        listen_again(connection->server);
     connection->magic = 0;
     free(connection);
 }

@@ -2,6 +2,9 @@
 # variants: release asan
 """Slow, greedy and careless clients: each is cut or refused, and the others do not notice."""
 
+import itertools
+import os
+import resource
 import socket
 import time
 import unittest
@@ -196,6 +199,23 @@ def is_cut_after_sending(raw):
             return raw.recv(1) == b""
         except ConnectionError:
             return True
+
+
+class Descriptors(unittest.TestCase):
+    def test_whoever_waited_for_one_is_let_in_when_the_last_client_has_left(self):
+        with Daemon("--log.level=debug") as daemon:
+            pid = daemon.process.pid
+            free = next(fd for fd in itertools.count()
+                        if not os.path.lexists(f"/proc/{pid}/fd/{fd}"))
+            _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, hard))  # room for one
+            with daemon.web.socket() as first, daemon.web.socket() as second:
+                first.sendall(HEAD + b"\r\n")
+                self.assertEqual(read_reply(first).status, 200)
+                second.sendall(HEAD + b"\r\n")
+                daemon.wait_for_event("http_library")  # that there is none left
+                first.close()
+                self.assertEqual(read_reply(second).status, 200)
 
 
 if __name__ == "__main__":
