@@ -6,6 +6,7 @@
 #include "client/base/check.h"
 #include "client/base/error.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/retry_after.h"
 
 enum { RESUME_PAGE = 256 };
 
@@ -57,6 +58,44 @@ static enum handoff_code load_envelope(struct handoff_delivery *delivery,
     return code;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The longest that anything of this state is waited for, as its agent is configured now. */
+static int64_t longest_wait_ms(struct handoff_agents *agents,
+                               const struct handoff_standing *standing)
+{
+    struct handoff_agent *agent = handoff_agents_find(agents, standing->target);
+    struct handoff_settings *settings = agent ? handoff_agent_settings(agent) : NULL;
+    if (!settings)
+        return INT64_MAX; /* nothing tells */
+    const struct handoff_agent_options *options = &settings->options;
+    int64_t longest_ms = options->backoff_max_ms;
+    if (standing->state == HANDOFF_STATE_AWAITING_ACK)
+        longest_ms = options->ack_timeout_ms;
+    else if (options->url && longest_ms < HANDOFF_RETRY_AFTER_MAX_MS)
+        longest_ms = HANDOFF_RETRY_AFTER_MAX_MS;
+    handoff_settings_release(&settings);
+    return longest_ms;
+}
+
+/* Moments of the wall clock, which may have been set back since they were stored: no wait becomes
+   longer than it could have been, and no deadline further off than when it was accepted. */
+static void load_moments(struct handoff_delivery *delivery, const struct handoff_stored *stored)
+{
+    const int64_t now_ms = handoff_delivery_wall_ms(delivery), due_ms = stored->standing.due_ms;
+    const int64_t given_ms = stored->deadline_ms - stored->created_ms;
+    handoff_delivery_set_deadline(
+        delivery, stored->deadline_ms ? smaller(stored->deadline_ms, now_ms + given_ms) : 0);
+    if (due_ms == 0)
+        return;
+    struct handoff_agents *agents = delivery->lane->engine->options.agents;
+    int64_t longest_ms = longest_wait_ms(agents, &stored->standing);
+    handoff_delivery_set_due_in(delivery, smaller(due_ms - now_ms, longest_ms));
+}
+
 enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
                                         const struct handoff_stored *stored,
                                         struct handoff_error *error)
@@ -69,13 +108,11 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     delivery->seq = stored->seq;
     delivery->pattern = stored->pattern;
     delivery->created_ms = stored->created_ms;
-    handoff_delivery_set_deadline(delivery, stored->deadline_ms);
     delivery->attempts = standing->attempts;
     delivery->failures = standing->failures;
     delivery->alternate = standing->alternate;
     delivery->replays = standing->replays;
-    delivery->due_mono_ms =
-        standing->due_ms ? handoff_delivery_from_wall_ms(delivery, standing->due_ms) : 0;
+    load_moments(delivery, stored);
     return load_envelope(delivery, error);
 }
 

@@ -190,6 +190,85 @@ static void test_a_restart_expires_what_is_over(void **state)
     assert_int_equal(stored(&sender, HANDOFF_STATE_EXPIRED).attempts, 0);
 }
 
+/* The clock is set back while the process is down: what is waited for is not due yet, but no
+   further off than it could have been. */
+static void restart_with_the_clock_back(const struct sender *sender, enum handoff_state state)
+{
+    while (stored(sender, state).attempts == 0)
+        turn();
+    set_wall_by(-24 * HOUR_MS);
+    restart();
+    turn(); /* what is due would be begun */
+    assert_true(is_live(sender, state));
+}
+
+static void test_a_restart_puts_off_no_acknowledgement(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    stage.options[0].ack_timeout_ms = WAIT_MS;
+    behave(0, "202,ack");
+    send_until(&sender, HANDOFF_STATE_AWAITING_ACK, 0);
+    restart_with_the_clock_back(&sender, HANDOFF_STATE_AWAITING_ACK);
+    let_pass(WAIT_MS);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
+}
+
+static void test_a_restart_puts_off_no_attempt(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    behave(0, "503wait=7200,ack"); /* an hour of which is believed */
+    send_until(&sender, HANDOFF_STATE_READY, 0);
+    restart_with_the_clock_back(&sender, HANDOFF_STATE_READY);
+    let_pass(HOUR_MS);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
+}
+
+/* Longer than a Retry-After may be. */
+static void test_a_restart_cuts_no_backoff_short(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    stage.options[0].backoff_base_ms = stage.options[0].backoff_max_ms = 10 * HOUR_MS;
+    behave(0, "503,ack");
+    send_until(&sender, HANDOFF_STATE_READY, 0);
+    restart_with_the_clock_back(&sender, HANDOFF_STATE_READY);
+    let_pass(HOUR_MS);
+    turn();
+    assert_true(is_live(&sender, HANDOFF_STATE_READY));
+    let_pass(9 * HOUR_MS);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 2);
+}
+
+/* Who pulls has no Retry-After. */
+static void test_a_restart_puts_off_no_other_lease(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    stage.options[0].backoff_base_ms = stage.options[0].backoff_max_ms = WAIT_MS;
+    stage.options[0].url = NULL;
+    assert_int_equal(handoff_agents_configure(stage.agents, stage.options, 3, NULL), HANDOFF_OK);
+    send_to(&sender, "coder");
+    assert_int_equal(pull(HOUR_MS), 1);
+    assert_int_equal(say(&sender, HANDOFF_WORD_NACK_RETRY, "coder"), HANDOFF_OK);
+    restart_with_the_clock_back(&sender, HANDOFF_STATE_READY);
+    let_pass(WAIT_MS);
+    assert_int_equal(pull(HOUR_MS), 2);
+}
+
+static void test_a_restart_puts_off_no_deadline(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    stage.options[0].ack_timeout_ms = HOUR_MS;
+    behave(0, "202");
+    send_until(&sender, HANDOFF_STATE_AWAITING_ACK, WAIT_MS);
+    restart_with_the_clock_back(&sender, HANDOFF_STATE_AWAITING_ACK);
+    let_pass(WAIT_MS);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_EXPIRED).attempts, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +281,11 @@ int main(void)
         SET(test_a_lease),
         SET(test_a_restart_reads_the_wall_clock),
         SET(test_a_restart_expires_what_is_over),
+        SET(test_a_restart_puts_off_no_acknowledgement),
+        SET(test_a_restart_puts_off_no_attempt),
+        SET(test_a_restart_cuts_no_backoff_short),
+        SET(test_a_restart_puts_off_no_other_lease),
+        SET(test_a_restart_puts_off_no_deadline),
     };
     return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
 }
