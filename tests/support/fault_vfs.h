@@ -69,11 +69,11 @@ static inline sqlite3_file *fault_real(sqlite3_file *file)
    by the hash of their path. */
 static inline atomic_long *fault_failed_syncs(const char *path)
 {
-    static atomic_long counts[64];
+    static atomic_long counts[1 << 20]; /* so many that none is shared */
     unsigned hash = 0;
     for (const char *at = path ? path : ""; *at; at++)
         hash = hash * 31 + (unsigned char)*at;
-    return &counts[hash % 64];
+    return &counts[(hash * 2654435761u) >> 12];
 }
 
 static inline void fault_tell(const struct fault_change *change)
