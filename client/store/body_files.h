@@ -5,7 +5,9 @@
  * A file goes when no row names it any more. Retention takes envelopes roughly in the order in
  * which they came, so files empty from the oldest; what stays behind in one (parked for weeks, say)
  * is moved into its rows as soon as the next younger file is half empty or gone, so that a few
- * stragglers do not keep megabytes. Writer thread, unless told otherwise.
+ * stragglers do not keep megabytes. What is damaged is not moved, since its file may yet be put
+ * right, and keeps that file. The counts are put right before a file goes, should a hand have
+ * touched the rows. Writer thread, unless told otherwise.
  */
 #ifndef HANDOFF_STORE_BODY_FILES_H
 #define HANDOFF_STORE_BODY_FILES_H
@@ -35,6 +37,10 @@ enum handoff_code handoff_body_files_release(struct handoff_db *db, int64_t seq,
  *more: there may be more to do. */
 enum handoff_code handoff_body_files_tidy(struct handoff_db *db, bool *more,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* How many files are not counted as the rows have it. Any thread. */
+enum handoff_code handoff_body_files_miscounted(struct handoff_db *db, int64_t *count,
+                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Bytes of the bodies in all files: those that rows name, and those that were ever written to files
    that are still there. Any thread. */

@@ -152,6 +152,19 @@ static enum handoff_code check_memories(struct handoff_db *db, struct handoff_st
     return code;
 }
 
+/* ---- files of bodies ------------------------------------------------------------------------ */
+
+static enum handoff_code check_body_files(struct handoff_db *db,
+                                          struct handoff_store_report *report,
+                                          struct handoff_error *error)
+{
+    int64_t miscounted;
+    enum handoff_code code = handoff_body_files_miscounted(db, &miscounted, error);
+    if (miscounted > 0)
+        note(report, "the table of the files of bodies does not count what the rows name", "");
+    return code;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static enum handoff_code count_bytes(struct handoff_db *db, struct handoff_store_report *report,
@@ -175,6 +188,8 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_structure(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_MEMORIES)
         code = check_memories(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_BODY_FILES)
+        code = check_body_files(db, report, error);
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
     handoff_db_roll_back(db);

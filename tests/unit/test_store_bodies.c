@@ -406,13 +406,17 @@ static void test_no_descriptor_is_no_damage(void **state)
     release(puts, GROUP);
 }
 
-static void spoil(int64_t at)
+/* Gives the byte that was there. */
+static int spoil(char byte, int64_t at)
 {
     FILE *file = fopen(fixture.first_file, "r+b");
     assert_non_null(file);
     assert_int_equal(fseek(file, at, SEEK_SET), 0);
-    assert_int_not_equal(fputc('?', file), EOF);
+    int before = fgetc(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_not_equal(fputc(byte, file), EOF);
     fclose(file);
+    return before;
 }
 
 static void test_a_spoiled_file_is_noticed(void **state)
@@ -426,7 +430,7 @@ static void test_a_spoiled_file_is_noticed(void **state)
     assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
     assert_int_equal(report.problems, 0);
     assert_int_equal(report.envelopes, GROUP);
-    spoil(2500);
+    spoil('?', 2500);
     assert_int_equal(get(&puts[0].id, &found), HANDOFF_ERR_STORE_CORRUPT);
     assert_stored(puts + 1, GROUP - 1);
     assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
@@ -591,6 +595,70 @@ static void test_stragglers_outlive_their_neighbour(void **state)
     assert_true(file_exists(3));
     assert_stored(&many[0][0], 1);
     assert_int_equal(outside(), 2 * GROUP);
+    release_files();
+}
+
+/* What is damaged is not moved: the file may be put right, or back, while a row would be wrong for
+   ever. And it keeps nothing else from being tidied. */
+static void test_damage_is_left_where_it_is(void **state)
+{
+    struct handoff_stored_envelope found;
+    (void)state;
+    fill_files();
+    for (int i = 2; i < GROUP; i++)
+        finish(&many[0][i].id, 10);
+    for (int i = 1; i < GROUP; i++)
+        finish(&many[1][i].id, 10);
+    for (int i = 0; i < GROUP; i++)
+        finish(&many[2][i].id, 10);
+    int before = spoil('?', 2500);
+    retain();
+    assert_true(file_exists(1));
+    assert_false(file_exists(2));
+    assert_false(file_exists(3));
+    assert_stored(&many[0][1], 1);
+    assert_stored(&many[1][0], 1);
+    assert_int_equal(get(&many[0][0].id, &found), HANDOFF_ERR_STORE_CORRUPT);
+    assert_int_equal(outside(), 1 + GROUP);
+    spoil((char)before, 2500);
+    assert_stored(many[0], 1);
+    retain();
+    assert_false(file_exists(1));
+    assert_stored(many[0], 1);
+    release_files();
+}
+
+static void by_hand(const char *sql)
+{
+    struct handoff_db db;
+    handoff_store_close(&fixture.store);
+    assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error),
+                     HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&db, sql, &error), HANDOFF_OK);
+    handoff_db_close(&db);
+    reopen();
+}
+
+/* Whatever brought them about: a file that is named stays, and one that is not goes. */
+static void test_wrong_counts_are_noticed_and_put_right(void **state)
+{
+    struct handoff_store_report report;
+    (void)state;
+    fill_files();
+    by_hand("UPDATE body_files SET envelopes = 0, bytes = 0 WHERE file = 1;"
+            "DELETE FROM envelopes WHERE seq IN (SELECT seq FROM envelopes, body_files"
+            " WHERE file = 2 AND seq BETWEEN first_seq AND last_seq)");
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, 1);
+    assert_non_null(strstr(report.problem, "files of bodies"));
+    for (int i = 0; i < GROUP / 2 + 1; i++)
+        finish(&many[2][i].id, 10); /* what lags behind is looked at */
+    retain();
+    assert_false(file_exists(2));
+    assert_stored(many[0], GROUP);
+    assert_int_equal(outside(), 2 * GROUP - GROUP / 2 - 1);
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, 0);
     release_files();
 }
 
@@ -796,6 +864,8 @@ int main(void)
         EACH(test_a_removed_file_is_gone),
         EACH(test_stragglers_do_not_keep_a_file),
         EACH(test_stragglers_outlive_their_neighbour),
+        EACH(test_damage_is_left_where_it_is),
+        EACH(test_wrong_counts_are_noticed_and_put_right),
         EACH(test_a_file_goes_after_what_named_it),
         EACH(test_retention_by_size_counts_them),
         EACH(test_a_backup_has_the_bodies),
