@@ -391,8 +391,8 @@ class Deferred(Case):
         reply = self.answer(caller, handoff, "ack")
         self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"))
         caller.wait_for_state(handoff, "acknowledged")
-        eventually(lambda: caller.state(handoff)["reason"] == "", "the row is written")
-        self.assertEqual(caller.parked()["items"], [])
+        eventually(lambda: caller.parked()["items"] == [], "the row is written")
+        self.assertEqual(caller.state(handoff)["reason"], "")
 
     def test_the_word_may_overtake_the_answer(self):
         hold = Hold(later)
@@ -694,7 +694,8 @@ class ReplayOfMany(Case):
         self.assertEqual(self.caller.call("DELETE", f"/v1/replays/{run['id']}").status, 202)
         reached = self.until(run, "stopped")["replayed"]
         self.assertIn(reached, range(1, len(ids)))
-        self.assertEqual([h["id"] for h in self.caller.parked()["items"]], ids[reached:])
+        eventually(lambda: [h["id"] for h in self.caller.parked()["items"]] == ids[reached:],
+                   "the others are parked as before")
 
     def test_a_drain_ends_it_and_what_is_left_stays_parked(self):
         ids = self.park(20)
