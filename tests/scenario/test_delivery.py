@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import json
 import re
-import socket
 import sqlite3
 import threading
 import time
@@ -15,6 +14,7 @@ import unittest
 from harness import Receiver, eventually
 from harness.agents import Caller, daemon_with
 from harness.http import exchange
+from harness.ports import reserved_port
 from harness.receiver import Hold, ack, ack_by_header, ack_wrong, cut, later, nack, status
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -168,8 +168,7 @@ class Parked(Case):
         self.assertEqual({a["result"] for a in caller.attempts(handoff["id"])}, {"protocol"})
 
     def test_nobody_listens(self):
-        with socket.create_server(("127.0.0.1", 0)) as gone:
-            url = f"http://127.0.0.1:{gone.getsockname()[1]}/"
+        url = f"http://127.0.0.1:{self.stack.enter_context(reserved_port())}/"
         caller = self.daemon({"coder": {"url": url, "retries": 1}})
         handoff = self.check_parked(caller.send(), "exhausted", "exhausted", 2)
         self.assertEqual({a["result"] for a in caller.attempts(handoff["id"])}, {"connect"})

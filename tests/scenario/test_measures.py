@@ -27,7 +27,7 @@ agents:
   down: {{url: {down}, retries: 0}}
   nobody-there: {{url: "http://127.0.0.1:{closed}/", retries: 0, alternates: [second]}}
   puller: {{}}
-  slow: {{url: {slow}, retries: 0, timeout: 50ms}}
+  slow: {{url: {slow}, retries: 0, timeout: 500ms}}
   odd: {{url: {odd}, retries: 0}}
 hops: {{max: 2}}
 """

@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import ssl
 import tempfile
 import unittest
@@ -17,6 +16,7 @@ import unittest
 from harness import Receiver, eventually
 from harness.agents import Caller, daemon_with
 from harness.authority import Authority
+from harness.ports import reserved_port
 from harness.receiver import (Drip, Flood, Hold, ack, ack_wrong, cut, garbage, hang_up, later, nack,
                               reset, saying, status)
 
@@ -163,10 +163,11 @@ class Words(Case):
         for tls in (None, served_by(RIGHT)):
             for step, words in WORDS:
                 self.add(self.receiver(step, tls=tls).url, words)
-            self.add(self.receiver(Hold(), tls=tls).url, "no answer within 300 ms",
-                     timeout="300ms")
+            self.add(self.receiver(Hold(), tls=tls).url, "no answer within 3000 ms",
+                     timeout="3s")  # the connection has to be there by then
             scheme = "https" if tls else "http"
-            self.add(f"{scheme}://{self.dead_address()}/", "no connection: Connection refused")
+            nobody = self.stack.enter_context(reserved_port())
+            self.add(f"{scheme}://127.0.0.1:{nobody}/", "no connection: Connection refused")
         self.daemon = self.stack.enter_context(daemon_with(self.agents))
         self.caller = Caller(self.daemon)
 
@@ -174,11 +175,6 @@ class Words(Case):
         name = f"agent-{len(self.agents)}"
         self.agents[name] = {"url": url, "retries": 0, "tls": {"ca_file": str(CA.path)}, **settings}
         self.expected[name] = words
-
-    def dead_address(self):
-        with socket.socket() as ours:
-            ours.bind(("127.0.0.1", 0))
-            return "127.0.0.1:%d" % ours.getsockname()[1]
 
     def test_each_fault_over_both(self):
         self.begin()
