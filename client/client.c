@@ -67,17 +67,13 @@ static enum handoff_code open_assembler(struct handoff_client *client,
     return handoff_assembler_prepare(&client->assembler, error);
 }
 
-static enum handoff_code open_engine(struct handoff_client *client,
-                                     const struct handoff_options *options,
-                                     struct handoff_error *error)
+static enum handoff_code open_engine(struct handoff_client *client, struct handoff_error *error)
 {
     const struct handoff_engine_options engine = {
         .store = client->store,
         .agents = client->agents,
         .clock = &handoff_clock_system,
         .random = &handoff_random_system,
-        .max_in_flight = options->max_in_flight,
-        .max_in_flight_per_agent = options->max_in_flight_per_agent,
         .observe = handoff_client_tell_delivery,
         .observer = client,
     };
@@ -100,7 +96,7 @@ static enum handoff_code open_parts(struct handoff_client *client,
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
     if (code == HANDOFF_OK)
-        code = open_engine(client, options, error);
+        code = open_engine(client, error);
     return code;
 }
 
@@ -176,6 +172,8 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
     handoff_pipelines_put_in_force(&client->pipelines, &pipelines);
     atomic_store(&client->hops_max,
                  configuration->hops_max ? configuration->hops_max : DEFAULT_HOPS_MAX);
+    handoff_engine_limit(client->engine, configuration->max_in_flight,
+                         configuration->max_in_flight_per_agent);
     atomic_store(&client->default_token_budget, configuration->default_token_budget
                                                     ? configuration->default_token_budget
                                                     : DEFAULT_TOKEN_BUDGET);

@@ -257,8 +257,6 @@ struct handoff_options {
     const char *encoding;       /* of tokens; NULL: "o200k_base" */
     const char *vocabulary_dir; /* NULL: as handoff_tokenizer_open_encoding has it */
     uint64_t memory_max_bytes;  /* a larger memory goes by its summary; 0: 64 KiB */
-    unsigned max_in_flight;     /* handoffs under way at once; 0: any number */
-    unsigned max_in_flight_per_agent;
     /* Told of everything that happens, on whatever thread it happens: commits on the store's, also
        while the client is opened, all else on the one that is in a call of ours. It must be quick,
        must not block, and must not call back into the client. No call comes after
@@ -292,6 +290,8 @@ struct handoff_configuration {
     size_t nagents;
     uint64_t default_token_budget; /* of targets that are not among the agents; 0: 8,000 */
     uint32_t hops_max;             /* 0: 10 */
+    unsigned max_in_flight;        /* handoffs under way at once; 0: any number */
+    unsigned max_in_flight_per_agent;
     const struct handoff_pipeline_options *pipelines;
     size_t npipelines;
 };

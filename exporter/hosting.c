@@ -100,8 +100,6 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .encoding = encoding_name(config->tokenizer.encoding),
-        .max_in_flight = config->api.max_in_flight,
-        .max_in_flight_per_agent = config->api.max_in_flight_per_agent,
         .observe = observe,
         .observer = hosting,
     };
@@ -342,6 +340,9 @@ static bool configure(struct exporter_hosting *hosting, const struct exporter_co
     const struct handoff_configuration configuration = {.agents = agents,
                                                         .nagents = config->nagents,
                                                         .hops_max = config->hops.max,
+                                                        .max_in_flight = config->api.max_in_flight,
+                                                        .max_in_flight_per_agent =
+                                                            config->api.max_in_flight_per_agent,
                                                         .pipelines = pipelines,
                                                         .npipelines = config->npipelines};
     enum handoff_code code = handoff_client_configure(hosting->client, &configuration, &why);

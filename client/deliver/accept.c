@@ -120,12 +120,12 @@ static enum handoff_code refuse_unknown(const struct handoff_parcel *parcel,
     return HANDOFF_ERR_UNKNOWN_AGENT;
 }
 
-static enum handoff_code refuse_full(struct handoff_error *error)
+static enum handoff_code refuse_full(const struct handoff_agent *agent, struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
                              "as many handoffs are under way as may be; try again when some have "
                              "ended (api.max_in_flight, api.max_in_flight_per_agent)",
-                             "target_agent", NULL);
+                             "target_agent", agent->name);
 }
 
 /* ---- whom to -------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static enum handoff_code deliver_straight(struct handoff_lane *lane,
                                           struct handoff_error *error)
 {
     if (!handoff_delivery_count(lane->engine, agent, true))
-        return refuse_full(error);
+        return refuse_full(agent, error);
     struct handoff_delivery *delivery = make(lane, parcel);
     if (!delivery) {
         handoff_delivery_uncount(lane->engine, agent);
@@ -186,7 +186,7 @@ static enum handoff_code deliver_around(struct handoff_lane *lane,
         return HANDOFF_OK;
     }
     handoff_delivery_free(delivery);
-    return agent ? refuse_full(error) : refuse_circuit(lane, parcel, asked, wait_ms, error);
+    return agent ? refuse_full(agent, error) : refuse_circuit(lane, parcel, asked, wait_ms, error);
 }
 
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,

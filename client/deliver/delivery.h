@@ -13,8 +13,9 @@ enum { HANDOFF_DELIVERY_NAMES = 384 }; /* what names, ids and trace of most hand
 
 struct handoff_engine {
     unsigned magic;
-    struct handoff_engine_options options; /* never changes */
-    struct handoff_live live;              /* has locks of its own */
+    struct handoff_engine_options options;                    /* never changes */
+    struct handoff_live live;                                 /* has locks of its own */
+    _Atomic(unsigned) max_in_flight, max_in_flight_per_agent; /* 0: any number */
     _Atomic(unsigned) in_flight;
     _Atomic(unsigned) attempting; /* of these, with an attempt out */
     _Atomic(bool) draining;

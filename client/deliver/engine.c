@@ -38,6 +38,12 @@ void handoff_engine_free(struct handoff_engine **engine)
     handoff_free(dying);
 }
 
+void handoff_engine_limit(struct handoff_engine *engine, unsigned all, unsigned per_agent)
+{
+    atomic_store(&engine->max_in_flight, all);
+    atomic_store(&engine->max_in_flight_per_agent, per_agent);
+}
+
 void handoff_engine_drain(struct handoff_engine *engine)
 {
     atomic_store(&engine->draining, true);

@@ -38,8 +38,6 @@ struct handoff_engine_options {
     struct handoff_agents *agents;
     const struct handoff_clock *clock;
     const struct handoff_random *random;
-    unsigned max_in_flight; /* handoffs in all live states; 0: any number */
-    unsigned max_in_flight_per_agent;
     handoff_delivery_observer *observe; /* NULL: nobody */
     void *observer;
 };
@@ -59,6 +57,10 @@ enum handoff_code handoff_engine_restore(struct handoff_engine *engine,
 enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct handoff_lane **lanes,
                                         size_t count,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* How many handoffs may be in live states, in all and of one agent; 0: any number, which is so
+   until it is said. What is beyond a new limit goes on. Any thread. */
+void handoff_engine_limit(struct handoff_engine *engine, unsigned all, unsigned per_agent);
 
 /* No new handoffs from now on; those that live go on. Any thread. */
 void handoff_engine_drain(struct handoff_engine *engine);

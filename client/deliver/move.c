@@ -136,10 +136,10 @@ static void agent_uncounts(struct handoff_agent *agent)
 bool handoff_delivery_count(struct handoff_engine *engine, struct handoff_agent *agent,
                             bool limited)
 {
-    const struct handoff_engine_options *options = &engine->options;
+    unsigned all = limited ? atomic_load(&engine->max_in_flight) : 0;
+    unsigned per_agent = limited ? atomic_load(&engine->max_in_flight_per_agent) : 0;
     unsigned before = atomic_fetch_add_explicit(&engine->in_flight, 1, memory_order_relaxed);
-    bool room = !limited || options->max_in_flight == 0 || before < options->max_in_flight;
-    if (room && agent_counts(agent, limited ? options->max_in_flight_per_agent : 0))
+    if ((all == 0 || before < all) && agent_counts(agent, per_agent))
         return true;
     atomic_fetch_sub_explicit(&engine->in_flight, 1, memory_order_relaxed);
     return false;

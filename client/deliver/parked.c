@@ -94,7 +94,7 @@ static enum handoff_code count_in(struct handoff_engine *engine, struct handoff_
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
                              "as many handoffs are under way as may be; try again when some have "
-                             "ended",
+                             "ended (api.max_in_flight, api.max_in_flight_per_agent)",
                              "target_agent", agent->name);
 }
 

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from harness import Receiver, eventually
-from harness.agents import Caller, daemon_with
+from harness.agents import Caller, config, daemon_with
 from harness.receiver import Hold, ack, later, status
 
 
@@ -290,6 +290,27 @@ class Turned(Case):
                 self.assertIn(f'{family}_count{{target_agent="{target}"}} {count}\n', text)
         self.assertIn('handoff_hop_depth_count{pattern="direct"} 2\n', text)
         self.assertIn('handoff_route_cycles_total 0\n', text)
+
+
+    def test_limits_that_a_reload_changes_are_in_force(self):
+        hold = Hold()
+        agents = {"busy": {"url": self.receiver(hold).url}, "puller": {}}
+        caller = self.caller(agents, api={"max_in_flight_per_agent": 1})
+        def reload(**limits):
+            self.daemon.write_config(config(agents, api=limits))
+            self.assertEqual(self.daemon.reload().status, 200)
+        caller.send_async("busy")
+        problem = caller.send("busy").json()
+        self.assertEqual((problem["status"], problem["field"], problem["seen"]),
+                         (429, "target_agent", "busy"))
+        reload(max_in_flight_per_agent=2)
+        caller.send_async("busy")
+        self.assertEqual(caller.send("busy").status, 429)
+        reload(max_in_flight=2)
+        self.assertEqual(caller.send("puller").status, 429)
+        reload(max_in_flight=3)
+        caller.send_async("puller")
+        hold.release()
 
 
 class Replaying(Case):

@@ -111,11 +111,10 @@ static inline void open_idle_engine(void)
         .agents = stage.agents,
         .clock = &stage_time.clock,
         .random = stage.random,
-        .max_in_flight = stage.max_in_flight,
-        .max_in_flight_per_agent = stage.max_per_agent,
         .observe = watch,
     };
     assert_int_equal(handoff_engine_new(&stage.engine, &options, NULL), HANDOFF_OK);
+    handoff_engine_limit(stage.engine, stage.max_in_flight, stage.max_per_agent);
     assert_int_equal(handoff_engine_restore(stage.engine, NULL), HANDOFF_OK);
     assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL), HANDOFF_OK);
 }
