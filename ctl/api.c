@@ -9,6 +9,8 @@
 #include <string.h>
 #include <yyjson.h>
 
+#include "ctl/show.h"
+
 static const char default_url[] = "http://127.0.0.1:8780";
 
 enum {
@@ -164,7 +166,25 @@ static const char *text_of(yyjson_val *problem, const char *key)
     return text ? text : "";
 }
 
-/* A problem is one line: "budget_too_small: what is wrong". */
+/* One line: "budget_too_small: what is wrong", and what is allowed where that does not say it.
+   Parts of it are text from outside. */
+static void put_problem(const struct ctl_command *command, yyjson_val *problem)
+{
+    const char *detail = text_of(problem, "detail"), *allowed = text_of(problem, "allowed");
+    fprintf(stderr, "handoffctl %s: ", command->name);
+    ctl_put(stderr, text_of(problem, "code"), 0);
+    fputs(": ", stderr);
+    ctl_put(stderr, detail, 0);
+    if (*allowed && !strstr(detail, allowed)) {
+        fputs(" (", stderr);
+        ctl_put(stderr, text_of(problem, "field"), 0);
+        fputs(": allowed ", stderr);
+        ctl_put(stderr, allowed, 0);
+        fputc(')', stderr);
+    }
+    fputc('\n', stderr);
+}
+
 int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *answer)
 {
     if (answer->status / 100 == 2)
@@ -172,8 +192,7 @@ int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *an
     yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
     yyjson_val *problem = yyjson_doc_get_root(doc);
     if (*text_of(problem, "code"))
-        fprintf(stderr, "handoffctl %s: %s: %s\n", command->name, text_of(problem, "code"),
-                text_of(problem, "detail"));
+        put_problem(command, problem);
     else
         fprintf(stderr, "handoffctl %s: the answer was status %ld\n", command->name,
                 answer->status);

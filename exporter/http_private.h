@@ -107,6 +107,7 @@ struct exporter_request {
     struct exporter_body_room body;
     size_t body_length;
     size_t body_limit;
+    char body_allowed[48];        /* the limit, for its refusal */
     unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
     size_t discarded;
     struct exporter_scratch *scratch;

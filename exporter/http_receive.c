@@ -3,6 +3,7 @@
  * What comes in before a handler runs: the path, which chooses the route, and the body, within the
  * route's limit. What was refused is still read, up to a limit, and thrown away (http.c says why).
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,14 @@ static void refuse(struct exporter_request *request, unsigned status, const char
 
 static void refuse_too_large(struct exporter_request *request)
 {
+    const struct exporter_route *found = request->match.route;
+    const bool configured = found != NULL && found->body_limit == EXPORTER_BODY_OF_LISTENER;
     exporter_request_drop_body(request);
     refuse(request, 413, "body_too_large", "the body is larger than this call takes");
+    snprintf(request->body_allowed, sizeof request->body_allowed, "up to %zu bytes%s",
+             request->body_limit, configured ? " (api.max_body)" : "");
+    request->refusal.field = "body";
+    request->refusal.allowed = request->body_allowed;
 }
 
 void exporter_request_route(struct exporter_request *request)

@@ -333,8 +333,7 @@ static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
     const char *text = exporter_request_query(request, "wait");
     const struct exporter_problem bad_wait = {.status = 400,
                                               .code = "invalid_request",
-                                              .detail = "this is no time to wait (wait: allowed "
-                                                        "a duration up to 60s, as 20s)",
+                                              .detail = "this is no time to wait",
                                               .field = "wait",
                                               .seen = text,
                                               .allowed = "a duration up to 60s, as 20s"};

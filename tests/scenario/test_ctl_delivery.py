@@ -168,6 +168,12 @@ class Look(Case):
         self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)
         self.assertIn("60s", self.ctl("inbox", "reviewer", "--wait", "90s", code=1).stderr)
 
+    def test_an_error_is_shown_without_its_control_characters(self):
+        done = self.ctl("status", "a\x1b[31mb\u202ec", code=4)
+        self.assertIn("seen a?[31mb?c", done.stderr)
+        done = self.ctl("inbox", "reviewer", "--wait", "soon", code=1)
+        self.assertIn("(wait: allowed a duration up to 60s", done.stderr)
+
     def test_what_could_not_be_written_is_no_success(self):
         handoff = self.caller.send("coder").json()["id"]
         for words in (("agents", "--json"), ("status", handoff), ("--help",), ("--version",)):

@@ -111,6 +111,14 @@ class Words(Case):
             self.assertEqual((problem["status"], problem["field"], problem["seen"]),
                              (400, "wait", wait))
 
+    def test_a_body_that_is_too_large_is_told_how_large_it_may_be(self):
+        caller = self.caller({"coder": {"url": self.receiver(ack).url}}, api={"max_body": "8KiB"})
+        for path, allowed in (("/v1/handoffs", "up to 8192 bytes (api.max_body)"),
+                              ("/v1/handoffs/1/nack", "up to 4096 bytes")):
+            problem = caller.call("POST", path, b" " * 9000).json()
+            self.assertEqual((problem["status"], problem["code"], problem["field"],
+                              problem["allowed"]), (413, "body_too_large", "body", allowed))
+
     def test_who_wants_no_answer_later_is_not_taken_for_one_who_does(self):
         caller = self.caller({"coder": {"url": self.receiver(ack).url}})
         for prefer, code in (("not-respond-async", 200), ("x=respond-async", 200),
