@@ -96,6 +96,10 @@ struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (faults[i].code == code)
             failure.fault = faults[i].fault;
+    /* which is also what curl said of a line over 100 KiB before it had a code for it */
+    if (failure.fault == HANDOFF_FAULT_MEMORY && LIBCURL_VERSION_NUM < 0x080600 &&
+        was_connected(job))
+        failure.fault = HANDOFF_FAULT_HEAD_SIZE;
     failure.detail = detail_of(job, code, failure.fault);
     return failure;
 }

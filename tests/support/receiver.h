@@ -13,6 +13,7 @@
  *   leave      as ack, then closes      early     413 before it has read the body
  *   half       half a head, then closes reset     resets the connection
  *   head       300 KB of head           chunk     a chunk without a size
+ *   line       the same in one line
  *   hint       Handoff-Ack: id in a 103, and 200 without a word
  *   more       as ack, and another answer when `may_say_more` was set
  *   once       as ack when so many connections as `once_from` have come, then reads on in silence
@@ -149,6 +150,14 @@ static inline void receiver_send_long_head(int fd)
     receiver_send(fd, "\r\n");
 }
 
+static inline void receiver_send_long_line(int fd)
+{
+    receiver_send(fd, "HTTP/1.1 200 OK\r\nX-Long: ");
+    for (int i = 0; i < 300 * 64; i++)
+        receiver_send(fd, "sixteen times 16");
+    receiver_send(fd, "\r\n\r\n");
+}
+
 /* What close then does. */
 static inline void receiver_reset(int fd)
 {
@@ -219,6 +228,8 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
             receiver_send_long(fd);
         else if (IS("head"))
             receiver_send_long_head(fd);
+        else if (IS("line"))
+            receiver_send_long_line(fd);
         else if (IS("reset"))
             receiver_reset(fd);
         else if (IS("early")) { /* or the reset could overtake the answer */

@@ -210,6 +210,7 @@ static void test_failures_are_told_apart(void **state)
         {"/chunk", HANDOFF_RESULT_PROTOCOL, "the answer is garbled: "},
         {"/long", HANDOFF_RESULT_PROTOCOL, "the answer is longer than 65536 bytes"},
         {"/head", HANDOFF_RESULT_PROTOCOL, "the answer's head is too long"},
+        {"/line", HANDOFF_RESULT_PROTOCOL, "the answer's head is too long"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct probe probe;
