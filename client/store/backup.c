@@ -172,38 +172,15 @@ static enum handoff_code copy_into(struct handoff_db *from, int version, const c
     return code;
 }
 
-static int sync_path(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno;
-    int number = fsync(fd) == 0 ? 0 : errno;
-    close(fd);
-    return number;
-}
-
-static int sync_folder_of(const char *path)
-{
-    char *folder = handoff_strdup(path);
-    if (!folder)
-        return ENOMEM;
-    char *slash = strrchr(folder, '/');
-    if (slash && slash != folder)
-        *slash = '\0';
-    int number = sync_path(!slash ? "." : slash == folder ? "/" : folder);
-    handoff_free(folder);
-    return number;
-}
-
 /* link refuses a name that is taken, as rename would not. */
 static enum handoff_code name_copy(const char *partial, const char *destination,
                                    struct handoff_error *error)
 {
-    int number = sync_path(partial);
+    int number = handoff_place_sync(partial);
     if (number == 0 && link(partial, destination) != 0)
         number = errno;
     if (number == 0)
-        number = sync_folder_of(destination);
+        number = handoff_place_sync_name(destination);
     return number == 0 ? HANDOFF_OK : destination_failure(destination, number, error);
 }
 

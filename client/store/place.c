@@ -44,6 +44,39 @@ static enum handoff_code system_failure(const char *path, int number, struct han
     return code;
 }
 
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+int handoff_place_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int number = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    return number;
+}
+
+int handoff_place_sync_name(const char *path)
+{
+    char *folder = handoff_strdup(path);
+    if (!folder)
+        return ENOMEM;
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder)
+        *slash = '\0';
+    int number = handoff_place_sync(!slash ? "." : slash == folder ? "/" : folder);
+    handoff_free(folder);
+    return number;
+}
+
+/* Where its folder may not be read it cannot be synced, which is no reason not to go on. */
+static int make_folder(const char *path)
+{
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST ? 0 : errno;
+    return handoff_place_sync_name(path) == EIO ? EIO : 0;
+}
+
 /* As mkdir -p. An existing part is fine, whatever it is: the open that follows will tell. */
 static enum handoff_code make_directory(const char *path, struct handoff_error *error)
 {
@@ -57,14 +90,13 @@ static enum handoff_code make_directory(const char *path, struct handoff_error *
         slash = strchr(slash + 1, '/');
         if (slash)
             *slash = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
-            number = errno;
+        number = make_folder(part);
         if (slash)
             *slash = '/';
     }
     handoff_free(part);
     struct stat found;
-    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+    if (number != EIO && stat(path, &found) == 0 && S_ISDIR(found.st_mode))
         return HANDOFF_OK;
     return system_failure(path, number ? number : ENOTDIR, error);
 }

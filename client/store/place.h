@@ -18,11 +18,16 @@ struct handoff_place {
     int lock;       /* descriptor of the lock file, or -1 */
 };
 
-/* Makes the directory (mode 0700) and takes the lock, which ends with the process at the latest. */
+/* Makes the directory (mode 0700), on the disk, and takes the lock, which ends with the process at
+ * the latest. */
 enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Harmless on a place that failed to be taken. */
 void handoff_place_release(struct handoff_place *place);
+
+/* 0 or errno: what is at the path is on the disk; its name is, in the folder that holds it. */
+int handoff_place_sync(const char *path);
+int handoff_place_sync_name(const char *path);
 
 /* path is a store's directory or a database file. Gives the database file, to be released with
    handoff_free, or store_missing. */

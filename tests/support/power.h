@@ -217,7 +217,8 @@ static inline void power_write_file(const char *directory, int name, int number,
         power_apply(&left, &power.steps[file->unsynced[i]], luck == POWER_ALL ? NULL : property);
     snprintf(path, sizeof path, "%s/%s", directory, power.names[name]);
     FILE *out = fopen(path, "wb");
-    if (!out || fwrite(left.data, 1, left.size, out) != left.size || fclose(out) != 0)
+    bool written = out && (left.size == 0 || fwrite(left.data, left.size, 1, out) == 1);
+    if (!written || fclose(out) != 0)
         abort();
     free(left.data);
 }

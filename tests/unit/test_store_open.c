@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* wraps: fsync */
 /* Opening a store: what is wrong with it must come back as an error that says what to do. */
 #include "tests/support/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sqlite3.h>
@@ -83,6 +85,39 @@ static void test_makes_the_folder_and_opens_again(void **state)
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0700);
     refuses("", HANDOFF_ERR_STORE_READ_ONLY, "storage.path");
+    temp_remove(directory);
+}
+
+static int syncs;
+static bool syncs_fail;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+    syncs++;
+    errno = EIO;
+    return syncs_fail ? -1 : __real_fsync(fd);
+}
+
+/* Each folder that was made is synced in the one that holds it, or a power failure could take all
+   that is synced below. */
+static void test_a_folder_that_was_made_is_on_the_disk(void **state)
+{
+    char *directory = temp_directory(), path[512];
+    (void)state;
+    snprintf(path, sizeof path, "%s/a/b", directory);
+    syncs = 0;
+    opens(path);
+    assert_int_equal(syncs, 2);
+    opens(path);
+    assert_int_equal(syncs, 2);
+    snprintf(path, sizeof path, "%s/c", directory);
+    syncs_fail = true;
+    refuses(path, HANDOFF_ERR_STORE_IO, "cannot be used");
+    syncs_fail = false;
+    opens(path);
     temp_remove(directory);
 }
 
@@ -398,6 +433,7 @@ int main(int argc, char *argv[])
         return visit(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_makes_the_folder_and_opens_again),
+        cmocka_unit_test(test_a_folder_that_was_made_is_on_the_disk),
         cmocka_unit_test(test_one_process_at_a_time),
         cmocka_unit_test(test_newer_version),
         cmocka_unit_test(test_not_our_database),
