@@ -176,34 +176,41 @@ static enum handoff_code find_stragglers(struct handoff_db *db, int64_t file,
     return handoff_db_end(db, find, error);
 }
 
+/* *intact is told where the answer is OK. */
 static enum handoff_code move_if_intact(struct handoff_db *db, const struct straggler *straggler,
-                                        bool *moved, struct handoff_error *error)
+                                        bool *intact, struct handoff_error *error)
 {
     int64_t size = straggler->place.size;
     char *body = handoff_malloc((size_t)size + 1);
     if (!body)
         return handoff_error_no_memory(error);
     enum handoff_code code = handoff_body_read(db, &straggler->place, body, error);
-    bool intact = code == HANDOFF_OK &&
-                  handoff_envelope_intact(handoff_span(body, (size_t)size), straggler->cut_at,
-                                          straggler->cut_size, straggler->digest);
-    if (intact)
+    *intact = code == HANDOFF_OK &&
+              handoff_envelope_intact(handoff_span(body, (size_t)size), straggler->cut_at,
+                                      straggler->cut_size, straggler->digest);
+    if (*intact)
         code = handoff_body_store_in_row(db, straggler->seq, body, size, error);
-    if (intact && code == HANDOFF_OK)
+    else if (code != HANDOFF_ERR_OUT_OF_MEMORY)
+        code = handoff_error_clear(error); /* its file is gone, or the disk does not give it back */
+    if (*intact && code == HANDOFF_OK)
         code = subtract(db, &straggler->place, error);
-    *moved |= intact;
     handoff_free(body);
-    return code == HANDOFF_ERR_STORE_CORRUPT ? HANDOFF_OK : code; /* its file is gone */
+    return code;
 }
 
 static enum handoff_code move_list(struct handoff_db *db, const struct straggler *list, int count,
-                                   bool *moved, struct handoff_error *error)
+                                   int64_t *damaged, bool *moved, struct handoff_error *error)
 {
+    bool intact = false;
     enum handoff_code code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
     if (code != HANDOFF_OK)
         return code;
-    for (int i = 0; i < count && code == HANDOFF_OK; i++)
-        code = move_if_intact(db, &list[i], moved, error);
+    for (int i = 0; i < count && code == HANDOFF_OK; i++) {
+        code = move_if_intact(db, &list[i], &intact, error);
+        *moved |= intact;
+        if (code == HANDOFF_OK && !intact && *damaged < list[i].place.file)
+            *damaged = list[i].place.file;
+    }
     handoff_body_file_close(&db->bodies); /* or its space is not freed when it goes */
     if (code == HANDOFF_OK)
         code = handoff_db_exec(db, "COMMIT", error);
@@ -213,15 +220,16 @@ static enum handoff_code move_list(struct handoff_db *db, const struct straggler
 }
 
 /* *moved: or found that there are none. */
-static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file, bool *moved,
-                                         struct handoff_error *error)
+static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file, int64_t *damaged,
+                                         bool *moved, struct handoff_error *error)
 {
     struct straggler list[STEP_ROWS];
     int count;
     enum handoff_code code = find_stragglers(db, file, list, &count, error);
     if (code != HANDOFF_OK)
         return code;
-    return count > 0 ? move_list(db, list, count, moved, error) : recount(db, file, moved, error);
+    return count > 0 ? move_list(db, list, count, damaged, moved, error)
+                     : recount(db, file, moved, error);
 }
 
 static enum handoff_code find_empty(struct handoff_db *db, int64_t *file,
@@ -253,19 +261,20 @@ static enum handoff_code find_lagging(struct handoff_db *db, int64_t after, int6
 }
 
 /* Of the first file in which something can be moved. */
-static enum handoff_code move_some(struct handoff_db *db, bool *moved, struct handoff_error *error)
+static enum handoff_code move_some(struct handoff_db *db, int64_t *damaged, bool *moved,
+                                   struct handoff_error *error)
 {
     int64_t file = 0;
     enum handoff_code code;
     do {
         code = find_lagging(db, file, &file, error);
         if (code == HANDOFF_OK && file > 0)
-            code = move_stragglers(db, file, moved, error);
+            code = move_stragglers(db, file, damaged, moved, error);
     } while (code == HANDOFF_OK && file > 0 && !*moved);
     return code;
 }
 
-enum handoff_code handoff_body_files_tidy(struct handoff_db *db, bool *more,
+enum handoff_code handoff_body_files_tidy(struct handoff_db *db, int64_t *damaged, bool *more,
                                           struct handoff_error *error)
 {
     int64_t empty;
@@ -276,7 +285,7 @@ enum handoff_code handoff_body_files_tidy(struct handoff_db *db, bool *more,
     if (code == HANDOFF_OK && done)
         code = remove_file(db, empty, error);
     else if (code == HANDOFF_OK && empty == 0)
-        code = move_some(db, &done, error);
+        code = move_some(db, damaged, &done, error);
     *more = code == HANDOFF_OK && (done || empty > 0);
     return code;
 }

@@ -34,8 +34,9 @@ enum handoff_code handoff_body_files_release(struct handoff_db *db, int64_t seq,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Removes one file that nothing is left in, or moves some stragglers, in a transaction of its own.
- *more: there may be more to do. */
-enum handoff_code handoff_body_files_tidy(struct handoff_db *db, bool *more,
+ What is damaged, or cannot be read, stays where it is and keeps nothing else there.
+ *more: there may be more to do. *damaged: the newest file in which any was found; 0 at first. */
+enum handoff_code handoff_body_files_tidy(struct handoff_db *db, int64_t *damaged, bool *more,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* How many files are not counted as the rows have it. Any thread. */

@@ -184,7 +184,7 @@ enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 struct handoff_store_stats {
-    uint64_t commits, commits_failed; /* groups */
+    uint64_t commits, commits_failed; /* groups; failed: also of housekeeping, for want of a file */
     uint64_t jobs, jobs_failed;       /* jobs in them */
     uint64_t waiting;                 /* jobs submitted and not yet committed */
     uint64_t checkpoints, checkpoints_failed;

@@ -377,6 +377,22 @@ static bool checkpoint_is_due(struct handoff_store *store)
                                                          pages / FAR_TOO_LONG >= limit);
 }
 
+/* What it could not do for want of a file is told as a commit that failed; once, though it is tried
+   again, since the file may come back. */
+static enum handoff_code tidy_bodies(struct handoff_store *store, bool *more)
+{
+    const int64_t known = store->damaged_bodies;
+    enum handoff_code code =
+        handoff_body_files_tidy(&store->writer, &store->damaged_bodies, more, NULL);
+    if (store->damaged_bodies == known)
+        return code;
+    const struct handoff_store_commit failed = {.failed = true};
+    atomic_fetch_add_explicit(&store->commits_failed, 1, memory_order_relaxed);
+    if (store->options.on_commit)
+        store->options.on_commit(store->options.observer, &failed);
+    return code;
+}
+
 static void retain(struct handoff_store *store, int64_t now_ns)
 {
     struct handoff_retention limits = {store->options.retention_age_ms,
@@ -387,7 +403,7 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     atomic_fetch_add_explicit(&store->removed, (unsigned)removed, memory_order_relaxed);
     bool more = false;
     if (code == HANDOFF_OK)
-        code = handoff_body_files_tidy(&store->writer, &more, NULL);
+        code = tidy_bodies(store, &more);
     store->retention_more = code == HANDOFF_OK && (removed > 0 || more);
     store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
     store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;

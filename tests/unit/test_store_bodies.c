@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -471,6 +472,7 @@ static void retain(void)
 {
     struct handoff_db db;
     const struct handoff_retention limits = {.age_ms = 10};
+    int64_t damaged = 0;
     int removed;
     bool more;
     handoff_store_close(&fixture.store);
@@ -478,7 +480,7 @@ static void retain(void)
                      HANDOFF_OK);
     do {
         assert_int_equal(handoff_retention_step(&db, limits, 1000, &removed, &error), HANDOFF_OK);
-        assert_int_equal(handoff_body_files_tidy(&db, &more, &error), HANDOFF_OK);
+        assert_int_equal(handoff_body_files_tidy(&db, &damaged, &more, &error), HANDOFF_OK);
     } while (removed > 0 || more);
     handoff_db_close(&db);
     reopen();
@@ -662,12 +664,61 @@ static void test_wrong_counts_are_noticed_and_put_right(void **state)
     release_files();
 }
 
+static atomic_uint failed_commits_told;
+
+static void count_failed(void *unused, const struct handoff_store_commit *commit)
+{
+    (void)unused;
+    atomic_fetch_add(&failed_commits_told, commit->failed);
+}
+
+/* And goes when its last envelope does. */
+static void test_an_unreadable_file_is_told_of_once(void **state)
+{
+    struct handoff_manual_clock clock;
+    struct handoff_store_stats stats;
+    (void)state;
+    handoff_manual_clock_init(&clock, 1000);
+    atomic_store(&failed_commits_told, 0);
+    fill_files();
+    for (int i = 0; i < 2; i++)
+        for (int k = 1; k < GROUP; k++)
+            finish(&many[i][k].id, 1000);
+    for (int i = 0; i < GROUP / 2 + 1; i++)
+        finish(&many[2][i].id, 1000);
+    assert_int_equal(unlink(fixture.first_file), 0);
+    assert_int_equal(mkdir(fixture.first_file, 0700), 0); /* it opens, and cannot be read */
+    handoff_manual_clock_advance(&clock, 1000);
+    fixture.options.clock = &clock.clock;
+    fixture.options.on_commit = count_failed;
+    fixture.options.retention_age_ms = 500;
+    fixture.options.retention_every_ms = 1;
+    reopen();
+    while (file_exists(2))
+        sched_yield();
+    assert_stored(&many[1][0], 1); /* in its row now */
+    for (int i = GROUP / 2 + 1; i < GROUP; i++)
+        finish(&many[2][i].id, 1000);
+    while (file_exists(3)) /* and many looks later */
+        sched_yield();
+    handoff_store_stats(fixture.store, &stats);
+    assert_int_equal(stats.commits_failed, 1);
+    assert_int_equal(atomic_load(&failed_commits_told), 1);
+    assert_int_equal(ask("SELECT count(*) FROM body_files WHERE file = 1"), 1);
+    assert_int_equal(rmdir(fixture.first_file), 0);
+    finish(&many[0][0].id, 1000);
+    while (ask("SELECT count(*) FROM body_files WHERE file = 1") > 0)
+        sched_yield();
+    release_files();
+}
+
 /* Without syncs, the rows that still name a file may be what a power failure brings back. So it
    goes only when what took it out of them is on the disk. */
 static void test_a_file_goes_after_what_named_it(void **state)
 {
     const struct handoff_retention limits = {.age_ms = 10};
     struct handoff_db db;
+    int64_t damaged = 0;
     int removed;
     bool more;
     (void)state;
@@ -681,9 +732,9 @@ static void test_a_file_goes_after_what_named_it(void **state)
     assert_int_equal(handoff_retention_step(&db, limits, 1000, &removed, &error), HANDOFF_OK);
     assert_int_equal(removed, GROUP);
     fault_at(FAULT_SYNC, 1, false, SQLITE_IOERR_FSYNC);
-    assert_int_equal(handoff_body_files_tidy(&db, &more, &error), HANDOFF_ERR_STORE_IO);
+    assert_int_equal(handoff_body_files_tidy(&db, &damaged, &more, &error), HANDOFF_ERR_STORE_IO);
     assert_true(file_exists(1));
-    assert_int_equal(handoff_body_files_tidy(&db, &more, &error), HANDOFF_OK);
+    assert_int_equal(handoff_body_files_tidy(&db, &damaged, &more, &error), HANDOFF_OK);
     assert_false(file_exists(1));
     handoff_db_close(&db);
     release_files();
@@ -865,6 +916,7 @@ int main(void)
         EACH(test_stragglers_do_not_keep_a_file),
         EACH(test_stragglers_outlive_their_neighbour),
         EACH(test_damage_is_left_where_it_is),
+        EACH(test_an_unreadable_file_is_told_of_once),
         EACH(test_wrong_counts_are_noticed_and_put_right),
         EACH(test_a_file_goes_after_what_named_it),
         EACH(test_retention_by_size_counts_them),
