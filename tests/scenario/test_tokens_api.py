@@ -484,7 +484,8 @@ class Ctl(Case):
         code, _, error = self.run_ctl("agents", "reset", "coder", "--token-file",
                                       self.token_file("analyst"), HANDOFF_TOKEN_FILE=operator)
         self.assertEqual((code, error), (1, "handoffctl agents: forbidden: an agent may not do "
-                                            "this, only the operator\n"), "the option wins")
+                                            "this, only the operator (Authorization: allowed "
+                                            "@operator)\n"), "the option wins")
         code, _, error = self.run_ctl("agents", f"--token-file={self.tokens}-none")
         self.assertEqual((code, error), (1, f"handoffctl agents: there is no token in {self.tokens}"
                                             "-none (--token-file)\n"))
