@@ -30,6 +30,14 @@ int handoff_checkpoint_copy(struct handoff_checkpoint *checkpoint, struct handof
     return result;
 }
 
+bool handoff_checkpoint_sync_failed(struct handoff_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    bool failed = checkpoint->sync_failed;
+    pthread_mutex_unlock(&checkpoint->lock);
+    return failed;
+}
+
 void handoff_checkpoint_before_close(struct handoff_checkpoint *checkpoint, struct handoff_db *db)
 {
     if (checkpoint->sync_failed && db->sqlite)

@@ -71,6 +71,9 @@ bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int page
 int handoff_checkpoint_copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db,
                             int *pages);
 
+/* A sync failed: from now on the WAL grows. */
+bool handoff_checkpoint_sync_failed(struct handoff_checkpoint *checkpoint);
+
 /* Before a connection that may be the last is closed, which is a checkpoint unless a sync failed.
  */
 void handoff_checkpoint_before_close(struct handoff_checkpoint *checkpoint, struct handoff_db *db);

@@ -34,6 +34,7 @@ struct handoff_store {
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     bool retention_more;      /* the last step removed something: go on */
     int64_t damaged_bodies;   /* the newest file that was found so; 0: none */
+    bool told_of_sync;        /* that one of the database failed */
 
     /* queue_lock: */
     pthread_mutex_t queue_lock;

@@ -367,6 +367,24 @@ static void checkpoint(struct handoff_store *store)
                               memory_order_relaxed);
 }
 
+/* Something failed that no job waits for. */
+static void tell_failure(struct handoff_store *store)
+{
+    const struct handoff_store_commit failed = {.failed = true};
+    atomic_fetch_add_explicit(&store->commits_failed, 1, memory_order_relaxed);
+    if (store->options.on_commit)
+        store->options.on_commit(store->options.observer, &failed);
+}
+
+/* Told as a commit that failed, once: by then the WAL grows until the next start. */
+static void look_for_failed_sync(struct handoff_store *store)
+{
+    if (store->told_of_sync || !handoff_checkpoint_sync_failed(&store->checkpoint))
+        return;
+    store->told_of_sync = true;
+    tell_failure(store);
+}
+
 /* When the thread has copied most of it; where room is what is needed, that is waited for. */
 static bool checkpoint_is_due(struct handoff_store *store)
 {
@@ -386,10 +404,7 @@ static enum handoff_code tidy_bodies(struct handoff_store *store, bool *more)
         handoff_body_files_tidy(&store->writer, &store->damaged_bodies, more, NULL);
     if (store->damaged_bodies == known)
         return code;
-    const struct handoff_store_commit failed = {.failed = true};
-    atomic_fetch_add_explicit(&store->commits_failed, 1, memory_order_relaxed);
-    if (store->options.on_commit)
-        store->options.on_commit(store->options.observer, &failed);
+    tell_failure(store);
     return code;
 }
 
@@ -423,6 +438,7 @@ static void tidy(struct handoff_store *store, bool quiet)
     index_tasks(store);
     if (checkpoint_is_due(store))
         checkpoint(store);
+    look_for_failed_sync(store);
     int64_t now = handoff_monotonic_ns(&handoff_clock_system);
     if (now >= store->retention_due_ns || (quiet && store->retention_more))
         retain(store, now);

@@ -389,6 +389,48 @@ static void test_every_nth_write_finds_a_full_disk(void **state)
     fail_every_nth(FAULT_WRITE, SQLITE_FULL, HANDOFF_ERR_STORE_FULL, 17);
 }
 
+static struct handoff_uuid put_small(struct handoff_store *store)
+{
+    struct handoff_store_put_envelope put;
+    temp_envelope(&put, &ids, "task", 1000);
+    assert_int_equal(temp_put(store, &put), HANDOFF_OK);
+    struct handoff_uuid id = put.id;
+    temp_envelope_free(&put);
+    return id;
+}
+
+/* No commit syncs here, so nobody but a checkpoint finds out; and then nothing is copied any more.
+ */
+static void test_a_failed_sync_of_a_checkpoint_is_told_once(void **state)
+{
+    enum { MANY = 1000 };
+    char *directory = temp_directory();
+    struct handoff_store_stats stats;
+    struct handoff_uuid last;
+    int left = MANY;
+    (void)state;
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_NONE);
+    put_small(store); /* the first writes the WAL's header */
+    fault_at(FAULT_SYNC, 1, true, SQLITE_IOERR_FSYNC);
+    do {
+        last = put_small(store);
+        handoff_store_stats(store, &stats);
+    } while (stats.commits_failed == 0 && --left > 0);
+    assert_int_equal(stats.commits_failed, 1);
+    for (int i = 0; i < MANY; i++)
+        last = put_small(store);
+    handoff_store_stats(store, &stats);
+    assert_int_equal(stats.commits_failed, 1);
+    assert_int_equal(stats.jobs_failed, 0);
+    handoff_store_close(&store);
+    fault_lift();
+    store = open_store(directory, HANDOFF_DURABILITY_NONE);
+    assert_true(has(store, &last));
+    handoff_store_close(&store);
+    assert_sound(directory);
+    temp_remove(directory);
+}
+
 /* A group on a disk that takes no more: all are told, and when there is room again all goes on. */
 static void test_a_full_disk_fails_the_group_and_recovers(void **state)
 {
@@ -639,6 +681,7 @@ int main(void)
         cmocka_unit_test(test_durability_decides_on_syncs),
         cmocka_unit_test(test_the_wal_stays_bounded),
         cmocka_unit_test(test_every_nth_sync_fails),
+        cmocka_unit_test(test_a_failed_sync_of_a_checkpoint_is_told_once),
         cmocka_unit_test(test_every_nth_write_fails),
         cmocka_unit_test(test_every_nth_write_finds_a_full_disk),
         cmocka_unit_test(test_a_full_disk_fails_the_group_and_recovers),
