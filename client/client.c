@@ -5,9 +5,9 @@
  */
 #include "client/client.h"
 
-#include "client/base/check.h"
-#include "client/base/error.h"
-#include "client/base/memory.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 enum {
     DEFAULT_TOKEN_BUDGET = 8000,

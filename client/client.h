@@ -12,16 +12,16 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "client/agents.h"
+#include "client/agents/agents.h"
+#include "client/agents/pipelines.h"
 #include "client/assemble/assemble.h"
-#include "client/base/mailbox.h"
+#include "client/calls/recent.h"
+#include "client/calls/replay_many.h"
 #include "client/deliver/engine.h"
 #include "client/handoff.h"
-#include "client/pipelines.h"
-#include "client/recent.h"
-#include "client/replays.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
+#include "lib/base/mailbox.h"
 
 enum { HANDOFF_CLIENT_MAGIC = 0x68636c69, HANDOFF_LOOP_MAGIC = 0x686c6f6f };
 

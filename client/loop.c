@@ -3,10 +3,10 @@
 #include <limits.h>
 #include <poll.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
-#include "client/base/memory.h"
 #include "client/client.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
                                     struct handoff_error *error)

@@ -3,8 +3,8 @@
  * The life of a client in a program of one thread, in two calls. Nothing here that a host with
  * several loops could not do itself with the calls below; the order of the steps is the point.
  */
-#include "client/base/clock.h"
 #include "client/handoff.h"
+#include "lib/base/clock.h"
 
 enum handoff_code handoff_start(struct handoff_client **client, struct handoff_loop **loop,
                                 const struct handoff_options *options,

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "collectors/check.h"
-#include "collectors/number.h"
 #include "collectors/rows.h"
+#include "lib/metrics/check.h"
+#include "lib/metrics/number.h"
 
 #define BUCKETS(set, schema, low, high, ...)                                                       \
     enum { SCHEMA_##set = (schema), LOW_##set = (low), HIGH_##set = (high) };                      \

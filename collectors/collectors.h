@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
-#include "collectors/metric.h"
+#include "lib/metrics/metric.h"
 
 #ifdef __cplusplus
 extern "C" {

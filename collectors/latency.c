@@ -11,9 +11,9 @@
  * duration need not begin at 0 as a count of failures must: what its first sample loses to a rate
  * is one observation.
  */
-#include "collectors/check.h"
 #include "collectors/measures.h"
 #include "collectors/rows.h"
+#include "lib/metrics/check.h"
 
 static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist",
                                                       "attempt"};

@@ -15,8 +15,8 @@
 #define COLLECTORS_MEASURES_H
 
 #include "client/handoff.h"
-#include "collectors/metric.h"
 #include "collectors/targets.h"
+#include "lib/metrics/metric.h"
 
 struct collectors;
 

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectors/check.h"
 #include "collectors/rows.h"
+#include "lib/metrics/check.h"
 
 static double seconds_of(clockid_t clock)
 {

@@ -3,8 +3,8 @@
 #ifndef COLLECTORS_ROWS_H
 #define COLLECTORS_ROWS_H
 
-#include "collectors/metric.h"
 #include "collectors/targets.h"
+#include "lib/metrics/metric.h"
 
 enum collectors_row {
 #define METRIC(symbol, ...) COLLECTORS_##symbol,

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectors/check.h"
 #include "collectors/collectors.h"
 #include "collectors/measures.h"
 #include "collectors/rows.h"
+#include "lib/metrics/check.h"
 
 static const char other_name[] = "other";
 

@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "collectors/metric.h"
+#include "lib/metrics/metric.h"
 
 struct collectors;
 struct handoff_agent_options;

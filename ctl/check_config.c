@@ -2,7 +2,7 @@
 /* handoffctl check-config: is this configuration file good? */
 #include "ctl/command.h"
 
-#include "exporter/config.h"
+#include "exporter/config/config.h"
 
 int ctl_check_config(const struct ctl_command *command, int argc, char *const argv[])
 {

@@ -22,17 +22,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exporter/api_tokens.h"
-#include "exporter/callers.h"
+#include "exporter/access/api_tokens.h"
+#include "exporter/access/callers.h"
 #include "exporter/check.h"
-#include "exporter/config.h"
-#include "exporter/front.h"
-#include "exporter/hosting.h"
-#include "exporter/log.h"
-#include "exporter/routes.h"
+#include "exporter/client_host.h"
+#include "exporter/config/config.h"
+#include "exporter/config/web_config.h"
+#include "exporter/http/listeners.h"
+#include "exporter/log/log.h"
+#include "exporter/routes/routes.h"
 #include "exporter/systemd.h"
 #include "exporter/version.h"
-#include "exporter/web_config.h"
 
 enum {
     LIFECYCLE_MAGIC = 0x11fec7c1,

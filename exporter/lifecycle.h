@@ -8,7 +8,7 @@
 #define EXPORTER_LIFECYCLE_H
 
 #include "exporter/error.h"
-#include "exporter/loop.h"
+#include "exporter/http/loop.h"
 #include "exporter/options.h"
 
 /* Loads, listens, serves, drains. Answers the exit code; what went wrong is logged. `revision` of

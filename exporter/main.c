@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "exporter/config.h"
+#include "exporter/config/config.h"
 #include "exporter/lifecycle.h"
-#include "exporter/log.h"
+#include "exporter/log/log.h"
 #include "exporter/options.h"
 #include "revision.h" /* made by the build */
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "exporter/check.h"
+#include "exporter/config/units.h"
 #include "exporter/nearest.h"
-#include "exporter/units.h"
 #include "exporter/version.h"
 
 enum option_kind { FLAG, PATH, URL_PATH, TCP_LIST, ADDRESS, CHOICE, DURATION };

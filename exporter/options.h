@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "exporter/address.h"
+#include "exporter/config/address.h"
 #include "exporter/error.h"
-#include "exporter/log.h"
+#include "exporter/log/log.h"
 
 enum {
     EXPORTER_WEB_LISTEN_MAX = 8, /* one per family and interface is plenty */

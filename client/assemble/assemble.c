@@ -2,9 +2,9 @@
 /* The table of stages, and the time each takes. */
 #include "client/assemble/assemble.h"
 
-#include "client/assemble/json.h"
-#include "client/base/check.h"
-#include "client/base/error.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
 
 /* The host lends its texts for one call, and the spine may take longer. */
 static bool own(struct handoff_assembly *assembly, struct handoff_span *text)

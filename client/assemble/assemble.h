@@ -15,20 +15,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/assemble/digest.h"
-#include "client/assemble/envelope.h"
-#include "client/assemble/excerpt.h"
+#include "client/assemble/plan.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
-#include "client/assemble/trace.h"
-#include "client/assemble/trim.h"
-#include "client/base/arena.h"
-#include "client/base/clock.h"
-#include "client/base/random.h"
-#include "client/base/uuid.h"
+#include "client/envelope/digest.h"
+#include "client/envelope/excerpt.h"
+#include "client/envelope/read.h"
+#include "client/envelope/trace.h"
 #include "client/handoff.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
+#include "lib/base/arena.h"
+#include "lib/base/clock.h"
+#include "lib/base/random.h"
+#include "lib/base/uuid.h"
 
 /* What all assemblies share. Read-only once it is set up; any thread. */
 struct handoff_assembler {

@@ -4,9 +4,9 @@
  * are the parent's; the request adds to them. Where there is no parent, a chain begins.
  */
 #include "client/assemble/assemble.h"
-#include "client/assemble/inherit.h"
-#include "client/assemble/json.h"
-#include "client/assemble/sight.h"
+#include "client/assemble/constraints.h"
+#include "client/assemble/visibility.h"
+#include "lib/base/json.h"
 
 static enum handoff_code no_parent(struct handoff_span previous, struct handoff_error *error)
 {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "client/assemble/assemble.h"
-#include "client/assemble/json.h"
+#include "lib/base/json.h"
 
 /* ---- counting ------------------------------------------------------------------------------- */
 

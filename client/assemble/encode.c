@@ -4,10 +4,10 @@
  * and is sealed.
  */
 #include "client/assemble/assemble.h"
-#include "client/assemble/json.h"
-#include "client/assemble/legacy.h"
-#include "client/base/check.h"
-#include "client/base/rfc3339.h"
+#include "client/envelope/legacy.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
 
 enum { ENVELOPE_AROUND = 4096 }; /* what most envelopes have beside the parts of the context */
 

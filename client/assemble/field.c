@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/assemble/json.h"
-#include "client/assemble/nearest.h"
-#include "client/base/check.h"
-#include "client/base/uuid.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
+#include "lib/base/nearest.h"
+#include "lib/base/uuid.h"
 
 enum { FIELDS_MAX = 64 }; /* of one table */
 

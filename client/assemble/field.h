@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <yyjson.h>
 
-#include "client/base/error.h"
-#include "client/base/span.h"
+#include "lib/base/error.h"
+#include "lib/base/span.h"
 
 struct handoff_field {
     const char *name;

@@ -14,10 +14,10 @@
 #include <stdint.h>
 #include <yyjson.h>
 
-#include "client/assemble/trim.h"
-#include "client/base/arena.h"
-#include "client/base/error.h"
-#include "client/base/span.h"
+#include "client/assemble/plan.h"
+#include "lib/base/arena.h"
+#include "lib/base/error.h"
+#include "lib/base/span.h"
 
 enum {
     HANDOFF_NAME_MAX = 128,         /* bytes of an agent's or channel's name */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "client/assemble/assemble.h"
-#include "client/assemble/json.h"
+#include "lib/base/json.h"
 
 /* Names that no memory can have, for memories of which nobody knows how many there are. */
 static const char all_pinned[] = "*pinned", all_recent[] = "*recent";
@@ -98,7 +98,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
     return write_tags(&assembly->arena, memory, &slot->show.tags);
 }
 
-/* The order of keeping; see trim.h for what follows from the rank. */
+/* The order of keeping; see plan.h for what follows from the rank. */
 static int compare_slots(const void *left, const void *right)
 {
     const struct handoff_slot *a = left, *b = right;

@@ -2,8 +2,8 @@
 /* The texts of segment.h. Pure, any thread. */
 #include "client/assemble/segment.h"
 
-#include "client/assemble/json.h"
-#include "client/base/rfc3339.h"
+#include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
 
 static inline void write_member(struct handoff_buffer *out, const char *key,
                                 struct handoff_span text)

@@ -29,8 +29,8 @@
 
 #include <yyjson.h>
 
-#include "client/assemble/trim.h"
-#include "client/base/buffer.h"
+#include "client/assemble/plan.h"
+#include "lib/base/buffer.h"
 
 /* The glue of the lists. */
 #define HANDOFF_SEGMENT_HEAD_END      ",\"memories"

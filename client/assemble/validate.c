@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "client/assemble/field.h"
-#include "client/assemble/json.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
-#include "client/base/rfc3339.h"
+#include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
 
 static const char *const strategies[] = {"priority", "full", "summary", "lazy", NULL};
 const char *const handoff_pattern_names[] = {"direct", "broadcast", "choreographed", NULL};

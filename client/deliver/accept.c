@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
 #include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
 
 /* ---- durable -------------------------------------------------------------------------------- */
 

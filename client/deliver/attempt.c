@@ -5,11 +5,11 @@
  */
 #include <string.h>
 
-#include "client/assemble/legacy.h"
-#include "client/base/check.h"
-#include "client/base/decimal.h"
-#include "client/base/memory.h"
 #include "client/deliver/delivery.h"
+#include "client/envelope/legacy.h"
+#include "lib/base/check.h"
+#include "lib/base/decimal.h"
+#include "lib/base/memory.h"
 
 enum {
     MEMORY_AGAIN_MS = 1000, /* after an attempt could not begin for want of memory */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/deliver/backoff.h"
 
-#include "client/base/check.h"
+#include "lib/base/check.h"
 
 int64_t handoff_backoff_ceiling_ms(const struct handoff_backoff *backoff, unsigned failures)
 {

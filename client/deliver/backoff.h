@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "client/base/random.h"
+#include "lib/base/random.h"
 
 struct handoff_backoff {
     int64_t base_ms;

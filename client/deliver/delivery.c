@@ -5,7 +5,7 @@
  * handoff_delivery_go_on looks at the state and does the next thing; what then happens (an answer,
  * a time-out, a word by the API) ends in a move (move.c). When the store has written that
  * (record.c), it goes on. How an attempt is made is in attempt.c, where a handoff goes when an
- * agent is done with in route.c, and who is told in notice.c.
+ * agent is done with in alternates.c, and who is told in notify.c.
  *
  * A store that cannot write (a full disk) does not stop deliveries: the handoff goes on in memory,
  * its end is written again every second, and a sender that waits for a parking is told of the
@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-#include "client/base/check.h"
 #include "client/deliver/backoff.h"
+#include "lib/base/check.h"
 
 enum {
     PROBE_LOOK_MS = 250,    /* how often one that waits for another's probe looks */

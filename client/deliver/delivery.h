@@ -3,9 +3,9 @@
 #ifndef HANDOFF_DELIVER_DELIVERY_H
 #define HANDOFF_DELIVER_DELIVERY_H
 
-#include "client/base/buffer.h"
 #include "client/deliver/engine.h"
-#include "client/deliver/live.h"
+#include "client/deliver/live_index.h"
+#include "lib/base/buffer.h"
 
 enum { HANDOFF_DELIVERY_MAGIC = 0x64656c76u, HANDOFF_LANE_MAGIC = 0x6c616e65u };
 
@@ -203,7 +203,7 @@ void handoff_delivery_write_timer_fired(struct handoff_timer *timer);
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
                                 const char *why);
 
-/* route.c: this agent is done with; the next alternate has it, or the people */
+/* alternates.c: this agent is done with; the next alternate has it, or the people */
 void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason);
 /* The same for one that was not tried, or not as often as it might have been: that is recorded. */
 void handoff_delivery_give_up_untried(struct handoff_delivery *delivery, const char *reason);
@@ -219,7 +219,7 @@ void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe);
 /* READY, for an agent that pulls. Again is harmless. */
 void handoff_delivery_offer(struct handoff_delivery *delivery);
 
-/* notice.c */
+/* notify.c */
 void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news);
 void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view);
 /* For one that was replayed; who waits for the end of a sending has been told of its acceptance. */

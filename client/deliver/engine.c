@@ -2,11 +2,11 @@
 /* The engine itself: what all lanes share. */
 #include "client/deliver/engine.h"
 
-#include "client/base/check.h"
-#include "client/base/error.h"
-#include "client/base/memory.h"
-#include "client/deliver/circuit.h"
+#include "client/agents/circuit.h"
 #include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 enum { ENGINE_MAGIC = 0x656e676eu };
 

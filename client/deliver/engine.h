@@ -21,15 +21,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/agents.h"
-#include "client/assemble/excerpt.h"
-#include "client/base/clock.h"
-#include "client/base/random.h"
-#include "client/base/uuid.h"
-#include "client/deliver/event.h"
+#include "client/agents/agents.h"
 #include "client/deliver/lane.h"
-#include "client/deliver/live.h"
+#include "client/deliver/live_index.h"
+#include "client/envelope/excerpt.h"
+#include "client/model/event.h"
 #include "client/store/handoffs.h"
+#include "lib/base/clock.h"
+#include "lib/base/random.h"
+#include "lib/base/uuid.h"
 
 struct handoff_engine;
 

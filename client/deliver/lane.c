@@ -3,10 +3,10 @@
 
 #include <sys/epoll.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
-#include "client/base/memory.h"
 #include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 static void mail_arrived(struct handoff_watch *watch, uint32_t events)
 {

@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "client/base/mailbox.h"
-#include "client/base/poller.h"
-#include "client/base/timers.h"
-#include "client/deliver/transport.h"
 #include "client/store/store.h"
+#include "client/transport/transport.h"
+#include "lib/base/mailbox.h"
+#include "lib/base/poller.h"
+#include "lib/base/timers.h"
 
 struct handoff_engine;
 struct handoff_delivery;

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
 #include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
 
 enum {
     ROOM_FOR_ENDS = 256, /* of the texts: each ends in a NUL, and the next one begins aligned */

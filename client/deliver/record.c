@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
 #include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
 
 enum { WRITE_AGAIN_MS = 1000 }; /* after the store failed: a disk does not empty itself faster */
 

@@ -3,10 +3,10 @@
    ones that somebody decides about. */
 #include <yyjson.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
 #include "client/deliver/delivery.h"
-#include "client/deliver/retry_after.h"
+#include "client/transport/retry_after.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
 
 enum { RESUME_PAGE = 256 };
 

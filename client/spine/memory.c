@@ -4,9 +4,9 @@
  */
 #include <yyjson.h>
 
-#include "client/base/error.h"
-#include "client/base/utf8.h"
 #include "client/spine/spine.h"
+#include "lib/base/error.h"
+#include "lib/base/utf8.h"
 
 const struct handoff_memory_limits handoff_memory_limits_default = {
     .content_bytes = (size_t)256 * 1024,

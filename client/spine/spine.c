@@ -6,8 +6,8 @@
  */
 #include "client/spine/spine.h"
 
-#include "client/base/check.h"
-#include "client/base/error.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
 
 static enum handoff_spine_progress refused(void)
 {

@@ -29,12 +29,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/base/arena.h"
-#include "client/base/clock.h"
-#include "client/base/mailbox.h"
-#include "client/base/span.h"
 #include "client/handoff.h"
 #include "client/store/store.h"
+#include "lib/base/arena.h"
+#include "lib/base/clock.h"
+#include "lib/base/mailbox.h"
+#include "lib/base/span.h"
 
 /* ---- memories ------------------------------------------------------------------------------ */
 
@@ -128,7 +128,8 @@ struct handoff_found_memory {
     unsigned origin; /* HANDOFF_ORIGIN_... */
     double
         relevance; /* to the query, 0 to 1: BM25 as a share of the best found; 0 without a query */
-    double score;  /* relevance, recency and importance together: see client/spine/score.h */
+    double
+        score; /* relevance, recency and importance together: see client/spine/embedded/score.h */
     int64_t tokens[HANDOFF_RENDERINGS]; /* as kept for `encoding`; -1 where none is kept */
 };
 

@@ -39,16 +39,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/base/arena.h"
-#include "client/base/clock.h"
-#include "client/base/mailbox.h"
-#include "client/base/sha256.h"
-#include "client/base/span.h"
-#include "client/base/uuid.h"
 #include "client/handoff.h"
+#include "lib/base/arena.h"
+#include "lib/base/clock.h"
+#include "lib/base/mailbox.h"
+#include "lib/base/sha256.h"
+#include "lib/base/span.h"
+#include "lib/base/uuid.h"
 
 struct handoff_store;
-struct handoff_db; /* a connection, see client/store/database.h */
+struct handoff_db; /* a connection, see client/store/sqlite/database.h */
 
 /* ---- opening ------------------------------------------------------------------------------- */
 

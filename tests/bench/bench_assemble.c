@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/base/memory.h"
 #include "client/client.h"
+#include "lib/base/memory.h"
 #include "tests/support/property.h"
 #include "tests/support/temp_store.h"
 

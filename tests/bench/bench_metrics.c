@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectors/metric.h"
-#include "collectors/number.h"
+#include "lib/metrics/metric.h"
+#include "lib/metrics/number.h"
 
 enum {
     ROUNDS_DEFAULT = 9,

@@ -7,8 +7,8 @@
  *
  *   bench_tokens        needs node and scripts/npm-install --tests; without them, ours alone
  */
-#include "client/assemble/merge.h"
-#include "client/assemble/tokens.h"
+#include "lib/tokens/merge.h"
+#include "lib/tokens/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct text {
 };
 
 static struct text texts[] = {
-    {.name = "code", .sources = {"client/assemble/vocabulary.c", "client/assemble/merge.c"}},
+    {.name = "code", .sources = {"lib/tokens/vocabulary.c", "lib/tokens/merge.c"}},
     {.name = "prose", .sources = {"docs/decisions.md", "CONTRIBUTING.md", "LICENSE"}},
     {.name = "json",
      .sources = {"tests/fuzz/corpus/tokens/json", "docs/schema/envelope-2.0.schema.json"}},

@@ -19,7 +19,7 @@
 
 #include "client/handoff.h"
 #include "exporter/lifecycle.h"
-#include "exporter/log.h"
+#include "exporter/log/log.h"
 #include "exporter/options.h"
 
 enum { CLOCK_CALLS = 100000 };

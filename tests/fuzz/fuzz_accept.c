@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "exporter/check.h"
-#include "exporter/negotiate.h"
+#include "exporter/http/negotiate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/config.h"
+#include "exporter/config/config.h"
 
 static void require(bool condition, const char *what)
 {

@@ -7,12 +7,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/assemble/brief.h"
-#include "client/assemble/digest.h"
-#include "client/assemble/envelope.h"
-#include "client/assemble/json.h"
-#include "client/assemble/legacy.h"
-#include "client/base/check.h"
+#include "client/envelope/brief.h"
+#include "client/envelope/digest.h"
+#include "client/envelope/legacy.h"
+#include "client/envelope/read.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
 
 static void check_legacy(const struct handoff_envelope *envelope)
 {

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/base/check.h"
-#include "client/deliver/http_answer.h"
+#include "client/transport/http_answer.h"
+#include "lib/base/check.h"
 
 static enum handoff_http_progress feed(struct handoff_http_answer *answer, const char *bytes,
                                        size_t size, size_t cut, size_t *taken)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectors/metric.h"
+#include "lib/metrics/metric.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 

@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/assemble/json.h"
 #include "client/assemble/request.h"
-#include "client/base/check.h"
-#include "client/deliver/event.h"
-#include "client/observation.h"
+#include "client/calls/observation.h"
+#include "client/model/event.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
 #include "tests/support/refusal.h"
 
 enum { NOW_MS = 1000000000 };

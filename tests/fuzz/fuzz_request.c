@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/assemble/inherit.h"
-#include "client/assemble/json.h"
+#include "client/assemble/constraints.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
-#include "client/base/check.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
 #include "tests/support/refusal.h"
 
 static void check_constraints(yyjson_val *constraints)

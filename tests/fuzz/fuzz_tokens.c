@@ -5,11 +5,11 @@
  * UTF-8, its repaired form); the estimate is not below the count. Where the build has no
  * vocabulary, only the splitters and the estimate are exercised.
  */
-#include "client/assemble/cuts.h"
-#include "client/assemble/split.h"
-#include "client/assemble/tokens.h"
-#include "client/base/memory.h"
-#include "client/base/utf8.h"
+#include "lib/base/memory.h"
+#include "lib/base/utf8.h"
+#include "lib/tokens/boundaries.h"
+#include "lib/tokens/split.h"
+#include "lib/tokens/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "exporter/check.h"
-#include "exporter/tls_priority.h"
-#include "exporter/web_settings.h"
+#include "exporter/config/web_settings.h"
+#include "exporter/http/tls_priority.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

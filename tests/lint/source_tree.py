@@ -10,7 +10,7 @@ import subprocess
 
 TOP = pathlib.Path(os.environ.get("HANDOFF_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("HANDOFF_BINARY_DIR", TOP / "build/release"))
-ROOMS = ("client", "collectors", "exporter", "ctl")
+ROOMS = ("lib", "client", "collectors", "exporter", "ctl")
 NOT_OURS = {".git", "build", "node_modules", "__pycache__"}
 
 

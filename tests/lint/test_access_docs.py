@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/security.md has every route of the agent API, with the access that exporter/routes.c gives."""
+"""docs/security.md has every route of the agent API, with the access that exporter/routes/routes.c gives."""
 
 import re
 import unittest
@@ -31,14 +31,14 @@ class AccessDocument(unittest.TestCase):
     maxDiff = None
 
     def test_every_route_is_documented_as_it_is(self):
-        source = (source_tree.TOP / "exporter/routes.c").read_text()
+        source = (source_tree.TOP / "exporter/routes/routes.c").read_text()
         table = routes(source)
         self.assertEqual(len(table), len(re.findall(r'\{"[A-Z]+", "/v1/', source)))
         self.assertEqual(table, documented((source_tree.TOP / "docs/security.md").read_text()))
 
     def test_what_differs_is_found(self):
         text = (source_tree.TOP / "docs/security.md").read_text()
-        table = routes((source_tree.TOP / "exporter/routes.c").read_text())
+        table = routes((source_tree.TOP / "exporter/routes/routes.c").read_text())
         self.assertNotEqual(table, documented(text.replace("| no; these", "| yes: these")))
         self.assertNotEqual(table, documented(text.replace("`GET /v1/agents` |", "`GET /v1/x` |")))
 

@@ -16,7 +16,7 @@ ANSWER = re.compile(r"\b(\d{3})\s((?:`\w+`(?:,\s)?)+)")
 
 
 def routes():
-    text = (source_tree.TOP / "exporter/routes.c").read_text()
+    text = (source_tree.TOP / "exporter/routes/routes.c").read_text()
     return re.findall(r'\{"([A-Z]+)", "(/v1/[^"]*)"', text)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/configuration.md says what exporter/config.def says.
+"""docs/configuration.md says what exporter/config/config.def says.
 
     /usr/bin/python3 tests/lint/test_config_docs.py --write
 
@@ -73,7 +73,7 @@ class ConfigurationDocument(unittest.TestCase):
 
     def test_every_key_is_in_the_table(self):
         keys = set(re.findall(r"^\| `([a-z_.]+)` \|", DOCUMENT.read_text(), re.MULTILINE))
-        table = (source_tree.TOP / "exporter/config.def").read_text()
+        table = (source_tree.TOP / "exporter/config/config.def").read_text()
         declared = set(re.findall(r'^CONFIG\(\w+, [\w.]+, "([a-z_.]+)"', table, re.MULTILINE))
         self.assertEqual(declared, keys)
 

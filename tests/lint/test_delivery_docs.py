@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/lint/test_delivery_docs.py --write
 
-writes the life anew after client/deliver/life.def changed.
+writes the life anew after client/model/life.def changed.
 """
 
 import re
@@ -18,19 +18,19 @@ LIFE = re.compile(r"(<!-- life:begin -->\n)(.*?)(<!-- life:end -->)", re.DOTALL)
 
 # Numbers that are no key of the configuration: as they are written, and where the code has them.
 CONSTANTS = {
-    "5 s": ("client/deliver/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
-    "64 KiB": ("client/deliver/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
-    "1 h": ("client/deliver/retry_after.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
+    "5 s": ("client/transport/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
+    "64 KiB": ("client/transport/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
+    "1 h": ("client/transport/retry_after.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
     "30 s": ("client/deliver/attempt.c", "OFFER_LOOK_MS", 30000),
-    "60 s": ("exporter/route_handoffs.c", "INBOX_WAIT_MAX_MS", 60000),
-    "256 bytes": ("client/send.c", "KEY_MAX", 256),
+    "60 s": ("exporter/routes/handoffs.c", "INBOX_WAIT_MAX_MS", 60000),
+    "256 bytes": ("client/calls/send.c", "KEY_MAX", 256),
 }
 # What else may stand in the prose: a first attempt, a first byte of a key.
 PLAIN = {"1 for the first", "1 to 256 bytes"}
 
 
 def life():
-    text = (source_tree.TOP / "client/deliver/life.def").read_text()
+    text = (source_tree.TOP / "client/model/life.def").read_text()
     names = dict(re.findall(r'^STATE\((\w+), "(\w+)"', text, re.MULTILINE))
     over = re.findall(r'^STATE\((\w+), "\w+", \d+, OVER\)', text, re.MULTILINE)
     moves = [(names[a], names[b], what) for a, b, what in
@@ -50,7 +50,7 @@ def printed_life():
 def classes():
     """{code: HTTP status}, from the codes' classes and the edge that maps those."""
     mapped = dict(re.findall(r"\[HANDOFF_CLASS_(\w+)\] = (\d{3})",
-                             (source_tree.TOP / "exporter/asking.c").read_text()))
+                             (source_tree.TOP / "exporter/http/pending_call.c").read_text()))
     rows = re.findall(r'^CODE\(\w+, "(\w+)", (\w+)',
                       (source_tree.TOP / "client/handoff_codes.def").read_text(), re.MULTILINE)
     return {code: int(mapped[kind]) for code, kind in rows}

@@ -88,7 +88,7 @@ class Runbooks(unittest.TestCase):
         status, text = source_tree.run(["jsonnet", "-e", f"(import '{ALERTS}/config.libsonnet')._config"])
         self.assertEqual(status, 0, text)
         known = set(paths(json.loads(text)))
-        known |= set(re.findall(r'^CONFIG\(\w+, [\w.]+, "([\w.]+)"', (source_tree.TOP / "exporter/config.def").read_text(), re.MULTILINE))
+        known |= set(re.findall(r'^CONFIG\(\w+, [\w.]+, "([\w.]+)"', (source_tree.TOP / "exporter/config/config.def").read_text(), re.MULTILINE))
         known |= ENVELOPE
         for page in PAGES:
             prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

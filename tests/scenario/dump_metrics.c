@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectors/metric.h"
+#include "lib/metrics/metric.h"
 
 static struct metric_family *add(struct metric_registry *registry, const struct metric_desc *desc)
 {

@@ -23,10 +23,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "exporter/listener.h"
-#include "exporter/route_metrics.h"
-#include "exporter/server.h"
-#include "exporter/worker.h"
+#include "exporter/http/listener.h"
+#include "exporter/http/server.h"
+#include "exporter/http/worker.h"
+#include "exporter/routes/metrics.h"
 
 enum {
     FIELDS_MAX = 5,        /* of a command */

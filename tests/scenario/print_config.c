@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exporter/config.h"
-#include "exporter/units.h"
+#include "exporter/config/config.h"
+#include "exporter/config/units.h"
 
 enum kind {
     NUMBER,
@@ -39,7 +39,7 @@ struct row {
 static const struct row rows[] = {
 #define CONFIG(scope, field, path, kind, fallback, least, most, choices, help)                     \
     {#scope, path, kind, fallback, least, most, choices, help},
-#include "exporter/config.def"
+#include "exporter/config/config.def"
 #undef CONFIG
 };
 #undef FILE

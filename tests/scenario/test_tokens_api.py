@@ -129,7 +129,7 @@ class Strangers(Case):
 
     def test_the_list_above_has_every_route(self):
         top = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
-        table = (top / "exporter/routes.c").read_text()
+        table = (top / "exporter/routes/routes.c").read_text()
         rows = re.findall(r'\{"([A-Z]+)", "(/v1/[^"]+)"', table)
         asked = {(method, re.sub(GONE + "|(?<=tasks/)task-1|(?<=agents/)coder|(?<=memories/)m",
                                  "{}", path)) for method, path in self.ROUTES}

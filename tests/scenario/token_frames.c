@@ -6,7 +6,7 @@
  * Answer: u32 count, u32 estimate, count u32 ids; all in the machine's byte order.
  * handoff_tokens_count() has to tell the same as encoding; if not, the program ends with status 1.
  */
-#include "client/assemble/tokens.h"
+#include "lib/tokens/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "client/base/memory.h"
+#include "lib/base/memory.h"
 
 static atomic_long failing_memory_countdown; /* 0: never fails */
 static atomic_bool failing_memory_hit;

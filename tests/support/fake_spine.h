@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "client/base/error.h"
 #include "client/spine/spine.h"
+#include "lib/base/error.h"
 
 enum { FAKE_MEMORIES_MAX = 64 };
 

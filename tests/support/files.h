@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/base/span.h"
+#include "lib/base/span.h"
 
 /* The whole file, to be freed with free(); aborts the test program where there is none. */
 static inline struct handoff_span files_read(const char *path)

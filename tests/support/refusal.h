@@ -3,9 +3,9 @@
 #ifndef TESTS_SUPPORT_REFUSAL_H
 #define TESTS_SUPPORT_REFUSAL_H
 
-#include "client/base/check.h"
-#include "client/base/utf8.h"
 #include "client/handoff.h"
+#include "lib/base/check.h"
+#include "lib/base/utf8.h"
 
 /* It says why, in plain UTF-8, however it was cut to fit. */
 static inline void check_refused(const struct handoff_error *error)

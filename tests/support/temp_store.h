@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/base/sha256.h"
 #include "client/store/store.h"
+#include "lib/base/sha256.h"
 
 static inline char *temp_directory(void)
 {

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/assemble/vocabulary.h"
+#include "lib/tokens/vocabulary.h"
 #include "tools/vocabulary/compile.h"
 
 struct published_text {

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "collectors/metric.h"
+#include "lib/metrics/metric.h"
 
 #define VALUES(...) ((const char *const[]){__VA_ARGS__})
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/agents.h"
+#include "client/agents/agents.h"
 #include "tests/support/failing_memory.h"
 
 static struct handoff_agent_options option(const char *name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tokens file: what it may say, what it may not, and whom a token stands for. */
-#include "exporter/api_tokens.h"
+#include "exporter/access/api_tokens.h"
 #include "tests/support/unit.h"
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/base/arena.h"
-#include "client/base/buffer.h"
+#include "lib/base/arena.h"
+#include "lib/base/buffer.h"
 #include "tests/support/failing_memory.h"
 
 static void test_pieces_are_aligned_and_apart(void **state)

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "client/assemble/assemble.h"
-#include "client/assemble/json.h"
-#include "client/object.h"
+#include "client/calls/render.h"
+#include "lib/base/json.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fake_spine.h"
 #include "tests/support/files.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "client/deliver/breaker.h"
+#include "client/agents/breaker.h"
 
 enum { COOLDOWN = 60000, START = 1000000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an Authorization header comes to, also while the configuration changes. */
-#include "exporter/callers.h"
+#include "exporter/access/callers.h"
 #include "tests/support/unit.h"
 
 #include <pthread.h>

@@ -5,8 +5,8 @@
  */
 #include "tests/support/delivery_stage.h"
 
-#include "client/base/memory.h"
-#include "client/deliver/inbox.h"
+#include "client/protocol/pull/inbox.h"
+#include "lib/base/memory.h"
 
 enum { HOUR_MS = 3600 * 1000, WAIT_MS = 10000, SOON_MS = 40 };
 

@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "exporter/config.h"
-#include "exporter/config_internal.h"
+#include "exporter/config/config.h"
+#include "exporter/config/config_internal.h"
 
 static struct exporter_config *load(const char *text)
 {

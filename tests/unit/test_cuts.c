@@ -7,7 +7,7 @@
 #include "tests/support/property.h"
 #include "tests/support/unit.h"
 
-#include "client/assemble/cuts.h"
+#include "lib/tokens/boundaries.h"
 
 #include <string.h>
 

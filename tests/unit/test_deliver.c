@@ -5,7 +5,7 @@
  */
 #include "tests/support/delivery_stage.h"
 
-#include "client/deliver/circuit.h"
+#include "client/agents/circuit.h"
 
 enum { TIMEOUT_MS = 15000, ACK_TIMEOUT_MS = 60000, COOLDOWN_MS = 60000 }; /* the stage's */
 enum { DEADLINE_MS = 10000 };                                             /* before any of those */

@@ -8,9 +8,9 @@
 
 #include <sqlite3.h>
 
-#include "client/base/error.h"
-#include "client/deliver/inbox.h"
-#include "client/deliver/live.h"
+#include "client/deliver/live_index.h"
+#include "client/protocol/pull/inbox.h"
+#include "lib/base/error.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
 

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "exporter/delivery_log.h"
-#include "exporter/log.h"
+#include "exporter/log/delivery_log.h"
+#include "exporter/log/log.h"
 #include "tests/support/unit.h"
 
 #define TS "ts=1970-01-01T00:00:00.000Z "

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/handoff.h"
-#include "exporter/config.h"
+#include "exporter/config/config.h"
 #include "tests/support/receiver.h"
 #include "tests/support/temp_store.h"
 

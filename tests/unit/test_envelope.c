@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-#include "client/assemble/brief.h"
-#include "client/assemble/digest.h"
-#include "client/assemble/envelope.h"
-#include "client/assemble/legacy.h"
-#include "client/assemble/trace.h"
+#include "client/envelope/brief.h"
+#include "client/envelope/digest.h"
+#include "client/envelope/legacy.h"
+#include "client/envelope/read.h"
+#include "client/envelope/trace.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/files.h"
 

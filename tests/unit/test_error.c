@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "client/base/error.h"
+#include "lib/base/error.h"
 
 static void test_names_are_unique_snake_case(void **state)
 {

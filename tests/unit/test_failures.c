@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/failures.h"
+#include "exporter/status/failures.h"
 #include "tests/support/unit.h"
 
 static struct exporter_failure entries[EXPORTER_FAILURES_KEPT];

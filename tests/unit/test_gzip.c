@@ -5,7 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "exporter/gzip.h"
+#include "exporter/http/gzip.h"
 #include "tests/support/unit.h"
 
 enum { ROOM = 1 << 20 };

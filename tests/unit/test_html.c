@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "exporter/html.h"
+#include "exporter/status/html.h"
 #include "tests/support/unit.h"
 
 static void check(const char *text, const char *expected)

@@ -2,9 +2,9 @@
 /* Pull delivery: offers and pollers meet, whoever comes first; leases run out; nothing is lost. */
 #include "tests/support/delivery_stage.h"
 
-#include "client/base/memory.h"
 #include "client/deliver/delivery.h"
-#include "client/deliver/inbox.h"
+#include "client/protocol/pull/inbox.h"
+#include "lib/base/memory.h"
 
 enum { LEASE_MS = 60000 }; /* the stage's */
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "client/assemble/inherit.h"
-#include "client/assemble/json.h"
+#include "client/assemble/constraints.h"
+#include "lib/base/json.h"
 
 struct row {
     const char *parent, *child;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "client/deliver/life.h"
+#include "client/model/life.h"
 
 /* Section 4 of the contract, in its order. */
 static const char *const contract[] = {"ready",  "in_flight", "awaiting_ack", "acknowledged",

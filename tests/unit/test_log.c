@@ -16,7 +16,7 @@
 #include <yyjson.h>
 #include <cmocka.h>
 
-#include "exporter/log.h"
+#include "exporter/log/log.h"
 
 enum { CAPTURE_MAX = 1 << 20 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "exporter/loop.h"
+#include "exporter/http/loop.h"
 #include "tests/support/unit.h"
 
 enum { POSTERS = 4, POSTS_EACH = 2000 };

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "client/base/mailbox.h"
+#include "lib/base/mailbox.h"
 
 enum { SENDERS = 3, LETTERS = 20000 };
 

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "collectors/exemplar.h"
+#include "lib/metrics/exemplar.h"
 
 static struct metric_series *histogram(struct metric_registry *registry, unsigned flags)
 {

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "collectors/grid.h"
+#include "lib/metrics/grid.h"
 
 static struct metric_grid *make(const double *bounds, size_t nbounds, struct metric_native native)
 {

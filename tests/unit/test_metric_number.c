@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "collectors/number.h"
+#include "lib/metrics/number.h"
 
 typedef char *printer(char *out, double value);
 

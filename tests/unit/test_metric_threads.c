@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "collectors/cells.h"
+#include "lib/metrics/cells.h"
 
 enum { WRITERS = 4, ROUNDS = 20000 };
 

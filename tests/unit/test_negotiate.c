@@ -3,7 +3,7 @@
  * Content negotiation: what scrapers really send, and what could confuse a reader of such headers.
  * The headers of Prometheus are copied from its releases.
  */
-#include "exporter/negotiate.h"
+#include "exporter/http/negotiate.h"
 #include "tests/support/unit.h"
 
 #define TEXT_AS(escaping) "text/plain; version=0.0.4; charset=utf-8; escaping=" escaping

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "client/base/clock.h"
-#include "client/base/rfc3339.h"
-#include "client/deliver/event.h"
+#include "client/calls/recent.h"
 #include "client/handoff.h"
-#include "client/recent.h"
+#include "client/model/event.h"
+#include "lib/base/clock.h"
+#include "lib/base/rfc3339.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/temp_store.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What marks a request as made by somebody else's page. */
-#include "exporter/origin.h"
+#include "exporter/access/request_origin.h"
 #include "tests/support/unit.h"
 
 static void test_foreign_pages(void **state)

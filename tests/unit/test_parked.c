@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "client/base/memory.h"
-#include "client/deliver/parked.h"
+#include "client/deliver/decide.h"
+#include "lib/base/memory.h"
 
 static void park(struct sender *sender)
 {

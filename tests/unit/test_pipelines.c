@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "client/pipelines.h"
+#include "client/agents/pipelines.h"
 #include "tests/support/failing_memory.h"
 
 static const char *const payments[] = {"researcher", "analyst", "coder", "reviewer"};

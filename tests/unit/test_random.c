@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/base/random.h"
+#include "lib/base/random.h"
 
 enum { PIECES = 400, PIECE = 16 }; /* many blocks */
 

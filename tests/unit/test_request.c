@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/assemble/json.h"
 #include "client/assemble/request.h"
+#include "lib/base/json.h"
 #include "tests/support/failing_memory.h"
 
 #define BASE "\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":\"do it\""

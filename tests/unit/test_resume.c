@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-#include "client/deliver/parked.h"
+#include "client/deliver/decide.h"
 
 enum { MANY = 3, DAMAGED = 1 };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "client/deliver/retry_after.h"
+#include "client/transport/retry_after.h"
 
 static const int64_t now_ms = 784111777LL * 1000 - 7250; /* 7.25 s before RFC 9110's date */
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/base/clock.h"
-#include "client/base/rfc3339.h"
+#include "lib/base/clock.h"
+#include "lib/base/rfc3339.h"
 
 static int64_t parsed(const char *text)
 {

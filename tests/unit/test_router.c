@@ -2,7 +2,7 @@
 /* Which row answers a path and a method, and what the others are told. */
 #include <string.h>
 
-#include "exporter/router.h"
+#include "exporter/http/router.h"
 #include "tests/support/unit.h"
 
 static void handle(struct exporter_request *request, void *context)

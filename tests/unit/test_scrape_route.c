@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "collectors/collectors.h"
-#include "exporter/listener.h"
-#include "exporter/route_metrics.h"
-#include "exporter/server.h"
-#include "exporter/worker.h"
+#include "exporter/http/listener.h"
+#include "exporter/http/server.h"
+#include "exporter/http/worker.h"
+#include "exporter/routes/metrics.h"
 #include "tests/support/unit.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/base/sha256.h"
+#include "lib/base/sha256.h"
 
 struct vector {
     const char *text;

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "client/base/check.h"
-#include "client/store/database.h"
+#include "client/store/sqlite/database.h"
+#include "lib/base/check.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_spine.h"

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/spine/query.h"
-#include "client/spine/score.h"
+#include "client/spine/embedded/query.h"
+#include "client/spine/embedded/score.h"
 #include "tests/support/temp_spine.h"
 
 static struct temp_spine temp;

@@ -2,7 +2,7 @@
 /* Where text is cut, alternative by alternative of the two expressions; bars mark the cuts. */
 #include "tests/support/unit.h"
 
-#include "client/assemble/split.h"
+#include "lib/tokens/split.h"
 
 #include <stdio.h>
 #include <stdlib.h>

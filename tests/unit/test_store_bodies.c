@@ -13,8 +13,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "client/store/body_files.h"
-#include "client/store/retention.h"
+#include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/retention.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_store.h"
 

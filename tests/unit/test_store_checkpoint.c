@@ -8,8 +8,8 @@
 
 #include <sys/stat.h>
 
-#include "client/store/checkpoint.h"
-#include "client/store/database.h"
+#include "client/store/sqlite/checkpoint.h"
+#include "client/store/sqlite/database.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_store.h"
 

@@ -6,9 +6,9 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 
-#include "client/store/database.h"
-#include "client/store/migrate.h"
-#include "client/store/retention.h"
+#include "client/store/sqlite/database.h"
+#include "client/store/sqlite/migrate.h"
+#include "client/store/sqlite/retention.h"
 #include "tests/support/temp_store.h"
 
 static struct handoff_error error;

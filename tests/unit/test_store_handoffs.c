@@ -3,7 +3,7 @@
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
 
-#include "client/deliver/life.h"
+#include "client/model/life.h"
 #include "client/store/handoffs.h"
 
 struct fixture {

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "client/store/migrate.h"
-#include "client/store/place.h"
+#include "client/store/sqlite/data_dir.h"
+#include "client/store/sqlite/migrate.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_store.h"

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "client/store/database.h"
+#include "client/store/sqlite/database.h"
 #include "tests/support/power.h"
 #include "tests/support/temp_store.h"
 

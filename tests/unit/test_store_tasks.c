@@ -3,9 +3,9 @@
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
 
-#include "client/deliver/life.h"
-#include "client/store/database.h"
+#include "client/model/life.h"
 #include "client/store/handoffs.h"
+#include "client/store/sqlite/database.h"
 #include "client/store/tasks.h"
 
 enum { NOW_MS = 1700000000 };

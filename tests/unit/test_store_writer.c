@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "client/base/check.h"
-#include "client/base/error.h"
-#include "client/store/database.h"
+#include "client/store/sqlite/database.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_store.h"
 

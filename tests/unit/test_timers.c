@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "client/base/timers.h"
+#include "lib/base/timers.h"
 
 static void test_empty(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moments and ages as text. */
-#include "exporter/times.h"
+#include "exporter/status/times.h"
 #include "tests/support/unit.h"
 
 static void check_age(int64_t age_ms, const char *expected)

@@ -9,7 +9,7 @@
 #include "tests/support/unit.h"
 #include "tests/support/vocabulary.h"
 
-#include "client/assemble/tokens.h"
+#include "lib/tokens/tokenizer.h"
 
 #include <pthread.h>
 
@@ -91,7 +91,7 @@ static void test_token_bytes(void **state)
     handoff_tokenizer_close(&tokenizer);
 }
 
-/* The estimate's assumptions (client/assemble/estimate.c) hold in both vocabularies. */
+/* The estimate's assumptions (lib/tokens/estimate.c) hold in both vocabularies. */
 static void test_estimate_assumptions(void **state)
 {
     static const char *const names[] = {"o200k_base", "cl100k_base"};

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "client/deliver/transport.h"
+#include "client/transport/transport.h"
 
 /* ---- a loop and its posts ---------------------------------------------------------------------
  */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "client/assemble/trim.h"
+#include "client/assemble/plan.h"
 
 enum {
     F = HANDOFF_FORM_FULL,

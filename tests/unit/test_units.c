@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "exporter/address.h"
+#include "exporter/config/address.h"
+#include "exporter/config/units.h"
 #include "exporter/error.h"
 #include "exporter/nearest.h"
-#include "exporter/units.h"
 #include "exporter/utf8.h"
 
 static void test_durations(void **state)

@@ -3,7 +3,7 @@
 #include "tests/support/failing_memory.h"
 #include "tests/support/unit.h"
 
-#include "client/base/utf8.h"
+#include "lib/base/utf8.h"
 
 #include <string.h>
 

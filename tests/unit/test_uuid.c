@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/base/uuid.h"
+#include "lib/base/uuid.h"
 
 static void fill_ones(const struct handoff_random *random, void *bytes, size_t size)
 {

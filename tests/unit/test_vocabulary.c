@@ -4,7 +4,7 @@
 #include "tests/support/unit.h"
 #include "tests/support/vocabulary.h"
 
-#include "client/assemble/tokens.h"
+#include "lib/tokens/tokenizer.h"
 
 #define LONG_TOKEN "abcabcabcabcabcabc" /* longer than a short key */
 

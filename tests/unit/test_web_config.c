@@ -3,9 +3,9 @@
 #include <gnutls/gnutls.h>
 #include <string.h>
 
-#include "exporter/basic_auth.h"
-#include "exporter/tls_priority.h"
-#include "exporter/web_settings.h"
+#include "exporter/access/basic_auth.h"
+#include "exporter/config/web_settings.h"
+#include "exporter/http/tls_priority.h"
 #include "tests/support/unit.h"
 
 #define HASH  "$2y$10$abcdefghijklmnopqrstuuJPlPUTg/36J9kgsnIhoVjJ.WAiQMmyO"

@@ -6,8 +6,8 @@
  */
 #include "tools/vocabulary/compile.h"
 
-#include "client/assemble/vocabulary.h"
-#include "client/base/sha256.h"
+#include "lib/base/sha256.h"
+#include "lib/tokens/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * compile.h - turns a published vocabulary (one line per token: base64 of its bytes, a space, its
- * rank) into the file that client/assemble/vocabulary.h describes. A library of its own, so that
+ * rank) into the file that lib/tokens/vocabulary.h describes. A library of its own, so that
  * tests can make small vocabularies.
  */
 #ifndef HANDOFF_VOCABULARY_COMPILE_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/assemble/split.h"
+#include "lib/tokens/split.h"
 
 struct vocabulary_compile_error {
     const char *message; /* static */

@@ -6,7 +6,7 @@
  *
  * The input must be, to the byte, the vocabulary that the encoding's authors published.
  */
-#include "client/base/sha256.h"
+#include "lib/base/sha256.h"
 #include "tools/vocabulary/compile.h"
 
 #include <errno.h>

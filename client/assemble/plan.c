@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan of plan.h. Pure: no allocation, no text, any thread. */
+#include "client/assemble/plan.h"
+
+#include "lib/base/check.h"
+
+/* The forms each strategy tries, best first. */
+static const enum handoff_form forms_of[][HANDOFF_FORMS] = {
+    [HANDOFF_STRATEGY_PRIORITY] = {HANDOFF_FORM_FULL, HANDOFF_FORM_SUMMARY, HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_FULL] = {HANDOFF_FORM_FULL, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_SUMMARY] = {HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_LAZY] = {HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
+};
+
+/* The walk: what is spent so far, and who ends the list of memories now. */
+struct walk {
+    struct handoff_trim_plan *plan;
+    int64_t spent;
+    int64_t last_extra; /* of the memory that is last now; 0 while there is none */
+    bool some;          /* the list is not empty */
+};
+
+static bool must_keep(const struct handoff_trim_plan *plan,
+                      const struct handoff_trim_memory *memory)
+{
+    return plan->strategy == HANDOFF_STRATEGY_FULL || memory->rank == HANDOFF_RANK_PINNED;
+}
+
+/* The n-th best form the memory has under the strategy, or NONE. In strategy full a memory that
+ * may not go in full goes by its summary, since leaving it out would not be "every memory". */
+static enum handoff_form form_of(const struct handoff_trim_plan *plan,
+                                 const struct handoff_trim_memory *memory, unsigned nth)
+{
+    const enum handoff_form *forms = forms_of[plan->strategy];
+    for (unsigned i = 0; i < HANDOFF_FORMS && forms[i] != HANDOFF_FORM_NONE; i++) {
+        if (memory->cost[forms[i]] > 0 && nth-- == 0)
+            return forms[i];
+    }
+    if (plan->strategy == HANDOFF_STRATEGY_FULL && memory->cost[HANDOFF_FORM_FULL] == 0 &&
+        nth == 0 && memory->cost[HANDOFF_FORM_SUMMARY] > 0)
+        return HANDOFF_FORM_SUMMARY;
+    return HANDOFF_FORM_NONE;
+}
+
+static enum handoff_form cheapest_form(const struct handoff_trim_plan *plan,
+                                       const struct handoff_trim_memory *memory)
+{
+    enum handoff_form best = form_of(plan, memory, 0);
+    for (unsigned nth = 1; nth < HANDOFF_FORMS; nth++) {
+        enum handoff_form form = form_of(plan, memory, nth);
+        if (form != HANDOFF_FORM_NONE && memory->cost[form] < memory->cost[best])
+            best = form;
+    }
+    return best;
+}
+
+/* What the count grows by if the memory comes behind those kept so far. */
+static int64_t price(const struct walk *walk, const struct handoff_trim_memory *memory,
+                     enum handoff_form form)
+{
+    int64_t opening = (int64_t)walk->plan->memories_some - (int64_t)walk->plan->memories_none;
+    return (walk->some ? 0 : opening) + (int64_t)memory->cost[form] + memory->last_extra -
+           walk->last_extra;
+}
+
+static void keep(struct walk *walk, struct handoff_trim_memory *memory, enum handoff_form form)
+{
+    walk->spent += price(walk, memory, form);
+    walk->last_extra = memory->last_extra;
+    walk->some = true;
+    memory->form = form;
+}
+
+static bool fits(const struct walk *walk, int64_t more)
+{
+    return walk->spent + more <= (int64_t)walk->plan->budget;
+}
+
+static void keep_what_must_be(struct walk *walk)
+{
+    struct handoff_trim_plan *plan = walk->plan;
+    for (size_t i = 0; i < plan->nmemories; i++) {
+        struct handoff_trim_memory *memory = &plan->memories[i];
+        memory->form = HANDOFF_FORM_NONE;
+        enum handoff_form form = cheapest_form(plan, memory);
+        if (must_keep(plan, memory) && form != HANDOFF_FORM_NONE)
+            keep(walk, memory, form);
+    }
+}
+
+/* A better form of a memory that is kept already costs the difference: its end stays the same. */
+static void improve(struct walk *walk, struct handoff_trim_memory *memory)
+{
+    for (unsigned nth = 0; nth < HANDOFF_FORMS; nth++) {
+        enum handoff_form form = form_of(walk->plan, memory, nth);
+        if (form == HANDOFF_FORM_NONE || form == memory->form)
+            return;
+        int64_t more = (int64_t)memory->cost[form] - (int64_t)memory->cost[memory->form];
+        if (fits(walk, more)) {
+            walk->spent += more;
+            memory->form = form;
+            return;
+        }
+    }
+}
+
+static void keep_best_that_fits(struct walk *walk, struct handoff_trim_memory *memory)
+{
+    for (unsigned nth = 0; nth < HANDOFF_FORMS; nth++) {
+        enum handoff_form form = form_of(walk->plan, memory, nth);
+        if (form == HANDOFF_FORM_NONE)
+            return;
+        if (fits(walk, price(walk, memory, form))) {
+            keep(walk, memory, form);
+            return;
+        }
+    }
+}
+
+static void keep_rank(struct walk *walk, enum handoff_rank rank)
+{
+    struct handoff_trim_plan *plan = walk->plan;
+    for (size_t i = 0; i < plan->nmemories; i++) {
+        struct handoff_trim_memory *memory = &plan->memories[i];
+        if (memory->rank != rank)
+            continue;
+        if (memory->form != HANDOFF_FORM_NONE)
+            improve(walk, memory);
+        else
+            keep_best_that_fits(walk, memory);
+    }
+}
+
+static int64_t history_price(const struct handoff_trim_plan *plan, size_t kept)
+{
+    int64_t opening = kept ? 0 : (int64_t)plan->history_some - (int64_t)plan->history_none;
+    return opening + (int64_t)plan->history[plan->nhistory - 1 - kept];
+}
+
+static void keep_history(struct walk *walk, bool all)
+{
+    struct handoff_trim_plan *plan = walk->plan;
+    while (plan->history_kept < plan->nhistory) {
+        int64_t more = history_price(plan, plan->history_kept);
+        if (!all && !fits(walk, more))
+            return;
+        walk->spent += more;
+        plan->history_kept++;
+    }
+}
+
+bool handoff_trim(struct handoff_trim_plan *plan)
+{
+    struct walk walk = {.plan = plan,
+                        .spent = (int64_t)(plan->fixed + plan->memories_none + plan->history_none)};
+    plan->history_kept = 0;
+    keep_what_must_be(&walk);
+    if (plan->strategy == HANDOFF_STRATEGY_FULL)
+        keep_history(&walk, true);
+    plan->needed = (uint64_t)walk.spent;
+    if (!fits(&walk, 0))
+        return false;
+    keep_rank(&walk, HANDOFF_RANK_PINNED);
+    keep_rank(&walk, HANDOFF_RANK_ASKED);
+    keep_history(&walk, false);
+    keep_rank(&walk, HANDOFF_RANK_FOUND);
+    plan->count = (uint64_t)walk.spent;
+    HANDOFF_CHECK(plan->count <= plan->budget);
+    return true;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An envelope says itself who sent it and to whom. That an alternate has it stands only in the
+ * store, which is asked last: most readers are named in the envelope.
+ */
+#include "client/assemble/visibility.h"
+
+#include "client/store/handoffs.h"
+#include "lib/base/arena.h"
+
+enum handoff_code handoff_sight_check(struct handoff_store *store, const struct handoff_uuid *id,
+                                      const struct handoff_envelope *envelope,
+                                      struct handoff_span agent, struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_stored stored;
+    if (!agent.data || handoff_span_equal(agent, envelope->source_agent) ||
+        handoff_span_equal(agent, envelope->target_agent))
+        return HANDOFF_OK;
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = handoff_store_get_handoff(store, id, &arena, &stored, error);
+    if (code == HANDOFF_OK && !handoff_stored_concerns(&stored, agent))
+        code =
+            handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", NULL);
+    handoff_arena_free(&arena);
+    return code;
+}

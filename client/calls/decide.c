@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a person decides: that a parked handoff is sent again or discarded, that a breaker closes.
+ */
+#include "client/deliver/decide.h"
+#include "client/calls/read.h"
+#include "client/calls/render.h"
+#include "client/calls/reply.h"
+#include "client/client.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { DECIDING_MAGIC = 0x64656369 };
+
+struct deciding {
+    unsigned magic;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    struct handoff_waiter waiter;
+};
+
+static void decided(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct deciding *deciding = (void *)((char *)waiter - offsetof(struct deciding, waiter));
+    HANDOFF_CHECK_MAGIC(deciding, DECIDING_MAGIC);
+    struct handoff_buffer body = {0};
+    struct handoff_result result = {.error = news->error};
+    handoff_object_write(&body, news);
+    result.body = body.data;
+    result.size = body.size;
+    if (body.failed)
+        handoff_error_no_memory(&result.error);
+    handoff_waiter_withdraw(waiter);
+    deciding->answered(deciding->context, &result);
+    handoff_buffer_free(&body);
+    deciding->loop->pending--;
+    deciding->magic = 0;
+    handoff_free(deciding);
+}
+
+static void decide(struct handoff_loop *loop, const char *id, enum handoff_decision decision,
+                   const char *target, const char *reason, handoff_answered *answered,
+                   void *context)
+{
+    struct handoff_uuid uuid;
+    struct handoff_error error;
+    struct deciding *deciding = handoff_calloc(1, sizeof *deciding);
+    if (!deciding) {
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    *deciding = (struct deciding){.magic = DECIDING_MAGIC,
+                                  .loop = loop,
+                                  .answered = answered,
+                                  .context = context,
+                                  .waiter = {.accepted = decided, .settled = decided}};
+    enum handoff_code code = handoff_read_id(id, &uuid, &error);
+    if (code == HANDOFF_OK)
+        code = handoff_engine_decide(loop->lane, &uuid, decision, handoff_span_text(target),
+                                     handoff_span_text(reason), &deciding->waiter, &error);
+    if (code == HANDOFF_OK) {
+        loop->pending++;
+        return;
+    }
+    handoff_free(deciding);
+    handoff_give_error(answered, context, &error);
+}
+
+void handoff_replay(struct handoff_loop *loop, const char *id, const char *target,
+                    handoff_answered *answered, void *context)
+{
+    decide(loop, id, HANDOFF_DECISION_REPLAY, target, NULL, answered, context);
+}
+
+void handoff_discard(struct handoff_loop *loop, const char *id, const char *reason,
+                     handoff_answered *answered, void *context)
+{
+    decide(loop, id, HANDOFF_DECISION_DISCARD, NULL, reason, answered, context);
+}
+
+enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *name,
+                                      struct handoff_error *error)
+{
+    if (handoff_engine_reset(loop->client->engine, loop->lane, handoff_span_text(name)))
+        return handoff_error_clear(error);
+    return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
+                             "the configuration has no agent of this name", "name", name);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An edit as a request, see edit.h. Numbers are carried as text, so that they stay what they were.
+ */
+#include "client/calls/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "client/envelope/read.h"
+#include "lib/base/json.h"
+
+/* ---- what an edit may be ----------------------------------------------------------------------
+ */
+
+/* These say which handoff it is, or are carried unchanged along a chain. */
+static const char *const fixed[] = {"source_agent", "target_agent", "task_id", "previous_id",
+                                    "intent"};
+
+static enum handoff_code check_edit(yyjson_val *edit, struct handoff_error *error)
+{
+    if (!yyjson_is_obj(edit))
+        return handoff_error_set(error, HANDOFF_ERR_INVALID, "the edit is no object", "edit", NULL);
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        if (!yyjson_obj_get(edit, fixed[i]))
+            continue;
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "an edit cannot change this", "edit", NULL);
+        handoff_error_field(error, "edit.%s", fixed[i]);
+        return HANDOFF_ERR_INVALID;
+    }
+    return HANDOFF_OK;
+}
+
+/* ---- the request ------------------------------------------------------------------------------
+ */
+
+static void put(yyjson_mut_doc *doc, const char *key, yyjson_val *value)
+{
+    bool empty =
+        yyjson_is_null(value) || (yyjson_is_ctn(value) && unsafe_yyjson_get_len(value) == 0);
+    if (value && !empty)
+        yyjson_mut_obj_put(yyjson_mut_doc_get_root(doc), yyjson_mut_strcpy(doc, key),
+                           yyjson_val_mut_copy(doc, value));
+}
+
+static void put_all(yyjson_mut_doc *doc, yyjson_val *object)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        yyjson_mut_obj_put(yyjson_mut_doc_get_root(doc), yyjson_val_mut_copy(doc, key),
+                           yyjson_val_mut_copy(doc, value));
+    }
+}
+
+/* Intent, constraints and history are inherited, so they are not asked for again. */
+static void put_envelope(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
+{
+    yyjson_val *root = yyjson_doc_get_root(envelope->doc);
+    put(doc, "previous_id", yyjson_obj_get(root, "id"));
+    put(doc, "source_agent", yyjson_obj_get(root, "source_agent"));
+    put(doc, "pattern", yyjson_obj_get(root, "pattern"));
+    put(doc, "channel", yyjson_obj_get(root, "channel"));
+    put(doc, "strategy", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "strategy"));
+    put(doc, "memory_ids", yyjson_obj_get(root, "memory_refs"));
+    put(doc, "task_summary", yyjson_obj_get(yyjson_obj_get(envelope->context, "task"), "summary"));
+    put(doc, "state", envelope->state);
+    put(doc, "expected_output", envelope->expected_output);
+}
+
+static enum handoff_code write_request(const struct handoff_envelope *envelope, yyjson_val *body,
+                                       const char *target, char **request, size_t *size,
+                                       struct handoff_error *error)
+{
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_val *named = yyjson_obj_get(body, "target_agent");
+    if (!doc)
+        return handoff_error_no_memory(error);
+    yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
+    put_envelope(doc, envelope);
+    yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), "target_agent",
+                           yyjson_is_str(named) ? yyjson_get_str(named) : target);
+    put_all(doc, yyjson_obj_get(body, "edit"));
+    *request = yyjson_mut_write(doc, 0, size);
+    yyjson_mut_doc_free(doc);
+    return *request ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+enum handoff_code handoff_edit_request(struct handoff_span envelope, struct handoff_span body,
+                                       const char *target, char **request, size_t *size,
+                                       struct handoff_error *error)
+{
+    struct handoff_envelope read;
+    yyjson_doc *doc;
+    *request = NULL;
+    enum handoff_code code = handoff_json_read(body, "body", &doc, error);
+    if (code != HANDOFF_OK)
+        return code;
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    code = check_edit(yyjson_obj_get(root, "edit"), error);
+    if (code == HANDOFF_OK)
+        code = handoff_envelope_read(envelope, &read, error);
+    if (code == HANDOFF_OK) {
+        code = write_request(&read, root, target, request, size, error);
+        handoff_envelope_free(&read);
+    }
+    yyjson_doc_free(doc);
+    return code;
+}

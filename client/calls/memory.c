@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memories as a host asks for them. Each call is one struct from the question to the answer, with
+ * copies of what the host lent; the spine answers at once or later, which makes no difference here.
+ */
+#include <string.h>
+
+#include "client/calls/memory_json.h"
+#include "client/calls/reply.h"
+#include "client/client.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+#include "lib/base/memory.h"
+
+enum {
+    PUTTING_MAGIC = 0x70757474,
+    TOUCHING_MAGIC = 0x746f7563,
+    READING_MAGIC = 0x72656164,
+    LISTING_MAGIC = 0x6c697374,
+    RECENT_DEFAULT = 20,
+    PAGE = 50
+};
+
+/* What every call keeps of who asked. */
+struct asked {
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    int64_t began_ns;
+};
+
+static int64_t now_ns(const struct handoff_client *client)
+{
+    return handoff_monotonic_ns(client->assembler.clock);
+}
+
+static struct asked asked(struct handoff_loop *loop, handoff_answered *answered, void *context)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    return (struct asked){loop, answered, context, now_ns(loop->client)};
+}
+
+/* The spine has answered. */
+static void note_end(const struct asked *asked, const char *operation, enum handoff_code code)
+{
+    struct handoff_client *client = asked->loop->client;
+    asked->loop->pending--;
+    handoff_client_tell_spine(client, operation, code, now_ns(client) - asked->began_ns);
+}
+
+/* ---- answering ----------------------------------------------------------------------------- */
+
+static void answer_memory(const struct asked *asked, struct handoff_error *error,
+                          const struct handoff_memory *memory, bool created)
+{
+    struct handoff_buffer out = {0};
+    struct handoff_result answer = {.created = created};
+    if (error->code == HANDOFF_OK && memory) {
+        handoff_memory_json_write(&out, memory);
+        answer.body = out.data;
+        answer.size = out.size;
+        if (out.failed)
+            handoff_error_no_memory(error);
+    }
+    answer.error = *error;
+    asked->answered(asked->context, &answer);
+    handoff_buffer_free(&out);
+}
+
+/* ---- put ----------------------------------------------------------------------------------- */
+
+/* A put on its way, with all that it lends to the spine. */
+struct putting {
+    unsigned magic;
+    struct asked asked;
+    struct handoff_arena arena;
+    yyjson_doc *doc;
+    struct handoff_spine_put put;
+};
+
+static void free_putting(struct putting *putting)
+{
+    yyjson_doc_free(putting->doc);
+    handoff_arena_free(&putting->arena);
+    putting->magic = 0;
+    handoff_free(putting);
+}
+
+static void was_put(struct handoff_spine_call *call)
+{
+    struct putting *putting =
+        (struct putting *)(void *)((char *)call - offsetof(struct putting, put.call));
+    HANDOFF_CHECK_MAGIC(putting, PUTTING_MAGIC);
+    note_end(&putting->asked, "put", call->error.code);
+    answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
+    free_putting(putting);
+}
+
+void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
+                        handoff_answered *answered, void *context)
+{
+    struct handoff_error error = {0};
+    struct putting *putting = handoff_calloc(1, sizeof(*putting));
+    if (!putting) {
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    putting->magic = PUTTING_MAGIC;
+    putting->asked = asked(loop, answered, context);
+    putting->put.call.mailbox = &loop->lane->mailbox;
+    putting->put.call.done = was_put;
+    putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
+    putting->put.memory.id.size = strlen(id);
+    putting->put.memory.id.data = handoff_arena_strdup(&putting->arena, id);
+    if (!putting->put.memory.id.data)
+        handoff_error_no_memory(&error);
+    else
+        error.code = handoff_memory_json_read(
+            handoff_span(body, size), loop->client->assembler.memory_max_bytes, &putting->arena,
+            &putting->doc, &putting->put, &error);
+    if (error.code != HANDOFF_OK) {
+        free_putting(putting);
+        handoff_give_error(answered, context, &error);
+        return;
+    }
+    loop->pending++;
+    if (handoff_spine_put(loop->client->spine, &putting->put) == HANDOFF_SPINE_DONE)
+        was_put(&putting->put.call);
+}
+
+/* ---- pin and delete ------------------------------------------------------------------------ */
+
+/* Either call, with a copy of the id. */
+struct touching {
+    unsigned magic;
+    struct asked asked;
+    const char *operation;
+    char *id;
+    struct handoff_spine_call *call; /* the one of the two that is made */
+    struct handoff_spine_pin pin;
+    struct handoff_spine_remove remove;
+};
+
+static void end_touch(struct touching *touching)
+{
+    touching->magic = 0;
+    handoff_free(touching->id);
+    handoff_free(touching);
+}
+
+/* A pin is answered with the memory as it is now. */
+static void was_touched(struct touching *touching)
+{
+    HANDOFF_CHECK_MAGIC(touching, TOUCHING_MAGIC);
+    const struct asked *asked = &touching->asked;
+    note_end(asked, touching->operation, touching->call->error.code);
+    if (touching->call->error.code == HANDOFF_OK && touching->call == &touching->pin.call)
+        handoff_memory_get(asked->loop, touching->id, asked->answered, asked->context);
+    else
+        answer_memory(asked, &touching->call->error, NULL, false);
+    end_touch(touching);
+}
+
+static void was_pinned(struct handoff_spine_call *call)
+{
+    was_touched((struct touching *)(void *)((char *)call - offsetof(struct touching, pin.call)));
+}
+
+static void was_removed(struct handoff_spine_call *call)
+{
+    was_touched((struct touching *)(void *)((char *)call - offsetof(struct touching, remove.call)));
+}
+
+/* NULL, and the refusal is answered, where there is no memory. */
+static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
+                                    const char *operation, handoff_answered *answered,
+                                    void *context)
+{
+    struct touching *touching = handoff_calloc(1, sizeof(*touching));
+    char *copy = touching ? handoff_strdup(id) : NULL;
+    if (!copy) {
+        handoff_free(touching);
+        handoff_give_no_memory(answered, context);
+        return NULL;
+    }
+    touching->magic = TOUCHING_MAGIC;
+    touching->asked = asked(loop, answered, context);
+    touching->operation = operation;
+    touching->id = copy;
+    loop->pending++;
+    return touching;
+}
+
+void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
+                        handoff_answered *answered, void *context)
+{
+    struct touching *touching = begin_touch(loop, id, "pin", answered, context);
+    if (!touching)
+        return;
+    touching->call = &touching->pin.call;
+    touching->pin =
+        (struct handoff_spine_pin){.call = {.mailbox = &loop->lane->mailbox, .done = was_pinned},
+                                   .id = handoff_span_text(touching->id),
+                                   .pinned = pinned};
+    if (handoff_spine_pin(loop->client->spine, &touching->pin) == HANDOFF_SPINE_DONE)
+        was_touched(touching);
+}
+
+void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                           void *context)
+{
+    struct touching *touching = begin_touch(loop, id, "delete", answered, context);
+    if (!touching)
+        return;
+    touching->call = &touching->remove.call;
+    touching->remove = (struct handoff_spine_remove){
+        .call = {.mailbox = &loop->lane->mailbox, .done = was_removed},
+        .id = handoff_span_text(touching->id)};
+    if (handoff_spine_remove(loop->client->spine, &touching->remove) == HANDOFF_SPINE_DONE)
+        was_touched(touching);
+}
+
+/* ---- get, and the most relevant ------------------------------------------------------------ */
+
+/* A resolve for one memory, or for a ranked list. */
+struct reading {
+    unsigned magic;
+    struct asked asked;
+    struct handoff_arena arena;
+    struct handoff_span id; /* absent: a list */
+    struct handoff_spine_resolve resolve;
+};
+
+static void write_ranked(struct handoff_buffer *out, const struct handoff_spine_resolve *resolve)
+{
+    handoff_buffer_text(out, "{\"items\":[");
+    for (size_t i = 0; i < resolve->found_count; i++) {
+        handoff_buffer_text(out, i ? "," : "");
+        handoff_memory_json_write(out, &resolve->found[i].memory);
+    }
+    handoff_buffer_text(out, "],\"next\":null}");
+}
+
+static void answer_text(const struct asked *asked, struct handoff_buffer *out)
+{
+    struct handoff_result answer = {.body = out->data, .size = out->size};
+    if (out->failed)
+        handoff_error_no_memory(&answer.error);
+    asked->answered(asked->context, &answer);
+    handoff_buffer_free(out);
+}
+
+static void was_read(struct handoff_spine_call *call)
+{
+    struct reading *reading =
+        (struct reading *)(void *)((char *)call - offsetof(struct reading, resolve.call));
+    HANDOFF_CHECK_MAGIC(reading, READING_MAGIC);
+    struct handoff_buffer out = {0};
+    note_end(&reading->asked, reading->id.data ? "get" : "search", call->error.code);
+    if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
+        handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
+                          reading->id.data);
+    if (call->error.code != HANDOFF_OK) {
+        answer_memory(&reading->asked, &call->error, NULL, false);
+    } else if (reading->id.data) {
+        answer_memory(&reading->asked, &call->error, &reading->resolve.found[0].memory, false);
+    } else {
+        write_ranked(&out, &reading->resolve);
+        answer_text(&reading->asked, &out);
+    }
+    handoff_arena_free(&reading->arena);
+    reading->magic = 0;
+    handoff_free(reading);
+}
+
+/* NULL, and the refusal is answered, where there is no memory. `text` is copied. */
+static struct reading *begin_reading(struct handoff_loop *loop, const char *text,
+                                     struct handoff_span *copy, handoff_answered *answered,
+                                     void *context)
+{
+    struct reading *reading = handoff_calloc(1, sizeof(*reading));
+    copy->size = strlen(text);
+    copy->data = reading ? handoff_arena_strdup(&reading->arena, text) : NULL;
+    if (!copy->data) {
+        handoff_free(reading);
+        handoff_give_no_memory(answered, context);
+        return NULL;
+    }
+    reading->magic = READING_MAGIC;
+    reading->asked = asked(loop, answered, context);
+    reading->resolve.call.mailbox = &loop->lane->mailbox;
+    reading->resolve.call.done = was_read;
+    reading->resolve.arena = &reading->arena;
+    loop->pending++;
+    return reading;
+}
+
+static void read(struct reading *reading)
+{
+    struct handoff_client *client = reading->asked.loop->client;
+    if (handoff_spine_resolve(client->spine, &reading->resolve) == HANDOFF_SPINE_DONE)
+        was_read(&reading->resolve.call);
+}
+
+void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+                        void *context)
+{
+    struct handoff_span copy;
+    struct reading *reading = begin_reading(loop, id, &copy, answered, context);
+    if (!reading)
+        return;
+    reading->id = copy;
+    reading->resolve.ids = &reading->id;
+    reading->resolve.id_count = 1;
+    read(reading);
+}
+
+static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_query *query,
+                        handoff_answered *answered, void *context)
+{
+    struct handoff_span copy;
+    int64_t most = query->recent > 0 ? query->recent : RECENT_DEFAULT;
+    struct reading *reading =
+        begin_reading(loop, query->query ? query->query : "", &copy, answered, context);
+    if (!reading)
+        return;
+    if (query->limit > 0 && query->limit < most)
+        most = query->limit;
+    reading->resolve.query = copy;
+    reading->resolve.recent = (size_t)most;
+    read(reading);
+}
+
+/* ---- list, a page at a time ---------------------------------------------------------------- */
+
+struct listing {
+    unsigned magic;
+    struct asked asked;
+    struct handoff_arena arena;
+    struct handoff_spine_list list;
+};
+
+static void write_page(struct handoff_buffer *out, const struct handoff_spine_list *list)
+{
+    handoff_buffer_text(out, "{\"items\":[");
+    for (size_t i = 0; i < list->count; i++) {
+        handoff_buffer_text(out, i ? "," : "");
+        handoff_memory_json_write(out, &list->memories[i]);
+    }
+    handoff_buffer_text(out, "],\"next\":");
+    if (list->next.data)
+        handoff_json_write_string(out, list->next);
+    else
+        handoff_buffer_text(out, "null");
+    handoff_buffer_byte(out, '}');
+}
+
+static void was_listed(struct handoff_spine_call *call)
+{
+    struct listing *listing =
+        (struct listing *)(void *)((char *)call - offsetof(struct listing, list.call));
+    HANDOFF_CHECK_MAGIC(listing, LISTING_MAGIC);
+    struct handoff_buffer out = {0};
+    note_end(&listing->asked, "list", call->error.code);
+    if (call->error.code == HANDOFF_OK) {
+        write_page(&out, &listing->list);
+        answer_text(&listing->asked, &out);
+    } else {
+        answer_memory(&listing->asked, &call->error, NULL, false);
+    }
+    handoff_arena_free(&listing->arena);
+    listing->magic = 0;
+    handoff_free(listing);
+}
+
+static void list_page(struct handoff_loop *loop, const struct handoff_memory_query *query,
+                      handoff_answered *answered, void *context)
+{
+    struct listing *listing = handoff_calloc(1, sizeof(*listing));
+    if (!listing) {
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    listing->magic = LISTING_MAGIC;
+    listing->asked = asked(loop, answered, context);
+    listing->list =
+        (struct handoff_spine_list){.call = {.mailbox = &loop->lane->mailbox, .done = was_listed},
+                                    .arena = &listing->arena,
+                                    .limit = query->limit > 0 ? (size_t)query->limit : PAGE,
+                                    .cursor = handoff_span_text(query->cursor),
+                                    .pinned_only = query->pinned};
+    if (query->cursor) /* the host's text goes with its call */
+        listing->list.cursor.data = handoff_arena_strdup(&listing->arena, query->cursor);
+    if (query->cursor && !listing->list.cursor.data) {
+        handoff_free(listing);
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    loop->pending++;
+    if (handoff_spine_list(loop->client->spine, &listing->list) == HANDOFF_SPINE_DONE)
+        was_listed(&listing->list.call);
+}
+
+void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_query *query,
+                         handoff_answered *answered, void *context)
+{
+    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    if (query->query || query->recent > 0)
+        list_ranked(loop, query, answered, context);
+    else
+        list_page(loop, query, answered, context);
+}

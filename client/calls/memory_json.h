@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memory_json.h - memories as the API shows and takes them. */
+#ifndef HANDOFF_CALLS_MEMORY_JSON_H
+#define HANDOFF_CALLS_MEMORY_JSON_H
+
+#include <yyjson.h>
+
+#include "client/spine/spine.h"
+#include "lib/base/arena.h"
+#include "lib/base/buffer.h"
+
+/* Appends the memory as a compact object. */
+void handoff_memory_json_write(struct handoff_buffer *out, const struct handoff_memory *memory);
+
+/* Fills the memory and the pin of a put, whose id is set, from a body. Texts are lent by *doc,
+ * which is the caller's to free even on failure, and by the arena. A content of more than
+ * `most_bytes` needs a summary. */
+enum handoff_code handoff_memory_json_read(struct handoff_span body, size_t most_bytes,
+                                           struct handoff_arena *arena, yyjson_doc **doc,
+                                           struct handoff_spine_put *put,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What agents tell of handoffs that they made by themselves: judged one by one, told to the
+ * observer, answered with what was refused.
+ *
+ * Nothing is stored and nothing is delivered: an observation is worth its increments. So a repeat
+ * is recognized by its id only among the latest (recent.h), and not across a restart.
+ *
+ * An observation never opens a circuit and never closes one: that is about our own attempts, and a
+ * report by a third party must not be able to stop deliveries. Its failures in a row are counted
+ * beside the breaker's (agents.h).
+ */
+#include <stdio.h>
+
+#include "client/assemble/request.h"
+#include "client/calls/observation.h"
+#include "client/client.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+
+enum { BATCH_MAX = 1000 };
+
+struct taking {
+    struct handoff_client *client;
+    struct handoff_span caller;
+    int64_t now_ms;
+    size_t accepted, repeated;
+    struct handoff_buffer rejected; /* the entries, with commas between them */
+};
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static unsigned told_of(const struct handoff_observation *observation)
+{
+    return (observation->latency_s >= 0 ? HANDOFF_TOLD_LATENCY : 0u) |
+           (observation->refs.ratio >= 0 ? HANDOFF_TOLD_RATIO : 0u) |
+           (observation->refs.included >= 0 ? HANDOFF_TOLD_REFS : 0u) |
+           (observation->tokens >= 0 ? HANDOFF_TOLD_TOKENS : 0u) |
+           (observation->hops > 0 ? HANDOFF_TOLD_HOPS : 0u);
+}
+
+static size_t list_attempts(const struct handoff_observation *observation,
+                            struct handoff_tally tallies[HANDOFF_RESULT_COUNT])
+{
+    size_t count = 0;
+    for (int i = 0; i < HANDOFF_RESULT_COUNT; i++) {
+        if (observation->attempts[i] > 0)
+            tallies[count++] =
+                (struct handoff_tally){handoff_result_name((enum handoff_attempt_result)i),
+                                       (uint64_t)observation->attempts[i]};
+    }
+    return count;
+}
+
+static void describe(const struct handoff_observation *observation, struct handoff_event *event)
+{
+    const struct handoff_observed_refs *refs = &observation->refs;
+    *event = (struct handoff_event){
+        .kind = HANDOFF_EVENT_OBSERVED,
+        .id = observation->id.data,
+        .task_id = observation->task_id.data,
+        .source_agent = observation->source_agent.data,
+        .target_agent = observation->target_agent.data,
+        .pattern = handoff_pattern_name((enum handoff_pattern)observation->pattern),
+        .outcome = handoff_outcome_name((enum handoff_outcome)observation->outcome),
+        .said = "as its source observed it",
+        .told = told_of(observation),
+        .hop_count = observation->hops,
+        .cycle = observation->cycle,
+        .budget = (uint64_t)observation->budget};
+    if (observation->trace_id.data)
+        snprintf(event->trace_id, sizeof event->trace_id, "%s", observation->trace_id.data);
+    if (event->told & HANDOFF_TOLD_LATENCY)
+        event->elapsed_ns = (int64_t)(observation->latency_s * 1e9);
+    if (event->told & HANDOFF_TOLD_RATIO)
+        event->ratio = refs->ratio;
+    if (event->told & HANDOFF_TOLD_TOKENS)
+        event->tokens = (uint64_t)observation->tokens;
+    if (event->told & HANDOFF_TOLD_REFS) {
+        event->requested = (size_t)refs->requested;
+        event->included = (size_t)refs->included;
+        event->missing = (size_t)refs->missing;
+        event->trimmed = (size_t)refs->trimmed;
+    }
+}
+
+static void tell_completed(struct handoff_client *client,
+                           const struct handoff_observation *observation)
+{
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_TASK_COMPLETED,
+                                        .task_id = observation->task_id.data,
+                                        .source_agent = observation->source_agent.data,
+                                        .task_handoffs = (uint64_t)observation->task_handoffs};
+    handoff_client_tell(client, &event);
+}
+
+static void note_failures(struct handoff_client *client,
+                          const struct handoff_observation *observation)
+{
+    struct handoff_agent *agent = handoff_agents_find(client->agents, observation->target_agent);
+    if (agent)
+        handoff_agent_note_observed(agent, (enum handoff_outcome)observation->outcome);
+}
+
+static void tell(struct taking *taking, const struct handoff_observation *observation)
+{
+    struct handoff_tally tallies[HANDOFF_RESULT_COUNT];
+    struct handoff_event event;
+    describe(observation, &event);
+    event.repeated =
+        observation->id.data &&
+        handoff_recent_add(&taking->client->observed, observation->source_agent, observation->id);
+    if (event.repeated) {
+        taking->repeated++;
+        handoff_client_tell(taking->client, &event);
+        return;
+    }
+    event.tallies = tallies;
+    event.ntallies = list_attempts(observation, tallies);
+    taking->accepted++;
+    note_failures(taking->client, observation);
+    handoff_client_tell(taking->client, &event);
+    if (observation->task_handoffs > 0)
+        tell_completed(taking->client, observation);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static void add_text(struct handoff_buffer *out, const char *key, const char *text)
+{
+    if (*text == '\0')
+        return;
+    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_json_write_string(out, handoff_span_text(text));
+}
+
+static void reject(struct taking *taking, size_t index, const struct handoff_error *error)
+{
+    struct handoff_buffer *out = &taking->rejected;
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_OBSERVED, .code = error->code};
+    handoff_client_tell(taking->client, &event);
+    handoff_buffer_printf(out, "%s{\"index\":%zu", out->size ? "," : "", index);
+    add_text(out, "code", handoff_code_name(error->code));
+    add_text(out, "field", error->field);
+    add_text(out, "detail", error->message);
+    add_text(out, "seen", error->seen);
+    add_text(out, "allowed", error->allowed);
+    handoff_buffer_byte(out, '}');
+}
+
+static enum handoff_code take(struct taking *taking, yyjson_val *item, size_t index,
+                              struct handoff_error *error)
+{
+    struct handoff_observation observation;
+    enum handoff_code code =
+        handoff_observation_read(item, taking->caller, taking->now_ms, &observation, error);
+    if (code == HANDOFF_OK)
+        tell(taking, &observation);
+    else
+        reject(taking, index, error);
+    return code;
+}
+
+/* ---- the body -------------------------------------------------------------------------------- */
+
+static enum handoff_code refuse_body(struct handoff_error *error, const char *message,
+                                     const char *field)
+{
+    handoff_error_set(error, HANDOFF_ERR_INVALID, message, field, NULL);
+    handoff_error_allow(error, "one observation, or {\"items\": [observations]}");
+    return HANDOFF_ERR_INVALID;
+}
+
+static enum handoff_code take_batch(struct taking *taking, yyjson_val *root, yyjson_val *items,
+                                    struct handoff_error *error)
+{
+    size_t i, n;
+    yyjson_val *item;
+    if (yyjson_obj_size(root) != 1)
+        return refuse_body(error, "a batch has nothing but its items", "body");
+    if (!yyjson_is_arr(items))
+        return refuse_body(error, "the items are no array", "items");
+    if (yyjson_arr_size(items) > BATCH_MAX) {
+        handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "the batch has too many items", "items",
+                          NULL);
+        handoff_error_seen(error, "%zu items", yyjson_arr_size(items));
+        handoff_error_allow(error, "%d", BATCH_MAX);
+        return HANDOFF_ERR_TOO_LARGE;
+    }
+    yyjson_arr_foreach(items, i, n, item)
+    {
+        struct handoff_error refusal;
+        if (take(taking, item, i, &refusal) != HANDOFF_OK)
+            continue; /* it is in the answer; the others are none the worse for it */
+    }
+    return handoff_error_clear(error);
+}
+
+static enum handoff_code take_body(struct taking *taking, yyjson_val *root,
+                                   struct handoff_error *error)
+{
+    yyjson_val *items = yyjson_obj_get(root, "items");
+    if (!yyjson_is_obj(root))
+        return refuse_body(error, "the body is no object", "body");
+    return items ? take_batch(taking, root, items, error) : take(taking, root, 0, error);
+}
+
+enum handoff_code handoff_observe(struct handoff_client *client, const struct handoff_ask *ask,
+                                  struct handoff_text *text, struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    struct taking taking = {.client = client,
+                            .caller = handoff_span_text(ask->caller),
+                            .now_ms = handoff_wall_ms(client->assembler.clock)};
+    struct handoff_buffer out = {0};
+    yyjson_doc *doc;
+    *text = (struct handoff_text){0};
+    enum handoff_code code =
+        handoff_json_read(handoff_span(ask->body, ask->size), "body", &doc, error);
+    if (code == HANDOFF_OK)
+        code = take_body(&taking, yyjson_doc_get_root(doc), error);
+    if (code == HANDOFF_OK) {
+        struct handoff_span rejected = handoff_buffer_span(&taking.rejected);
+        handoff_buffer_printf(&out, "{\"accepted\":%zu,\"repeated\":%zu,\"rejected\":[",
+                              taking.accepted, taking.repeated);
+        handoff_buffer_append(&out, rejected.data, rejected.size);
+        handoff_buffer_text(&out, "]}");
+        out.failed = out.failed || taking.rejected.failed;
+        code = handoff_client_give(&out, text, error);
+    }
+    handoff_buffer_free(&taking.rejected);
+    yyjson_doc_free(doc);
+    return code;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pulling handoffs from an agent's inbox. */
+#include "client/client.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { PULL_MAGIC = 0x70756c6c, GIVING_BACK_MAGIC = 0x62616b21 };
+
+struct handoff_puller {
+    unsigned magic;
+    struct handoff_loop *loop;
+    bool (*pulled)(void *context, const struct handoff_pulled *got);
+    void *context;
+    struct handoff_poller_request request;
+};
+
+/* A lease that nobody saw, on its way back. */
+struct giving_back {
+    unsigned magic;
+    struct handoff_loop *loop;
+    struct handoff_reply reply;
+};
+
+/* It is offered again; or it has ended meanwhile, which is as well. */
+static void given_back(struct handoff_reply *reply)
+{
+    struct giving_back *back = (void *)((char *)reply - offsetof(struct giving_back, reply));
+    HANDOFF_CHECK_MAGIC(back, GIVING_BACK_MAGIC);
+    back->loop->pending--;
+    back->magic = 0;
+    handoff_free(back);
+}
+
+/* Without memory the lease runs out. */
+static void give_back(const struct handoff_puller *pull)
+{
+    struct giving_back *back = handoff_calloc(1, sizeof *back);
+    if (!back)
+        return;
+    back->magic = GIVING_BACK_MAGIC;
+    back->loop = pull->loop;
+    back->reply.lane = pull->loop->lane;
+    back->reply.told = given_back;
+    back->reply.id = pull->request.id;
+    back->reply.word = HANDOFF_WORD_RETURN;
+    back->reply.attempt = pull->request.attempt;
+    back->loop->pending++;
+    handoff_engine_reply(back->loop->client->engine, &back->reply);
+}
+
+static void pull_told(struct handoff_poller_request *request)
+{
+    struct handoff_puller *pull =
+        (void *)((char *)request - offsetof(struct handoff_puller, request));
+    HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
+    struct handoff_pulled got = {.envelope = request->envelope,
+                                 .size = request->envelope_size,
+                                 .version = request->version,
+                                 .attempt = request->attempt,
+                                 .lease_ms = request->lease_ms};
+    handoff_error_clear(&got.error);
+    if (got.envelope)
+        handoff_uuid_format(&request->id, got.id);
+    bool taken = pull->pulled(pull->context, &got);
+    if (got.envelope && !taken)
+        give_back(pull);
+    handoff_free(request->envelope);
+    pull->loop->pending--;
+    pull->magic = 0;
+    handoff_free(pull);
+}
+
+struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
+                                    bool (*pulled)(void *context, const struct handoff_pulled *got),
+                                    void *context)
+{
+    struct handoff_pulled refusal = {0};
+    struct handoff_agent *agent =
+        handoff_agents_find(loop->client->agents, handoff_span_text(name));
+    struct handoff_puller *pull = agent ? handoff_calloc(1, sizeof *pull) : NULL;
+    if (!pull) {
+        if (agent)
+            handoff_error_no_memory(&refusal.error);
+        else
+            handoff_error_set(&refusal.error, HANDOFF_ERR_UNKNOWN_AGENT,
+                              "the configuration has no agent of this name", "name", name);
+        pulled(context, &refusal);
+        return NULL;
+    }
+    pull->magic = PULL_MAGIC;
+    pull->loop = loop;
+    pull->pulled = pulled;
+    pull->context = context;
+    pull->request.lane = loop->lane;
+    pull->request.agent = agent;
+    pull->request.told = pull_told;
+    loop->pending++;
+    handoff_inbox_poll(&pull->request, wait_ms);
+    return pull;
+}
+
+void handoff_pull_withdraw(struct handoff_puller *pull)
+{
+    HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
+    handoff_inbox_withdraw(&pull->request);
+}

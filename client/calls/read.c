@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading handoffs: one, its attempts, lists of them, and the agents that they go to. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/calls/read.h"
+#include "client/calls/render.h"
+#include "lib/base/error.h"
+
+enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 1000 };
+
+/* The same for what is not there and for what is not the caller's to see, so that ids tell nothing.
+ */
+static enum handoff_code no_handoff(const char *id, struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", id);
+}
+
+enum handoff_code handoff_read_id(const char *text, struct handoff_uuid *id,
+                                  struct handoff_error *error)
+{
+    return handoff_uuid_parse(text, strlen(text), id) ? HANDOFF_OK : no_handoff(text, error);
+}
+
+/* The row, where the caller may see it. */
+static enum handoff_code get_stored(struct handoff_client *client, const char *id,
+                                    const char *caller, struct handoff_arena *arena,
+                                    struct handoff_stored *stored, struct handoff_error *error)
+{
+    struct handoff_uuid uuid;
+    enum handoff_code code = handoff_read_id(id, &uuid, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_get_handoff(client->store, &uuid, arena, stored, error);
+    if (code != HANDOFF_OK || handoff_stored_concerns(stored, handoff_span_text(caller)))
+        return code;
+    return no_handoff(id, error);
+}
+
+void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view)
+{
+    news->state = (enum handoff_state)view->state;
+    news->target = view->target;
+    news->reason = view->reason;
+    news->attempts = view->attempts;
+    news->settled_ms = view->settled_ms;
+}
+
+static void describe(const struct handoff_stored *stored, struct handoff_news *news)
+{
+    const struct handoff_standing *standing = &stored->standing;
+    *news = (struct handoff_news){.label = {.pattern = stored->pattern,
+                                            .source = stored->source,
+                                            .task_id = stored->task_id,
+                                            .created_ms = stored->created_ms},
+                                  .envelope = handoff_span("", 0),
+                                  .state = (enum handoff_state)standing->state,
+                                  .target = standing->target.data, /* copies end in a NUL */
+                                  .reason = standing->reason.data,
+                                  .attempts = standing->attempts,
+                                  .settled_ms = standing->settled_ms};
+    handoff_uuid_format(&stored->id, news->label.id);
+}
+
+/* What memory knows of it, else its row. Memory is looked at first: what has just left it is
+   written, so whoever reads the row afterwards never sees less than was told before. */
+static enum handoff_code read_standing(struct handoff_client *client, const struct handoff_uuid *id,
+                                       struct handoff_arena *arena, struct handoff_news *news,
+                                       struct handoff_error *error)
+{
+    struct handoff_live_view view;
+    struct handoff_stored stored;
+    bool shown = handoff_live_look(handoff_engine_live(client->engine), id, &view);
+    enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
+    if (code != HANDOFF_OK)
+        return code;
+    describe(&stored, news);
+    if (shown)
+        handoff_read_overlay(news, &view);
+    return HANDOFF_OK;
+}
+
+/* One that is damaged, or that retention has just removed, is no reason to show nothing. */
+static enum handoff_code read_envelope(struct handoff_client *client, const struct handoff_uuid *id,
+                                       struct handoff_arena *arena, struct handoff_news *news,
+                                       struct handoff_error *error)
+{
+    struct handoff_stored_envelope envelope;
+    enum handoff_code code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
+    if (code == HANDOFF_OK)
+        news->envelope = envelope.body;
+    if (code == HANDOFF_ERR_STORE_CORRUPT || code == HANDOFF_ERR_NOT_FOUND)
+        return handoff_error_clear(error);
+    return code;
+}
+
+enum handoff_code handoff_read_news(struct handoff_client *client, const struct handoff_uuid *id,
+                                    struct handoff_arena *arena, struct handoff_news *news,
+                                    struct handoff_error *error)
+{
+    enum handoff_code code = read_standing(client, id, arena, news, error);
+    return code == HANDOFF_OK ? read_envelope(client, id, arena, news, error) : code;
+}
+
+enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
+                              struct handoff_text *text, struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_stored stored;
+    struct handoff_news news;
+    struct handoff_buffer out = {0};
+    *text = (struct handoff_text){0};
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_read_news(client, &stored.id, &arena, &news, error);
+    if (code == HANDOFF_OK) {
+        handoff_object_write(&out, &news);
+        code = handoff_client_give(&out, text, error);
+    }
+    handoff_arena_free(&arena);
+    return code;
+}
+
+enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
+                                       const char *caller, struct handoff_text *text,
+                                       struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_stored stored;
+    struct handoff_attempt *attempts = NULL;
+    struct handoff_buffer out = {0};
+    size_t count = 0;
+    *text = (struct handoff_text){0};
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_attempts(client->store, stored.seq, &arena, &attempts, &count, error);
+    if (code == HANDOFF_OK) {
+        handoff_buffer_text(&out, "{\"items\":[");
+        for (size_t i = 0; i < count; i++) {
+            handoff_buffer_text(&out, i ? "," : "");
+            handoff_object_write_attempt(&out, &attempts[i]);
+        }
+        handoff_buffer_text(&out, "],\"next\":null}");
+        code = handoff_client_give(&out, text, error);
+    }
+    handoff_arena_free(&arena);
+    return code;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* A cursor is the number of the last one that was shown. */
+static enum handoff_code read_cursor(const char *cursor, int64_t *after,
+                                     struct handoff_error *error)
+{
+    char *end;
+    *after = 0;
+    if (!cursor)
+        return HANDOFF_OK;
+    *after = strtoll(cursor, &end, 10);
+    if (*cursor >= '0' && *cursor <= '9' && *end == '\0')
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
+                             "this list did not give out this cursor", "cursor", cursor);
+}
+
+/* Between the items of a list that has just begun or has some. */
+static void separate(struct handoff_buffer *out)
+{
+    struct handoff_span before = handoff_buffer_span(out);
+    if (before.size > 0 && before.data[before.size - 1] != '[')
+        handoff_buffer_byte(out, ',');
+}
+
+/* A row of a list. One that may have changed since the list was read is looked at anew, and is left
+   out where it is not parked any more and only those are asked for. */
+static enum handoff_code write_item(struct handoff_client *client, struct handoff_buffer *out,
+                                    const struct handoff_stored *stored, bool parked,
+                                    struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_news news;
+    enum handoff_code code = HANDOFF_OK;
+    handoff_arena_init(&arena, 0);
+    describe(stored, &news);
+    if (!handoff_state_is_over(news.state))
+        code = read_standing(client, &stored->id, &arena, &news, error);
+    bool wanted = code == HANDOFF_OK && (!parked || news.state == HANDOFF_STATE_PARKED);
+    if (wanted)
+        code = read_envelope(client, &stored->id, &arena, &news, error);
+    if (wanted && code == HANDOFF_OK) {
+        separate(out);
+        handoff_object_write(out, &news);
+    }
+    handoff_arena_free(&arena);
+    return code;
+}
+
+static enum handoff_code write_items(struct handoff_client *client, struct handoff_buffer *out,
+                                     const struct handoff_stored *list, size_t count, bool parked,
+                                     struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < count && code == HANDOFF_OK; i++)
+        code = write_item(client, out, &list[i], parked, error);
+    return code;
+}
+
+static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error)
+{
+    if (*limit == 0)
+        *limit = LIST_LIMIT;
+    if (*limit >= 1 && *limit <= LIST_LIMIT_MAX)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "a page cannot have this size", "limit", NULL);
+    handoff_error_seen(error, "%lld", (long long)*limit);
+    handoff_error_allow(error, "1 to %d", LIST_LIMIT_MAX);
+    return HANDOFF_ERR_INVALID;
+}
+
+static enum handoff_code write_task(struct handoff_client *client, struct handoff_buffer *out,
+                                    struct handoff_span task_id, struct handoff_span party,
+                                    struct handoff_error *error)
+{
+    struct handoff_stored_task task;
+    enum handoff_code code = handoff_store_get_task(client->store, task_id, party, &task, error);
+    if (code != HANDOFF_OK)
+        return code;
+    handoff_buffer_text(out, ",\"task\":");
+    handoff_object_write_task(out, task_id, &task);
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_list(struct handoff_client *client,
+                               const struct handoff_list_query *query, struct handoff_text *text,
+                               struct handoff_error *error)
+{
+    int64_t limit = query->limit;
+    struct handoff_store_filter filter = {
+        .states = query->parked ? 1u << HANDOFF_STATE_PARKED : UINT32_MAX,
+        .target = handoff_span_text(query->target),
+        .reason = handoff_span_text(query->reason),
+        .task_id = handoff_span_text(query->task_id),
+        .party = handoff_span_text(query->caller),
+    };
+    struct handoff_arena arena;
+    struct handoff_stored *list = NULL;
+    struct handoff_buffer out = {0};
+    size_t count = 0;
+    *text = (struct handoff_text){0};
+    enum handoff_code code = check_limit(&limit, error);
+    if (code == HANDOFF_OK)
+        code = read_cursor(query->cursor, &filter.after_seq, error);
+    if (code != HANDOFF_OK)
+        return code;
+    filter.limit = (size_t)limit;
+    handoff_arena_init(&arena, 0);
+    code = handoff_store_list(client->store, &filter, &arena, &list, &count, error);
+    handoff_buffer_text(&out, "{\"items\":[");
+    if (code == HANDOFF_OK)
+        code = write_items(client, &out, list, count, query->parked, error);
+    if (code == HANDOFF_OK && count == filter.limit)
+        handoff_buffer_printf(&out, "],\"next\":\"%lld\"", (long long)list[count - 1].seq);
+    else
+        handoff_buffer_text(&out, "],\"next\":null");
+    if (code == HANDOFF_OK && query->task_id)
+        code = write_task(client, &out, filter.task_id, filter.party, error);
+    handoff_buffer_byte(&out, '}');
+    if (code == HANDOFF_OK)
+        code = handoff_client_give(&out, text, error);
+    handoff_buffer_free(&out);
+    handoff_arena_free(&arena);
+    return code;
+}
+
+/* ---- agents ---------------------------------------------------------------------------------- */
+
+struct agent_list {
+    struct handoff_buffer out;
+    int64_t now_ms;
+};
+
+static void list_agent(struct handoff_agent *agent, void *arg)
+{
+    struct agent_list *list = arg;
+    separate(&list->out);
+    handoff_object_write_agent(&list->out, agent, list->now_ms);
+}
+
+enum handoff_code handoff_list_agents(struct handoff_client *client, struct handoff_text *text,
+                                      struct handoff_error *error)
+{
+    struct agent_list list = {.now_ms = handoff_monotonic_ns(&handoff_clock_system) / 1000000};
+    handoff_buffer_text(&list.out, "{\"items\":[");
+    handoff_agents_each(client->agents, list_agent, &list);
+    handoff_buffer_text(&list.out, "],\"next\":null}");
+    return handoff_client_give(&list.out, text, error);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A parked handoff edited: a new envelope that points to the old one is sent, and the old handoff
+ * is discarded with the new one's id as its reason.
+ *
+ * The old one is held meanwhile, so that nobody else replays it, and it is discarded only when the
+ * new one is durable. A crash between the two leaves both: one under way and one parked, which a
+ * person sees; never none.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "client/calls/edit.h"
+#include "client/calls/read.h"
+#include "client/calls/reply.h"
+#include "client/client.h"
+#include "client/deliver/decide.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { REPLACING_MAGIC = 0x7265706c };
+
+struct replacing {
+    unsigned magic;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    struct handoff_waiter waiter; /* of the old one */
+    char *sent;                   /* the new one as JSON, once it is durable */
+};
+
+static void end(struct replacing *replacing)
+{
+    replacing->loop->pending--;
+    handoff_free(replacing->sent);
+    replacing->magic = 0;
+    handoff_free(replacing);
+}
+
+static void answer_and_end(struct replacing *replacing)
+{
+    const struct handoff_result result = {.error = {.code = HANDOFF_OK},
+                                          .body = replacing->sent,
+                                          .size = strlen(replacing->sent),
+                                          .created = true,
+                                          .under_way = true};
+    replacing->answered(replacing->context, &result);
+    end(replacing);
+}
+
+/* The old one is discarded; or the loop ends while it is held, and the new one's fate is told by
+   its own sending. */
+static void old_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct replacing *replacing = (void *)((char *)waiter - offsetof(struct replacing, waiter));
+    HANDOFF_CHECK_MAGIC(replacing, REPLACING_MAGIC);
+    (void)news; /* what could not be written is written again later; the new one is sent */
+    if (replacing->sent)
+        answer_and_end(replacing);
+}
+
+static void name_new(const struct handoff_result *result, char *reason, size_t size)
+{
+    yyjson_doc *doc = yyjson_read(result->body, result->size, 0);
+    const char *id = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), "id"));
+    snprintf(reason, size, "replaced by %s", id ? id : "another");
+    yyjson_doc_free(doc);
+}
+
+static char *copy_text(const struct handoff_result *result)
+{
+    char *copy = handoff_malloc(result->size + 1);
+    if (copy) {
+        memcpy(copy, result->body, result->size);
+        copy[result->size] = '\0';
+    }
+    return copy;
+}
+
+static void new_sent(void *context, const struct handoff_result *result)
+{
+    struct replacing *replacing = context;
+    char reason[64];
+    HANDOFF_CHECK_MAGIC(replacing, REPLACING_MAGIC);
+    if (result->error.code != HANDOFF_OK) {
+        handoff_engine_let_go(&replacing->waiter);
+        replacing->answered(replacing->context, result);
+        end(replacing);
+        return;
+    }
+    name_new(result, reason, sizeof reason);
+    replacing->sent = copy_text(result);
+    bool held = replacing->waiter.delivery != NULL;
+    if (held)
+        handoff_engine_replace(&replacing->waiter, reason);
+    if (held && replacing->sent)
+        return; /* the answer comes when that is written */
+    handoff_waiter_withdraw(&replacing->waiter);
+    replacing->answered(replacing->context, result);
+    end(replacing);
+}
+
+/* Answers or sends, once the old one is held. */
+static void send_new(struct replacing *replacing, struct handoff_span body)
+{
+    struct handoff_news held;
+    struct handoff_error error;
+    struct handoff_ask ask = {.respond_async = true};
+    char *request;
+    handoff_engine_held(&replacing->waiter, &held);
+    if (handoff_edit_request(held.envelope, body, held.target, &request, &ask.size, &error) !=
+        HANDOFF_OK) {
+        const struct handoff_result refused = {.error = error};
+        new_sent(replacing, &refused);
+        return;
+    }
+    ask.body = request;
+    handoff_send(replacing->loop, &ask, new_sent, replacing);
+    free(request); /* yyjson's */
+}
+
+void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
+                           handoff_answered *answered, void *context)
+{
+    struct handoff_uuid uuid;
+    struct handoff_error error;
+    struct replacing *replacing = handoff_calloc(1, sizeof *replacing);
+    if (!replacing) {
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    *replacing = (struct replacing){.magic = REPLACING_MAGIC,
+                                    .loop = loop,
+                                    .answered = answered,
+                                    .context = context,
+                                    .waiter = {.settled = old_settled}};
+    loop->pending++;
+    enum handoff_code code = handoff_read_id(id, &uuid, &error);
+    if (code == HANDOFF_OK)
+        code = handoff_engine_hold(loop->lane, &uuid, &replacing->waiter, &error);
+    if (code == HANDOFF_OK) {
+        send_new(replacing, handoff_span(body, size));
+        return;
+    }
+    end(replacing);
+    handoff_give_error(answered, context, &error);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many parked handoffs sent again, see replay_many.h. */
+#include "client/calls/replay_many.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/assemble/request.h"
+#include "client/client.h"
+#include "client/deliver/decide.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+#include "lib/base/memory.h"
+#include "lib/base/rfc3339.h"
+
+enum {
+    RUN_MAGIC = 0x72756e21,
+    RUNS_MAX = 16, /* that are remembered; one that is over makes room for another */
+    PAGE = 64,
+    RATE = 10, /* a second, where nothing else is asked for */
+    RATE_MAX = 1000,
+    BUSY_WAIT_MS = 1000, /* where there is no room for another in flight */
+};
+
+enum run_state { RUNNING, DONE, STOPPED, FAILED };
+static const char *const state_names[] = {"running", "done", "stopped", "failed"};
+
+struct handoff_replay_run {
+    unsigned magic;
+    TAILQ_ENTRY(handoff_replay_run) entry; /* lock */
+
+    /* never change */
+    char id[HANDOFF_UUID_TEXT];
+    char target[HANDOFF_NAME_MAX + 1], reason[HANDOFF_NAME_MAX + 1], to[HANDOFF_NAME_MAX + 1];
+    uint64_t limit; /* 0: none */
+    unsigned rate;
+    int64_t began_ms; /* wall clock */
+
+    /* lock: */
+    enum run_state state;
+    bool stop; /* somebody asked for it */
+    uint64_t replayed, skipped, failed;
+    int64_t ended_ms;           /* 0: it goes on */
+    struct handoff_error error; /* why it failed, or of the last handoff that did */
+
+    struct handoff_loop *loop; /* NULL: it is over. Read without the lock by the loop's thread. */
+
+    /* its loop's, while it runs */
+    struct handoff_timer timer;
+    struct handoff_uuid page[PAGE];
+    size_t npage, at;
+    int64_t after_seq;
+    bool last_page;
+};
+
+static struct handoff_replays *table_of(const struct handoff_replay_run *run)
+{
+    return &run->loop->client->replays;
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static void write_text(struct handoff_buffer *out, const char *key, const char *text)
+{
+    handoff_json_write_key(out, handoff_span_text(key));
+    if (*text)
+        handoff_json_write_string(out, handoff_span_text(text));
+    else
+        handoff_buffer_text(out, "null");
+}
+
+static void write_number(struct handoff_buffer *out, const char *key, uint64_t number)
+{
+    handoff_json_write_key(out, handoff_span_text(key));
+    handoff_buffer_printf(out, "%llu", (unsigned long long)number);
+}
+
+static void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
+{
+    char text[HANDOFF_RFC3339_SIZE] = "";
+    if (wall_ms)
+        handoff_rfc3339_format(wall_ms, text);
+    write_text(out, key, text);
+}
+
+/* Under the lock. */
+static void write_run(struct handoff_buffer *out, const struct handoff_replay_run *run)
+{
+    bool failed = run->error.code != HANDOFF_OK;
+    handoff_buffer_byte(out, '{');
+    write_text(out, "id", run->id);
+    write_text(out, "state", state_names[run->state]);
+    write_text(out, "target", run->target);
+    write_text(out, "reason", run->reason);
+    write_text(out, "to", run->to);
+    handoff_buffer_text(out, run->limit ? "" : ",\"limit\":null");
+    if (run->limit)
+        write_number(out, "limit", run->limit);
+    write_number(out, "rate", run->rate);
+    write_number(out, "replayed", run->replayed);
+    write_number(out, "skipped", run->skipped);
+    write_number(out, "failed", run->failed);
+    write_time(out, "started_at", run->began_ms);
+    write_time(out, "ended_at", run->ended_ms);
+    write_text(out, "error", failed ? handoff_code_name(run->error.code) : "");
+    handoff_buffer_byte(out, '}');
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void end_run(struct handoff_replay_run *run, enum run_state state)
+{
+    struct handoff_replays *replays = table_of(run);
+    handoff_timers_stop(&run->loop->lane->timers, &run->timer);
+    pthread_mutex_lock(&replays->lock);
+    run->state = state;
+    run->ended_ms = handoff_wall_ms(&handoff_clock_system);
+    run->loop = NULL;
+    pthread_mutex_unlock(&replays->lock);
+}
+
+static void wake_in(struct handoff_replay_run *run, int64_t wait_ms)
+{
+    struct handoff_lane *lane = run->loop->lane;
+    handoff_timers_start(&lane->timers, &run->timer, handoff_lane_now_ms(lane) + wait_ms);
+}
+
+/* Ids that were parked when the run began, up to a page of them. */
+static void keep_ids(struct handoff_replay_run *run, const struct handoff_stored *list,
+                     size_t count)
+{
+    int64_t now_ms = handoff_wall_ms(&handoff_clock_system);
+    run->npage = run->at = 0;
+    run->last_page = count < PAGE;
+    for (size_t i = 0; i < count; i++) {
+        int64_t parked_ms = list[i].standing.settled_ms;
+        run->after_seq = list[i].seq;
+        /* what was parked after now was parked before the clock was set back */
+        if (parked_ms <= run->began_ms || parked_ms > now_ms)
+            run->page[run->npage++] = list[i].id;
+    }
+}
+
+static enum handoff_code read_page(struct handoff_replay_run *run, struct handoff_error *error)
+{
+    const struct handoff_store_filter filter = {
+        .states = 1u << HANDOFF_STATE_PARKED,
+        .target = handoff_span_text(*run->target ? run->target : NULL),
+        .reason = handoff_span_text(*run->reason ? run->reason : NULL),
+        .after_seq = run->after_seq,
+        .limit = PAGE,
+    };
+    struct handoff_arena arena;
+    struct handoff_stored *list;
+    size_t count;
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code =
+        handoff_store_list(run->loop->client->store, &filter, &arena, &list, &count, error);
+    if (code == HANDOFF_OK)
+        keep_ids(run, list, count);
+    handoff_arena_free(&arena);
+    return code;
+}
+
+/* Until there is an id to decide about. false: there are no more, or the run is over. */
+static bool has_next(struct handoff_replay_run *run)
+{
+    struct handoff_error error;
+    while (run->at == run->npage && !run->last_page) {
+        if (read_page(run, &error) == HANDOFF_OK)
+            continue;
+        pthread_mutex_lock(&table_of(run)->lock);
+        run->error = error;
+        pthread_mutex_unlock(&table_of(run)->lock);
+        end_run(run, FAILED);
+        return false;
+    }
+    if (run->at < run->npage)
+        return true;
+    end_run(run, DONE);
+    return false;
+}
+
+static void count_decision(struct handoff_replay_run *run, const struct handoff_error *error)
+{
+    pthread_mutex_lock(&table_of(run)->lock);
+    if (error->code == HANDOFF_OK)
+        run->replayed++;
+    else if (error->code == HANDOFF_ERR_CONFLICT || error->code == HANDOFF_ERR_NOT_FOUND)
+        run->skipped++; /* somebody else has decided about it meanwhile, or its deadline passed */
+    else {
+        run->failed++;
+        run->error = *error;
+    }
+    pthread_mutex_unlock(&table_of(run)->lock);
+}
+
+/* One of them. false: there is no room for it now. */
+static bool replay_next(struct handoff_replay_run *run)
+{
+    struct handoff_error error;
+    handoff_error_clear(&error);
+    if (handoff_engine_decide(run->loop->lane, &run->page[run->at], HANDOFF_DECISION_REPLAY,
+                              handoff_span_text(*run->to ? run->to : NULL), handoff_span(NULL, 0),
+                              NULL, &error) == HANDOFF_ERR_TOO_MANY_IN_FLIGHT)
+        return false;
+    run->at++;
+    count_decision(run, &error);
+    return true;
+}
+
+static bool is_to_stop(struct handoff_replay_run *run)
+{
+    pthread_mutex_lock(&table_of(run)->lock);
+    bool stop = run->stop;
+    pthread_mutex_unlock(&table_of(run)->lock);
+    return stop || handoff_engine_is_draining(run->loop->client->engine);
+}
+
+static void tick(struct handoff_timer *timer)
+{
+    struct handoff_replay_run *run =
+        (void *)((char *)timer - offsetof(struct handoff_replay_run, timer));
+    HANDOFF_CHECK_MAGIC(run, RUN_MAGIC);
+    if (is_to_stop(run))
+        end_run(run, STOPPED);
+    else if (run->limit && run->replayed == run->limit) /* counted by this thread alone */
+        end_run(run, DONE);
+    else if (has_next(run))
+        wake_in(run, replay_next(run) ? (1000 + run->rate - 1) / run->rate : BUSY_WAIT_MS);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+void handoff_replays_init(struct handoff_replays *replays)
+{
+    pthread_mutex_init(&replays->lock, NULL);
+    TAILQ_INIT(&replays->runs);
+}
+
+static void forget(struct handoff_replays *replays, struct handoff_replay_run *run)
+{
+    TAILQ_REMOVE(&replays->runs, run, entry);
+    replays->count--;
+    run->magic = 0;
+    handoff_free(run);
+}
+
+void handoff_replays_free(struct handoff_replays *replays)
+{
+    struct handoff_replay_run *run;
+    while ((run = TAILQ_FIRST(&replays->runs))) {
+        HANDOFF_CHECK(run->state != RUNNING);
+        forget(replays, run);
+    }
+    pthread_mutex_destroy(&replays->lock);
+}
+
+static struct handoff_replay_run *find_on(struct handoff_replays *replays,
+                                          const struct handoff_loop *loop)
+{
+    pthread_mutex_lock(&replays->lock);
+    struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
+    while (run && run->loop != loop)
+        run = TAILQ_NEXT(run, entry);
+    pthread_mutex_unlock(&replays->lock);
+    return run;
+}
+
+void handoff_replays_end(struct handoff_loop *loop)
+{
+    struct handoff_replay_run *run;
+    while ((run = find_on(&loop->client->replays, loop)))
+        end_run(run, STOPPED);
+}
+
+/* Under the lock. false: as many are running as are remembered. */
+static bool make_room(struct handoff_replays *replays)
+{
+    struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
+    if (replays->count < RUNS_MAX)
+        return true;
+    while (run && run->state == RUNNING)
+        run = TAILQ_NEXT(run, entry);
+    if (run)
+        forget(replays, run);
+    return run != NULL;
+}
+
+/* Under the lock. */
+static struct handoff_replay_run *find(struct handoff_replays *replays, const char *id)
+{
+    struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
+    while (run && strcmp(run->id, id) != 0)
+        run = TAILQ_NEXT(run, entry);
+    return run;
+}
+
+static enum handoff_code show(struct handoff_client *client, const char *id, bool stop,
+                              struct handoff_text *text, struct handoff_error *error)
+{
+    struct handoff_replays *replays = &client->replays;
+    struct handoff_buffer out = {0};
+    *text = (struct handoff_text){0};
+    pthread_mutex_lock(&replays->lock);
+    struct handoff_replay_run *run = find(replays, id);
+    if (run) {
+        run->stop |= stop;
+        write_run(&out, run);
+    }
+    pthread_mutex_unlock(&replays->lock);
+    if (run)
+        return handoff_client_give(&out, text, error);
+    return handoff_error_set(
+        error, HANDOFF_ERR_NOT_FOUND,
+        "no replay has this id; those that ended long ago are forgotten, and "
+        "those of before a restart, which ended with the process: what they had "
+        "not reached is parked as before",
+        "id", id);
+}
+
+enum handoff_code handoff_replay_get(struct handoff_client *client, const char *id,
+                                     struct handoff_text *text, struct handoff_error *error)
+{
+    return show(client, id, false, text, error);
+}
+
+enum handoff_code handoff_replay_stop(struct handoff_client *client, const char *id,
+                                      struct handoff_text *text, struct handoff_error *error)
+{
+    return show(client, id, true, text, error);
+}
+
+enum handoff_code handoff_replay_list(struct handoff_client *client, struct handoff_text *text,
+                                      struct handoff_error *error)
+{
+    struct handoff_replays *replays = &client->replays;
+    struct handoff_replay_run *run;
+    struct handoff_buffer out = {0};
+    handoff_buffer_text(&out, "{\"items\":[");
+    pthread_mutex_lock(&replays->lock);
+    for (run = TAILQ_FIRST(&replays->runs); run; run = TAILQ_NEXT(run, entry)) {
+        handoff_buffer_text(&out, run == TAILQ_FIRST(&replays->runs) ? "" : ",");
+        write_run(&out, run);
+    }
+    pthread_mutex_unlock(&replays->lock);
+    handoff_buffer_text(&out, "],\"next\":null}");
+    return handoff_client_give(&out, text, error);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+static bool keep_name(char to[HANDOFF_NAME_MAX + 1], const char *name)
+{
+    return snprintf(to, HANDOFF_NAME_MAX + 1, "%s", name ? name : "") <= HANDOFF_NAME_MAX;
+}
+
+static enum handoff_code check(const struct handoff_loop *loop,
+                               const struct handoff_replay_query *query,
+                               struct handoff_error *error)
+{
+    if (query->to && !handoff_agents_find(loop->client->agents, handoff_span_text(query->to)))
+        return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
+                                 "the configuration has no agent of this name", "to", query->to);
+    if (query->rate > RATE_MAX) {
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "nobody looks at so many a second", "rate",
+                          NULL);
+        handoff_error_seen(error, "%u", query->rate);
+        handoff_error_allow(error, "1 to %d", RATE_MAX);
+        return HANDOFF_ERR_INVALID;
+    }
+    if (handoff_engine_is_draining(loop->client->engine))
+        return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
+                                 "the process drains and takes nothing new; try again when it is "
+                                 "back",
+                                 NULL, NULL);
+    return HANDOFF_OK;
+}
+
+static bool fill_run(struct handoff_replay_run *run, struct handoff_loop *loop,
+                     const struct handoff_replay_query *query)
+{
+    struct handoff_uuid id = handoff_uuid_make(&loop->client->uuids);
+    run->magic = RUN_MAGIC;
+    handoff_uuid_format(&id, run->id);
+    run->limit = query->limit;
+    run->rate = query->rate ? query->rate : RATE;
+    run->began_ms = handoff_wall_ms(&handoff_clock_system);
+    run->state = RUNNING;
+    handoff_error_clear(&run->error);
+    run->loop = loop;
+    run->timer.fire = tick;
+    return keep_name(run->target, query->target) && keep_name(run->reason, query->reason) &&
+           keep_name(run->to, query->to);
+}
+
+/* NULL: as many are running as may. Fills `out` while nobody else can change the run. */
+static bool enter(struct handoff_replays *replays, struct handoff_replay_run *run,
+                  struct handoff_buffer *out)
+{
+    pthread_mutex_lock(&replays->lock);
+    bool room = make_room(replays);
+    if (room) {
+        TAILQ_INSERT_TAIL(&replays->runs, run, entry);
+        replays->count++;
+        write_run(out, run);
+    }
+    pthread_mutex_unlock(&replays->lock);
+    return room;
+}
+
+enum handoff_code handoff_replay_many(struct handoff_loop *loop,
+                                      const struct handoff_replay_query *query,
+                                      struct handoff_text *text, struct handoff_error *error)
+{
+    struct handoff_buffer out = {0};
+    *text = (struct handoff_text){0};
+    enum handoff_code code = check(loop, query, error);
+    if (code != HANDOFF_OK)
+        return code;
+    struct handoff_replay_run *run = handoff_calloc(1, sizeof *run);
+    if (!run)
+        return handoff_error_no_memory(error);
+    if (!fill_run(run, loop, query))
+        code = handoff_error_set(error, HANDOFF_ERR_INVALID, "the name is longer than any can be",
+                                 "target, reason or to", NULL);
+    else if (!enter(&loop->client->replays, run, &out))
+        code = handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
+                                 "as many replays are running as may be; wait for one, or stop one",
+                                 NULL, NULL);
+    if (code != HANDOFF_OK) {
+        handoff_free(run);
+        return code;
+    }
+    wake_in(run, 0);
+    return handoff_client_give(&out, text, error);
+}

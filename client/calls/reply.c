@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a handoff reads as an answer: its JSON object, and the error that its end amounts to. */
+#include <string.h>
+
+#include "client/calls/render.h"
+#include "client/calls/reply.h"
+#include "lib/base/error.h"
+
+/* How a settled handoff reads as an error; OK where it was acknowledged or goes on. */
+static void judge_news(const struct handoff_news *news, struct handoff_error *error)
+{
+    handoff_error_clear(error);
+    if (news->error.code != HANDOFF_OK)
+        *error = news->error;
+    else if (news->state == HANDOFF_STATE_EXPIRED)
+        handoff_error_set(error, HANDOFF_ERR_EXPIRED, handoff_code_meaning(HANDOFF_ERR_EXPIRED),
+                          "target_agent", news->target);
+    else if (news->state == HANDOFF_STATE_DISCARDED)
+        handoff_error_set(error, HANDOFF_ERR_DISCARDED, handoff_code_meaning(HANDOFF_ERR_DISCARDED),
+                          "reason", news->reason);
+    else if (news->state == HANDOFF_STATE_PARKED) {
+        enum handoff_code code =
+            strcmp(news->reason, "refused") == 0 ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
+        handoff_error_set(error, code, handoff_code_meaning(code), "target_agent", news->target);
+    }
+}
+
+void handoff_give_news(handoff_answered *answered, void *context, const struct handoff_news *news,
+                       bool created)
+{
+    struct handoff_buffer body = {0};
+    struct handoff_result result = {.created = created};
+    result.under_way = handoff_state_is_live(news->state);
+    judge_news(news, &result.error);
+    if (news->envelope.data)
+        handoff_object_write(&body, news);
+    if (body.failed)
+        handoff_error_no_memory(&result.error);
+    else if (body.size > 0) {
+        result.body = body.data;
+        result.size = body.size;
+    }
+    answered(context, &result);
+    handoff_buffer_free(&body);
+}
+
+void handoff_give_error(handoff_answered *answered, void *context,
+                        const struct handoff_error *error)
+{
+    const struct handoff_result result = {.error = *error};
+    answered(context, &result);
+}
+
+void handoff_give_no_memory(handoff_answered *answered, void *context)
+{
+    struct handoff_error error;
+    handoff_error_no_memory(&error);
+    handoff_give_error(answered, context, &error);
+}

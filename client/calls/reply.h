@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.h - how the asker of a handoff gets its answer. On the loop's thread. */
+#ifndef HANDOFF_CALLS_REPLY_H
+#define HANDOFF_CALLS_REPLY_H
+
+#include "client/deliver/delivery.h"
+#include "client/handoff.h"
+#include "lib/base/buffer.h"
+
+/* The handoff as the body, and the error where it ended without an acknowledgement. */
+void handoff_give_news(handoff_answered *answered, void *context, const struct handoff_news *news,
+                       bool created);
+void handoff_give_error(handoff_answered *answered, void *context,
+                        const struct handoff_error *error);
+void handoff_give_no_memory(handoff_answered *answered, void *context);
+
+#endif

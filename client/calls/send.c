@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending a handoff.
+ *
+ * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
+ * a parcel, and then only waits. What it needed for assembling is released before it waits, because
+ * thousands may wait for slow receivers.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/calls/read.h"
+#include "client/calls/reply.h"
+#include "client/client.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+#include "lib/base/rfc3339.h"
+
+enum { SENDING_MAGIC = 0x73656e64, KEY_MAX = 256 };
+
+struct sending {
+    unsigned magic;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+    bool respond_async;
+    char key[KEY_MAX + 1]; /* "": none */
+    char source[HANDOFF_NAME_MAX + 1];
+    uint8_t request_digest[HANDOFF_SHA256_BYTES];
+    struct handoff_waiter waiter;
+    struct handoff_assembly *assembly; /* NULL once the envelope was handed over */
+};
+
+static struct sending *sending_of(struct handoff_waiter *waiter)
+{
+    struct sending *sending = (void *)((char *)waiter - offsetof(struct sending, waiter));
+    HANDOFF_CHECK_MAGIC(sending, SENDING_MAGIC);
+    return sending;
+}
+
+static void end_sending(struct sending *sending)
+{
+    sending->loop->pending--;
+    if (sending->assembly)
+        handoff_client_end_assembly(&sending->assembly);
+    sending->magic = 0;
+    handoff_free(sending);
+}
+
+static void fail_sending(struct sending *sending, const struct handoff_error *error)
+{
+    handoff_answered *answered = sending->answered;
+    void *context = sending->context;
+    struct handoff_error copy = *error; /* it may lie in the assembly */
+    end_sending(sending);
+    handoff_give_error(answered, context, &copy);
+}
+
+static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct sending *sending = sending_of(waiter);
+    if (!sending->respond_async)
+        return;
+    handoff_waiter_withdraw(waiter);
+    handoff_give_news(sending->answered, sending->context, news, true);
+    end_sending(sending);
+}
+
+static bool answer_from_key(struct sending *sending);
+
+static void sender_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct sending *sending = sending_of(waiter);
+    /* two requests with one key at the same time: the store took the other */
+    if (news->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] && answer_from_key(sending))
+        return;
+    handoff_give_news(sending->answered, sending->context, news, true);
+    end_sending(sending);
+}
+
+static int64_t deadline_of(const struct handoff_assembly *assembly)
+{
+    yyjson_val *deadline = yyjson_obj_get(assembly->constraints, "deadline");
+    int64_t wall_ms = 0;
+    if (!yyjson_is_str(deadline) ||
+        !handoff_rfc3339_parse(yyjson_get_str(deadline), yyjson_get_len(deadline), &wall_ms))
+        return 0;
+    return wall_ms != 0 ? wall_ms : 1; /* 0 stands for none, and 1970 is as long ago either way */
+}
+
+static void tell_assembled(struct sending *sending)
+{
+    struct handoff_event event;
+    handoff_client_describe(sending->assembly, &event);
+    handoff_client_tell(sending->loop->client, &event);
+}
+
+static enum handoff_code hand_over(struct sending *sending, struct handoff_error *error)
+{
+    const struct handoff_assembly *assembly = sending->assembly;
+    struct handoff_parcel parcel = {
+        .id = assembly->id,
+        .envelope = handoff_buffer_span(&assembly->out),
+        .cut_at = HANDOFF_DIGEST_AT,
+        .cut_size = HANDOFF_DIGEST_SIZE,
+        .excerpt = assembly->excerpt,
+        .task_id = assembly->task_id,
+        .source = assembly->request.source_agent,
+        .target = assembly->request.target_agent,
+        .pattern = assembly->request.pattern,
+        .created_ms = assembly->created_ms,
+        .deadline_ms = deadline_of(assembly),
+        .tokens = assembly->plan.count,
+        .traceparent = assembly->traceparent,
+        .tracestate = assembly->tracestate,
+        .idempotency_key = handoff_span_text(sending->key[0] ? sending->key : NULL),
+    };
+    memcpy(parcel.digest, assembly->digest, sizeof parcel.digest);
+    memcpy(parcel.request_digest, sending->request_digest, sizeof parcel.request_digest);
+    return handoff_engine_deliver(sending->loop->lane, &parcel, &sending->waiter, error);
+}
+
+static void sender_assembled(struct handoff_assembly *assembly)
+{
+    struct sending *sending = assembly->context;
+    struct handoff_error error;
+    HANDOFF_CHECK_MAGIC(sending, SENDING_MAGIC);
+    if (assembly->stage > HANDOFF_STAGE_RESOLVE)
+        handoff_client_tell_spine(sending->loop->client, "resolve",
+                                  assembly->resolve.call.error.code, assembly->spine_ns);
+    if (assembly->error.code == HANDOFF_OK) {
+        handoff_client_keep_tokens(sending->loop, assembly);
+        if (hand_over(sending, &error) != HANDOFF_OK)
+            assembly->error = error;
+    }
+    tell_assembled(sending); /* of what was turned away, too: then it was not stored */
+    if (assembly->error.code != HANDOFF_OK)
+        fail_sending(sending, &assembly->error);
+    else
+        handoff_client_end_assembly(&sending->assembly);
+}
+
+/* The sender's name, as far as the request says it: keys of different senders are different keys.
+ */
+static struct handoff_span find_source(const struct handoff_ask *ask, yyjson_doc **doc)
+{
+    *doc = NULL;
+    if (ask->caller)
+        return handoff_span_text(ask->caller);
+    *doc = yyjson_read(ask->body, ask->size, 0);
+    yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
+    return handoff_span(yyjson_get_str(source), yyjson_get_len(source));
+}
+
+/* Answers with the handoff that was accepted under the key, if there is one. */
+static bool answer_from_stored_key(struct sending *sending, struct handoff_span source)
+{
+    struct handoff_client *client = sending->loop->client;
+    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct handoff_uuid id;
+    struct handoff_error error;
+    struct handoff_news news;
+    struct handoff_arena arena;
+    enum handoff_code code = handoff_store_find_key(
+        client->store, source, handoff_span_text(sending->key), &id, digest, &error);
+    if (code == HANDOFF_ERR_NOT_FOUND)
+        return false;
+    handoff_arena_init(&arena, 0);
+    if (code == HANDOFF_OK && memcmp(digest, sending->request_digest, sizeof digest) != 0)
+        code = handoff_error_set(&error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
+                                 "this key was used for another request; a new request needs a new "
+                                 "key",
+                                 "Idempotency-Key", sending->key);
+    if (code == HANDOFF_OK)
+        code = handoff_read_news(client, &id, &arena, &news, &error);
+    if (code == HANDOFF_OK)
+        handoff_give_news(sending->answered, sending->context, &news, false);
+    else
+        handoff_give_error(sending->answered, sending->context, &error);
+    handoff_arena_free(&arena);
+    end_sending(sending);
+    return true;
+}
+
+static bool answer_from_key(struct sending *sending)
+{
+    return answer_from_stored_key(sending, handoff_span(sending->source, strlen(sending->source)));
+}
+
+/* The key and what it stands for. False: it is answered. */
+static bool take_key(struct sending *sending, const struct handoff_ask *ask)
+{
+    yyjson_doc *doc;
+    struct handoff_error error;
+    if (!ask->idempotency_key)
+        return true;
+    size_t size = strlen(ask->idempotency_key);
+    if (size == 0 || size > KEY_MAX) {
+        handoff_error_set(&error, HANDOFF_ERR_INVALID, "the key is empty or too long",
+                          "Idempotency-Key", ask->idempotency_key);
+        handoff_error_allow(&error, "1 to %d bytes", KEY_MAX);
+        fail_sending(sending, &error);
+        return false;
+    }
+    memcpy(sending->key, ask->idempotency_key, size + 1);
+    handoff_sha256(ask->body, ask->size, sending->request_digest);
+    struct handoff_span source = find_source(ask, &doc);
+    snprintf(sending->source, sizeof sending->source, "%.*s", (int)source.size,
+             source.data ? source.data : "");
+    yyjson_doc_free(doc);
+    return !answer_from_key(sending);
+}
+
+void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
+                  handoff_answered *answered, void *context)
+{
+    struct sending *sending = handoff_malloc(sizeof *sending);
+    struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
+    if (!assembly) {
+        handoff_free(sending);
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    *sending = (struct sending){.magic = SENDING_MAGIC,
+                                .loop = loop,
+                                .answered = answered,
+                                .context = context,
+                                .respond_async = ask->respond_async,
+                                .waiter = {.accepted = sender_accepted, .settled = sender_settled},
+                                .assembly = assembly};
+    loop->pending++;
+    assembly->context = sending;
+    assembly->finished = sender_assembled;
+    if (!take_key(sending, ask))
+        return;
+    if (handoff_assembly_run(assembly))
+        sender_assembled(assembly);
+}

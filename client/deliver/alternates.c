@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a handoff goes when an agent is done with: to its alternates, or to the people; and what
+   the breakers learn on the way. */
+#include "client/agents/circuit.h"
+#include "client/deliver/delivery.h"
+#include "client/deliver/obstacle.h"
+
+/* ---- the breaker ---------------------------------------------------------------------------- */
+
+void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_lesson lesson)
+{
+    struct handoff_breaker after;
+    if (!handoff_agent_learn(delivery->agent, lesson, handoff_lane_now_ms(delivery->lane), &after))
+        return;
+    handoff_delivery_observe_circuit(delivery, &after);
+    handoff_circuit_save(delivery->lane, delivery->agent);
+}
+
+void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson)
+{
+    if (delivery->probe)
+        handoff_delivery_learn(delivery, lesson);
+    delivery->probe = false;
+}
+
+/* ---- where to ------------------------------------------------------------------------------- */
+
+/* Why not to this one; NULL where it can go to it now. */
+static const char *obstacle_to(const struct handoff_delivery *delivery, struct handoff_agent *agent)
+{
+    if (agent && agent == delivery->agent)
+        return "tried";
+    return handoff_fit_obstacle(agent, delivery->envelope, delivery->tokens,
+                                handoff_lane_now_ms(delivery->lane));
+}
+
+struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *delivery)
+{
+    struct handoff_agents *agents = delivery->lane->engine->options.agents;
+    struct handoff_agent *asked = handoff_agents_find(agents, delivery->asked_target);
+    struct handoff_settings *settings = asked ? handoff_agent_settings(asked) : NULL;
+    struct handoff_agent *found = NULL;
+    while (settings && !found && delivery->alternate < settings->options.nalternates) {
+        const char *name = settings->options.alternates[delivery->alternate++];
+        struct handoff_agent *agent = handoff_agents_find(agents, handoff_span_text(name));
+        const char *obstacle = obstacle_to(delivery, agent);
+        if (obstacle)
+            handoff_delivery_pass_over(delivery, name, obstacle);
+        else
+            found = agent;
+    }
+    handoff_settings_release(&settings);
+    return found;
+}
+
+void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason)
+{
+    handoff_settings_release(&delivery->settings);
+    struct handoff_agent *alternate = handoff_delivery_next_alternate(delivery);
+    if (!alternate) {
+        delivery->reason = reason;
+        handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
+        return;
+    }
+    handoff_delivery_hand_to(delivery, alternate);
+    if (delivery->state == HANDOFF_STATE_READY)
+        handoff_delivery_write(delivery);
+    else
+        handoff_delivery_move(delivery, HANDOFF_STATE_READY);
+}
+
+void handoff_delivery_give_up_untried(struct handoff_delivery *delivery, const char *reason)
+{
+    handoff_delivery_pass_over(delivery, delivery->agent->name, reason);
+    handoff_delivery_give_up(delivery, reason);
+}

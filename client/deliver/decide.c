@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/deliver/decide.h"
+
+#include "client/deliver/delivery.h"
+#include "client/deliver/obstacle.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+static enum handoff_code check_parked(const struct handoff_lane *lane,
+                                      const struct handoff_stored *stored,
+                                      enum handoff_decision decision, struct handoff_error *error)
+{
+    const struct handoff_clock *clock = lane->engine->options.clock;
+    enum handoff_state state;
+    if (!handoff_state_from_number(stored->standing.state, &state))
+        return handoff_error_set(error, HANDOFF_ERR_STORE_NEWER,
+                                 "a newer version of this program wrote a state that this one does "
+                                 "not know",
+                                 "state", NULL);
+    if (state != HANDOFF_STATE_PARKED)
+        return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                                 "only a parked handoff can be replayed or discarded", "state",
+                                 handoff_state_name(state));
+    if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
+        stored->deadline_ms <= handoff_wall_ms(clock))
+        return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                                 "its deadline has passed; discard it, or send a new handoff "
+                                 "without previous_id, since a child may not loosen a deadline",
+                                 "constraints.deadline", NULL);
+    return HANDOFF_OK;
+}
+
+/* Whom it is for: the agent it was parked for, or the one that was named. */
+static enum handoff_code find_agent(struct handoff_agents *agents,
+                                    const struct handoff_stored *stored,
+                                    enum handoff_decision decision, struct handoff_span target,
+                                    struct handoff_agent **agent, struct handoff_error *error)
+{
+    struct handoff_span name = target.data ? target : stored->standing.target;
+    *agent = decision == HANDOFF_DECISION_REPLAY ? handoff_agents_find(agents, name)
+                                                 : handoff_agents_remember(agents, name);
+    if (*agent)
+        return HANDOFF_OK;
+    if (decision != HANDOFF_DECISION_REPLAY)
+        return handoff_error_no_memory(error);
+    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
+                      "the configuration has no agent of this name", "target_agent", NULL);
+    handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
+    return HANDOFF_ERR_UNKNOWN_AGENT;
+}
+
+static enum handoff_code check_agent(const struct handoff_agent_options *options,
+                                     const struct handoff_delivery *delivery,
+                                     struct handoff_error *error)
+{
+    if (delivery->tokens > options->token_budget) {
+        handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
+                          "the envelope is larger than this agent takes; replay it with an edit, "
+                          "so that it is made anew for the agent",
+                          "token_budget", NULL);
+        handoff_error_seen(error, "%llu", (unsigned long long)options->token_budget);
+        error->needed = (int64_t)delivery->tokens;
+        return HANDOFF_ERR_BUDGET_TOO_SMALL;
+    }
+    if (handoff_fit_reads(options, delivery->envelope))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID,
+                      "this agent wants both versions in one document, which the envelope is not; "
+                      "replay it with an edit, so that it is made anew for the agent",
+                      "target_agent", options->name);
+    handoff_error_allow(error, "an agent that accepts version 2");
+    return HANDOFF_ERR_INVALID;
+}
+
+/* The envelope was made for the agent it was sent to; another may not take it. */
+static enum handoff_code check_other(struct handoff_agent *agent,
+                                     const struct handoff_delivery *delivery,
+                                     struct handoff_error *error)
+{
+    if (handoff_span_equal(handoff_span_text(agent->name), delivery->asked_target))
+        return HANDOFF_OK;
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    enum handoff_code code =
+        settings ? check_agent(&settings->options, delivery, error) : HANDOFF_OK;
+    handoff_settings_release(&settings);
+    return code;
+}
+
+/* A replay needs room, as a new handoff does. */
+static enum handoff_code count_in(struct handoff_engine *engine, struct handoff_agent *agent,
+                                  enum handoff_decision decision, struct handoff_error *error)
+{
+    if (decision != HANDOFF_DECISION_REPLAY || handoff_delivery_count(engine, agent, true))
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
+                             "as many handoffs are under way as may be; try again when some have "
+                             "ended (api.max_in_flight, api.max_in_flight_per_agent)",
+                             "target_agent", agent->name);
+}
+
+/* To discard or acknowledge one, its envelope need not be readable. */
+static enum handoff_code load(struct handoff_delivery *delivery,
+                              const struct handoff_stored *stored, enum handoff_decision decision,
+                              struct handoff_error *error)
+{
+    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
+    bool is_needed = decision == HANDOFF_DECISION_REPLAY || decision == HANDOFF_DECISION_HOLD;
+    if (code == HANDOFF_ERR_STORE_CORRUPT && !is_needed)
+        return handoff_error_clear(error);
+    return code;
+}
+
+static void carry_out(struct handoff_delivery *delivery, enum handoff_decision decision,
+                      const char *reason)
+{
+    switch (decision) {
+    case HANDOFF_DECISION_REPLAY:
+        handoff_delivery_replay(delivery);
+        break;
+    case HANDOFF_DECISION_DISCARD:
+        handoff_delivery_discard(delivery, reason);
+        break;
+    case HANDOFF_DECISION_ACKNOWLEDGE:
+        handoff_delivery_settle_late(delivery);
+        break;
+    case HANDOFF_DECISION_HOLD:
+        break;
+    }
+}
+
+/* Puts a claimed one on its lane, parked as the store has it. */
+static enum handoff_code take_up(struct handoff_delivery *delivery,
+                                 const struct handoff_stored *stored,
+                                 enum handoff_decision decision, struct handoff_span target,
+                                 struct handoff_error *error)
+{
+    struct handoff_engine *engine = delivery->lane->engine;
+    struct handoff_agent *agent;
+    enum handoff_code code = check_parked(delivery->lane, stored, decision, error);
+    if (code == HANDOFF_OK)
+        code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
+    if (code == HANDOFF_OK)
+        code = load(delivery, stored, decision, error);
+    if (code == HANDOFF_OK && decision == HANDOFF_DECISION_REPLAY)
+        code = check_other(agent, delivery, error);
+    if (code == HANDOFF_OK)
+        code = count_in(engine, agent, decision, error);
+    if (code == HANDOFF_OK)
+        handoff_delivery_enter(delivery, HANDOFF_STATE_PARKED, agent);
+    return code;
+}
+
+/* Some lane has it: it is under way, or somebody else has just decided. */
+static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
+                                        const struct handoff_stored *stored,
+                                        enum handoff_decision decision, struct handoff_error *error)
+{
+    char id[HANDOFF_UUID_TEXT];
+    enum handoff_code code = check_parked(lane, stored, decision, error);
+    if (code != HANDOFF_OK)
+        return code;
+    handoff_uuid_format(&stored->id, id);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "somebody else has just decided about it",
+                             "id", id);
+}
+
+static enum handoff_code read_and_take_up(struct handoff_delivery *delivery, bool claimed,
+                                          enum handoff_decision decision,
+                                          struct handoff_span target, struct handoff_error *error)
+{
+    struct handoff_arena arena;
+    struct handoff_stored stored;
+    handoff_arena_init(&arena, 0);
+    enum handoff_code code = handoff_store_get_handoff(delivery->lane->engine->options.store,
+                                                       &delivery->id, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = claimed ? take_up(delivery, &stored, decision, target, error)
+                       : refuse_claimed(delivery->lane, &stored, decision, error);
+    handoff_arena_free(&arena);
+    return code;
+}
+
+enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct handoff_uuid *id,
+                                        enum handoff_decision decision, struct handoff_span target,
+                                        struct handoff_span reason, struct handoff_waiter *waiter,
+                                        struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    struct handoff_delivery *delivery =
+        handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + reason.size);
+    const char *words = delivery ? handoff_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
+                                                        reason.data ? reason.data : "")
+                                 : NULL;
+    if (!words) {
+        if (delivery)
+            handoff_delivery_free(delivery);
+        return handoff_error_no_memory(error);
+    }
+    bool claimed = handoff_delivery_claim(delivery);
+    enum handoff_code code = read_and_take_up(delivery, claimed, decision, target, error);
+    if (code != HANDOFF_OK) {
+        if (claimed)
+            handoff_delivery_unclaim(delivery);
+        else
+            handoff_delivery_free(delivery);
+        return code;
+    }
+    delivery->waiter = waiter;
+    if (waiter)
+        waiter->delivery = delivery;
+    carry_out(delivery, decision, words);
+    return HANDOFF_OK;
+}
+
+/* ---- making a new one of it -------------------------------------------------------------------
+ */
+
+enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct handoff_uuid *id,
+                                      struct handoff_waiter *waiter, struct handoff_error *error)
+{
+    const struct handoff_span none = handoff_span(NULL, 0);
+    return handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter, error);
+}
+
+void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_news *news)
+{
+    handoff_delivery_news(waiter->delivery, news);
+}
+
+void handoff_engine_let_go(struct handoff_waiter *waiter)
+{
+    struct handoff_delivery *delivery = waiter->delivery;
+    if (!delivery)
+        return;
+    handoff_waiter_withdraw(waiter);
+    handoff_delivery_leave(delivery);
+}
+
+void handoff_engine_replace(struct handoff_waiter *waiter, const char *reason)
+{
+    struct handoff_delivery *delivery = waiter->delivery;
+    const char *words = handoff_arena_printf(&delivery->arena, "%s", reason);
+    carry_out(delivery, HANDOFF_DECISION_DISCARD, words ? words : "replaced");
+}

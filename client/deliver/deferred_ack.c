@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The receiver's word by the API: an acknowledgement, a nack, or that it needs more time. A live
+ * handoff is spoken of on its own lane, any other by what the store has of it.
+ */
+#include <stdio.h>
+
+#include "client/deliver/decide.h"
+#include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+static void tell(struct handoff_mail *mail)
+{
+    struct handoff_reply *reply = (void *)mail;
+    reply->told(reply);
+}
+
+/* Back to the caller's lane, from whichever thread this is. */
+static void send_back(struct handoff_reply *reply)
+{
+    reply->mail.deliver = tell;
+    handoff_mailbox_post(&reply->lane->mailbox, &reply->mail);
+}
+
+static enum handoff_code unknown(struct handoff_reply *reply)
+{
+    char text[HANDOFF_UUID_TEXT];
+    handoff_uuid_format(&reply->id, text);
+    return handoff_error_set(&reply->error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id",
+                             text);
+}
+
+static enum handoff_code forbid(struct handoff_reply *reply)
+{
+    return handoff_error_set(&reply->error, HANDOFF_ERR_FORBIDDEN,
+                             "only the agent that has the handoff may answer for it", "id", NULL);
+}
+
+/* Nobody has it: it waits for its next attempt, or one is out that was not taken yet. */
+static enum handoff_code nothing_to_extend(struct handoff_reply *reply, enum handoff_state state)
+{
+    return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
+                             "no agent has leased or taken the handoff now, so there is no time to "
+                             "extend",
+                             "state", handoff_state_name(state));
+}
+
+static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_state state)
+{
+    return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
+                             "the handoff is settled and this answer no longer fits", "state",
+                             handoff_state_name(state));
+}
+
+/* Live, but on no lane: the lanes have let go of what they had, and the next start takes it up. */
+static enum handoff_code too_late(struct handoff_reply *reply)
+{
+    return handoff_error_set(
+        &reply->error, HANDOFF_ERR_SHUTTING_DOWN,
+        "the process ends and hears nothing more; say it again when it is back", NULL, NULL);
+}
+
+/* What the word means for one that is settled. */
+static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
+{
+    bool agrees = reply->word == HANDOFF_WORD_ACK ? state == HANDOFF_STATE_ACKNOWLEDGED
+                  : reply->word == HANDOFF_WORD_EXTEND || reply->word == HANDOFF_WORD_RETURN
+                      ? false
+                      : state == HANDOFF_STATE_PARKED || state == HANDOFF_STATE_DISCARDED;
+    if (agrees)
+        handoff_error_clear(&reply->error); /* said again: harmless */
+    else
+        conflict(reply, state);
+}
+
+/* An acknowledgement counts late, too. */
+static bool is_late(const struct handoff_reply *reply, enum handoff_state state)
+{
+    return state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK;
+}
+
+static const struct handoff_finding word_findings[] = {
+    [HANDOFF_WORD_ACK] = {.verdict = HANDOFF_VERDICT_ACKNOWLEDGED,
+                          .result = HANDOFF_RESULT_ACK,
+                          .reason = ""},
+    [HANDOFF_WORD_NACK_RETRY] = {.verdict = HANDOFF_VERDICT_RETRY,
+                                 .result = HANDOFF_RESULT_NACK,
+                                 .reason = "the agent did not take it"},
+    [HANDOFF_WORD_NACK_FINAL] = {.verdict = HANDOFF_VERDICT_REFUSED,
+                                 .result = HANDOFF_RESULT_NACK,
+                                 .reason = "the agent did not take it"},
+};
+
+/* A live one, on its lane. */
+static void answer_live(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    handoff_error_clear(&reply->error);
+    if (reply->word == HANDOFF_WORD_EXTEND) {
+        if (!handoff_delivery_extend(delivery))
+            nothing_to_extend(reply, delivery->state);
+        return;
+    }
+    if (reply->word == HANDOFF_WORD_RETURN) {
+        if (!handoff_delivery_return(delivery, reply->attempt))
+            conflict(reply, delivery->state);
+        return;
+    }
+    struct handoff_finding finding = word_findings[reply->word];
+    snprintf(finding.said, sizeof finding.said, "%s", reply->said);
+    bool out = delivery->state == HANDOFF_STATE_IN_FLIGHT;
+    if (delivery->state == HANDOFF_STATE_READY) {
+        if (reply->word == HANDOFF_WORD_NACK_RETRY)
+            return;                   /* it will be tried again anyway */
+        delivery->attempt.number = 0; /* that attempt was recorded when it timed out */
+    }
+    handoff_delivery_break_off(delivery);
+    delivery->attempts += out;
+    handoff_delivery_judged(delivery, &finding);
+}
+
+/* Parked or held, and not gone from memory yet: the agent had done the work after all. */
+static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    handoff_error_clear(&reply->error);
+    handoff_delivery_settle_late(delivery);
+}
+
+static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    if (handoff_state_is_live(delivery->state))
+        answer_live(reply, delivery);
+    else if (is_late(reply, delivery->state))
+        answer_parked(reply, delivery);
+    else
+        answer_settled(reply, delivery->state);
+    handoff_delivery_view(delivery, &reply->view);
+}
+
+/* Only the agent that has it may answer; who is no party to it does not even learn that it is
+   there. False: it was refused. */
+static bool may_answer(struct handoff_reply *reply, const struct handoff_stored *parties)
+{
+    if (!reply->agent.data || handoff_span_equal(reply->agent, parties->standing.target))
+        return true;
+    if (handoff_stored_concerns(parties, reply->agent))
+        forbid(reply);
+    else
+        unknown(reply);
+    return false;
+}
+
+static struct handoff_stored parties_of(const struct handoff_delivery *delivery)
+{
+    return (struct handoff_stored){
+        .source = delivery->source,
+        .asked_target = delivery->asked_target,
+        .standing.target = handoff_span(delivery->agent->name, delivery->agent->name_size)};
+}
+
+static void on_owning_lane(struct handoff_mail *mail)
+{
+    struct handoff_reply *reply = (void *)mail;
+    struct handoff_engine *engine = reply->owner->engine;
+    struct handoff_delivery *delivery = handoff_live_find(&engine->live, &reply->id, reply->owner);
+    if (!delivery) {
+        handoff_engine_reply(engine, reply); /* it settled meanwhile: the store knows */
+        return;
+    }
+    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    const struct handoff_stored parties = parties_of(delivery);
+    if (!delivery->seq)
+        unknown(reply); /* nobody can know it before it is accepted */
+    else if (may_answer(reply, &parties))
+        answer_delivery(reply, delivery);
+    send_back(reply);
+}
+
+static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
+    reply->view = (struct handoff_live_view){.state = (int)news->state,
+                                             .target = news->target,
+                                             .reason = news->reason,
+                                             .attempts = news->attempts,
+                                             .settled_ms = news->settled_ms};
+    reply->error = news->error;
+    reply->told(reply);
+}
+
+/* On the caller's lane: the agent had done the work after all. Where somebody else has decided
+   since the row was read (a replay, say), the word is about the handoff as that left it. */
+static void acknowledge_parked(struct handoff_mail *mail)
+{
+    struct handoff_reply *reply = (void *)mail;
+    const struct handoff_span none = handoff_span(NULL, 0);
+    reply->waiter = (struct handoff_waiter){.settled = acknowledged_late};
+    enum handoff_code code =
+        handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE, none, none,
+                              &reply->waiter, &reply->error);
+    if (code == HANDOFF_ERR_CONFLICT)
+        handoff_engine_reply(reply->lane->engine, reply);
+    else if (code != HANDOFF_OK)
+        reply->told(reply);
+}
+
+/* Not live: what the store has of it. */
+static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply)
+{
+    struct handoff_arena arena;
+    struct handoff_stored stored;
+    bool late = false;
+    handoff_arena_init(&arena, 0);
+    if (handoff_store_get_handoff(engine->options.store, &reply->id, &arena, &stored,
+                                  &reply->error) == HANDOFF_OK &&
+        may_answer(reply, &stored)) {
+        enum handoff_state state = (enum handoff_state)stored.standing.state;
+        late = is_late(reply, state);
+        if (handoff_state_is_live(state))
+            too_late(reply);
+        else if (!late)
+            answer_settled(reply, state);
+    }
+    handoff_arena_free(&arena);
+    reply->mail.deliver = late ? acknowledge_parked : tell;
+    handoff_mailbox_post(&reply->lane->mailbox, &reply->mail);
+}
+
+void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)
+{
+    reply->view.state = 0;
+    reply->owner = handoff_live_lane(&engine->live, &reply->id);
+    if (!reply->owner) {
+        answer_stored(engine, reply);
+        return;
+    }
+    reply->mail.deliver = on_owning_lane;
+    handoff_mailbox_post(&reply->owner->mailbox, &reply->mail);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * obstacle.h - whether an agent can be given an envelope that was made for another one.
+ *
+ * An envelope is made for the agent that was asked for: within its token budget, in the versions
+ * that it reads. An alternate, or the agent that a replay names, may read and hold less.
+ */
+#ifndef HANDOFF_DELIVER_OBSTACLE_H
+#define HANDOFF_DELIVER_OBSTACLE_H
+
+#include "client/agents/agents.h"
+
+/* The flat form is made for an agent that reads version 1 alone, but not for one that wants both
+   forms in one document: that has to be so from the beginning. */
+bool handoff_fit_reads(const struct handoff_agent_options *options, struct handoff_span envelope);
+
+/* Why the envelope cannot go to the agent now: "circuit_open", "unknown_agent" (it is not
+   configured any more, or NULL), "budget_too_small" or "version"; NULL where it can. Any thread. */
+const char *handoff_fit_obstacle(struct handoff_agent *agent, struct handoff_span envelope,
+                                 uint64_t tokens, int64_t now_ms);
+
+#endif

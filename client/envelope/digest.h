@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * digest.h - the seal of an envelope.
+ *
+ * The digest is SHA-256 over the compact JSON of the envelope without its `digest` member.
+ * Envelopes of ours have that member third, behind members of fixed length, so the bytes without it
+ * are those before it and those behind it: nothing has to be parsed or written again to check a
+ * seal.
+ */
+#ifndef HANDOFF_ENVELOPE_DIGEST_H
+#define HANDOFF_ENVELOPE_DIGEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/envelope/excerpt.h"
+#include "lib/base/buffer.h"
+#include "lib/base/sha256.h"
+#include "lib/base/uuid.h"
+
+/* {"envelope_version":"2.0","id":"<36 characters>",  and  "digest":"sha256:<64 digits>", */
+#define HANDOFF_DIGEST_BEFORE "{" HANDOFF_EXCERPT_VERSION ",\"id\":\""
+#define HANDOFF_DIGEST_MEMBER "\"digest\":\"sha256:"
+enum {
+    HANDOFF_DIGEST_AT = sizeof(HANDOFF_DIGEST_BEFORE) - 1 + HANDOFF_UUID_TEXT - 1 + 2,
+    HANDOFF_DIGEST_SIZE = sizeof(HANDOFF_DIGEST_MEMBER) - 1 + (HANDOFF_SHA256_HEX_SIZE - 1) + 2,
+};
+
+/* Appends the head of a new envelope, with room for its digest. The buffer is empty. */
+void handoff_digest_begin(struct handoff_buffer *envelope, const char id[HANDOFF_UUID_TEXT]);
+
+/* Computes the digest of the finished document and writes it into its place. */
+void handoff_digest_seal(struct handoff_buffer *envelope,
+                         unsigned char digest[HANDOFF_SHA256_BYTES]);
+
+/* Whether the bytes are an envelope of ours in which nothing was changed. */
+bool handoff_digest_verify(struct handoff_span envelope);
+
+#endif

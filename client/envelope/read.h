@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * read.h - reading an envelope.
+ *
+ * A reader of major version 2 reads every 2.x: fields it does not know are ignored, and only what
+ * this program works with is asked for. Bounded in size and nesting, for an envelope may come from
+ * anywhere.
+ */
+#ifndef HANDOFF_ENVELOPE_READ_H
+#define HANDOFF_ENVELOPE_READ_H
+
+#include <stdint.h>
+#include <yyjson.h>
+
+#include "lib/base/error.h"
+#include "lib/base/span.h"
+
+enum { HANDOFF_ENVELOPE_MAX = 64 * 1024 * 1024 }; /* bytes */
+
+struct handoff_envelope {
+    yyjson_doc *doc; /* owns the texts and values below */
+    struct handoff_span id, digest, created_at, task_id, source_agent, target_agent, pattern;
+    struct handoff_span intent, summary;
+    struct handoff_span traceparent, tracestate; /* absent where it has none */
+    int64_t hop_count, hop_max;
+    yyjson_val *path;            /* array of strings */
+    yyjson_val *context;         /* with the five components: */
+    yyjson_val *state;           /* object; never NULL, and so are those that follow */
+    yyjson_val *memories;        /* array of objects */
+    yyjson_val *history;         /* array of objects */
+    yyjson_val *constraints;     /* object */
+    yyjson_val *expected_output; /* object */
+};
+
+/* Reads one. On success the caller frees it; on failure there is nothing to free. */
+enum handoff_code handoff_envelope_read(struct handoff_span text, struct handoff_envelope *envelope,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+void handoff_envelope_free(struct handoff_envelope *envelope);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/protocol/handoff/verdict.h"
+
+#include <string.h>
+#include <strings.h>
+#include <yyjson.h>
+
+#include "lib/base/check.h"
+
+const char *handoff_result_name(enum handoff_attempt_result result)
+{
+    static const char *const names[HANDOFF_RESULT_COUNT] = {
+        [HANDOFF_RESULT_ACK] = "ack",         [HANDOFF_RESULT_NACK] = "nack",
+        [HANDOFF_RESULT_TIMEOUT] = "timeout", [HANDOFF_RESULT_CONNECT] = "connect",
+        [HANDOFF_RESULT_HTTP] = "http",       [HANDOFF_RESULT_PROTOCOL] = "protocol",
+    };
+    return names[result];
+}
+
+/* What the answer says about ids, from its header and its body together. */
+struct statement {
+    bool acks_ours, names_other; /* of an ack */
+    bool nacks_ours;
+    bool retry_said, retry; /* of a nack */
+};
+
+/* UUIDs are compared without case: an agent may have passed ours through a parser of its own. */
+static bool is_ours(const char *text, size_t size, const char *id)
+{
+    return size == strlen(id) && strncasecmp(text, id, size) == 0;
+}
+
+void handoff_cut_at_character(char *to, size_t room, const char *from, size_t size)
+{
+    if (size > room - 1) {
+        size = room - 1;
+        while (size > 0 && ((unsigned char)from[size] & 0xC0) == 0x80)
+            size--;
+    }
+    memcpy(to, from, size);
+    to[size] = '\0';
+}
+
+static void read_header(struct statement *statement, const char *value, const char *id)
+{
+    size_t size = strcspn(value, " \t\r\n;,");
+    if (is_ours(value, size, id))
+        statement->acks_ours = true;
+    else
+        statement->names_other = true;
+}
+
+static void read_object(struct statement *statement, struct handoff_finding *finding,
+                        yyjson_val *root, const char *id)
+{
+    yyjson_val *ack = yyjson_obj_get(root, "ack");
+    if (yyjson_is_str(ack)) {
+        if (is_ours(yyjson_get_str(ack), yyjson_get_len(ack), id))
+            statement->acks_ours = true;
+        else
+            statement->names_other = true;
+    }
+    yyjson_val *nack = yyjson_obj_get(root, "nack");
+    if (!yyjson_is_str(nack) || !is_ours(yyjson_get_str(nack), yyjson_get_len(nack), id))
+        return;
+    statement->nacks_ours = true;
+    yyjson_val *retry = yyjson_obj_get(root, "retry");
+    statement->retry_said = yyjson_is_bool(retry);
+    statement->retry = !statement->retry_said || yyjson_get_bool(retry);
+    yyjson_val *reason = yyjson_obj_get(root, "reason");
+    if (yyjson_is_str(reason))
+        handoff_cut_at_character(finding->said, sizeof finding->said, yyjson_get_str(reason),
+                                 yyjson_get_len(reason));
+}
+
+static void read_body(struct statement *statement, struct handoff_finding *finding,
+                      const struct handoff_answer *answer, const char *id)
+{
+    /* anything but an object (a page of an error, say) is no statement; so is what memory denies */
+    yyjson_doc *doc = answer->body_size ? yyjson_read(answer->body, answer->body_size, 0) : NULL;
+    if (!doc)
+        return;
+    if (yyjson_is_obj(yyjson_doc_get_root(doc)))
+        read_object(statement, finding, yyjson_doc_get_root(doc), id);
+    yyjson_doc_free(doc);
+}
+
+static void find(struct handoff_finding *finding, enum handoff_verdict verdict,
+                 enum handoff_attempt_result result, const char *reason)
+{
+    finding->verdict = verdict;
+    finding->result = result;
+    finding->reason = reason;
+}
+
+static bool is_refusal(int status)
+{
+    return status >= 400 && status < 500 && status != 408 && status != 425 && status != 429;
+}
+
+static bool acknowledges(const struct statement *statement, int status, enum handoff_ack_mode mode)
+{
+    if (statement->acks_ours)
+        return true;
+    return mode == HANDOFF_ACK_STATUS && status != 202 && !statement->names_other;
+}
+
+static void judge_success(struct handoff_finding *finding, int status,
+                          const struct statement *statement, enum handoff_ack_mode mode)
+{
+    if (acknowledges(statement, status, mode))
+        find(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
+    else if (statement->names_other)
+        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL, "acknowledges another id");
+    else if (status == 202)
+        find(finding, HANDOFF_VERDICT_DEFERRED, HANDOFF_RESULT_ACK, "");
+    else
+        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
+             "success without an acknowledgement");
+}
+
+static const char *failure_reason(enum handoff_attempt_result failure)
+{
+    switch (failure) {
+    case HANDOFF_RESULT_TIMEOUT:
+        return "no answer in time";
+    case HANDOFF_RESULT_CONNECT:
+        return "no connection";
+    default:
+        return "the answer was broken off or not HTTP";
+    }
+}
+
+static void judge_status(struct handoff_finding *finding, int status)
+{
+    if (is_refusal(status))
+        find(finding, HANDOFF_VERDICT_REFUSED, HANDOFF_RESULT_HTTP,
+             "the agent refused the request");
+    else if (status >= 300 && status < 400)
+        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP, "redirects are not followed");
+    else
+        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
+             "the agent answered with an error");
+}
+
+void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
+                   enum handoff_ack_mode mode, struct handoff_finding *finding)
+{
+    *finding = (struct handoff_finding){.retry_after_ms = answer->retry_after_ms};
+    if (!answer->answered) {
+        find(finding, HANDOFF_VERDICT_RETRY, answer->failure, failure_reason(answer->failure));
+        return;
+    }
+    struct statement statement = {0};
+    if (answer->ack_header)
+        read_header(&statement, answer->ack_header, handoff_id);
+    read_body(&statement, finding, answer, handoff_id);
+
+    if (statement.nacks_ours && (statement.retry_said || !is_refusal(answer->status)))
+        find(finding, statement.retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
+             HANDOFF_RESULT_NACK, "the agent did not take it");
+    else if (answer->status >= 200 && answer->status < 300)
+        judge_success(finding, answer->status, &statement, mode);
+    else
+        judge_status(finding, answer->status);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verdict.h - what an agent's answer means for the handoff that was sent to it.
+ *
+ *   acknowledged  2xx that names the id (Handoff-Ack, or {"ack": id}); with `ack: status` any 2xx
+ *                 but 202
+ *   deferred      202: the acknowledgement comes later, on the API
+ *   refused       {"nack": id, "retry": false}, or 4xx other than 408, 425 and 429: for good
+ *   retry         everything else: no answer, 3xx, 5xx, 2xx that names no id or a wrong one
+ *
+ * A nack that says whether to retry outranks the status it came with: it is the agent's own word. A
+ * pure function of the answer, so that each rule is a row of a test.
+ */
+#ifndef HANDOFF_PROTOCOL_HANDOFF_VERDICT_H
+#define HANDOFF_PROTOCOL_HANDOFF_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/handoff.h"
+
+/* How one attempt ended; the label `result` of handoff_attempts_total. */
+enum handoff_attempt_result {
+    HANDOFF_RESULT_ACK,      /* acknowledged, or 202 */
+    HANDOFF_RESULT_NACK,     /* a nack that names the id */
+    HANDOFF_RESULT_TIMEOUT,  /* no answer in time, or no acknowledgement after a 202 */
+    HANDOFF_RESULT_CONNECT,  /* name, connection or TLS */
+    HANDOFF_RESULT_HTTP,     /* a status that is a failure */
+    HANDOFF_RESULT_PROTOCOL, /* an answer that makes no sense: broken off, too long, wrong id */
+};
+enum { HANDOFF_RESULT_COUNT = HANDOFF_RESULT_PROTOCOL + 1 };
+
+/* "ack", "nack", ...; static. */
+const char *handoff_result_name(enum handoff_attempt_result result);
+
+enum handoff_verdict {
+    HANDOFF_VERDICT_ACKNOWLEDGED,
+    HANDOFF_VERDICT_DEFERRED,
+    HANDOFF_VERDICT_REFUSED,
+    HANDOFF_VERDICT_RETRY,
+};
+
+/* What came back, as the transport saw it. Lends its strings for the call. */
+struct handoff_answer {
+    enum handoff_attempt_result
+        failure;   /* TIMEOUT, CONNECT or PROTOCOL where nothing usable came... */
+    bool answered; /* ... which is when this is false */
+    int status;
+    const char *ack_header; /* value of Handoff-Ack, or NULL */
+    const char *body;
+    size_t body_size;
+    int64_t retry_after_ms; /* from Retry-After; 0: none */
+};
+
+struct handoff_finding {
+    enum handoff_verdict verdict;
+    enum handoff_attempt_result result;
+    const char *reason; /* constant text for the log and the attempt's row; "" when acknowledged */
+    char said[200];     /* the nack's own reason, cut to fit at a character, or "" */
+    int64_t retry_after_ms; /* for RETRY */
+};
+
+/* Copies as many whole characters as fit, and a NUL. */
+void handoff_cut_at_character(char *to, size_t room, const char *from, size_t size);
+
+void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
+                   enum handoff_ack_mode mode, struct handoff_finding *finding);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inbox.h - pull delivery, for agents that run no server.
+ *
+ * An inbox belongs to an agent. Handoffs that are ready for it wait there as offers; pollers that
+ * find none wait there for the next. First come, first served, on both sides. A poller that is
+ * given a handoff has leased it: it acknowledges by the API, or asks for more time, or the lease
+ * runs out and the handoff is offered again as a failed attempt.
+ *
+ * An offer's handoff and a poller may live on different lanes. The inbox only pairs them, under its
+ * lock; what comes of a pair happens on the handoff's lane, and the poller is told by mail. So an
+ * idle poller costs one small struct and no thread, and waking one costs one mail.
+ */
+#ifndef HANDOFF_PROTOCOL_PULL_INBOX_H
+#define HANDOFF_PROTOCOL_PULL_INBOX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "client/handoff.h"
+#include "lib/base/mailbox.h"
+#include "lib/base/span.h"
+#include "lib/base/timers.h"
+#include "lib/base/uuid.h"
+
+struct handoff_lane;
+struct handoff_agent;
+
+/* Embedded in a handoff. */
+struct handoff_offer {
+    TAILQ_ENTRY(handoff_offer) entry; /* lock of the inbox */
+    struct handoff_lane *lane;
+    struct handoff_uuid id;
+    bool queued; /* lock of the inbox */
+};
+
+/* Embedded in its owner, who keeps it until `told`. */
+struct handoff_poller_request {
+    struct handoff_mail mail;  /* the inbox's */
+    struct handoff_lane *lane; /* of the caller; `told` is called there */
+    struct handoff_agent *agent;
+    /* With a handoff, or without one when the time is over or it was withdrawn. */
+    void (*told)(struct handoff_poller_request *request);
+
+    /* answers; envelope is malloc'ed (handoff_malloc) and the owner's, NULL where there is none */
+    char *envelope;
+    size_t envelope_size;
+    int version; /* of the envelope: 2, or 1 for an agent that reads nothing newer */
+    struct handoff_uuid id;
+    uint32_t attempt;
+    int64_t lease_ms;
+
+    /* the inbox's */
+    TAILQ_ENTRY(handoff_poller_request) entry; /* lock of the inbox */
+    TAILQ_ENTRY(handoff_poller_request) open;  /* of the caller's lane, until `told` */
+    bool queued, over, gone;                   /* lock of the inbox; gone: it was withdrawn */
+    struct handoff_timer timer;                /* of the caller's lane */
+    struct handoff_lane *offered_by;
+};
+
+struct handoff_inbox {
+    pthread_mutex_t lock;
+    /* oldest first; one of the two is empty */
+    TAILQ_HEAD(handoff_offer_list, handoff_offer) offers;
+    TAILQ_HEAD(handoff_poller_list, handoff_poller_request) pollers;
+};
+
+void handoff_inbox_init(struct handoff_inbox *inbox);
+void handoff_inbox_free(struct handoff_inbox *inbox); /* both lists are empty */
+
+/* On the request's lane. Waits up to wait_ms for a handoff. `told` is never called from here. */
+void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms);
+/* On the request's lane: it will be told soon. A handoff that was leased to it already may still
+   come; then its caller gives it back (HANDOFF_WORD_RETURN). */
+void handoff_inbox_withdraw(struct handoff_poller_request *request);
+/* Any thread: it was withdrawn, and is given nothing any more. */
+bool handoff_inbox_is_gone(struct handoff_poller_request *request);
+
+/* ---- the other side: delivery, on the offer's lane ------------------------------------------- */
+
+/* The poller that has waited longest and is taken out of the queue, or NULL; then the offer waits.
+ */
+struct handoff_poller_request *handoff_inbox_offer(struct handoff_inbox *inbox,
+                                                   struct handoff_offer *offer);
+/* Harmless on one that does not wait. */
+void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *offer);
+/* Tells a poller on its lane. */
+void handoff_inbox_tell(struct handoff_poller_request *request);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embedded.h - what the files of the embedded spine share. */
+#ifndef HANDOFF_SPINE_EMBEDDED_EMBEDDED_H
+#define HANDOFF_SPINE_EMBEDDED_EMBEDDED_H
+
+#include <stdatomic.h>
+
+#include "client/spine/spine.h"
+#include "client/store/sqlite/database.h"
+#include "lib/base/buffer.h"
+
+/* Every handoff asks for the pins, and most spines have none; then nothing is read for it. What is
+   known only ever moves forward: whoever is about to pin says SOME before the write is submitted,
+   and a reader that saw none can only replace UNKNOWN. */
+enum handoff_embedded_pins {
+    HANDOFF_EMBEDDED_PINS_UNKNOWN,
+    HANDOFF_EMBEDDED_PINS_NONE,
+    HANDOFF_EMBEDDED_PINS_SOME,
+};
+
+struct handoff_embedded {
+    struct handoff_spine spine;
+    struct handoff_store *store;
+    const struct handoff_clock *clock;
+    int64_t half_life_ms;
+    _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
+};
+
+static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine *spine)
+{
+    return (struct handoff_embedded *)(void *)spine;
+}
+
+/* write.c */
+enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *,
+                                                 struct handoff_spine_put *);
+enum handoff_spine_progress handoff_embedded_remove(struct handoff_spine *,
+                                                    struct handoff_spine_remove *);
+enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *,
+                                                 struct handoff_spine_pin *);
+enum handoff_spine_progress handoff_embedded_keep_tokens(struct handoff_spine *,
+                                                         struct handoff_spine_keep_tokens *);
+
+/* read.c */
+enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *,
+                                                  struct handoff_spine_list *);
+enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *,
+                                                   struct handoff_spine_stats *);
+
+/* resolve.c */
+enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *,
+                                                     struct handoff_spine_resolve *);
+
+/* row.c: the columns of a memory, in the order handoff_embedded_read_row expects. */
+#define HANDOFF_MEMORY_COLUMNS                                                                     \
+    "seq, id, importance, pinned, created_at, updated_at, tags, metadata, summary, content"
+
+/* Copies the row into the arena. */
+enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct handoff_arena *arena,
+                                            struct handoff_memory *memory,
+                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Tags as they are stored, one on each line; in a buffer of the caller's. */
+void handoff_embedded_join_tags(const struct handoff_memory *memory, struct handoff_buffer *buffer);
+
+#endif

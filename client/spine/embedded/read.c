@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists and numbers of the embedded spine, read at once through a connection of the store's. */
+#include <string.h>
+
+#include "client/spine/embedded/embedded.h"
+#include "lib/base/error.h"
+
+/* ---- list ---------------------------------------------------------------------------------- */
+
+/* A cursor is the seq of the last memory of the page before. */
+static enum handoff_code read_cursor(struct handoff_span cursor, int64_t *below,
+                                     struct handoff_error *error)
+{
+    *below = INT64_MAX;
+    if (!cursor.data)
+        return HANDOFF_OK;
+    int64_t number = 0;
+    size_t at = 0;
+    for (; at < cursor.size && at < 18 && cursor.data[at] >= '0' && cursor.data[at] <= '9'; at++)
+        number = number * 10 + (cursor.data[at] - '0');
+    if (at != cursor.size || number <= 0)
+        return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
+                                 "the cursor was not given out by this list; begin without one",
+                                 "cursor", NULL);
+    *below = number;
+    return HANDOFF_OK;
+}
+
+static enum handoff_code set_next(struct handoff_spine_list *list, struct handoff_error *error)
+{
+    char *text = handoff_arena_printf(list->arena, "%lld",
+                                      (long long)list->memories[list->count - 1].version);
+    if (!text)
+        return handoff_error_no_memory(error);
+    list->next = handoff_span_text(text);
+    return HANDOFF_OK;
+}
+
+/* One row more than the page is looked for, to know whether there is a next one. */
+static enum handoff_code read_page(struct handoff_db *db, struct handoff_spine_list *list,
+                                   int64_t below, struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    bool more = false;
+    sqlite3_stmt *page =
+        list->pinned_only
+            ? handoff_db_statement(db,
+                                   "SELECT " HANDOFF_MEMORY_COLUMNS " FROM memories"
+                                   " WHERE pinned = 1 AND seq < ?1 ORDER BY seq DESC LIMIT ?2",
+                                   error)
+            : handoff_db_statement(db,
+                                   "SELECT " HANDOFF_MEMORY_COLUMNS " FROM memories"
+                                   " WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
+                                   error);
+    if (!page)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(page, 1, below);
+    sqlite3_bind_int64(page, 2, (int64_t)list->limit + 1);
+    while (code == HANDOFF_OK && !more && handoff_db_row(page)) {
+        more = list->count == list->limit;
+        if (!more)
+            code =
+                handoff_embedded_read_row(page, list->arena, &list->memories[list->count++], error);
+    }
+    enum handoff_code end = handoff_db_end(db, page, code == HANDOFF_OK ? error : NULL);
+    if (code != HANDOFF_OK || end != HANDOFF_OK)
+        return code != HANDOFF_OK ? code : end;
+    return more ? set_next(list, error) : HANDOFF_OK;
+}
+
+enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *spine,
+                                                  struct handoff_spine_list *list)
+{
+    struct handoff_embedded *embedded = handoff_embedded_of(spine);
+    struct handoff_error *error = &list->call.error;
+    int64_t below;
+    if (read_cursor(list->cursor, &below, error) != HANDOFF_OK)
+        return HANDOFF_SPINE_DONE;
+    list->memories = handoff_arena_alloc(list->arena, list->limit * sizeof *list->memories);
+    if (!list->memories) {
+        handoff_error_no_memory(error);
+        return HANDOFF_SPINE_DONE;
+    }
+    struct handoff_db *db = handoff_store_reader(embedded->store, error);
+    if (!db)
+        return HANDOFF_SPINE_DONE;
+    if (read_page(db, list, below, error) != HANDOFF_OK)
+        list->count = 0;
+    handoff_store_reader_done(embedded->store, db);
+    return HANDOFF_SPINE_DONE;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *spine,
+                                                   struct handoff_spine_stats *stats)
+{
+    struct handoff_embedded *embedded = handoff_embedded_of(spine);
+    struct handoff_error *error = &stats->call.error;
+    struct handoff_db *db = handoff_store_reader(embedded->store, error);
+    stats->memories = stats->pinned = 0;
+    if (!db)
+        return HANDOFF_SPINE_DONE;
+    if (handoff_db_number(db, "SELECT count(*) FROM memories", &stats->memories, error) ==
+        HANDOFF_OK) {
+        enum handoff_code code = handoff_db_number(
+            db, "SELECT count(*) FROM memories WHERE pinned = 1", &stats->pinned, error);
+        stats->pinned = code == HANDOFF_OK ? stats->pinned : 0;
+    }
+    handoff_store_reader_done(embedded->store, db);
+    return HANDOFF_SPINE_DONE;
+}

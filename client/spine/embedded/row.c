@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A memory as a row. Tags are stored one on each line, which the full-text index can read as it is;
+ * a tag contains no control character, so there is nothing to escape.
+ */
+#include <string.h>
+
+#include "client/spine/embedded/embedded.h"
+#include "lib/base/error.h"
+
+void handoff_embedded_join_tags(const struct handoff_memory *memory, struct handoff_buffer *buffer)
+{
+    for (size_t i = 0; i < memory->tag_count; i++) {
+        if (i > 0)
+            handoff_buffer_byte(buffer, '\n');
+        handoff_buffer_append(buffer, memory->tags[i].data, memory->tags[i].size);
+    }
+}
+
+static bool copy(struct handoff_arena *arena, struct handoff_span from, struct handoff_span *to)
+{
+    *to = from;
+    if (from.data)
+        to->data = handoff_arena_copy(arena, from.data, from.size);
+    return to->data || !from.data;
+}
+
+static bool split_tags(struct handoff_arena *arena, struct handoff_span joined,
+                       struct handoff_memory *memory)
+{
+    struct handoff_span text;
+    if (joined.size == 0)
+        return true;
+    if (!copy(arena, joined, &text))
+        return false;
+    size_t count = 1, filled = 0;
+    for (size_t i = 0; i < text.size; i++)
+        count += text.data[i] == '\n';
+    struct handoff_span *tags = handoff_arena_alloc(arena, count * sizeof *tags);
+    if (!tags)
+        return false;
+    for (const char *begin = text.data, *end = text.data + text.size; filled < count; filled++) {
+        const char *line = memchr(begin, '\n', (size_t)(end - begin));
+        size_t size = (size_t)((line ? line : end) - begin);
+        tags[filled] = handoff_span(begin, size);
+        begin += size + (line != NULL);
+    }
+    memory->tags = tags;
+    memory->tag_count = count;
+    return true;
+}
+
+enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct handoff_arena *arena,
+                                            struct handoff_memory *memory,
+                                            struct handoff_error *error)
+{
+    int importance = sqlite3_column_int(row, 2);
+    memset(memory, 0, sizeof *memory);
+    memory->version = sqlite3_column_int64(row, 0);
+    memory->importance = importance < HANDOFF_IMPORTANCE_LOW ? HANDOFF_IMPORTANCE_LOW
+                         : importance > HANDOFF_IMPORTANCE_CRITICAL
+                             ? HANDOFF_IMPORTANCE_CRITICAL
+                             : (enum handoff_importance)importance;
+    memory->pinned = sqlite3_column_int(row, 3) != 0;
+    memory->created_ms = sqlite3_column_int64(row, 4);
+    memory->updated_ms = sqlite3_column_int64(row, 5);
+    if (copy(arena, handoff_db_column(row, 1), &memory->id) &&
+        split_tags(arena, handoff_db_column(row, 6), memory) &&
+        copy(arena, handoff_db_column(row, 7), &memory->metadata) &&
+        copy(arena, handoff_db_column(row, 8), &memory->summary) &&
+        copy(arena, handoff_db_column(row, 9), &memory->content))
+        return HANDOFF_OK;
+    return handoff_error_no_memory(error);
+}

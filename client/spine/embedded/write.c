@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes of the embedded spine: jobs for the store's writer, so that they share its commits with
+ * everything else that is written. `run` may run twice; it reads the call's inputs and sets
+ * results.
+ *
+ * Every refusal comes before the first change, so that a refused job costs its neighbours nothing.
+ */
+#include "client/spine/embedded/embedded.h"
+#include "lib/base/error.h"
+
+/* The job lies in the call, and the call is the first member of every typed call. */
+static struct handoff_spine_call *call_of(struct handoff_store_job *job)
+{
+    return (struct handoff_spine_call *)(void *)((char *)job -
+                                                 offsetof(struct handoff_spine_call, work));
+}
+
+static void finished(struct handoff_store_job *job)
+{
+    struct handoff_spine_call *call = call_of(job);
+    call->error = job->error;
+    call->done(call);
+}
+
+static enum handoff_spine_progress
+submit(struct handoff_spine *spine, struct handoff_spine_call *call,
+       enum handoff_code (*run)(struct handoff_store_job *, struct handoff_db *,
+                                struct handoff_error *))
+{
+    call->work.mailbox = call->mailbox;
+    call->work.done = finished;
+    call->work.run = run;
+    handoff_store_submit(handoff_embedded_of(spine)->store, &call->work);
+    return HANDOFF_SPINE_PENDING;
+}
+
+static enum handoff_code no_such_memory(struct handoff_span id, struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id", NULL);
+    handoff_error_seen(error, "%.*s", (int)id.size, id.data);
+    return HANDOFF_ERR_NOT_FOUND;
+}
+
+/* ---- put ----------------------------------------------------------------------------------- */
+
+struct stored {
+    int64_t seq; /* 0: not there */
+    int64_t created_ms;
+    bool pinned;
+};
+
+static enum handoff_code find_stored(struct handoff_db *db, struct handoff_span id,
+                                     struct stored *stored, struct handoff_error *error)
+{
+    sqlite3_stmt *find = handoff_db_statement(
+        db, "SELECT seq, created_at, pinned FROM memories WHERE id = ?1", error);
+    *stored = (struct stored){0};
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(find, 1, id);
+    if (handoff_db_row(find))
+        *stored = (struct stored){sqlite3_column_int64(find, 0), sqlite3_column_int64(find, 1),
+                                  sqlite3_column_int(find, 2) != 0};
+    return handoff_db_end(db, find, error);
+}
+
+static enum handoff_code check_pins(struct handoff_db *db, const struct handoff_spine *spine,
+                                    struct handoff_error *error)
+{
+    int64_t pinned;
+    enum handoff_code code =
+        handoff_db_number(db, "SELECT count(*) FROM memories WHERE pinned = 1", &pinned, error);
+    if (code != HANDOFF_OK || (size_t)pinned < spine->limits.pins)
+        return code;
+    handoff_error_set(
+        error, HANDOFF_ERR_TOO_MANY_PINS,
+        "pinned memories go into every envelope, and there are as many as may be; unpin "
+        "one first",
+        "pinned", NULL);
+    handoff_error_seen(error, "%lld pinned", (long long)pinned);
+    handoff_error_allow(error, "up to %zu", spine->limits.pins);
+    return HANDOFF_ERR_TOO_MANY_PINS;
+}
+
+static enum handoff_code remove_seq(struct handoff_db *db, int64_t seq, struct handoff_error *error)
+{
+    sqlite3_stmt *remove = handoff_db_statement(db, "DELETE FROM memories WHERE seq = ?1", error);
+    if (!remove)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(remove, 1, seq);
+    return handoff_db_do(db, remove, error);
+}
+
+static enum handoff_code insert(struct handoff_db *db, const struct handoff_memory *memory,
+                                struct handoff_span tags, struct handoff_error *error)
+{
+    sqlite3_stmt *insert = handoff_db_statement(
+        db,
+        "INSERT INTO memories (id, importance, pinned, created_at, updated_at, tags, metadata,"
+        " summary, content) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(insert, 1, memory->id);
+    sqlite3_bind_int(insert, 2, (int)memory->importance);
+    sqlite3_bind_int(insert, 3, memory->pinned);
+    sqlite3_bind_int64(insert, 4, memory->created_ms);
+    sqlite3_bind_int64(insert, 5, memory->updated_ms);
+    handoff_db_bind_text(insert, 6, tags);
+    handoff_db_bind_text(insert, 7, memory->metadata);
+    handoff_db_bind_text(insert, 8, memory->summary);
+    handoff_db_bind_text(insert, 9, memory->content);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code replace(struct handoff_db *db, const struct stored *old,
+                                 struct handoff_memory *memory, struct handoff_error *error)
+{
+    struct handoff_buffer tags = {0};
+    enum handoff_code code = HANDOFF_OK;
+    handoff_embedded_join_tags(memory, &tags);
+    if (tags.failed)
+        code = handoff_error_no_memory(error);
+    if (code == HANDOFF_OK && old->seq != 0)
+        code = remove_seq(db, old->seq, error);
+    if (code == HANDOFF_OK)
+        code = insert(db, memory, handoff_buffer_span(&tags), error);
+    if (code == HANDOFF_OK) {
+        int64_t seq;
+        code = handoff_db_number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'",
+                                 &seq, error);
+        memory->version = seq;
+    }
+    handoff_buffer_free(&tags);
+    return code;
+}
+
+static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
+                                 struct handoff_error *error)
+{
+    struct handoff_spine_put *put = (struct handoff_spine_put *)(void *)call_of(job);
+    const struct handoff_embedded *embedded = put->call.context;
+    struct stored old;
+    enum handoff_code code = find_stored(db, put->memory.id, &old, error);
+    if (code != HANDOFF_OK)
+        return code;
+    put->created = old.seq == 0;
+    put->memory.pinned = put->pin == HANDOFF_PIN_KEEP ? old.pinned : put->pin == HANDOFF_PIN_YES;
+    put->memory.updated_ms = handoff_wall_ms(embedded->clock);
+    put->memory.created_ms = old.seq ? old.created_ms : put->memory.updated_ms;
+    if (put->memory.pinned && !old.pinned)
+        code = check_pins(db, &embedded->spine, error);
+    return code == HANDOFF_OK ? replace(db, &old, &put->memory, error) : code;
+}
+
+/* Before the write is submitted, so that nobody misses a pin that is there. */
+static void expect_pins(struct handoff_spine *spine)
+{
+    atomic_store(&handoff_embedded_of(spine)->pins, HANDOFF_EMBEDDED_PINS_SOME);
+}
+
+enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *spine,
+                                                 struct handoff_spine_put *put)
+{
+    put->call.context = spine;
+    if (put->pin == HANDOFF_PIN_YES)
+        expect_pins(spine);
+    return submit(spine, &put->call, run_put);
+}
+
+/* ---- remove and pin ------------------------------------------------------------------------ */
+
+static enum handoff_code run_remove(struct handoff_store_job *job, struct handoff_db *db,
+                                    struct handoff_error *error)
+{
+    const struct handoff_spine_remove *remove = (const void *)call_of(job);
+    struct stored old;
+    enum handoff_code code = find_stored(db, remove->id, &old, error);
+    if (code != HANDOFF_OK)
+        return code;
+    return old.seq ? remove_seq(db, old.seq, error) : no_such_memory(remove->id, error);
+}
+
+enum handoff_spine_progress handoff_embedded_remove(struct handoff_spine *spine,
+                                                    struct handoff_spine_remove *remove)
+{
+    return submit(spine, &remove->call, run_remove);
+}
+
+static enum handoff_code set_pinned(struct handoff_db *db, int64_t seq, bool pinned,
+                                    struct handoff_error *error)
+{
+    sqlite3_stmt *update =
+        handoff_db_statement(db, "UPDATE memories SET pinned = ?2 WHERE seq = ?1", error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(update, 1, seq);
+    sqlite3_bind_int(update, 2, pinned);
+    return handoff_db_do(db, update, error);
+}
+
+static enum handoff_code run_pin(struct handoff_store_job *job, struct handoff_db *db,
+                                 struct handoff_error *error)
+{
+    const struct handoff_spine_pin *pin = (const void *)call_of(job);
+    const struct handoff_spine *spine = pin->call.context;
+    struct stored old;
+    enum handoff_code code = find_stored(db, pin->id, &old, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (old.seq == 0)
+        return no_such_memory(pin->id, error);
+    if (old.pinned == pin->pinned)
+        return HANDOFF_OK;
+    if (pin->pinned)
+        code = check_pins(db, spine, error);
+    return code == HANDOFF_OK ? set_pinned(db, old.seq, pin->pinned, error) : code;
+}
+
+enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
+                                                 struct handoff_spine_pin *pin)
+{
+    pin->call.context = spine;
+    if (pin->pinned)
+        expect_pins(spine);
+    return submit(spine, &pin->call, run_pin);
+}
+
+/* ---- token counts -------------------------------------------------------------------------- */
+
+/* A count of a text that is not there any more finds no row of its version, and is dropped. */
+static enum handoff_code keep_one(struct handoff_db *db, struct handoff_span encoding,
+                                  const struct handoff_token_count *count,
+                                  struct handoff_error *error)
+{
+    sqlite3_stmt *keep = handoff_db_statement(
+        db,
+        "INSERT OR REPLACE INTO memory_tokens (seq, encoding, rendering, tokens)"
+        " SELECT seq, ?3, ?4, ?5 FROM memories WHERE id = ?1 AND seq = ?2",
+        error);
+    if (!keep)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(keep, 1, count->id);
+    sqlite3_bind_int64(keep, 2, count->version);
+    handoff_db_bind_text(keep, 3, encoding);
+    sqlite3_bind_int(keep, 4, (int)count->rendering);
+    sqlite3_bind_int64(keep, 5, count->tokens);
+    return handoff_db_do(db, keep, error);
+}
+
+static enum handoff_code run_keep_tokens(struct handoff_store_job *job, struct handoff_db *db,
+                                         struct handoff_error *error)
+{
+    const struct handoff_spine_keep_tokens *keep = (const void *)call_of(job);
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < keep->count && code == HANDOFF_OK; i++)
+        code = keep_one(db, keep->encoding, &keep->counts[i], error);
+    return code;
+}
+
+enum handoff_spine_progress handoff_embedded_keep_tokens(struct handoff_spine *spine,
+                                                         struct handoff_spine_keep_tokens *keep)
+{
+    if (keep->count == 0)
+        return HANDOFF_SPINE_DONE;
+    return submit(spine, &keep->call, run_keep_tokens);
+}

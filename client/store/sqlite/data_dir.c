@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory and its lock. The lock is flock(2): it belongs to the open file, so it also keeps a
+ * second store in the same process out, and the kernel drops it when the process dies, however it
+ * dies. The file's content (a process id) is only there to be shown.
+ */
+#include "client/store/sqlite/data_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+static char *join(const char *directory, const char *name)
+{
+    size_t size = strlen(directory) + strlen(name) + 2;
+    char *path = handoff_malloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", directory, name);
+    return path;
+}
+
+static enum handoff_code system_failure(const char *path, int number, struct handoff_error *error)
+{
+    enum handoff_code code = number == ENOSPC || number == EDQUOT ? HANDOFF_ERR_STORE_FULL
+                             : number == ENOMEM                   ? HANDOFF_ERR_OUT_OF_MEMORY
+                             : number == EIO                      ? HANDOFF_ERR_STORE_IO
+                                                                  : HANDOFF_ERR_STORE_READ_ONLY;
+    const char *message =
+        code == HANDOFF_ERR_STORE_FULL ? "the disk under the store is full; free space"
+        : code == HANDOFF_ERR_STORE_READ_ONLY
+            ? "the store's folder cannot be used; make it, and give this user read "
+              "and write access, or set storage.path to another"
+            : "the store's folder cannot be used";
+    handoff_error_set(error, code, message, "storage.path", path);
+    handoff_error_seen(error, "%s: %s", path, strerror(number));
+    return code;
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+int handoff_place_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    int number = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    return number;
+}
+
+int handoff_place_sync_name(const char *path)
+{
+    char *folder = handoff_strdup(path);
+    if (!folder)
+        return ENOMEM;
+    char *slash = strrchr(folder, '/');
+    if (slash && slash != folder)
+        *slash = '\0';
+    int number = handoff_place_sync(!slash ? "." : slash == folder ? "/" : folder);
+    handoff_free(folder);
+    return number;
+}
+
+/* Where its folder may not be read it cannot be synced, which is no reason not to go on. */
+static int make_folder(const char *path)
+{
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST ? 0 : errno;
+    return handoff_place_sync_name(path) == EIO ? EIO : 0;
+}
+
+/* As mkdir -p. An existing part is fine, whatever it is: the open that follows will tell. */
+static enum handoff_code make_directory(const char *path, struct handoff_error *error)
+{
+    if (path[0] == '\0')
+        return system_failure(path, ENOENT, error);
+    char *part = handoff_strdup(path);
+    if (!part)
+        return handoff_error_no_memory(error);
+    int number = 0;
+    for (char *slash = part; slash && number == 0;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = '\0';
+        number = make_folder(part);
+        if (slash)
+            *slash = '/';
+    }
+    handoff_free(part);
+    struct stat found;
+    if (number != EIO && stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        return HANDOFF_OK;
+    return system_failure(path, number ? number : ENOTDIR, error);
+}
+
+static enum handoff_code taken_by_another(int lock, const char *directory,
+                                          struct handoff_error *error)
+{
+    char holder[32] = "";
+    ssize_t size = pread(lock, holder, sizeof holder - 1, 0);
+    holder[size > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+    handoff_error_set(error, HANDOFF_ERR_STORE_LOCKED,
+                      "another process uses this store; stop it, or give each its own storage.path",
+                      "storage.path", directory);
+    handoff_error_seen(error, "%s: in use by process %s", directory, holder[0] ? holder : "?");
+    return HANDOFF_ERR_STORE_LOCKED;
+}
+
+static enum handoff_code lock_directory(struct handoff_place *place, const char *directory,
+                                        struct handoff_error *error)
+{
+    char *path = join(directory, "lock");
+    if (!path)
+        return handoff_error_no_memory(error);
+    place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int number = errno;
+    handoff_free(path);
+    if (place->lock < 0)
+        return system_failure(directory, number, error);
+    if (flock(place->lock, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? taken_by_another(place->lock, directory, error)
+                                    : system_failure(directory, errno, error);
+    char text[32];
+    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(place->lock, 0) != 0 || pwrite(place->lock, text, (size_t)length, 0) != length) {
+        /* a full disk may refuse even this; the lock holds all the same */
+    }
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
+                                     struct handoff_error *error)
+{
+    place->database = NULL;
+    place->lock = -1;
+    enum handoff_code code = make_directory(directory, error);
+    if (code == HANDOFF_OK)
+        code = lock_directory(place, directory, error);
+    if (code == HANDOFF_OK) {
+        place->database = join(directory, HANDOFF_STORE_FILE);
+        code = place->database ? HANDOFF_OK : handoff_error_no_memory(error);
+    }
+    if (code != HANDOFF_OK)
+        handoff_place_release(place);
+    return code;
+}
+
+void handoff_place_release(struct handoff_place *place)
+{
+    handoff_free(place->database);
+    if (place->lock >= 0)
+        close(place->lock);
+    place->database = NULL;
+    place->lock = -1;
+}
+
+enum handoff_code handoff_place_find(const char *path, char **database, struct handoff_error *error)
+{
+    struct stat found;
+    bool there = stat(path, &found) == 0;
+    *database =
+        there && S_ISDIR(found.st_mode) ? join(path, HANDOFF_STORE_FILE) : handoff_strdup(path);
+    if (!*database)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = HANDOFF_OK;
+    if (stat(*database, &found) != 0)
+        code = handoff_error_set(error, HANDOFF_ERR_STORE_MISSING,
+                                 "there is no store here; name the folder that storage.path names",
+                                 "path", *database);
+    if (code != HANDOFF_OK) {
+        handoff_free(*database);
+        *database = NULL;
+    }
+    return code;
+}

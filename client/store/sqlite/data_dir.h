@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * data_dir.h - the store's directory: made when it is missing, and used by one process at a time.
+ *
+ * SQLite's own locks would let two daemons share a database, and each would deliver the other's
+ * handoffs; so a lock file says whose it is. `handoffctl store check` and `backup` only read and do
+ * not take it.
+ */
+#ifndef HANDOFF_STORE_SQLITE_DATA_DIR_H
+#define HANDOFF_STORE_SQLITE_DATA_DIR_H
+
+#include "client/handoff.h"
+
+#define HANDOFF_STORE_FILE "handoff.db"
+
+struct handoff_place {
+    char *database; /* path of the database file; owned */
+    int lock;       /* descriptor of the lock file, or -1 */
+};
+
+/* Makes the directory (mode 0700), on the disk, and takes the lock, which ends with the process at
+ * the latest. */
+enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Harmless on a place that failed to be taken. */
+void handoff_place_release(struct handoff_place *place);
+
+/* 0 or errno: what is at the path is on the disk; its name is, in the folder that holds it. */
+int handoff_place_sync(const char *path);
+int handoff_place_sync_name(const char *path);
+
+/* path is a store's directory or a database file. Gives the database file, to be released with
+   handoff_free, or store_missing. */
+enum handoff_code handoff_place_find(const char *path, char **database,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif

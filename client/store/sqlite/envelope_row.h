@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* envelope_row.h - pieces of envelopes.c for writes that store an envelope together with other
+ * rows. */
+#ifndef HANDOFF_STORE_SQLITE_ENVELOPE_ROW_H
+#define HANDOFF_STORE_SQLITE_ENVELOPE_ROW_H
+
+#include "client/store/sqlite/database.h"
+#include "client/store/store.h"
+
+/* Inside a job's run: stores put's envelope (put->job is not looked at) and tells its seq, or 0
+   when the same one was there already. */
+enum handoff_code handoff_envelope_insert(struct handoff_db *db,
+                                          const struct handoff_store_put_envelope *put,
+                                          int64_t *seq,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The body without the cut has this digest, and the cut names it. */
+bool handoff_envelope_intact(struct handoff_span body, int64_t cut_at, int64_t cut_size,
+                             const uint8_t digest[HANDOFF_SHA256_BYTES]);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Envelopes in the store: put, finish, get. The body is stored as it came and served byte for byte;
+ * the digest that the document carries is the store's checksum too, so a put hashes nothing and a
+ * get hashes once.
+ */
+#include <string.h>
+
+#include "client/store/sqlite/body_log.h"
+#include "client/store/sqlite/envelope_row.h"
+#include "client/store/store.h"
+#include "lib/base/error.h"
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* place: where the body lies; NULL: it comes into the row. */
+static enum handoff_code insert_row(struct handoff_db *db,
+                                    const struct handoff_store_put_envelope *put,
+                                    const struct handoff_body_place *place,
+                                    struct handoff_error *error)
+{
+    char text[HANDOFF_BODY_PLACE_TEXT];
+    sqlite3_stmt *insert = handoff_db_statement(
+        db,
+        "INSERT INTO envelopes (id, task_id, created_at, digest, cut_at, cut_size, body)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
+        error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(insert, 1, put->id.bytes, sizeof put->id.bytes, SQLITE_STATIC);
+    handoff_db_bind_text(insert, 2, put->task_id);
+    sqlite3_bind_int64(insert, 3, put->created_ms);
+    sqlite3_bind_blob(insert, 4, put->digest, sizeof put->digest, SQLITE_STATIC);
+    sqlite3_bind_int64(insert, 5, put->cut_at);
+    sqlite3_bind_int64(insert, 6, put->cut_size);
+    if (place)
+        handoff_db_bind_text(insert, 7, handoff_span(text, handoff_body_place_format(place, text)));
+    else
+        sqlite3_bind_blob64(insert, 7, put->body.data, put->body.size, SQLITE_STATIC);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code insert_state(struct handoff_db *db, int64_t seq, int64_t finished_ms,
+                                      struct handoff_error *error)
+{
+    sqlite3_stmt *insert = handoff_db_statement(
+        db, "INSERT INTO envelope_state (seq, finished_at) VALUES (?1, ?2)", error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(insert, 1, seq);
+    sqlite3_bind_int64(insert, 2, finished_ms);
+    return handoff_db_do(db, insert, error);
+}
+
+/* The id is there: harmless when it is the same envelope, sent again because nobody knew. */
+static enum handoff_code compare_with_stored(struct handoff_db *db,
+                                             const struct handoff_store_put_envelope *put,
+                                             struct handoff_error *error)
+{
+    char text[HANDOFF_UUID_TEXT];
+    sqlite3_stmt *find =
+        handoff_db_statement(db, "SELECT digest = ?2 FROM envelopes WHERE id = ?1", error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(find, 1, put->id.bytes, sizeof put->id.bytes, SQLITE_STATIC);
+    sqlite3_bind_blob(find, 2, put->digest, sizeof put->digest, SQLITE_STATIC);
+    bool same = handoff_db_row(find) && sqlite3_column_int(find, 0) == 1;
+    enum handoff_code code = handoff_db_end(db, find, error);
+    if (code != HANDOFF_OK || same)
+        return code;
+    handoff_uuid_format(&put->id, text);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                             "an envelope with this id and another digest is stored; envelopes "
+                             "never change",
+                             "id", text);
+}
+
+enum handoff_code handoff_envelope_insert(struct handoff_db *db,
+                                          const struct handoff_store_put_envelope *put,
+                                          int64_t *seq, struct handoff_error *error)
+{
+    struct handoff_body_place place;
+    bool outside = db->body_log && handoff_body_log_append(db->body_log, put->body, &place);
+    enum handoff_code code = insert_row(db, put, outside ? &place : NULL, error);
+    *seq = 0;
+    if (code != HANDOFF_OK)
+        return code;
+    if (sqlite3_changes(db->sqlite) == 0)
+        return compare_with_stored(db, put, error);
+    *seq = sqlite3_last_insert_rowid(db->sqlite);
+    if (outside)
+        handoff_body_log_named(db->body_log, &place, *seq);
+    return insert_state(db, *seq, put->finished ? put->created_ms : 0, error);
+}
+
+static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
+                                 struct handoff_error *error)
+{
+    int64_t seq;
+    return handoff_envelope_insert(db, (const struct handoff_store_put_envelope *)(void *)job, &seq,
+                                   error);
+}
+
+void handoff_store_put_envelope(struct handoff_store *store, struct handoff_store_put_envelope *put)
+{
+    put->job.run = run_put;
+    handoff_store_submit(store, &put->job);
+}
+
+static enum handoff_code run_finish(struct handoff_store_job *job, struct handoff_db *db,
+                                    struct handoff_error *error)
+{
+    const struct handoff_store_finish_envelope *finish = (const void *)job;
+    char text[HANDOFF_UUID_TEXT];
+    sqlite3_stmt *update =
+        handoff_db_statement(db,
+                             "UPDATE envelope_state SET finished_at = ?2"
+                             " WHERE seq = (SELECT seq FROM envelopes WHERE id = ?1)",
+                             error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(update, 1, finish->id.bytes, sizeof finish->id.bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(update, 2, finish->finished_ms);
+    enum handoff_code code = handoff_db_do(db, update, error);
+    if (code != HANDOFF_OK || sqlite3_changes(db->sqlite) == 1)
+        return code;
+    handoff_uuid_format(&finish->id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
+}
+
+void handoff_store_finish_envelope(struct handoff_store *store,
+                                   struct handoff_store_finish_envelope *finish)
+{
+    finish->job.run = run_finish;
+    handoff_store_submit(store, &finish->job);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* The bytes that the digest leaves out must name that very digest. */
+static bool cut_names_digest(struct handoff_span body, size_t at, size_t size,
+                             const uint8_t digest[HANDOFF_SHA256_BYTES])
+{
+    char hex[HANDOFF_SHA256_HEX_SIZE];
+    handoff_sha256_hex(digest, hex);
+    return size == 0 || memmem(body.data + at, size, hex, sizeof hex - 1) != NULL;
+}
+
+bool handoff_envelope_intact(struct handoff_span body, int64_t cut_at, int64_t cut_size,
+                             const uint8_t digest[HANDOFF_SHA256_BYTES])
+{
+    struct handoff_sha256 hash;
+    uint8_t found[HANDOFF_SHA256_BYTES];
+    if (cut_at < 0 || cut_size < 0 || (uint64_t)cut_at > body.size ||
+        (uint64_t)cut_size > body.size - (uint64_t)cut_at)
+        return false;
+    size_t at = (size_t)cut_at, size = (size_t)cut_size;
+    handoff_sha256_start(&hash);
+    handoff_sha256_add(&hash, body.data, at);
+    handoff_sha256_add(&hash, body.data + at + size, body.size - at - size);
+    handoff_sha256_finish(&hash, found);
+    return memcmp(found, digest, sizeof found) == 0 && cut_names_digest(body, at, size, digest);
+}
+
+static enum handoff_code changed(const struct handoff_uuid *id, struct handoff_error *error)
+{
+    char text[HANDOFF_UUID_TEXT];
+    handoff_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
+                             "the stored envelope does not match its digest: a byte of it was "
+                             "changed; look at the store with `handoffctl store check` and restore "
+                             "a backup",
+                             "id", text);
+}
+
+static bool copy_span(struct handoff_arena *arena, struct handoff_span from,
+                      struct handoff_span *to)
+{
+    to->data = handoff_arena_copy(arena, from.data ? from.data : "", from.size);
+    to->size = from.size;
+    return to->data != NULL;
+}
+
+/* From the row, or from the file that it names. */
+static enum handoff_code read_body(struct handoff_db *db, sqlite3_stmt *row,
+                                   struct handoff_arena *arena, struct handoff_span *body,
+                                   struct handoff_error *error)
+{
+    struct handoff_body_place place;
+    if (!handoff_body_place_column(row, 6, &place))
+        return copy_span(arena, handoff_db_column(row, 6), body) ? HANDOFF_OK
+                                                                 : handoff_error_no_memory(error);
+    char *room = handoff_arena_alloc(arena, (size_t)place.size + 1);
+    if (!room)
+        return handoff_error_no_memory(error);
+    room[place.size] = '\0';
+    *body = handoff_span(room, (size_t)place.size);
+    return handoff_body_read(db, &place, room, error);
+}
+
+static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
+                                  struct handoff_arena *arena,
+                                  struct handoff_stored_envelope *envelope,
+                                  struct handoff_error *error)
+{
+    struct handoff_span id = handoff_db_column(row, 0), digest = handoff_db_column(row, 3);
+    memset(envelope, 0, sizeof *envelope);
+    if (id.size == sizeof envelope->id.bytes)
+        memcpy(envelope->id.bytes, id.data, id.size);
+    if (id.size != sizeof envelope->id.bytes || digest.size != sizeof envelope->digest)
+        return changed(&envelope->id, error);
+    memcpy(envelope->digest, digest.data, digest.size);
+    envelope->created_ms = sqlite3_column_int64(row, 2);
+    envelope->finished_ms = sqlite3_column_int64(row, 7);
+    enum handoff_code code = read_body(db, row, arena, &envelope->body, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (!handoff_envelope_intact(envelope->body, sqlite3_column_int64(row, 4),
+                                 sqlite3_column_int64(row, 5), envelope->digest))
+        return changed(&envelope->id, error);
+    return copy_span(arena, handoff_db_column(row, 1), &envelope->task_id)
+               ? HANDOFF_OK
+               : handoff_error_no_memory(error);
+}
+
+static enum handoff_code look_up(struct handoff_db *db, const struct handoff_uuid *id,
+                                 struct handoff_arena *arena,
+                                 struct handoff_stored_envelope *envelope, bool *found,
+                                 struct handoff_error *error)
+{
+    sqlite3_stmt *select = handoff_db_statement(
+        db,
+        "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body,"
+        " s.finished_at FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq"
+        " WHERE e.id = ?1",
+        error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    enum handoff_code code = HANDOFF_OK;
+    *found = handoff_db_row(select);
+    if (*found)
+        code = read_row(db, select, arena, envelope, error);
+    enum handoff_code end = handoff_db_end(db, select, code == HANDOFF_OK ? error : NULL);
+    return code != HANDOFF_OK ? code : end;
+}
+
+enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
+                                             const struct handoff_uuid *id,
+                                             struct handoff_arena *arena,
+                                             struct handoff_stored_envelope *envelope,
+                                             struct handoff_error *error)
+{
+    char text[HANDOFF_UUID_TEXT];
+    bool found = false;
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return error ? error->code : HANDOFF_ERR_STORE_IO;
+    enum handoff_code code = look_up(db, id, arena, envelope, &found, error);
+    if (code == HANDOFF_ERR_STORE_CORRUPT) /* unless retention took the file after we saw the row */
+        code = look_up(db, id, arena, envelope, &found, error);
+    handoff_store_reader_done(store, db);
+    if (code != HANDOFF_OK || found)
+        return code;
+    handoff_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
+}

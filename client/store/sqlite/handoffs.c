@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/store/handoffs.h"
+
+#include <string.h>
+
+#include "client/store/sqlite/database.h"
+#include "client/store/sqlite/envelope_row.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static enum handoff_code failed(struct handoff_db *db)
+{
+    return handoff_db_failure(db, NULL);
+}
+
+/* For columns that are never NULL: what is absent is empty. */
+static void bind_some(sqlite3_stmt *statement, int at, struct handoff_span text)
+{
+    handoff_db_bind_text(statement, at, text.data ? text : handoff_span("", 0));
+}
+
+static enum handoff_code insert_handoff(struct handoff_db *db,
+                                        const struct handoff_store_accept *accept,
+                                        struct handoff_error *error)
+{
+    const struct handoff_standing *standing = &accept->standing;
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT INTO handoffs (seq, state, source, asked_target, target,"
+                             " pattern, deadline_at, due_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+                             " ?8)",
+                             error);
+    if (!insert)
+        return failed(db);
+    sqlite3_bind_int64(insert, 1, accept->seq);
+    sqlite3_bind_int(insert, 2, standing->state);
+    bind_some(insert, 3, accept->source);
+    bind_some(insert, 4, accept->asked_target);
+    bind_some(insert, 5, standing->target);
+    sqlite3_bind_int(insert, 6, accept->pattern);
+    sqlite3_bind_int64(insert, 7, accept->deadline_ms);
+    sqlite3_bind_int64(insert, 8, standing->due_ms);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code insert_key(struct handoff_db *db,
+                                    const struct handoff_store_accept *accept,
+                                    struct handoff_error *error)
+{
+    if (!accept->idempotency_key.data)
+        return HANDOFF_OK;
+    sqlite3_stmt *insert = handoff_db_statement(
+        db, "INSERT INTO idempotency (source, key, seq, request_digest) VALUES (?1, ?2, ?3, ?4)",
+        error);
+    if (!insert)
+        return failed(db);
+    bind_some(insert, 1, accept->source);
+    bind_some(insert, 2, accept->idempotency_key);
+    sqlite3_bind_int64(insert, 3, accept->seq);
+    sqlite3_bind_blob(insert, 4, accept->request_digest, sizeof accept->request_digest,
+                      SQLITE_STATIC);
+    return handoff_db_do(db, insert, error);
+}
+
+/* The number of the envelope that was just put, and whether its handoff is already there. */
+static enum handoff_code find_seq(struct handoff_db *db, const struct handoff_uuid *id,
+                                  int64_t *seq, bool *known, struct handoff_error *error)
+{
+    sqlite3_stmt *find = handoff_db_statement(
+        db,
+        "SELECT e.seq, h.seq IS NOT NULL FROM envelopes e LEFT JOIN handoffs h ON h.seq = e.seq"
+        " WHERE e.id = ?1",
+        error);
+    if (!find)
+        return failed(db);
+    sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    if (handoff_db_row(find)) {
+        *seq = sqlite3_column_int64(find, 0);
+        *known = sqlite3_column_int(find, 1) == 1;
+    }
+    return handoff_db_end(db, find, error);
+}
+
+static enum handoff_code run_accept(struct handoff_store_job *job, struct handoff_db *db,
+                                    struct handoff_error *error)
+{
+    struct handoff_store_accept *accept = (void *)job;
+    bool known = false;
+    enum handoff_code code = handoff_envelope_insert(db, &accept->put, &accept->seq, error);
+    if (code == HANDOFF_OK && accept->seq == 0)
+        code = find_seq(db, &accept->put.id, &accept->seq, &known, error);
+    if (code != HANDOFF_OK || known)
+        return code;
+    code = insert_handoff(db, accept, error);
+    return code == HANDOFF_OK ? insert_key(db, accept, error) : code;
+}
+
+void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept)
+{
+    HANDOFF_CHECK(!accept->put.finished);
+    accept->put.job.run = run_accept;
+    handoff_store_submit(store, &accept->put.job);
+}
+
+static enum handoff_code update_handoff(struct handoff_db *db,
+                                        const struct handoff_store_move *move,
+                                        struct handoff_error *error)
+{
+    const struct handoff_standing *standing = &move->standing;
+    sqlite3_stmt *update = handoff_db_statement(
+        db,
+        "UPDATE handoffs SET state = ?2, target = ?3, reason = ?4, due_at = ?5, settled_at = ?6,"
+        " attempts = ?7, failures = ?8, alternate = ?9, replays = ?10 WHERE seq = ?1",
+        error);
+    if (!update)
+        return failed(db);
+    sqlite3_bind_int64(update, 1, move->seq);
+    sqlite3_bind_int(update, 2, standing->state);
+    bind_some(update, 3, standing->target);
+    bind_some(update, 4, standing->reason);
+    sqlite3_bind_int64(update, 5, standing->due_ms);
+    sqlite3_bind_int64(update, 6, standing->settled_ms);
+    sqlite3_bind_int64(update, 7, standing->attempts);
+    sqlite3_bind_int64(update, 8, standing->failures);
+    sqlite3_bind_int64(update, 9, standing->alternate);
+    sqlite3_bind_int64(update, 10, standing->replays);
+    return handoff_db_do(db, update, error);
+}
+
+static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
+                                        const struct handoff_attempt *attempt,
+                                        struct handoff_error *error)
+{
+    /* or replace: a number that was used before a crash lost the count is used again */
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT OR REPLACE INTO attempts (seq, number, at, duration_us,"
+                             " target, result, status, error, peer)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                             error);
+    if (!insert)
+        return failed(db);
+    sqlite3_bind_int64(insert, 1, seq);
+    sqlite3_bind_int64(insert, 2, attempt->number);
+    sqlite3_bind_int64(insert, 3, attempt->at_ms);
+    sqlite3_bind_int64(insert, 4, attempt->duration_us);
+    bind_some(insert, 5, attempt->target);
+    sqlite3_bind_int(insert, 6, attempt->result);
+    sqlite3_bind_int(insert, 7, attempt->status);
+    bind_some(insert, 8, attempt->error);
+    bind_some(insert, 9, attempt->peer);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code insert_passed_over(struct handoff_db *db, int64_t seq,
+                                            const struct handoff_attempt *passed,
+                                            struct handoff_error *error)
+{
+    /* or ignore: it comes once more where a commit failed that was made after all */
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT OR IGNORE INTO passed_over (seq, after, at, target, reason)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5)",
+                             error);
+    if (!insert)
+        return failed(db);
+    sqlite3_bind_int64(insert, 1, seq);
+    sqlite3_bind_int64(insert, 2, passed->number);
+    sqlite3_bind_int64(insert, 3, passed->at_ms);
+    bind_some(insert, 4, passed->target);
+    bind_some(insert, 5, passed->error);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code insert_record(struct handoff_db *db, int64_t seq,
+                                       const struct handoff_attempt *attempt,
+                                       struct handoff_error *error)
+{
+    return attempt->passed_over ? insert_passed_over(db, seq, attempt, error)
+                                : insert_attempt(db, seq, attempt, error);
+}
+
+/* By their number: the owner may have begun to add to the chain's end. */
+static enum handoff_code insert_attempts(struct handoff_db *db,
+                                         const struct handoff_store_move *move,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    const struct handoff_attempt_record *record = move->attempts;
+    for (size_t left = move->nattempts; left > 0 && code == HANDOFF_OK; left--) {
+        code = insert_record(db, move->seq, &record->attempt, error);
+        if (left > 1)
+            record = record->next;
+    }
+    return code;
+}
+
+static enum handoff_code finish_envelope(struct handoff_db *db, int64_t seq, int64_t finished_ms,
+                                         struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db, "UPDATE envelope_state SET finished_at = ?2 WHERE seq = ?1", error);
+    if (!update)
+        return failed(db);
+    sqlite3_bind_int64(update, 1, seq);
+    sqlite3_bind_int64(update, 2, finished_ms);
+    return handoff_db_do(db, update, error);
+}
+
+static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_db *db,
+                                  struct handoff_error *error)
+{
+    const struct handoff_store_move *move = (const void *)job;
+    enum handoff_code code = update_handoff(db, move, error);
+    if (code == HANDOFF_OK)
+        code = insert_attempts(db, move, error);
+    if (code == HANDOFF_OK && move->over)
+        code = finish_envelope(db, move->seq, move->standing.settled_ms, error);
+    return code;
+}
+
+void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move)
+{
+    HANDOFF_CHECK(move->seq > 0);
+    move->job.run = run_move;
+    handoff_store_submit(store, &move->job);
+}
+
+static enum handoff_code run_circuit(struct handoff_store_job *job, struct handoff_db *db,
+                                     struct handoff_error *error)
+{
+    const struct handoff_stored_circuit *circuit =
+        &((const struct handoff_store_circuit *)(const void *)job)->circuit;
+    sqlite3_stmt *insert = handoff_db_statement(
+        db,
+        "INSERT OR REPLACE INTO circuits (agent, consecutive_failures, open_until)"
+        " VALUES (?1, ?2, ?3)",
+        error);
+    if (!insert)
+        return failed(db);
+    bind_some(insert, 1, circuit->agent);
+    sqlite3_bind_int64(insert, 2, circuit->consecutive_failures);
+    sqlite3_bind_int64(insert, 3, circuit->open_until_ms);
+    return handoff_db_do(db, insert, error);
+}
+
+void handoff_store_put_circuit(struct handoff_store *store, struct handoff_store_circuit *circuit)
+{
+    circuit->job.run = run_circuit;
+    handoff_store_submit(store, &circuit->job);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* A list that is read row by row into an arena, doubling; `read` fills one entry and says whether
+   there was memory. */
+struct rows {
+    struct handoff_arena *arena;
+    size_t size; /* of one entry */
+    bool (*read)(sqlite3_stmt *row, struct handoff_arena *arena, void *entry);
+    char *entries;
+    size_t count, capacity;
+};
+
+static bool add_row(struct rows *rows, sqlite3_stmt *row)
+{
+    if (rows->count == rows->capacity) {
+        size_t capacity = rows->capacity ? rows->capacity * 2 : 16;
+        char *larger = handoff_arena_calloc(rows->arena, capacity, rows->size);
+        if (!larger)
+            return false;
+        if (rows->count)
+            memcpy(larger, rows->entries, rows->count * rows->size);
+        rows->entries = larger;
+        rows->capacity = capacity;
+    }
+    return rows->read(row, rows->arena, rows->entries + rows->count++ * rows->size);
+}
+
+static enum handoff_code read_rows(struct handoff_db *db, sqlite3_stmt *select, struct rows *rows,
+                                   struct handoff_error *error)
+{
+    bool memory = true;
+    while (memory && handoff_db_row(select))
+        memory = add_row(rows, select);
+    enum handoff_code code = handoff_db_end(db, select, error);
+    return memory ? code : handoff_error_no_memory(error);
+}
+
+static bool copy_column(sqlite3_stmt *row, int at, struct handoff_arena *arena,
+                        struct handoff_span *to)
+{
+    struct handoff_span from = handoff_db_column(row, at);
+    *to = handoff_span(handoff_arena_copy(arena, from.data ? from.data : "", from.size), from.size);
+    return to->data != NULL;
+}
+
+#define HANDOFF_COLUMNS                                                                            \
+    "SELECT h.seq, e.id, e.task_id, h.source, h.asked_target, h.pattern, e.created_at,"            \
+    " h.deadline_at, h.state, h.target, h.reason, h.due_at, h.settled_at, h.attempts, h.failures," \
+    " h.alternate, h.replays FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
+
+static bool read_handoff(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+{
+    struct handoff_stored *stored = entry;
+    struct handoff_standing *standing = &stored->standing;
+    struct handoff_span id = handoff_db_column(row, 1);
+    if (id.size == sizeof stored->id.bytes)
+        memcpy(stored->id.bytes, id.data, id.size);
+    stored->seq = sqlite3_column_int64(row, 0);
+    stored->pattern = sqlite3_column_int(row, 5);
+    stored->created_ms = sqlite3_column_int64(row, 6);
+    stored->deadline_ms = sqlite3_column_int64(row, 7);
+    standing->state = sqlite3_column_int(row, 8);
+    standing->due_ms = sqlite3_column_int64(row, 11);
+    standing->settled_ms = sqlite3_column_int64(row, 12);
+    standing->attempts = (uint32_t)sqlite3_column_int64(row, 13);
+    standing->failures = (uint32_t)sqlite3_column_int64(row, 14);
+    standing->alternate = (uint32_t)sqlite3_column_int64(row, 15);
+    standing->replays = (uint32_t)sqlite3_column_int64(row, 16);
+    return copy_column(row, 2, arena, &stored->task_id) &&
+           copy_column(row, 3, arena, &stored->source) &&
+           copy_column(row, 4, arena, &stored->asked_target) &&
+           copy_column(row, 9, arena, &standing->target) &&
+           copy_column(row, 10, arena, &standing->reason);
+}
+
+bool handoff_stored_concerns(const struct handoff_stored *stored, struct handoff_span agent)
+{
+    return !agent.data || handoff_span_equal(agent, stored->source) ||
+           handoff_span_equal(agent, stored->asked_target) ||
+           handoff_span_equal(agent, stored->standing.target);
+}
+
+static enum handoff_code no_reader(const struct handoff_error *error)
+{
+    return error ? error->code : HANDOFF_ERR_STORE_IO;
+}
+
+static enum handoff_code not_found(const struct handoff_uuid *id, struct handoff_error *error)
+{
+    char text[HANDOFF_UUID_TEXT];
+    handoff_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", text);
+}
+
+enum handoff_code handoff_store_get_handoff(struct handoff_store *store,
+                                            const struct handoff_uuid *id,
+                                            struct handoff_arena *arena,
+                                            struct handoff_stored *stored,
+                                            struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof *stored, .read = read_handoff};
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code = HANDOFF_ERR_STORE_IO;
+    sqlite3_stmt *select = handoff_db_statement(db, HANDOFF_COLUMNS "WHERE e.id = ?1", error);
+    if (select) {
+        sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+        code = read_rows(db, select, &rows, error);
+    } else {
+        code = failed(db);
+    }
+    handoff_store_reader_done(store, db);
+    if (code != HANDOFF_OK)
+        return code;
+    if (rows.count == 0)
+        return not_found(id, error);
+    memcpy(stored, rows.entries, sizeof *stored);
+    return HANDOFF_OK;
+}
+
+/* What every list asks for; the numbers are bound in handoff_store_list. */
+#define WANTED                                                                                     \
+    " AND h.seq > ?5 AND (1 << h.state & ?1) != 0 AND (?2 IS NULL OR h.target = ?2)"               \
+    " AND (?3 IS NULL OR h.reason = ?3) AND (?4 IS NULL OR e.task_id = ?4)"                        \
+    " AND (?7 IS NULL OR ?7 IN (h.source, h.asked_target, h.target))"
+
+/* The condition on states is put together from the partial indexes' own words, so that the planner
+   can use them: live and parked handoffs are few, whatever is stored beside them. */
+static const char *select_for(const struct handoff_store_filter *filter)
+{
+    const uint32_t live = 1u << 1 | 1u << 2 | 1u << 3, parked = 1u << 5;
+    if (filter->task_id.data)
+        return HANDOFF_COLUMNS
+            "WHERE h.seq IN (SELECT seq FROM task_envelopes WHERE task_id = ?4)" WANTED
+            " ORDER BY h.seq LIMIT ?6";
+    if ((filter->states & ~live) == 0)
+        return HANDOFF_COLUMNS "WHERE h.state < 4" WANTED " ORDER BY h.seq LIMIT ?6";
+    if (filter->states == parked)
+        return HANDOFF_COLUMNS "WHERE h.state = 5" WANTED " ORDER BY h.seq LIMIT ?6";
+    return HANDOFF_COLUMNS "WHERE 1" WANTED " ORDER BY h.seq LIMIT ?6";
+}
+
+enum handoff_code handoff_store_list(struct handoff_store *store,
+                                     const struct handoff_store_filter *filter,
+                                     struct handoff_arena *arena, struct handoff_stored **list,
+                                     size_t *count, struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_handoff};
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code;
+    sqlite3_stmt *select = handoff_db_statement(db, select_for(filter), error);
+    if (select) {
+        sqlite3_bind_int64(select, 1, filter->states);
+        handoff_db_bind_text(select, 2, filter->target);
+        handoff_db_bind_text(select, 3, filter->reason);
+        handoff_db_bind_text(select, 4, filter->task_id);
+        sqlite3_bind_int64(select, 5, filter->after_seq);
+        sqlite3_bind_int64(select, 6, (int64_t)filter->limit);
+        handoff_db_bind_text(select, 7, filter->party);
+        code = read_rows(db, select, &rows, error);
+    } else {
+        code = failed(db);
+    }
+    handoff_store_reader_done(store, db);
+    *list = (struct handoff_stored *)(void *)rows.entries;
+    *count = rows.count;
+    return code;
+}
+
+static bool read_attempt(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+{
+    struct handoff_attempt *attempt = entry;
+    attempt->number = (uint32_t)sqlite3_column_int64(row, 0);
+    attempt->at_ms = sqlite3_column_int64(row, 1);
+    attempt->duration_us = sqlite3_column_int64(row, 2);
+    attempt->result = sqlite3_column_int(row, 4);
+    attempt->status = sqlite3_column_int(row, 5);
+    attempt->passed_over = sqlite3_column_int(row, 8) != 0;
+    return copy_column(row, 3, arena, &attempt->target) &&
+           copy_column(row, 6, arena, &attempt->error) &&
+           copy_column(row, 7, arena, &attempt->peer);
+}
+
+enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t seq,
+                                         struct handoff_arena *arena, struct handoff_attempt **list,
+                                         size_t *count, struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_attempt};
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code;
+    sqlite3_stmt *select =
+        handoff_db_statement(db,
+                             "SELECT number, at, duration_us, target, result, status, error, peer,"
+                             " 0, 0 FROM attempts WHERE seq = ?1 UNION ALL"
+                             " SELECT after, at, 0, target, 0, 0, reason, '', 1, rowid"
+                             " FROM passed_over WHERE seq = ?1 ORDER BY 1, 9, 10",
+                             error);
+    if (select) {
+        sqlite3_bind_int64(select, 1, seq);
+        code = read_rows(db, select, &rows, error);
+    } else {
+        code = failed(db);
+    }
+    handoff_store_reader_done(store, db);
+    *list = (struct handoff_attempt *)(void *)rows.entries;
+    *count = rows.count;
+    return code;
+}
+
+static bool read_key(sqlite3_stmt *row, struct handoff_uuid *id,
+                     uint8_t request_digest[HANDOFF_SHA256_BYTES])
+{
+    struct handoff_span stored_id = handoff_db_column(row, 0), digest = handoff_db_column(row, 1);
+    if (stored_id.size != sizeof id->bytes || digest.size != HANDOFF_SHA256_BYTES)
+        return false;
+    memcpy(id->bytes, stored_id.data, stored_id.size);
+    memcpy(request_digest, digest.data, digest.size);
+    return true;
+}
+
+enum handoff_code handoff_store_find_key(struct handoff_store *store, struct handoff_span source,
+                                         struct handoff_span key, struct handoff_uuid *id,
+                                         uint8_t request_digest[HANDOFF_SHA256_BYTES],
+                                         struct handoff_error *error)
+{
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    bool found = false;
+    enum handoff_code code;
+    sqlite3_stmt *select = handoff_db_statement(
+        db,
+        "SELECT e.id, i.request_digest FROM idempotency i JOIN envelopes e ON e.seq = i.seq"
+        " WHERE i.source = ?1 AND i.key = ?2",
+        error);
+    if (select) {
+        handoff_db_bind_text(select, 1, source);
+        handoff_db_bind_text(select, 2, key);
+        found = handoff_db_row(select) && read_key(select, id, request_digest);
+        code = handoff_db_end(db, select, error);
+    } else {
+        code = failed(db);
+    }
+    handoff_store_reader_done(store, db);
+    if (code != HANDOFF_OK || found)
+        return code;
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff was accepted under this key",
+                             "Idempotency-Key", NULL);
+}
+
+static bool read_circuit(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+{
+    struct handoff_stored_circuit *circuit = entry;
+    circuit->consecutive_failures = (uint32_t)sqlite3_column_int64(row, 1);
+    circuit->open_until_ms = sqlite3_column_int64(row, 2);
+    return copy_column(row, 0, arena, &circuit->agent);
+}
+
+static bool read_parked(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+{
+    struct handoff_stored_parked *parked = entry;
+    parked->count = (uint64_t)sqlite3_column_int64(row, 1);
+    parked->oldest_ms = sqlite3_column_int64(row, 2);
+    return copy_column(row, 0, arena, &parked->target);
+}
+
+/* Runs a select without parameters. */
+static enum handoff_code read_all(struct handoff_store *store, const char *text, struct rows *rows,
+                                  struct handoff_error *error)
+{
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    sqlite3_stmt *select = handoff_db_statement(db, text, error);
+    enum handoff_code code = select ? read_rows(db, select, rows, error) : failed(db);
+    handoff_store_reader_done(store, db);
+    return code;
+}
+
+enum handoff_code handoff_store_circuits(struct handoff_store *store, struct handoff_arena *arena,
+                                         struct handoff_stored_circuit **list, size_t *count,
+                                         struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_circuit};
+    enum handoff_code code = read_all(
+        store, "SELECT agent, consecutive_failures, open_until FROM circuits ORDER BY agent", &rows,
+        error);
+    *list = (struct handoff_stored_circuit *)(void *)rows.entries;
+    *count = rows.count;
+    return code;
+}
+
+enum handoff_code handoff_store_parked(struct handoff_store *store, struct handoff_arena *arena,
+                                       struct handoff_stored_parked **list, size_t *count,
+                                       struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_parked};
+    enum handoff_code code =
+        read_all(store,
+                 "SELECT target, count(*), min(settled_at) FROM handoffs WHERE state = 5"
+                 " GROUP BY target ORDER BY target",
+                 &rows, error);
+    *list = (struct handoff_stored_parked *)(void *)rows.entries;
+    *count = rows.count;
+    return code;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checking a store from outside, beside a daemon or without one. SQLite's integrity_check knows the
+ * structure (pages, B-trees, indexes) and nothing of the content, so every envelope is read and
+ * compared with its digest, and the full-text index is counted against its table.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/data_dir.h"
+#include "client/store/sqlite/database.h"
+#include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/migrate.h"
+#include "client/store/sqlite/retention.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+static void note(struct handoff_store_report *report, const char *what, const char *which)
+{
+    if (report->problems++ == 0)
+        snprintf(report->problem, sizeof report->problem, "%s%s", what, which);
+}
+
+/* ---- structure ----------------------------------------------------------------------------- */
+
+static enum handoff_code check_structure(struct handoff_db *db, struct handoff_store_report *report,
+                                         struct handoff_error *error)
+{
+    sqlite3_stmt *check = handoff_db_statement(db, "PRAGMA integrity_check", error);
+    if (!check)
+        return handoff_db_failure(db, NULL);
+    while (handoff_db_row(check)) {
+        const char *line = (const char *)sqlite3_column_text(check, 0);
+        if (!line || strcmp(line, "ok") != 0)
+            note(report, "", line ? line : "no memory");
+    }
+    return handoff_db_end(db, check, error);
+}
+
+/* ---- envelopes ------------------------------------------------------------------------------ */
+
+struct checked {
+    int64_t seq;
+    struct handoff_uuid id;
+    bool id_whole, intact;
+};
+
+static bool intact(sqlite3_stmt *row, struct handoff_span body)
+{
+    struct handoff_span digest = handoff_db_column(row, 2);
+    return digest.size == HANDOFF_SHA256_BYTES && body.data &&
+           handoff_envelope_intact(body, sqlite3_column_int64(row, 3), sqlite3_column_int64(row, 4),
+                                   (const uint8_t *)digest.data);
+}
+
+/* A body that cannot be read is not intact; only a lack of memory is a failure of the check. */
+static enum handoff_code check_body(struct handoff_db *db, sqlite3_stmt *row, bool *is_intact,
+                                    struct handoff_error *error)
+{
+    struct handoff_body_place place;
+    if (!handoff_body_place_column(row, 5, &place)) {
+        *is_intact = intact(row, handoff_db_column(row, 5));
+        return HANDOFF_OK;
+    }
+    char *body = handoff_malloc((size_t)place.size + 1);
+    if (!body)
+        return handoff_error_no_memory(error);
+    *is_intact = handoff_body_read(db, &place, body, NULL) == HANDOFF_OK &&
+                 intact(row, handoff_span(body, (size_t)place.size));
+    handoff_free(body);
+    return HANDOFF_OK;
+}
+
+/* The first envelope from a number on. */
+static enum handoff_code check_next(struct handoff_db *db, int64_t from, struct checked *checked,
+                                    bool *found, struct handoff_error *error)
+{
+    sqlite3_stmt *next =
+        handoff_db_statement(db,
+                             "SELECT seq, id, digest, cut_at, cut_size, body FROM envelopes"
+                             " WHERE seq >= ?1 ORDER BY seq LIMIT 1",
+                             error);
+    if (!next)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(next, 1, from);
+    enum handoff_code code = HANDOFF_OK;
+    *found = handoff_db_row(next);
+    if (*found) {
+        struct handoff_span id = handoff_db_column(next, 1);
+        checked->seq = sqlite3_column_int64(next, 0);
+        checked->id_whole = id.size == sizeof checked->id.bytes;
+        if (checked->id_whole)
+            memcpy(checked->id.bytes, id.data, id.size);
+        code = check_body(db, next, &checked->intact, error);
+    }
+    enum handoff_code end = handoff_db_end(db, next, code == HANDOFF_OK ? error : NULL);
+    return code != HANDOFF_OK ? code : end;
+}
+
+static void note_envelope(struct handoff_store_report *report, const struct checked *checked)
+{
+    char text[HANDOFF_UUID_TEXT] = "(its id is damaged too)";
+    if (checked->id_whole)
+        handoff_uuid_format(&checked->id, text);
+    note(report, "an envelope does not match its digest: ", text);
+}
+
+/* Each in a snapshot of its own: beside a daemon, retention may take a row, and then the file of
+   its body, while we are about to read it. So what is not intact is looked at once more. */
+static enum handoff_code check_envelopes(struct handoff_db *db, struct handoff_store_report *report,
+                                         struct handoff_error *error)
+{
+    struct checked checked = {0}, again;
+    bool found = true;
+    for (enum handoff_code code;;) {
+        code = check_next(db, checked.seq + 1, &checked, &found, error);
+        if (code == HANDOFF_OK && found && !checked.intact) {
+            code = check_next(db, checked.seq, &again, &found, error);
+            checked = found ? again : checked;
+        }
+        if (code != HANDOFF_OK || !found)
+            return code;
+        report->envelopes++;
+        if (!checked.intact)
+            note_envelope(report, &checked);
+    }
+}
+
+/* ---- memories ------------------------------------------------------------------------------- */
+
+static enum handoff_code check_memories(struct handoff_db *db, struct handoff_store_report *report,
+                                        struct handoff_error *error)
+{
+    int64_t unindexed = 0, stray = 0;
+    enum handoff_code code =
+        handoff_db_number(db, "SELECT count(*) FROM memories", &report->memories, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db,
+                                 "SELECT count(*) FROM memories WHERE seq NOT IN"
+                                 " (SELECT id FROM memories_text_docsize)",
+                                 &unindexed, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db,
+                                 "SELECT count(*) FROM memories_text_docsize WHERE id NOT IN"
+                                 " (SELECT seq FROM memories)",
+                                 &stray, error);
+    if (unindexed > 0)
+        note(report, "a memory is missing from the full-text index", "");
+    if (stray > 0)
+        note(report, "the full-text index names a memory that is not there", "");
+    return code;
+}
+
+/* ---- files of bodies ------------------------------------------------------------------------ */
+
+static enum handoff_code check_body_files(struct handoff_db *db,
+                                          struct handoff_store_report *report,
+                                          struct handoff_error *error)
+{
+    int64_t miscounted;
+    enum handoff_code code = handoff_body_files_miscounted(db, &miscounted, error);
+    if (miscounted > 0)
+        note(report, "the table of the files of bodies does not count what the rows name", "");
+    return code;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static enum handoff_code count_bytes(struct handoff_db *db, struct handoff_store_report *report,
+                                     struct handoff_error *error)
+{
+    int64_t outside = 0, written;
+    enum handoff_code code = handoff_retention_bytes(db, &report->bytes, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_BODY_FILES)
+        code = handoff_body_files_bytes(db, &outside, &written, error);
+    report->bytes += outside;
+    return code;
+}
+
+static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_report *report,
+                                   struct handoff_error *error)
+{
+    enum handoff_code code = handoff_db_exec(db, "BEGIN", error); /* one state of a moving store */
+    if (code == HANDOFF_OK)
+        code = handoff_migrate_version(db, &report->version, error);
+    if (code == HANDOFF_OK)
+        code = check_structure(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_MEMORIES)
+        code = check_memories(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_BODY_FILES)
+        code = check_body_files(db, report, error);
+    if (code == HANDOFF_OK)
+        code = count_bytes(db, report, error);
+    handoff_db_roll_back(db);
+    if (code == HANDOFF_OK && report->version >= 1)
+        code = check_envelopes(db, report, error);
+    return code;
+}
+
+enum handoff_code handoff_store_check(const char *path, struct handoff_store_report *report,
+                                      struct handoff_error *error)
+{
+    struct handoff_db db = {0};
+    char *database;
+    memset(report, 0, sizeof *report);
+    enum handoff_code code = handoff_place_find(path, &database, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_open(&db, database, HANDOFF_DB_READ, NULL, error);
+    if (code == HANDOFF_OK)
+        code = check_all(&db, report, error);
+    handoff_db_close(&db);
+    handoff_free(database);
+    return code;
+}

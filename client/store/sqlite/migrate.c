@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema. A step that was released is never edited; a change is a new step at the end. Times
+ * are milliseconds since 1970 UTC; ids of envelopes are the 16 bytes of their UUID.
+ *
+ * Why it looks like this:
+ * - An envelope row is written once and never touched again until retention removes it whole. What
+ *   changes about it (its handoff is over) lives in a small row of envelope_state, so that a change
+ * of state does not rewrite kilobytes.
+ * - seq grows with every insert, and UUIDv7 ids nearly do, so both B-trees grow at their right edge
+ *   and a group of inserts touches few pages.
+ * - body stands last: reading the columns before it does not follow the chain of overflow pages.
+ */
+#include "client/store/sqlite/migrate.h"
+
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+static const char *const steps[] = {
+    /* 1: envelopes */
+    "CREATE TABLE envelopes ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  id BLOB NOT NULL UNIQUE,"
+    "  task_id TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  digest BLOB NOT NULL,"
+    "  cut_at INTEGER NOT NULL,"
+    "  cut_size INTEGER NOT NULL,"
+    "  body BLOB NOT NULL);"
+    "CREATE INDEX envelopes_task ON envelopes (task_id, seq);"
+    "CREATE TABLE envelope_state ("
+    "  seq INTEGER PRIMARY KEY," /* of the envelope */
+    "  finished_at INTEGER NOT NULL DEFAULT 0);"
+    "CREATE INDEX envelope_finished ON envelope_state (finished_at) WHERE finished_at > 0;",
+
+    /* 2: handoffs on their way. seq is the envelope's. The partial indexes hold only what is live
+       or parked, which is little, so they cost the many others nothing. */
+    "CREATE TABLE handoffs ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  state INTEGER NOT NULL," /* client/model/life.def */
+    "  source TEXT NOT NULL,"
+    "  asked_target TEXT NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  pattern INTEGER NOT NULL,"
+    "  deadline_at INTEGER NOT NULL,"
+    "  due_at INTEGER NOT NULL,"
+    "  settled_at INTEGER NOT NULL DEFAULT 0,"
+    "  attempts INTEGER NOT NULL DEFAULT 0,"
+    "  failures INTEGER NOT NULL DEFAULT 0,"
+    "  alternate INTEGER NOT NULL DEFAULT 0,"
+    "  replays INTEGER NOT NULL DEFAULT 0,"
+    "  reason TEXT NOT NULL DEFAULT '');"
+    "CREATE INDEX handoffs_live ON handoffs (seq) WHERE state IN (1, 2, 3);"
+    "CREATE INDEX handoffs_parked ON handoffs (target, settled_at) WHERE state = 5;"
+    "CREATE TABLE attempts ("
+    "  seq INTEGER NOT NULL,"
+    "  number INTEGER NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  duration_us INTEGER NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  result INTEGER NOT NULL," /* enum handoff_attempt_result */
+    "  status INTEGER NOT NULL,"
+    "  error TEXT NOT NULL,"
+    "  peer TEXT NOT NULL,"
+    "  PRIMARY KEY (seq, number)) WITHOUT ROWID;"
+    "CREATE TABLE idempotency ("
+    "  source TEXT NOT NULL,"
+    "  key TEXT NOT NULL,"
+    "  seq INTEGER NOT NULL,"
+    "  request_digest BLOB NOT NULL,"
+    "  PRIMARY KEY (source, key)) WITHOUT ROWID;"
+    "CREATE INDEX idempotency_seq ON idempotency (seq);"
+    "CREATE TABLE circuits ("
+    "  agent TEXT PRIMARY KEY,"
+    "  consecutive_failures INTEGER NOT NULL,"
+    "  open_until INTEGER NOT NULL) WITHOUT ROWID;",
+
+    /* 3: the embedded spine. A memory that is put anew gets a new seq, so that seq is the order of
+       recency, in the table as in the index. Text never changes under its seq; there is no update
+       to keep the index in step with. AUTOINCREMENT: the seq of a removed memory never comes back,
+       and with it a token count or a cursor that belonged to it. */
+    "CREATE TABLE memories ("
+    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  importance INTEGER NOT NULL,"
+    "  pinned INTEGER NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  updated_at INTEGER NOT NULL,"
+    "  tags TEXT NOT NULL," /* one on each line */
+    "  metadata TEXT,"
+    "  summary TEXT,"
+    "  content TEXT NOT NULL);"
+    "CREATE INDEX memories_pinned ON memories (seq) WHERE pinned = 1;"
+    "CREATE VIRTUAL TABLE memories_text USING fts5 (content, summary, tags,"
+    "  content = 'memories', content_rowid = 'seq',"
+    "  tokenize = 'unicode61 remove_diacritics 2');"
+    "CREATE TRIGGER memories_added AFTER INSERT ON memories BEGIN"
+    "  INSERT INTO memories_text (rowid, content, summary, tags)"
+    "  VALUES (new.seq, new.content, new.summary, new.tags); END;"
+    "CREATE TRIGGER memories_removed AFTER DELETE ON memories BEGIN"
+    "  INSERT INTO memories_text (memories_text, rowid, content, summary, tags)"
+    "  VALUES ('delete', old.seq, old.content, old.summary, old.tags);"
+    "  DELETE FROM memory_tokens WHERE seq = old.seq; END;"
+    "CREATE TABLE memory_tokens ("
+    "  seq INTEGER NOT NULL," /* of the memory */
+    "  encoding TEXT NOT NULL,"
+    "  rendering INTEGER NOT NULL,"
+    "  tokens INTEGER NOT NULL,"
+    "  PRIMARY KEY (seq, encoding, rendering)) WITHOUT ROWID;"
+    "CREATE TRIGGER memories_pin_changed AFTER UPDATE OF pinned ON memories BEGIN"
+    "  DELETE FROM memory_tokens WHERE seq = new.seq; END;",
+
+    /* 4: tasks that are over */
+    "CREATE TABLE tasks ("
+    "  task_id TEXT PRIMARY KEY,"
+    "  completed_at INTEGER NOT NULL,"
+    "  handoffs INTEGER NOT NULL) WITHOUT ROWID;",
+
+    /* 5: what is live, by a comparison: for a list, SQLite makes a table at every write of a row */
+    "DROP INDEX handoffs_live; CREATE INDEX handoffs_live ON handoffs (seq) WHERE state < 4;",
+
+    /* 6: agents that were not given a handoff, each after so many attempts, in their order */
+    "CREATE TABLE passed_over ("
+    "  seq INTEGER NOT NULL,"
+    "  after INTEGER NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  reason TEXT NOT NULL,"
+    "  UNIQUE (seq, after, at, target));",
+
+    /* 7: the files of bodies (bodies.h). From now on a body may be a TEXT that says where it lies.
+       The rows whose bodies are in a file have a seq between its first and last. */
+    "CREATE TABLE body_files ("
+    "  file INTEGER PRIMARY KEY,"
+    "  first_seq INTEGER NOT NULL,"
+    "  last_seq INTEGER NOT NULL,"
+    "  written INTEGER NOT NULL,"   /* bytes of bodies, ever */
+    "  envelopes INTEGER NOT NULL," /* rows that still name it */
+    "  bytes INTEGER NOT NULL);",   /* of their bodies */
+
+    /* 8: the index of tasks, filled in batches (task_index.h). Whoever looks for a task's envelopes
+       looks into the view. */
+    "CREATE TABLE task_index ("
+    "  task_id TEXT NOT NULL,"
+    "  seq INTEGER NOT NULL,"
+    "  PRIMARY KEY (task_id, seq)) WITHOUT ROWID;"
+    "INSERT INTO task_index SELECT task_id, seq FROM envelopes ORDER BY task_id, seq;"
+    "CREATE TABLE task_indexed (through INTEGER NOT NULL);"
+    "INSERT INTO task_indexed SELECT coalesce(max(seq), 0) FROM envelopes;"
+    "DROP INDEX envelopes_task;"
+    "CREATE VIEW task_envelopes AS SELECT task_id, seq FROM task_index UNION ALL"
+    "  SELECT task_id, seq FROM envelopes WHERE seq > (SELECT through FROM task_indexed);",
+};
+
+int handoff_migrate_newest(void)
+{
+    return (int)(sizeof steps / sizeof *steps);
+}
+
+static enum handoff_code refuse(struct handoff_db *db, enum handoff_code code, const char *message,
+                                struct handoff_error *error)
+{
+    return handoff_error_set(error, code, message, "storage.path", db->path);
+}
+
+static enum handoff_code check_application(struct handoff_db *db, int64_t version,
+                                           struct handoff_error *error)
+{
+    int64_t application, tables;
+    enum handoff_code code = handoff_db_number(db, "PRAGMA application_id", &application, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db, "SELECT count(*) FROM sqlite_schema", &tables, error);
+    if (code != HANDOFF_OK || application == HANDOFF_STORE_APPLICATION_ID)
+        return code;
+    if (application == 0 && version == 0 && tables == 0)
+        return HANDOFF_OK; /* a new file */
+    return refuse(db, HANDOFF_ERR_STORE_FOREIGN,
+                  "the database belongs to another program; point storage.path at another folder",
+                  error);
+}
+
+enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,
+                                          struct handoff_error *error)
+{
+    int64_t number;
+    *version = 0;
+    enum handoff_code code = handoff_db_number(db, "PRAGMA user_version", &number, error);
+    if (code == HANDOFF_OK)
+        code = check_application(db, number, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (number < 0 || number > handoff_migrate_newest()) {
+        refuse(db, HANDOFF_ERR_STORE_NEWER,
+               "the store was written by a newer version of this program; install that version, or "
+               "restore a backup made before the upgrade",
+               error);
+        handoff_error_seen(error, "%s: schema version %lld", db->path, (long long)number);
+        handoff_error_allow(error, "up to %d", handoff_migrate_newest());
+        return HANDOFF_ERR_STORE_NEWER;
+    }
+    *version = (int)number;
+    return HANDOFF_OK;
+}
+
+static enum handoff_code run_step(struct handoff_db *db, int number, struct handoff_error *error)
+{
+    char mark[96];
+    sqlite3_snprintf(sizeof mark, mark, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                     HANDOFF_STORE_APPLICATION_ID, number);
+    enum handoff_code code = handoff_db_exec(db, steps[number - 1], error);
+    return code == HANDOFF_OK ? handoff_db_exec(db, mark, error) : code;
+}
+
+/* All steps in one transaction: a new store is made with one sync instead of one for each step. */
+enum handoff_code handoff_migrate(struct handoff_db *db, int to, struct handoff_error *error)
+{
+    int version;
+    HANDOFF_CHECK(to <= handoff_migrate_newest());
+    enum handoff_code code = handoff_migrate_version(db, &version, error);
+    if (code != HANDOFF_OK || version >= to)
+        return code;
+    code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
+    while (code == HANDOFF_OK && version < to)
+        code = run_step(db, ++version, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db, "COMMIT", error);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
+    return code;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Read-only connections. A thread borrows one for a read and gives it back; when all are out,
+ * another is opened, so that no reader ever waits, and only a few are kept when they come back.
+ */
+#include "client/store/sqlite/bodies.h"
+#include "client/store/sqlite/store_internal.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { KEPT_READERS = 8 }; /* one per loop of a usual machine; each keeps up to 4 MiB of pages */
+
+static struct handoff_db *take_idle(struct handoff_store *store)
+{
+    pthread_mutex_lock(&store->readers_lock);
+    struct handoff_db *db = store->idle_readers;
+    if (db) {
+        store->idle_readers = db->next;
+        store->idle_count--;
+    }
+    pthread_mutex_unlock(&store->readers_lock);
+    return db;
+}
+
+struct handoff_db *handoff_store_reader(struct handoff_store *store, struct handoff_error *error)
+{
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    struct handoff_db *db = take_idle(store);
+    if (db)
+        return db;
+    db = handoff_malloc(sizeof *db);
+    if (!db) {
+        handoff_error_no_memory(error);
+        return NULL;
+    }
+    if (handoff_db_open(db, store->place.database, HANDOFF_DB_READ, store->options.vfs, error) !=
+        HANDOFF_OK) {
+        handoff_free(db);
+        return NULL;
+    }
+    return db;
+}
+
+static void discard(struct handoff_db *db)
+{
+    handoff_db_close(db);
+    handoff_free(db);
+}
+
+void handoff_store_reader_done(struct handoff_store *store, struct handoff_db *db)
+{
+    HANDOFF_CHECK(sqlite3_get_autocommit(db->sqlite)); /* no snapshot may stay behind, */
+    handoff_body_file_close(&db->bodies); /* nor a file that retention removes meanwhile */
+    pthread_mutex_lock(&store->readers_lock);
+    bool keep = store->idle_count < KEPT_READERS;
+    if (keep) {
+        db->next = store->idle_readers;
+        store->idle_readers = db;
+        store->idle_count++;
+    }
+    pthread_mutex_unlock(&store->readers_lock);
+    if (!keep)
+        discard(db);
+}
+
+void handoff_store_readers_close(struct handoff_store *store)
+{
+    for (struct handoff_db *db = take_idle(store); db; db = take_idle(store))
+        discard(db);
+}

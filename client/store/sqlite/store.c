@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing a store: the directory and its lock, the writer's connection, the schema, the
+ * thread. Nothing is repaired silently: whatever is wrong comes back as an error that says what to
+ * do.
+ */
+#include "client/store/store.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/migrate.h"
+#include "client/store/sqlite/retention.h"
+#include "client/store/sqlite/store_internal.h"
+#include "client/store/sqlite/task_index.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+/* So large that there are few, but small beside all that may be kept: a file goes as a whole. */
+static int64_t body_file_bytes(int64_t retention_bytes)
+{
+    const int64_t most = 64 << 20, least = 1 << 20, share = retention_bytes / 16;
+    if (retention_bytes == 0 || share > most)
+        return most;
+    return share < least ? least : share;
+}
+
+static void set_defaults(struct handoff_store *store, const struct handoff_store_options *options)
+{
+    struct handoff_store_options *own = &store->options;
+    *own = *options;
+    own->path = NULL; /* lent for the call */
+    if (!own->clock)
+        own->clock = &handoff_clock_system;
+    if (own->retention_every_ms <= 0)
+        own->retention_every_ms = 1000;
+    if (own->group_max == 0)
+        own->group_max = 512; /* beyond that a larger group saves nothing and its first job waits */
+    if (own->body_file_bytes == 0)
+        own->body_file_bytes = body_file_bytes(own->retention_bytes);
+    if (own->checkpoint_pages == 0)
+        own->checkpoint_pages =
+            4000; /* 16 MiB: rarely enough to write hot pages once per checkpoint */
+}
+
+static void init_locks(struct handoff_store *store)
+{
+    pthread_condattr_t attributes;
+    pthread_mutex_init(&store->queue_lock, NULL);
+    pthread_mutex_init(&store->readers_lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&store->queue_filled, &attributes);
+    pthread_condattr_destroy(&attributes);
+    store->last = &store->oldest;
+}
+
+static enum handoff_code open_database(struct handoff_store *store, struct handoff_error *error)
+{
+    int version;
+    enum handoff_code code = handoff_db_open(&store->writer, store->place.database,
+                                             HANDOFF_DB_WRITE, store->options.vfs, error);
+    if (code == HANDOFF_OK) /* before anything is written: it may not be ours */
+        code = handoff_migrate_version(&store->writer, &version, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_writer_prepare(store, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_save_wal(&store->writer, error);
+    if (code == HANDOFF_OK)
+        code = handoff_migrate(&store->writer, handoff_migrate_newest(), error);
+    return code;
+}
+
+/* A store that cannot be written must be found out at the start and not by the first handoff. */
+static enum handoff_code try_a_write(struct handoff_store *store, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_db_exec(&store->writer, "BEGIN IMMEDIATE; ROLLBACK", error);
+    if (code == HANDOFF_OK && sqlite3_db_readonly(store->writer.sqlite, "main") == 1)
+        return handoff_error_set(error, HANDOFF_ERR_STORE_READ_ONLY,
+                                 "the store cannot be written; give this user write access to the "
+                                 "folder and its files",
+                                 "storage.path", store->place.database);
+    return code;
+}
+
+/* SQLite counts its memory under one lock that every thread takes for every allocation; nobody
+   reads the count. Refused, and then harmless, when the host uses SQLite already. */
+static void configure_sqlite(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
+static void prepare_body_log(struct handoff_store *store)
+{
+    store->body_log.db = &store->writer;
+    store->body_log.file_max = store->options.body_file_bytes;
+    store->body_log.synced = store->options.durability == HANDOFF_DURABILITY_FULL;
+    store->writer.body_log = &store->body_log;
+}
+
+static enum handoff_code start_writer(struct handoff_store *store, struct handoff_error *error)
+{
+    if (pthread_create(&store->writer_thread, NULL, handoff_store_writer_main, store) == 0)
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
+                             "no thread for the store's writer; raise the limit of processes", NULL,
+                             NULL);
+}
+
+static void destroy(struct handoff_store *store)
+{
+    handoff_checkpoint_stop(&store->checkpoint);
+    handoff_store_readers_close(store);
+    handoff_body_log_close(&store->body_log);
+    handoff_checkpoint_before_close(&store->checkpoint, &store->writer);
+    handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
+    handoff_place_release(&store->place);
+    pthread_cond_destroy(&store->queue_filled);
+    pthread_mutex_destroy(&store->queue_lock);
+    pthread_mutex_destroy(&store->readers_lock);
+    store->magic = 0;
+    handoff_free(store);
+}
+
+enum handoff_code handoff_store_open(struct handoff_store **store,
+                                     const struct handoff_store_options *options,
+                                     struct handoff_error *error)
+{
+    static pthread_once_t configured = PTHREAD_ONCE_INIT;
+    struct handoff_store *opened = handoff_calloc(1, sizeof *opened);
+    *store = NULL;
+    pthread_once(&configured, configure_sqlite);
+    if (!opened)
+        return handoff_error_no_memory(error);
+    opened->magic = HANDOFF_STORE_MAGIC;
+    opened->place.lock = -1;
+    opened->unindexed = HANDOFF_TASK_INDEX_BATCH; /* that many may wait since the last time */
+    set_defaults(opened, options);
+    init_locks(opened);
+    enum handoff_code code = handoff_place_take(&opened->place, options->path, error);
+    handoff_checkpoint_init(&opened->checkpoint, opened->place.database, opened->options.vfs);
+    if (code == HANDOFF_OK)
+        code = open_database(opened, error);
+    if (code == HANDOFF_OK)
+        code = try_a_write(opened, error);
+    if (code == HANDOFF_OK) {
+        prepare_body_log(opened);
+        code = start_writer(opened, error);
+    }
+    if (code == HANDOFF_OK)
+        *store = opened;
+    else
+        destroy(opened);
+    return code;
+}
+
+void handoff_store_close(struct handoff_store **store)
+{
+    struct handoff_store *closing = store ? *store : NULL;
+    if (!closing)
+        return;
+    HANDOFF_CHECK_MAGIC(closing, HANDOFF_STORE_MAGIC);
+    *store = NULL;
+    pthread_mutex_lock(&closing->queue_lock);
+    closing->stopping = true;
+    pthread_mutex_unlock(&closing->queue_lock);
+    pthread_cond_signal(&closing->queue_filled);
+    pthread_join(closing->writer_thread, NULL);
+    destroy(closing);
+}
+
+/* ---- waiting for one job ------------------------------------------------------------------- */
+
+static void nothing_more(struct handoff_store_job *job)
+{
+    (void)job;
+}
+
+enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_store_job *job)
+{
+    struct handoff_mailbox mailbox;
+    enum handoff_code code = handoff_mailbox_init(&mailbox, &job->error);
+    if (code != HANDOFF_OK)
+        return code;
+    job->mailbox = &mailbox;
+    job->batch = NULL;
+    job->done = nothing_more;
+    handoff_store_submit(store, job);
+    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    job->mailbox = NULL;
+    job->done = NULL;
+    handoff_mailbox_free(&mailbox);
+    return job->error.code;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+static int64_t file_size(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 ? found.st_size : 0;
+}
+
+static int64_t wal_size(const char *database)
+{
+    struct handoff_arena arena;
+    handoff_arena_init(&arena, 256);
+    const char *path = handoff_arena_printf(&arena, "%s-wal", database);
+    int64_t size = path ? file_size(path) : 0;
+    handoff_arena_free(&arena);
+    return size;
+}
+
+void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats)
+{
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    memset(stats, 0, sizeof *stats);
+    stats->commits = atomic_load_explicit(&store->commits, memory_order_relaxed);
+    stats->commits_failed = atomic_load_explicit(&store->commits_failed, memory_order_relaxed);
+    stats->jobs = atomic_load_explicit(&store->jobs, memory_order_relaxed);
+    stats->jobs_failed = atomic_load_explicit(&store->jobs_failed, memory_order_relaxed);
+    stats->waiting = atomic_load_explicit(&store->waiting, memory_order_relaxed);
+    stats->checkpoints = atomic_load_explicit(&store->checkpoints, memory_order_relaxed);
+    stats->checkpoints_failed =
+        atomic_load_explicit(&store->checkpoints_failed, memory_order_relaxed);
+    stats->removed = atomic_load_explicit(&store->removed, memory_order_relaxed);
+    stats->file_bytes = file_size(store->place.database) + wal_size(store->place.database);
+    struct handoff_db *db = handoff_store_reader(store, NULL);
+    if (!db)
+        return;
+    int64_t named, written;
+    if (handoff_retention_bytes(db, &stats->bytes, NULL) == HANDOFF_OK &&
+        handoff_body_files_bytes(db, &named, &written, NULL) == HANDOFF_OK) {
+        stats->bytes += named;
+        stats->file_bytes += written;
+    }
+    handoff_store_reader_done(store, db);
+}

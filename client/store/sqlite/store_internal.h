@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_internal.h - what the files of client/store share about a store. */
+#ifndef HANDOFF_STORE_SQLITE_STORE_INTERNAL_H
+#define HANDOFF_STORE_SQLITE_STORE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/store/sqlite/body_log.h"
+#include "client/store/sqlite/checkpoint.h"
+#include "client/store/sqlite/data_dir.h"
+#include "client/store/sqlite/database.h"
+#include "client/store/store.h"
+
+enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
+
+struct handoff_store {
+    unsigned magic;
+
+    /* never change after opening */
+    struct handoff_store_options options;
+    struct handoff_place place;
+    pthread_t writer_thread;
+
+    /* the writer thread's */
+    struct handoff_db writer;
+    struct handoff_body_log body_log;
+    struct handoff_checkpoint checkpoint;
+    int wal_pages;            /* in the WAL after the last commit */
+    int64_t retention_due_ns; /* monotonic */
+    unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
+    unsigned unindexed;       /* jobs since the index of tasks was looked at: at least its rows */
+    unsigned unretained;      /* jobs since the last step of retention, likewise */
+    int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
+    bool retention_more;      /* the last step removed something: go on */
+    int64_t damaged_bodies;   /* the newest file that was found so; 0: none */
+    bool told_of_sync;        /* that one of the database failed */
+
+    /* queue_lock: */
+    pthread_mutex_t queue_lock;
+    pthread_cond_t queue_filled;
+    struct handoff_mail *oldest, **last;
+    unsigned awaited;  /* of these, not lazy */
+    bool writer_waits; /* for any job */
+    bool writer_holds; /* lazy ones back, until one comes that is not */
+    bool stopping;
+
+    /* readers_lock: */
+    pthread_mutex_t readers_lock;
+    struct handoff_db *idle_readers;
+    unsigned idle_count;
+
+    /* counted by the writer (waiting: by everybody), read by anybody */
+    atomic_uint_fast64_t commits, commits_failed, jobs, jobs_failed, waiting;
+    atomic_uint_fast64_t checkpoints, checkpoints_failed, removed;
+};
+
+/* writer.c */
+void *handoff_store_writer_main(void *argument); /* the store */
+/* The writer's connection: pragmas, and the hook that counts WAL pages. */
+enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
+                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* readers.c */
+void handoff_store_readers_close(struct handoff_store *store);
+
+#endif

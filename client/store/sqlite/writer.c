@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer thread: takes all jobs that wait, runs them in one transaction, commits, posts the
+ * completions. While the disk works on one commit, the jobs of the next group gather; so the group
+ * grows by itself with the load. No job that somebody waits for is ever made to wait for company;
+ * lazy ones are, for a millisecond at most, so that a sender's next handoff does not stand in line
+ * behind the record of its last one.
+ *
+ * One bad job must not fail its neighbours. A savepoint per job would copy every page it touches,
+ * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
+ * something, the transaction is rolled back and the group is run again one job at a time, each in a
+ * transaction of its own. A job that fails before it changed anything (the usual refusal) costs
+ * nothing. The same is done when a group meets a full disk, because a smaller job may still fit,
+ * and when its bodies cannot be written beside the database, because they can go into their rows;
+ * any other failure of the commit fails the group, because it says nothing about single jobs.
+ *
+ * Between groups, never within a commit that somebody waits for: checkpoints (the WAL is copied
+ * into the database and reused), the index of tasks, and steps of retention: one once per retention
+ * period, and while they find something, more in quiet moments, or under load as handoffs come.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/retention.h"
+#include "client/store/sqlite/store_internal.h"
+#include "client/store/sqlite/task_index.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+/* Longer than a sender beside us takes from an answer to its next request; shorter than anybody
+   would take for a write that was forgotten. */
+enum { HOLD_NS = 1000000 };
+
+/* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
+enum { SHARED_SYNC = 2 };
+
+/* Under load, one step of retention for so many jobs, which is less than it removes: what is kept
+   does not grow, however long the load lasts. */
+enum { CAME_FOR_A_STEP = 48 };
+
+/* How large the WAL file may stay after a checkpoint: four times the size that starts one. */
+#define WAL_FILE_LIMIT "67108864"
+
+/* So many times the size that starts a checkpoint, the WAL takes no more until it was made. */
+enum { FAR_TOO_LONG = 4 };
+
+/* ---- the connection ------------------------------------------------------------------------ */
+
+static int count_wal_pages(void *context, sqlite3 *sqlite, const char *database, int pages)
+{
+    struct handoff_store *store = context;
+    (void)sqlite;
+    (void)database;
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    store->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* synchronous FULL: the WAL is synced by every commit, before it is acknowledged. NORMAL: only by
+   checkpoints, which keeps the database consistent but may lose the last commits when the power
+   goes. wal_autocheckpoint 0: our own hook decides, outside of commits. */
+enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
+                                               struct handoff_error *error)
+{
+    struct handoff_db *db = &store->writer;
+    enum handoff_code code =
+        handoff_db_exec(db,
+                        "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;"
+                        "PRAGMA journal_size_limit = " WAL_FILE_LIMIT,
+                        error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_exec(db,
+                               store->options.durability == HANDOFF_DURABILITY_FULL
+                                   ? "PRAGMA synchronous = FULL"
+                                   : "PRAGMA synchronous = NORMAL",
+                               error);
+    if (code == HANDOFF_OK)
+        sqlite3_wal_hook(db->sqlite, count_wal_pages, store);
+    return code;
+}
+
+/* ---- the queue ----------------------------------------------------------------------------- */
+
+/* A job is found from its mail, which is its first member. */
+static struct handoff_store_job *job_of(struct handoff_mail *mail)
+{
+    return (struct handoff_store_job *)(void *)mail;
+}
+
+static void deliver_completion(struct handoff_mail *mail)
+{
+    struct handoff_store_job *job = job_of(mail);
+    job->done(job);
+}
+
+static void enqueue(struct handoff_store *store, const struct handoff_store_batch *batch)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    HANDOFF_CHECK(!store->stopping);
+    *store->last = batch->first;
+    store->last = batch->last;
+    store->awaited += batch->awaited;
+    bool wake = store->writer_waits || (store->writer_holds && batch->awaited > 0);
+    if (wake)
+        store->writer_waits = store->writer_holds = false;
+    pthread_mutex_unlock(&store->queue_lock);
+    if (wake)
+        pthread_cond_signal(&store->queue_filled);
+}
+
+void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job)
+{
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    HANDOFF_CHECK(job->run && job->mailbox && job->done);
+    job->mail.next = NULL;
+    job->mail.deliver = deliver_completion;
+    atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
+    if (!job->batch) {
+        const struct handoff_store_batch alone = {&job->mail, &job->mail.next, !job->lazy};
+        enqueue(store, &alone);
+        return;
+    }
+    struct handoff_store_batch *batch = job->batch;
+    if (!batch->first)
+        batch->last = &batch->first;
+    *batch->last = &job->mail;
+    batch->last = &job->mail.next;
+    batch->awaited += !job->lazy;
+}
+
+void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch)
+{
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    if (batch->first)
+        enqueue(store, batch);
+    *batch = (struct handoff_store_batch){0};
+}
+
+static struct timespec at_ns(int64_t monotonic_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(monotonic_ns / 1000000000),
+                             .tv_nsec = (long)(monotonic_ns % 1000000000)};
+}
+
+/* Waits for jobs, but only until the next look at retention. The real monotonic clock, not the
+   injected one: a condition variable cannot wait for the latter. */
+static void wait_for_jobs(struct handoff_store *store)
+{
+    struct timespec until = at_ns(store->retention_due_ns);
+    while (!store->oldest && !store->stopping && !store->retention_more) {
+        store->writer_waits = true;
+        if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
+            break;
+    }
+    store->writer_waits = false;
+}
+
+/* Where only lazy jobs wait shortly after a commit that was awaited, its sender's next request is
+   likely on its way: they share its commit instead of making it wait for theirs. */
+static void hold_lazy_jobs(struct handoff_store *store)
+{
+    struct timespec until = at_ns(store->hold_until_ns);
+    while (store->oldest && store->awaited == 0 && !store->stopping) {
+        store->writer_holds = true;
+        if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
+            break;
+    }
+    store->writer_holds = false;
+}
+
+/* Detaches up to group_max jobs, oldest first. NULL: it is quiet; *stopping then says whether for
+ * ever. */
+static struct handoff_mail *take_group(struct handoff_store *store, bool *stopping)
+{
+    pthread_mutex_lock(&store->queue_lock);
+    wait_for_jobs(store);
+    hold_lazy_jobs(store);
+    struct handoff_mail *group = store->oldest, **last = &group;
+    unsigned awaited = 0;
+    for (unsigned count = 0; *last && count < store->options.group_max; count++) {
+        awaited += !job_of(*last)->lazy;
+        last = &(*last)->next;
+    }
+    store->awaited -= awaited;
+    store->group_awaited = awaited;
+    store->oldest = *last;
+    *last = NULL;
+    if (!store->oldest)
+        store->last = &store->oldest;
+    *stopping = store->stopping;
+    pthread_mutex_unlock(&store->queue_lock);
+    return group;
+}
+
+/* ---- one transaction ----------------------------------------------------------------------- */
+
+static enum handoff_code begin(struct handoff_db *db, struct handoff_error *error)
+{
+    sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
+    return statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
+}
+
+/* The bodies first: on the disk before the rows that name them. */
+static enum handoff_code flush_bodies(struct handoff_db *db, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_body_log_flush(db->body_log, error);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
+    return code;
+}
+
+static enum handoff_code commit(struct handoff_db *db, struct handoff_error *error)
+{
+    sqlite3_stmt *statement = handoff_db_statement(db, "COMMIT", error);
+    enum handoff_code code =
+        statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
+    if (code != HANDOFF_OK)
+        handoff_db_roll_back(db);
+    return code;
+}
+
+static void fail_all(struct handoff_mail *group, const struct handoff_error *error)
+{
+    for (struct handoff_mail *mail = group; mail; mail = mail->next)
+        job_of(mail)->error = *error;
+}
+
+/* true: the transaction is as if the job had never run, or the job did its work. */
+static bool run_job(struct handoff_db *db, struct handoff_store_job *job)
+{
+    sqlite3_int64 changes = sqlite3_total_changes64(db->sqlite);
+    handoff_error_clear(&job->error);
+    enum handoff_code code = job->run(job, db, &job->error);
+    HANDOFF_CHECK(code == job->error.code);
+    if (sqlite3_get_autocommit(db->sqlite))
+        return false;
+    return code == HANDOFF_OK || sqlite3_total_changes64(db->sqlite) == changes;
+}
+
+/* What became of a group that was run in one transaction. */
+enum group_outcome {
+    GROUP_SETTLED,  /* every job has its verdict */
+    GROUP_ONE_LEFT, /* rolled back: to be run again one by one */
+};
+
+static enum group_outcome run_together(struct handoff_db *db, struct handoff_mail *group,
+                                       struct handoff_error *error)
+{
+    if (begin(db, error) != HANDOFF_OK) {
+        fail_all(group, error);
+        return GROUP_SETTLED;
+    }
+    for (struct handoff_mail *mail = group; mail; mail = mail->next) {
+        if (!run_job(db, job_of(mail))) {
+            handoff_db_roll_back(db);
+            return GROUP_ONE_LEFT;
+        }
+    }
+    if (flush_bodies(db, error) != HANDOFF_OK)
+        return GROUP_ONE_LEFT; /* with the bodies in their rows */
+    if (commit(db, error) == HANDOFF_OK)
+        return GROUP_SETTLED;
+    if (error->code == HANDOFF_ERR_STORE_FULL && group->next)
+        return GROUP_ONE_LEFT;
+    fail_all(group, error);
+    return GROUP_SETTLED;
+}
+
+static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
+                      struct handoff_error *error)
+{
+    struct handoff_error failure;
+    if (begin(db, &failure) != HANDOFF_OK) {
+        job->error = *error = failure;
+        return;
+    }
+    run_job(db, job);
+    if (sqlite3_get_autocommit(db->sqlite) && job->error.code == HANDOFF_OK)
+        handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended by itself",
+                          NULL, NULL);
+    if (job->error.code != HANDOFF_OK)
+        handoff_db_roll_back(db);
+    else if (commit(db, &failure) != HANDOFF_OK)
+        job->error = *error = failure;
+}
+
+/* A body in a file is written once instead of twice, but the file has a sync of its own: worth it
+   where a few share it, or where nothing is synced. */
+static bool bodies_go_outside(const struct handoff_store *store)
+{
+    return store->group_awaited >= SHARED_SYNC ||
+           store->options.durability == HANDOFF_DURABILITY_NONE;
+}
+
+static void settle_group(struct handoff_store *store, struct handoff_mail *group,
+                         struct handoff_error *error)
+{
+    if (bodies_go_outside(store))
+        handoff_body_log_begin(&store->body_log);
+    enum group_outcome outcome = run_together(&store->writer, group, error);
+    handoff_body_log_end(&store->body_log);
+    if (outcome == GROUP_SETTLED)
+        return;
+    handoff_error_clear(error);
+    for (struct handoff_mail *mail = group; mail; mail = mail->next)
+        run_alone(&store->writer, job_of(mail), error);
+}
+
+/* ---- after the commit ---------------------------------------------------------------------- */
+
+static unsigned count_group(struct handoff_store *store, struct handoff_mail *group)
+{
+    unsigned count = 0, failed = 0;
+    for (struct handoff_mail *mail = group; mail; mail = mail->next, count++)
+        failed += job_of(mail)->error.code != HANDOFF_OK;
+    atomic_fetch_add_explicit(&store->jobs, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->jobs_failed, failed, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&store->waiting, count, memory_order_relaxed);
+    return count;
+}
+
+static void post_completions(struct handoff_mail *group)
+{
+    while (group) {
+        struct handoff_mail *next = group->next; /* the mailbox uses the link for itself */
+        struct handoff_store_job *job = job_of(group);
+        handoff_mailbox_post(job->mailbox, group);
+        group = next;
+    }
+}
+
+static void commit_group(struct handoff_store *store, struct handoff_mail *group)
+{
+    struct handoff_error error;
+    const struct handoff_clock *clock = store->options.clock;
+    int64_t begun = handoff_monotonic_ns(clock);
+    handoff_error_clear(&error);
+    settle_group(store, group, &error);
+    store->unindexed += store->group_awaited;
+    store->unretained += store->group_awaited;
+    struct handoff_store_commit done = {handoff_monotonic_ns(clock) - begun,
+                                        count_group(store, group), error.code != HANDOFF_OK};
+    atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->commits_failed, done.failed, memory_order_relaxed);
+    if (store->options.on_commit)
+        store->options.on_commit(store->options.observer, &done);
+    if (error.code == HANDOFF_ERR_STORE_FULL)
+        store->wal_pages =
+            INT_MAX; /* a checkpoint may make room: the WAL is used again from its start */
+    post_completions(group);
+    if (store->group_awaited)
+        store->hold_until_ns = handoff_monotonic_ns(&handoff_clock_system) + HOLD_NS;
+}
+
+/* Once all is copied, the next commit begins the WAL anew. A failure loses nothing: the pages stay
+   in the WAL. */
+static void checkpoint(struct handoff_store *store)
+{
+    handoff_body_log_sync(&store->body_log);
+    int result = handoff_checkpoint_copy(&store->checkpoint, &store->writer, NULL);
+    store->wal_pages = 0; /* the hook tells again with the next commit */
+    atomic_fetch_add_explicit(&store->checkpoints, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->checkpoints_failed, result != SQLITE_OK,
+                              memory_order_relaxed);
+}
+
+/* Something failed that no job waits for. */
+static void tell_failure(struct handoff_store *store)
+{
+    const struct handoff_store_commit failed = {.failed = true};
+    atomic_fetch_add_explicit(&store->commits_failed, 1, memory_order_relaxed);
+    if (store->options.on_commit)
+        store->options.on_commit(store->options.observer, &failed);
+}
+
+/* Told as a commit that failed, once: by then the WAL grows until the next start. */
+static void look_for_failed_sync(struct handoff_store *store)
+{
+    if (store->told_of_sync || !handoff_checkpoint_sync_failed(&store->checkpoint))
+        return;
+    store->told_of_sync = true;
+    tell_failure(store);
+}
+
+/* When the thread has copied most of it; where room is what is needed, that is waited for. */
+static bool checkpoint_is_due(struct handoff_store *store)
+{
+    const struct handoff_body_log *log = &store->body_log;
+    unsigned pages = (unsigned)store->wal_pages, limit = store->options.checkpoint_pages;
+    return pages >= limit && handoff_checkpoint_prepared(&store->checkpoint, store->wal_pages,
+                                                         log->synced ? 0 : log->number,
+                                                         pages / FAR_TOO_LONG >= limit);
+}
+
+/* What it could not do for want of a file is told as a commit that failed; once, though it is tried
+   again, since the file may come back. */
+static enum handoff_code tidy_bodies(struct handoff_store *store, bool *more)
+{
+    const int64_t known = store->damaged_bodies;
+    enum handoff_code code =
+        handoff_body_files_tidy(&store->writer, &store->damaged_bodies, more, NULL);
+    if (store->damaged_bodies == known)
+        return code;
+    tell_failure(store);
+    return code;
+}
+
+static void retain(struct handoff_store *store, int64_t now_ns)
+{
+    struct handoff_retention limits = {store->options.retention_age_ms,
+                                       store->options.retention_bytes};
+    int removed = 0;
+    enum handoff_code code = handoff_retention_step(
+        &store->writer, limits, handoff_wall_ms(store->options.clock), &removed, NULL);
+    atomic_fetch_add_explicit(&store->removed, (unsigned)removed, memory_order_relaxed);
+    bool more = false;
+    if (code == HANDOFF_OK)
+        code = tidy_bodies(store, &more);
+    store->retention_more = code == HANDOFF_OK && (removed > 0 || more);
+    store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
+    store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
+}
+
+/* Asked only when there may be a batch. A failure is the next commit's too, and told there. */
+static void index_tasks(struct handoff_store *store)
+{
+    if (store->unindexed < HANDOFF_TASK_INDEX_BATCH)
+        return;
+    store->unindexed = 0;
+    (void)!handoff_task_index_step(&store->writer, NULL);
+}
+
+static void tidy(struct handoff_store *store, bool quiet)
+{
+    index_tasks(store);
+    if (checkpoint_is_due(store))
+        checkpoint(store);
+    look_for_failed_sync(store);
+    int64_t now = handoff_monotonic_ns(&handoff_clock_system);
+    if (now >= store->retention_due_ns || (quiet && store->retention_more))
+        retain(store, now);
+    while (store->retention_more && store->unretained >= CAME_FOR_A_STEP)
+        retain(store, now);
+    if (!store->retention_more)
+        store->unretained = 0;
+}
+
+void *handoff_store_writer_main(void *argument)
+{
+    struct handoff_store *store = argument;
+    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    for (bool stopping = false;;) {
+        struct handoff_mail *group = take_group(store, &stopping);
+        if (group)
+            commit_group(store, group);
+        else if (stopping)
+            return NULL;
+        tidy(store, !group);
+    }
+}

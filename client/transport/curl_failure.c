@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job of curl's failed of. Curl's codes tell most of it; where they do not, its own words
+   follow ours. */
+#include <errno.h>
+#include <string.h>
+
+#include "client/transport/curl_loop.h"
+
+static const struct {
+    CURLcode code;
+    enum handoff_fault fault;
+} faults[] = {
+    {CURLE_OUT_OF_MEMORY, HANDOFF_FAULT_MEMORY},
+    {CURLE_COULDNT_RESOLVE_HOST, HANDOFF_FAULT_NAME},
+    {CURLE_COULDNT_CONNECT, HANDOFF_FAULT_CONNECTION},
+    {CURLE_SSL_CONNECT_ERROR, HANDOFF_FAULT_TLS},
+    {CURLE_SSL_CERTPROBLEM, HANDOFF_FAULT_TLS},
+    {CURLE_SSL_CIPHER, HANDOFF_FAULT_TLS},
+    {CURLE_SSL_CACERT_BADFILE, HANDOFF_FAULT_TLS},
+    {CURLE_SSL_ENGINE_NOTFOUND, HANDOFF_FAULT_TLS},
+    {CURLE_SSL_ISSUER_ERROR, HANDOFF_FAULT_TLS},
+    {CURLE_PEER_FAILED_VERIFICATION, HANDOFF_FAULT_TLS},
+    {CURLE_GOT_NOTHING, HANDOFF_FAULT_CLOSED},
+    {CURLE_PARTIAL_FILE, HANDOFF_FAULT_BROKE_OFF},
+    {CURLE_UNSUPPORTED_PROTOCOL, HANDOFF_FAULT_NOT_HTTP}, /* no status line is HTTP/0.9 to it */
+    {CURLE_WEIRD_SERVER_REPLY, HANDOFF_FAULT_GARBLED},
+    {CURLE_BAD_CONTENT_ENCODING, HANDOFF_FAULT_GARBLED},
+#if LIBCURL_VERSION_NUM >= 0x080600
+    {CURLE_TOO_LARGE, HANDOFF_FAULT_HEAD_SIZE},
+#endif
+};
+
+static const char *words_of(const struct handoff_curl_job *job, CURLcode code)
+{
+    return job->error[0] ? job->error : curl_easy_strerror(code);
+}
+
+static int errno_of(const struct handoff_curl_job *job)
+{
+    long error = 0;
+    curl_easy_getinfo(job->easy, CURLINFO_OS_ERRNO, &error);
+    return (int)error;
+}
+
+/* With its TLS, where there is any: a request could be sent. */
+static bool was_connected(const struct handoff_curl_job *job)
+{
+    curl_off_t connected_us = 0;
+    curl_easy_getinfo(job->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    return connected_us > 0;
+}
+
+/* Also what curl cannot read of an answer, chunks for one. */
+static struct handoff_failure lost(const struct handoff_curl_job *job, CURLcode code)
+{
+    const int error = errno_of(job);
+    long begun = 0;
+    curl_easy_getinfo(job->easy, CURLINFO_HEADER_SIZE, &begun);
+    if (error != 0)
+        return handoff_failure_of_errno(error, begun > 0);
+    return (struct handoff_failure){.fault = begun ? HANDOFF_FAULT_GARBLED : HANDOFF_FAULT_OTHER,
+                                    .detail = words_of(job, code)};
+}
+
+static struct handoff_failure too_late(const struct handoff_curl_job *job, int64_t connect_ms,
+                                       int64_t answer_ms)
+{
+    if (was_connected(job))
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_TIME, .within_ms = answer_ms};
+    return (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION, .within_ms = connect_ms};
+}
+
+static const char *detail_of(const struct handoff_curl_job *job, CURLcode code,
+                             enum handoff_fault fault)
+{
+    switch (fault) {
+    case HANDOFF_FAULT_CONNECTION:
+        return errno_of(job) ? strerror(errno_of(job)) : words_of(job, code);
+    case HANDOFF_FAULT_TLS:
+    case HANDOFF_FAULT_GARBLED:
+    case HANDOFF_FAULT_OTHER:
+        return words_of(job, code);
+    default:
+        return NULL;
+    }
+}
+
+struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, CURLcode code,
+                                            int64_t connect_ms, int64_t answer_ms)
+{
+    struct handoff_failure failure = {.fault = HANDOFF_FAULT_OTHER};
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        return too_late(job, connect_ms, answer_ms);
+    if (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR)
+        return lost(job, code);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (faults[i].code == code)
+            failure.fault = faults[i].fault;
+    /* which is also what curl said of a line over 100 KiB before it had a code for it */
+    if (failure.fault == HANDOFF_FAULT_MEMORY && LIBCURL_VERSION_NUM < 0x080600 &&
+        was_connected(job))
+        failure.fault = HANDOFF_FAULT_HEAD_SIZE;
+    failure.detail = detail_of(job, code, failure.fault);
+    return failure;
+}

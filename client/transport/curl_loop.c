@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Curl tells through one callback which sockets it wants watched, and through another when it wants
+ * to be called next. Both are answered here, in the loop's own poller and timers.
+ *
+ * A socket that we opened stays in epoll when curl loses interest in it (its transfer ended, the
+ * connection is kept): the next transfer asks for the same events, and nothing has to change. If
+ * something happens on it meanwhile, the agent closed it; it is then forgotten, and curl finds out
+ * by itself. Sockets that curl opened for its own use (its resolver's) are forgotten at once,
+ * because they are closed behind our back.
+ */
+#include "client/transport/curl_loop.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum {
+    CURL_MAGIC = 0x6375726cu,
+    CONNECTIONS_KEPT = 16384, /* above any number in use, or curl closes warm ones under load */
+};
+
+/* A socket, found by its number. Made once for each number and kept until the end. */
+struct socket {
+    struct handoff_watch watch;
+    struct handoff_curl *curl;
+    int fd;
+    uint32_t events; /* as registered in epoll; 0: not there */
+    bool wanted;     /* curl asked for events, and not yet for none */
+    bool ours;       /* opened and closed through our callbacks */
+};
+
+struct handoff_curl {
+    unsigned magic;
+    CURLM *multi;
+    struct handoff_poller *poller;
+    struct handoff_timers *timers;
+    const struct handoff_clock *clock;
+    struct handoff_timer timer;
+    struct socket **sockets; /* by descriptor */
+    size_t nsockets;
+};
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+static void socket_ready(struct handoff_watch *watch, uint32_t events);
+
+static bool grow_sockets(struct handoff_curl *curl, size_t fd)
+{
+    size_t count = curl->nsockets ? curl->nsockets : 64;
+    while (count <= fd)
+        count *= 2;
+    struct socket **sockets = handoff_realloc(curl->sockets, count * sizeof sockets[0]);
+    if (!sockets)
+        return false;
+    memset(sockets + curl->nsockets, 0, (count - curl->nsockets) * sizeof sockets[0]);
+    curl->sockets = sockets;
+    curl->nsockets = count;
+    return true;
+}
+
+static struct socket *socket_of(struct handoff_curl *curl, int fd)
+{
+    HANDOFF_CHECK(fd >= 0);
+    if ((size_t)fd >= curl->nsockets && !grow_sockets(curl, (size_t)fd))
+        return NULL;
+    struct socket **place = &curl->sockets[fd];
+    if (!*place && (*place = handoff_calloc(1, sizeof **place)) != NULL) {
+        (*place)->watch.ready = socket_ready;
+        (*place)->curl = curl;
+        (*place)->fd = fd;
+    }
+    return *place;
+}
+
+static void forget(struct socket *socket)
+{
+    if (socket->events)
+        handoff_poller_forget(socket->curl->poller, socket->fd);
+    socket->events = 0;
+}
+
+static void watch_for(struct socket *socket, uint32_t events)
+{
+    if (socket->events == events)
+        return;
+    int failed = handoff_poller_watch(socket->curl->poller, socket->fd, events, &socket->watch);
+    /* no memory in the kernel: the transfer runs into its time-out, and is tried again */
+    socket->events = failed ? 0 : events;
+}
+
+static void socket_ready(struct handoff_watch *watch, uint32_t events)
+{
+    struct socket *socket = (struct socket *)watch;
+    if (!socket->wanted) {
+        forget(socket);
+        return;
+    }
+    int bits = (events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+               (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+               (events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+    int running;
+    curl_multi_socket_action(socket->curl->multi, socket->fd, bits, &running);
+}
+
+/* curl: which events it wants of a socket. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
+{
+    (void)easy, (void)unused;
+    struct handoff_curl *curl = arg;
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    struct socket *socket = socket_of(curl, fd);
+    if (!socket) /* as below: it runs into its time-out. An error would end all transfers in curl */
+        return 0;
+    socket->wanted = what != CURL_POLL_REMOVE;
+    if (socket->wanted)
+        watch_for(socket,
+                  (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u));
+    else if (!socket->ours)
+        forget(socket);
+    else if (socket->events & EPOLLOUT) /* always true of an idle connection: it would spin */
+        watch_for(socket, EPOLLIN);
+    return 0;
+}
+
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    struct handoff_curl *curl = arg;
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd < 0)
+        return CURL_SOCKET_BAD;
+    struct socket *socket = socket_of(curl, fd);
+    if (!socket) {
+        close(fd);
+        return CURL_SOCKET_BAD;
+    }
+    socket->events = 0;
+    socket->wanted = false;
+    socket->ours = true;
+    return fd;
+}
+
+static int on_close(void *arg, curl_socket_t fd)
+{
+    struct handoff_curl *curl = arg;
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    struct socket *socket = socket_of(curl, fd);
+    if (socket) {
+        forget(socket);
+        socket->wanted = socket->ours = false;
+    }
+    return close(fd);
+}
+
+/* ---- time-outs ------------------------------------------------------------------------------ */
+
+/* curl: when it wants to be called next. */
+static int on_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+    (void)multi;
+    struct handoff_curl *curl = arg;
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    if (timeout_ms < 0) {
+        handoff_timers_stop(curl->timers, &curl->timer);
+        return 0;
+    }
+    int64_t now_ms = handoff_monotonic_ns(curl->clock) / 1000000;
+    handoff_timers_start(curl->timers, &curl->timer, now_ms + timeout_ms);
+    return 0;
+}
+
+static void timer_fired(struct handoff_timer *timer)
+{
+    struct handoff_curl *curl = (void *)((char *)timer - offsetof(struct handoff_curl, timer));
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    int running;
+    curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *job)
+{
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    CURL *easy = job->easy;
+    bool failed = false;
+#define SET(option, value) failed |= curl_easy_setopt(easy, option, value) != CURLE_OK
+    SET(CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    /* or who gives up waits for the thread that asks for the name, and all others with it */
+#if LIBCURL_VERSION_NUM >= 0x075700
+    SET(CURLOPT_QUICK_EXIT, 1L);
+#endif
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
+    SET(CURLOPT_OPENSOCKETDATA, curl);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    SET(CURLOPT_CLOSESOCKETDATA, curl);
+    SET(CURLOPT_ERRORBUFFER, job->error);
+    SET(CURLOPT_PRIVATE, job);
+#undef SET
+    return !failed;
+}
+
+bool handoff_curl_start(struct handoff_curl *curl, struct handoff_curl_job *job)
+{
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    job->error[0] = '\0';
+    return curl_multi_add_handle(curl->multi, job->easy) == CURLM_OK;
+}
+
+void handoff_curl_stop(struct handoff_curl *curl, struct handoff_curl_job *job)
+{
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    curl_multi_remove_handle(curl->multi, job->easy);
+}
+
+void handoff_curl_settle(struct handoff_curl *curl)
+{
+    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    int left;
+    for (CURLMsg *message; (message = curl_multi_info_read(curl->multi, &left)) != NULL;) {
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        void *private = NULL;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+        struct handoff_curl_job *job = private;
+        job->ended(job, message->data.result);
+    }
+}
+
+/* ---- making and freeing --------------------------------------------------------------------- */
+
+enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct handoff_poller *poller,
+                                   struct handoff_timers *timers, const struct handoff_clock *clock,
+                                   struct handoff_error *error)
+{
+    struct handoff_curl *made = handoff_calloc(1, sizeof *made);
+    CURLM *multi = made ? curl_multi_init() : NULL;
+    if (!multi) {
+        handoff_free(made);
+        return handoff_error_no_memory(error);
+    }
+    made->magic = CURL_MAGIC;
+    made->multi = multi;
+    made->poller = poller;
+    made->timers = timers;
+    made->clock = clock;
+    made->timer.fire = timer_fired;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, made);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, made);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
+    *curl = made;
+    return HANDOFF_OK;
+}
+
+void handoff_curl_free(struct handoff_curl **curl)
+{
+    struct handoff_curl *dying = *curl;
+    if (!dying)
+        return;
+    HANDOFF_CHECK_MAGIC(dying, CURL_MAGIC);
+    *curl = NULL;
+    curl_multi_cleanup(dying->multi); /* closes the kept connections through on_close */
+    handoff_timers_stop(dying->timers, &dying->timer);
+    for (size_t i = 0; i < dying->nsockets; i++)
+        handoff_free(dying->sockets[i]);
+    handoff_free(dying->sockets);
+    dying->magic = 0;
+    handoff_free(dying);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nearly every answer comes whole in one piece, so lines are read where they lie; only one that was
+ * cut by the end of a piece is collected first.
+ *
+ * Read strictly where a mistake would make the next answer's begin the end of this one: two lengths
+ * that differ, a coding that we do not know, a chunk size with anything in it. Whatever else an
+ * agent puts into its head is passed over.
+ */
+#include "client/transport/http_answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "lib/base/check.h"
+#include "lib/base/span.h"
+
+void handoff_http_answer_begin(struct handoff_http_answer *answer)
+{
+    *answer = (struct handoff_http_answer){.body = {.limit = HANDOFF_HTTP_BODY_MAX},
+                                           .line = {.limit = HANDOFF_HTTP_HEAD_MAX}};
+}
+
+void handoff_http_answer_free(struct handoff_http_answer *answer)
+{
+    handoff_buffer_free(&answer->body);
+    handoff_buffer_free(&answer->line);
+}
+
+static enum handoff_http_progress broken(struct handoff_http_answer *answer,
+                                         enum handoff_fault fault)
+{
+    answer->fault = fault;
+    answer->keep = false;
+    return HANDOFF_HTTP_BROKEN;
+}
+
+static enum handoff_http_progress garbled(struct handoff_http_answer *answer, const char *detail)
+{
+    answer->detail = detail;
+    return broken(answer, HANDOFF_FAULT_GARBLED);
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static bool is_space(char byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+static struct handoff_span trimmed(struct handoff_span text)
+{
+    while (text.size > 0 && is_space(text.data[0]))
+        text = handoff_span(text.data + 1, text.size - 1);
+    while (text.size > 0 && is_space(text.data[text.size - 1]))
+        text.size--;
+    return text;
+}
+
+static bool is_word(struct handoff_span text, const char *word)
+{
+    return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
+}
+
+/* What a list with commas begins with; the list goes on behind it. */
+static struct handoff_span next_of(struct handoff_span *list)
+{
+    const char *comma = memchr(list->data, ',', list->size);
+    size_t size = comma ? (size_t)(comma - list->data) : list->size;
+    struct handoff_span first = trimmed(handoff_span(list->data, size));
+    size_t past = comma ? size + 1 : size;
+    *list = handoff_span(list->data + past, list->size - past);
+    return first;
+}
+
+static bool has_word(struct handoff_span list, const char *word)
+{
+    while (list.size > 0) {
+        if (is_word(next_of(&list), word))
+            return true;
+    }
+    return false;
+}
+
+static int digit_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    if (digit >= 'a' && digit <= 'f')
+        return digit - 'a' + 10;
+    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : 16;
+}
+
+/* Digits alone; what is larger than any body that we take stays that large. */
+static bool read_number(struct handoff_span text, unsigned base, uint64_t *number)
+{
+    *number = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned digit = (unsigned)digit_value(text.data[i]);
+        if (digit >= base)
+            return false;
+        *number = *number < UINT32_MAX ? *number * base + digit : UINT32_MAX;
+    }
+    return text.size > 0;
+}
+
+static void keep_text(char *to, size_t room, struct handoff_span from)
+{
+    size_t size = from.size < room ? from.size : room - 1;
+    memcpy(to, from.data, size);
+    to[size] = '\0';
+}
+
+/* ---- the head ------------------------------------------------------------------------------- */
+
+/* "HTTP/1.1 200 OK"; the words behind the number may be missing, and the space before them too. */
+static enum handoff_http_progress read_status(struct handoff_http_answer *answer,
+                                              struct handoff_span line)
+{
+    enum { MINOR = sizeof "HTTP/1." - 1, STATUS = sizeof "HTTP/1.1 " - 1, END = STATUS + 3 };
+    uint64_t minor, status;
+    if (line.size < END || memcmp(line.data, "HTTP/1.", MINOR) != 0 ||
+        !read_number(handoff_span(line.data + MINOR, 1), 10, &minor) ||
+        line.data[MINOR + 1] != ' ' ||
+        !read_number(handoff_span(line.data + STATUS, 3), 10, &status) || status < 100 ||
+        (line.size > END && line.data[END] != ' '))
+        return broken(answer, HANDOFF_FAULT_NOT_HTTP);
+    answer->status = (int)status;
+    answer->is_1_0 = minor == 0;
+    answer->keep = !answer->is_1_0;
+    answer->closes = false;
+    answer->part = HANDOFF_HTTP_HEADERS;
+    return HANDOFF_HTTP_MORE;
+}
+
+static void note_ack(struct handoff_http_answer *answer, struct handoff_span value)
+{
+    keep_text(answer->ack, sizeof answer->ack, value);
+    answer->has_ack = true;
+}
+
+static enum handoff_http_progress note_length(struct handoff_http_answer *answer,
+                                              struct handoff_span value)
+{
+    uint64_t length;
+    if (!read_number(value, 10, &length) || (answer->has_length && length != answer->missing))
+        return garbled(answer, "Content-Length is no number, or two");
+    answer->has_length = true;
+    answer->missing = length;
+    return HANDOFF_HTTP_MORE;
+}
+
+static enum handoff_http_progress note_coding(struct handoff_http_answer *answer,
+                                              struct handoff_span value)
+{
+    if (is_word(value, "identity")) /* what old servers call none */
+        return HANDOFF_HTTP_MORE;
+    if (answer->chunked || !is_word(value, "chunked"))
+        return garbled(answer, "a Transfer-Encoding that was not asked for");
+    answer->chunked = true;
+    return HANDOFF_HTTP_MORE;
+}
+
+static void note_connection(struct handoff_http_answer *answer, struct handoff_span value)
+{
+    answer->closes |= has_word(value, "close");
+    answer->keep |= has_word(value, "keep-alive"); /* HTTP/1.0 has to say so */
+}
+
+static enum handoff_http_progress note_header(struct handoff_http_answer *answer,
+                                              struct handoff_span name, struct handoff_span value)
+{
+    if (is_word(name, "Content-Length"))
+        return note_length(answer, value);
+    if (is_word(name, "Transfer-Encoding"))
+        return note_coding(answer, value);
+    if (is_word(name, "Handoff-Ack"))
+        note_ack(answer, value);
+    else if (is_word(name, "Connection"))
+        note_connection(answer, value);
+    else if (is_word(name, "Retry-After"))
+        keep_text(answer->retry_after, sizeof answer->retry_after, value);
+    return HANDOFF_HTTP_MORE;
+}
+
+/* The head is over: where does the answer end? */
+static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
+{
+    if (answer->status == 101)
+        return garbled(answer, "the agent wants to speak another protocol");
+    if (answer->status < 200) { /* the answer proper is to come */
+        answer->part = HANDOFF_HTTP_STATUS;
+        answer->has_length = answer->chunked = answer->has_ack = false;
+        answer->missing = 0;
+        answer->ack[0] = answer->retry_after[0] = '\0';
+        return HANDOFF_HTTP_MORE;
+    }
+    answer->keep &= !answer->closes;
+    if (answer->status == 204 || answer->status == 304) { /* no body, whatever it says */
+        answer->keep &= !answer->chunked && answer->missing == 0;
+        return HANDOFF_HTTP_WHOLE;
+    }
+    if (answer->chunked) {
+        answer->keep &= !answer->has_length && !answer->is_1_0; /* RFC 9112 6.1: maybe a trick */
+        answer->part = HANDOFF_HTTP_CHUNK_SIZE;
+        return HANDOFF_HTTP_MORE;
+    }
+    if (!answer->has_length) {
+        answer->keep = false;
+        answer->part = HANDOFF_HTTP_BODY_TO_THE_END;
+        return HANDOFF_HTTP_MORE;
+    }
+    if (answer->missing > answer->body.limit)
+        return broken(answer, HANDOFF_FAULT_BODY_SIZE);
+    answer->part = HANDOFF_HTTP_BODY;
+    return answer->missing == 0 ? HANDOFF_HTTP_WHOLE : HANDOFF_HTTP_MORE;
+}
+
+/* A header, a trailer, or the empty line behind them. Trailers frame nothing any more. */
+static enum handoff_http_progress read_header(struct handoff_http_answer *answer,
+                                              struct handoff_span line)
+{
+    const bool is_trailer = answer->part == HANDOFF_HTTP_TRAILERS;
+    if (line.size == 0)
+        return is_trailer ? HANDOFF_HTTP_WHOLE : begin_body(answer);
+    if (is_space(line.data[0])) /* an old way to go on with the header before, none of ours */
+        return HANDOFF_HTTP_MORE;
+    const char *colon = memchr(line.data, ':', line.size);
+    if (!colon)
+        return garbled(answer, "a header without a colon");
+    if (memchr(line.data, '\0', line.size)) /* RFC 9110 5.5; our copies of values would end there */
+        return garbled(answer, "a NUL in a header");
+    size_t size = (size_t)(colon - line.data);
+    struct handoff_span name = handoff_span(line.data, size);
+    struct handoff_span value = trimmed(handoff_span(colon + 1, line.size - size - 1));
+    if (!is_trailer)
+        return note_header(answer, name, value);
+    if (is_word(name, "Handoff-Ack"))
+        note_ack(answer, value);
+    return HANDOFF_HTTP_MORE;
+}
+
+/* ---- the body ------------------------------------------------------------------------------- */
+
+static enum handoff_http_progress read_chunk_size(struct handoff_http_answer *answer,
+                                                  struct handoff_span line)
+{
+    const char *extension = memchr(line.data, ';', line.size);
+    if (extension)
+        line.size = (size_t)(extension - line.data);
+    if (!read_number(trimmed(line), 16, &answer->missing))
+        return garbled(answer, "a chunk without a size");
+    if (answer->missing > answer->body.limit)
+        return broken(answer, HANDOFF_FAULT_BODY_SIZE);
+    answer->part = answer->missing > 0 ? HANDOFF_HTTP_CHUNK : HANDOFF_HTTP_TRAILERS;
+    return HANDOFF_HTTP_MORE;
+}
+
+static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *answer,
+                                                 struct handoff_span line)
+{
+    if (line.size != 0)
+        return garbled(answer, "a chunk longer than its size");
+    answer->part = HANDOFF_HTTP_CHUNK_SIZE;
+    return HANDOFF_HTTP_MORE;
+}
+
+static enum handoff_http_progress take_body(struct handoff_http_answer *answer, const char *bytes,
+                                            size_t size)
+{
+    handoff_buffer_append(&answer->body, bytes, size);
+    if (answer->body.failed) /* or there is no memory for it */
+        return broken(answer, HANDOFF_FAULT_BODY_SIZE);
+    if (answer->part == HANDOFF_HTTP_BODY_TO_THE_END)
+        return HANDOFF_HTTP_MORE;
+    answer->missing -= size;
+    if (answer->missing > 0)
+        return HANDOFF_HTTP_MORE;
+    if (answer->part == HANDOFF_HTTP_BODY)
+        return HANDOFF_HTTP_WHOLE;
+    answer->part = HANDOFF_HTTP_CHUNK_END;
+    return HANDOFF_HTTP_MORE;
+}
+
+/* ---- pieces --------------------------------------------------------------------------------- */
+
+static enum handoff_http_progress read_line(struct handoff_http_answer *answer,
+                                            struct handoff_span line)
+{
+    if (line.size > 0 && line.data[line.size - 1] == '\r')
+        line.size--;
+    switch (answer->part) {
+    case HANDOFF_HTTP_STATUS:
+        return read_status(answer, line);
+    case HANDOFF_HTTP_HEADERS:
+    case HANDOFF_HTTP_TRAILERS:
+        return read_header(answer, line);
+    case HANDOFF_HTTP_CHUNK_SIZE:
+        return read_chunk_size(answer, line);
+    default:
+        return read_chunk_end(answer, line);
+    }
+}
+
+static enum handoff_http_progress take_line(struct handoff_http_answer *answer, const char *bytes,
+                                            size_t size, size_t *used)
+{
+    const char *end = memchr(bytes, '\n', size);
+    *used = end ? (size_t)(end - bytes) + 1 : size;
+    answer->head_size += *used;
+    if (answer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
+    struct handoff_span line = handoff_span(bytes, end ? *used - 1 : size);
+    if (end && answer->line.size == 0)
+        return read_line(answer, line);
+    handoff_buffer_append(&answer->line, line.data, line.size);
+    if (answer->line.failed)
+        return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
+    if (!end)
+        return HANDOFF_HTTP_MORE;
+    enum handoff_http_progress progress = read_line(answer, handoff_buffer_span(&answer->line));
+    handoff_buffer_clear(&answer->line);
+    return progress;
+}
+
+static enum handoff_http_progress take_some(struct handoff_http_answer *answer, const char *bytes,
+                                            size_t size, size_t *used)
+{
+    switch (answer->part) {
+    case HANDOFF_HTTP_BODY:
+    case HANDOFF_HTTP_CHUNK:
+        *used = size < answer->missing ? size : (size_t)answer->missing;
+        return take_body(answer, bytes, *used);
+    case HANDOFF_HTTP_BODY_TO_THE_END:
+        *used = size;
+        return take_body(answer, bytes, size);
+    default:
+        return take_line(answer, bytes, size, used);
+    }
+}
+
+enum handoff_http_progress handoff_http_answer_read(struct handoff_http_answer *answer,
+                                                    const char *bytes, size_t size, size_t *used)
+{
+    enum handoff_http_progress progress = HANDOFF_HTTP_MORE;
+    *used = 0;
+    answer->begun |= size > 0;
+    while (progress == HANDOFF_HTTP_MORE && *used < size) {
+        size_t some;
+        progress = take_some(answer, bytes + *used, size - *used, &some);
+        *used += some;
+    }
+    return progress;
+}
+
+enum handoff_http_progress handoff_http_answer_end(struct handoff_http_answer *answer)
+{
+    if (answer->part == HANDOFF_HTTP_BODY_TO_THE_END)
+        return HANDOFF_HTTP_WHOLE;
+    return broken(answer, answer->begun ? HANDOFF_FAULT_BROKE_OFF : HANDOFF_FAULT_CLOSED);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/transport/origin.h"
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+#include "lib/base/check.h"
+#include "lib/base/memory.h"
+
+static const char scheme[] = "http://";
+enum { SCHEME = sizeof scheme - 1 };
+
+/* How much of a URL names the origin. */
+static size_t origin_size(const char *url)
+{
+    return SCHEME + strcspn(url + SCHEME, "/?#");
+}
+
+/* FNV-1a: what is hashed is short, and comes from the configuration. */
+static struct handoff_origin_bucket *bucket_of(struct handoff_origins *origins, const char *url,
+                                               size_t size)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = SCHEME; i < size; i++)
+        hash = (hash ^ (unsigned char)url[i]) * 16777619u;
+    return &origins->buckets[hash % HANDOFF_ORIGIN_BUCKETS];
+}
+
+/* A space would end the request's target, dots in the path are to be resolved, and other alphabets
+   are translated: curl knows all that. */
+static bool is_usual(const char *url)
+{
+    const char *at = url;
+    if (strncasecmp(url, scheme, SCHEME) != 0 || strstr(url + SCHEME, "/.") != NULL)
+        return false;
+    while (*at > ' ' && *at <= '~')
+        at++;
+    return *at == '\0';
+}
+
+/* ---- what a request begins with ------------------------------------------------------------- */
+
+/* NULL where the URL has no such part, or memory is short. */
+static char *part_of(CURLU *url, CURLUPart part)
+{
+    char *text = NULL;
+    return curl_url_get(url, part, &text, 0) == CURLUE_OK ? text : NULL;
+}
+
+static bool has(CURLU *url, CURLUPart part)
+{
+    char *text = part_of(url, part);
+    curl_free(text);
+    return text != NULL;
+}
+
+static bool write_host(struct handoff_buffer *head, CURLU *url)
+{
+    char *host = part_of(url, CURLUPART_HOST), *port = part_of(url, CURLUPART_PORT);
+    bool is_default = !port || strcmp(port, "80") == 0, good = host != NULL;
+    handoff_buffer_printf(head, "Host: %s%s%s\r\n", host ? host : "", is_default ? "" : ":",
+                          is_default ? "" : port);
+    curl_free(host);
+    curl_free(port);
+    return good;
+}
+
+/* A user would have to be sent, and a zone of the address belongs in no header: both are rare. */
+static bool write_headers(struct handoff_buffer *head, const char *text)
+{
+    CURLU *url = curl_url();
+    bool good = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+                !has(url, CURLUPART_USER) && !has(url, CURLUPART_PASSWORD) &&
+                !has(url, CURLUPART_ZONEID) && write_host(head, url);
+    curl_url_cleanup(url);
+    handoff_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n"
+                              "Accept: */*\r\n");
+    return good && !head->failed;
+}
+
+void handoff_origin_write(const struct handoff_origin *origin, const char *url,
+                          struct handoff_buffer *head)
+{
+    const char *target = url + origin->url_size;
+    handoff_buffer_text(head, *target == '/' ? "POST " : "POST /");
+    handoff_buffer_append(head, target, strcspn(target, "#"));
+    handoff_buffer_text(head, " HTTP/1.1\r\n");
+    handoff_buffer_append(head, origin->head.data, origin->head.size);
+}
+
+/* ---- origins -------------------------------------------------------------------------------- */
+
+static struct handoff_origin *make(const char *url, size_t size)
+{
+    struct handoff_origin *origin = handoff_calloc(1, sizeof *origin + size + 1);
+    if (!origin)
+        return NULL;
+    TAILQ_INIT(&origin->idle);
+    memcpy(origin->url, url, size);
+    origin->url_size = size;
+    if (write_headers(&origin->head, origin->url))
+        return origin;
+    handoff_buffer_free(&origin->head);
+    handoff_free(origin);
+    return NULL;
+}
+
+struct handoff_origin *handoff_origin_use(struct handoff_origins *origins, const char *url)
+{
+    if (!is_usual(url))
+        return NULL;
+    const size_t size = origin_size(url);
+    struct handoff_origin_bucket *bucket = bucket_of(origins, url, size);
+    struct handoff_origin *origin = LIST_FIRST(bucket);
+    while (origin && (origin->url_size != size || memcmp(origin->url, url, size) != 0))
+        origin = LIST_NEXT(origin, entry);
+    if (!origin) {
+        origin = make(url, size);
+        if (!origin)
+            return NULL;
+        LIST_INSERT_HEAD(bucket, origin, entry);
+    }
+    origin->users++;
+    return origin;
+}
+
+void handoff_origin_leave(struct handoff_origin **origin)
+{
+    struct handoff_origin *left = *origin;
+    *origin = NULL;
+    if (!left || --left->users > 0)
+        return;
+    HANDOFF_CHECK(TAILQ_EMPTY(&left->idle));
+    LIST_REMOVE(left, entry);
+    handoff_buffer_free(&left->head);
+    handoff_free(left);
+}

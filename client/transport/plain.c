@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POSTs over plain HTTP. Curl makes the connections (dial.h); what then goes over them is ours.
+ *
+ * Why not curl for the whole: that took 20 us of CPU more for each POST at 100 connections and 30
+ * at 1,000, where it walks the list of all connections to find a free one. Here a free one is the
+ * first of its origin's list. docs/decisions.md, 84.
+ *
+ * A connection is dialled, carries one exchange at a time, and is kept idle in between. It stays in
+ * epoll all the time for what comes in, so an exchange costs one send and one receive; to an idle
+ * one only the agent's end can happen, and it is closed then. One that has been idle for as long as
+ * firewalls begin to forget it is closed as well.
+ *
+ * An agent may close a kept connection just when the next request is sent. So an exchange that was
+ * sent over a kept connection and saw no byte of an answer is sent again, once, over a new one, as
+ * curl does. RFC 9112 9.3.1 asks that a repeat do no harm: receivers know a handoff by its id.
+ *
+ * One that is dead without a word (a firewall forgot it, the machine is gone) looks like a slow
+ * agent. So whoever timed out asks for a new connection the next time (`fresh`).
+ *
+ * Exchanges that ended are told by settle alone, so that nobody is told from within a start. Closed
+ * connections are freed there too: the poller may still know of one in the same turn.
+ */
+#include "client/transport/plain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "client/transport/dial.h"
+#include "client/transport/http_answer.h"
+#include "client/transport/retry_after.h"
+#include "client/transport/transfer.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum {
+    PLAIN_MAGIC = 0x706c6169u,
+    CONNECTION_MAGIC = 0x636f6e6eu,
+    EXCHANGE_MAGIC = 0x65786368u,
+    RECEIVE_SIZE = 16 * 1024,
+    IDLE_MAX_MS = 118 * 1000, /* curl's own choice: some firewalls forget after two minutes */
+};
+
+struct exchange;
+
+struct handoff_connection {
+    struct handoff_watch watch;
+    unsigned magic;
+    struct handoff_plain *plain;
+    struct handoff_origin *origin;
+    int fd;                    /* -1: closed */
+    uint32_t events;           /* as registered in epoll; 0: not there */
+    struct exchange *exchange; /* NULL: idle, or closed */
+    bool used;                 /* an answer has come over it */
+    int64_t idle_since_ms;
+    char peer[sizeof((struct handoff_transport_facts *)0)->peer];
+    TAILQ_ENTRY(handoff_connection) entry; /* idle: of its origin; closed: of all closed ones */
+    TAILQ_ENTRY(handoff_connection) age;   /* idle: of all idle ones */
+};
+
+struct exchange {
+    struct handoff_transfer transfer;
+    unsigned magic;
+    struct handoff_plain *plain;
+    struct handoff_origin *origin;
+    struct handoff_post *post;
+    struct handoff_connection *connection; /* NULL: not yet, or not any more */
+    struct handoff_dial *dial;             /* NULL: none under way */
+    struct handoff_timer timer;            /* the post's time-out */
+    int64_t began_ns;
+    size_t sent; /* of head and body */
+    bool sent_all;
+    struct handoff_http_answer answer;
+    /* how it ended */
+    bool ended, answered;
+    enum handoff_fault fault;
+    struct handoff_transport_facts facts;
+    TAILQ_ENTRY(exchange) entry; /* of those that ended */
+};
+
+TAILQ_HEAD(exchanges, exchange);
+
+struct handoff_plain {
+    unsigned magic;
+    struct handoff_curl *curl;
+    struct handoff_poller *poller;
+    struct handoff_timers *timers;
+    const struct handoff_clock *clock;
+    struct handoff_origins origins;
+    struct handoff_connections idle; /* the longest idle first */
+    struct handoff_timer idle_timer; /* for that one */
+    struct handoff_connections closed;
+    struct exchanges ended;
+    size_t under_way;
+    struct handoff_buffer head; /* of the request that is being sent */
+    char received[RECEIVE_SIZE];
+};
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static void ready(struct handoff_watch *watch, uint32_t events);
+
+static int64_t now_ms(const struct handoff_plain *plain)
+{
+    return handoff_monotonic_ns(plain->clock) / 1000000;
+}
+
+/* Takes the descriptor over, also on failure. */
+static struct handoff_connection *new_connection(struct handoff_plain *plain,
+                                                 struct handoff_origin *origin, int fd)
+{
+    struct handoff_connection *connection = handoff_calloc(1, sizeof *connection);
+    if (!connection) {
+        close(fd);
+        return NULL;
+    }
+    connection->watch.ready = ready;
+    connection->magic = CONNECTION_MAGIC;
+    connection->plain = plain;
+    connection->origin = origin;
+    origin->users++;
+    connection->fd = fd;
+    return connection;
+}
+
+static void watch_for(struct handoff_connection *connection, uint32_t events)
+{
+    if (connection->events == events)
+        return;
+    int failed =
+        handoff_poller_watch(connection->plain->poller, connection->fd, events, &connection->watch);
+    /* no memory in the kernel: the exchange runs into its time-out, and is tried again */
+    connection->events = failed ? 0 : events;
+}
+
+static void leave_idle(struct handoff_connection *connection)
+{
+    TAILQ_REMOVE(&connection->origin->idle, connection, entry);
+    TAILQ_REMOVE(&connection->plain->idle, connection, age);
+}
+
+static void close_connection(struct handoff_connection *connection)
+{
+    handoff_poller_forget(connection->plain->poller, connection->fd); /* a fork may hold it open */
+    close(connection->fd);
+    connection->fd = -1;
+    connection->exchange = NULL;
+    handoff_origin_leave(&connection->origin);
+    TAILQ_INSERT_TAIL(&connection->plain->closed, connection, entry);
+}
+
+static void free_closed(struct handoff_plain *plain)
+{
+    struct handoff_connection *connection;
+    while ((connection = TAILQ_FIRST(&plain->closed)) != NULL) {
+        TAILQ_REMOVE(&plain->closed, connection, entry);
+        connection->magic = 0;
+        handoff_free(connection);
+    }
+}
+
+static void keep(struct handoff_connection *connection, int64_t since_ms)
+{
+    struct handoff_plain *plain = connection->plain;
+    connection->exchange = NULL;
+    connection->used = true;
+    connection->idle_since_ms = since_ms;
+    TAILQ_INSERT_HEAD(&connection->origin->idle, connection, entry);
+    TAILQ_INSERT_TAIL(&plain->idle, connection, age);
+    if (!handoff_timer_started(&plain->idle_timer))
+        handoff_timers_start(plain->timers, &plain->idle_timer, since_ms + IDLE_MAX_MS);
+}
+
+static void idle_too_long(struct handoff_timer *timer)
+{
+    struct handoff_plain *plain =
+        (void *)((char *)timer - offsetof(struct handoff_plain, idle_timer));
+    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    const int64_t since_ms = now_ms(plain) - IDLE_MAX_MS;
+    struct handoff_connection *oldest;
+    while ((oldest = TAILQ_FIRST(&plain->idle)) != NULL && oldest->idle_since_ms <= since_ms) {
+        leave_idle(oldest);
+        close_connection(oldest);
+    }
+    if (oldest)
+        handoff_timers_start(plain->timers, timer, oldest->idle_since_ms + IDLE_MAX_MS);
+}
+
+/* ---- how an exchange ends ------------------------------------------------------------------- */
+
+static void end(struct exchange *exchange)
+{
+    struct handoff_plain *plain = exchange->plain;
+    exchange->ended = true;
+    exchange->connection = NULL;
+    exchange->facts.duration_us = (handoff_monotonic_ns(plain->clock) - exchange->began_ns) / 1000;
+    handoff_timers_stop(plain->timers, &exchange->timer);
+    TAILQ_INSERT_TAIL(&plain->ended, exchange, entry);
+}
+
+/* Whatever carried it is of no more use. */
+static void let_go(struct exchange *exchange)
+{
+    handoff_dial_cancel(&exchange->dial);
+    if (exchange->connection)
+        close_connection(exchange->connection);
+    exchange->connection = NULL;
+}
+
+static void fail(struct exchange *exchange, struct handoff_failure failure)
+{
+    let_go(exchange);
+    exchange->fault = failure.fault;
+    handoff_failure_write(&failure, exchange->facts.error, sizeof exchange->facts.error);
+    end(exchange);
+}
+
+static void fail_for_memory(struct exchange *exchange)
+{
+    fail(exchange, (struct handoff_failure){.fault = HANDOFF_FAULT_MEMORY});
+}
+
+static void succeed(struct exchange *exchange, bool keeps)
+{
+    struct handoff_connection *connection = exchange->connection;
+    exchange->answered = true;
+    end(exchange);
+    if (keeps)
+        keep(connection, (exchange->began_ns + exchange->facts.duration_us * 1000) / 1000000);
+    else
+        close_connection(connection);
+}
+
+static void timed_out(struct handoff_timer *timer)
+{
+    struct exchange *exchange = (void *)((char *)timer - offsetof(struct exchange, timer));
+    HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
+    if (exchange->ended)
+        return;
+    fail(exchange,
+         (struct handoff_failure){.fault = exchange->connection ? HANDOFF_FAULT_TIME
+                                                                : HANDOFF_FAULT_CONNECTION,
+                                  .within_ms = exchange->post->timeout_ms});
+}
+
+static void free_exchange(struct exchange *exchange)
+{
+    handoff_timers_stop(exchange->plain->timers, &exchange->timer);
+    exchange->plain->under_way--;
+    handoff_origin_leave(&exchange->origin);
+    handoff_http_answer_free(&exchange->answer);
+    exchange->magic = 0;
+    handoff_free(exchange);
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static bool dial(struct exchange *exchange);
+
+/* Made anew for every piece that is sent; nearly always there is one. */
+static struct handoff_span write_head(struct exchange *exchange)
+{
+    const struct handoff_post *post = exchange->post;
+    struct handoff_buffer *head = &exchange->plain->head;
+    handoff_buffer_clear(head);
+    handoff_origin_write(exchange->origin, post->url, head);
+    for (size_t i = 0; i < post->nheaders; i++) {
+        handoff_buffer_text(head, post->headers[i]);
+        handoff_buffer_append(head, "\r\n", 2);
+    }
+    handoff_buffer_text(head, "Content-Length: ");
+    handoff_buffer_number(head, (int64_t)post->size);
+    handoff_buffer_text(head, "\r\n\r\n");
+    return handoff_buffer_span(head);
+}
+
+/* What of `whole` is still to be sent, where `sent` bytes of it and of what follows are. */
+static struct iovec rest_of(struct handoff_span whole, size_t sent)
+{
+    size_t done = sent < whole.size ? sent : whole.size;
+    return (struct iovec){(char *)(uintptr_t)whole.data + done, whole.size - done};
+}
+
+/* false: errno tells. */
+static bool send_some(struct exchange *exchange)
+{
+    struct handoff_span head = write_head(exchange);
+    struct handoff_span body = handoff_span(exchange->post->body, exchange->post->size);
+    if (exchange->plain->head.failed) {
+        errno = ENOMEM;
+        return false;
+    }
+    size_t body_sent = exchange->sent > head.size ? exchange->sent - head.size : 0;
+    struct iovec rest[] = {rest_of(head, exchange->sent), rest_of(body, body_sent)};
+    const struct msghdr message = {.msg_iov = rest, .msg_iovlen = 2};
+    ssize_t sent;
+    do {
+        sent = sendmsg(exchange->connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno != EAGAIN)
+        return false;
+    exchange->sent += sent > 0 ? (size_t)sent : 0;
+    exchange->sent_all = exchange->sent == head.size + body.size;
+    watch_for(exchange->connection, exchange->sent_all ? EPOLLIN : EPOLLIN | EPOLLOUT);
+    return true;
+}
+
+/* The connection ended under it. */
+static void broke(struct exchange *exchange, struct handoff_failure failure)
+{
+    bool again = exchange->connection->used && !exchange->answer.begun;
+    if (!again) {
+        fail(exchange, failure);
+        return;
+    }
+    let_go(exchange);
+    exchange->sent = 0;
+    exchange->facts.peer[0] = '\0';
+    if (!dial(exchange))
+        fail_for_memory(exchange);
+}
+
+static void broke_by(struct exchange *exchange, int error)
+{
+    broke(exchange, handoff_failure_of_errno(error, exchange->answer.begun));
+}
+
+static void carry(struct exchange *exchange, struct handoff_connection *connection)
+{
+    exchange->connection = connection;
+    connection->exchange = exchange;
+    memcpy(exchange->facts.peer, connection->peer, sizeof exchange->facts.peer);
+    if (!send_some(exchange))
+        broke_by(exchange, errno);
+}
+
+static void dialled(void *arg, const struct handoff_dialled *dialled)
+{
+    struct exchange *exchange = arg;
+    HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
+    exchange->dial = NULL;
+    if (dialled->fd < 0) {
+        fail(exchange, dialled->failure);
+        return;
+    }
+    struct handoff_connection *connection =
+        new_connection(exchange->plain, exchange->origin, dialled->fd);
+    if (!connection) {
+        fail_for_memory(exchange);
+        return;
+    }
+    snprintf(connection->peer, sizeof connection->peer, "%s", dialled->peer);
+    carry(exchange, connection);
+}
+
+static bool dial(struct exchange *exchange)
+{
+    const int64_t timeout_ms = exchange->post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS
+                                   ? exchange->post->timeout_ms
+                                   : HANDOFF_TRANSPORT_CONNECT_MS;
+    exchange->dial = handoff_dial_start(exchange->plain->curl, exchange->origin->url, timeout_ms,
+                                        dialled, exchange);
+    return exchange->dial != NULL;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+/* `clean`: nothing came behind the answer. */
+static void conclude(struct exchange *exchange, enum handoff_http_progress progress, bool clean)
+{
+    const struct handoff_http_answer *answer = &exchange->answer;
+    if (progress == HANDOFF_HTTP_WHOLE)
+        succeed(exchange, answer->keep && clean && exchange->sent_all);
+    else
+        broke(exchange, (struct handoff_failure){.fault = answer->fault, .detail = answer->detail});
+}
+
+static void receive(struct exchange *exchange)
+{
+    struct handoff_plain *plain = exchange->plain;
+    for (;;) {
+        ssize_t got =
+            recv(exchange->connection->fd, plain->received, sizeof plain->received, MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            if (errno != EAGAIN)
+                broke_by(exchange, errno);
+            return;
+        }
+        size_t used = 0;
+        enum handoff_http_progress progress =
+            got > 0
+                ? handoff_http_answer_read(&exchange->answer, plain->received, (size_t)got, &used)
+                : handoff_http_answer_end(&exchange->answer);
+        if (progress != HANDOFF_HTTP_MORE) {
+            conclude(exchange, progress, got > 0 && used == (size_t)got);
+            return;
+        }
+        if ((size_t)got < sizeof plain->received)
+            return;
+    }
+}
+
+/* An agent that refuses what it has not read may have answered and closed just now. */
+static void could_not_send(struct exchange *exchange, int error)
+{
+    struct handoff_connection *connection = exchange->connection;
+    receive(exchange);
+    if (connection->exchange == exchange)
+        broke_by(exchange, error);
+}
+
+static void ready(struct handoff_watch *watch, uint32_t events)
+{
+    struct handoff_connection *connection = (struct handoff_connection *)watch;
+    HANDOFF_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    struct exchange *exchange = connection->exchange;
+    if (connection->fd < 0)
+        return;
+    if (!exchange) { /* it is over; or the agent speaks without being asked, which is as bad */
+        leave_idle(connection);
+        close_connection(connection);
+        return;
+    }
+    if (events & ~(uint32_t)EPOLLOUT) /* first: an agent may refuse before it has read all */
+        receive(exchange);
+    if (connection->exchange == exchange && events & EPOLLOUT && !send_some(exchange))
+        could_not_send(exchange, errno);
+}
+
+/* ---- telling -------------------------------------------------------------------------------- */
+
+static void read_answer(const struct exchange *exchange, struct handoff_answer *told)
+{
+    const struct handoff_http_answer *answer = &exchange->answer;
+    *told = (struct handoff_answer){.answered = exchange->answered,
+                                    .failure = handoff_fault_result(exchange->fault)};
+    if (!exchange->answered)
+        return;
+    told->status = answer->status;
+    told->ack_header = answer->has_ack ? answer->ack : NULL;
+    told->body = answer->body.data;
+    told->body_size = answer->body.size;
+    told->retry_after_ms =
+        handoff_retry_after_ms(answer->retry_after, handoff_wall_ms(exchange->plain->clock));
+}
+
+void handoff_plain_settle(struct handoff_plain *plain)
+{
+    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    struct exchange *exchange;
+    while ((exchange = TAILQ_FIRST(&plain->ended)) != NULL) {
+        struct handoff_post *post = exchange->post;
+        struct handoff_answer answer;
+        TAILQ_REMOVE(&plain->ended, exchange, entry);
+        read_answer(exchange, &answer);
+        post->transfer = NULL; /* it may be started again from there */
+        post->done(post, &answer, &exchange->facts);
+        free_exchange(exchange);
+    }
+    free_closed(plain);
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+static void cancel(struct handoff_transfer *transfer)
+{
+    struct exchange *exchange = (struct exchange *)transfer;
+    HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
+    let_go(exchange);
+    if (exchange->ended)
+        TAILQ_REMOVE(&exchange->plain->ended, exchange, entry);
+    exchange->post->transfer = NULL;
+    free_exchange(exchange);
+}
+
+/* Takes the use of the origin over. */
+static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff_origin *origin,
+                                     struct handoff_post *post)
+{
+    struct exchange *exchange = handoff_calloc(1, sizeof *exchange);
+    if (!exchange) {
+        handoff_origin_leave(&origin);
+        return NULL;
+    }
+    exchange->transfer.cancel = cancel;
+    exchange->magic = EXCHANGE_MAGIC;
+    exchange->plain = plain;
+    exchange->origin = origin;
+    exchange->post = post;
+    exchange->timer.fire = timed_out;
+    exchange->began_ns = handoff_monotonic_ns(plain->clock);
+    handoff_http_answer_begin(&exchange->answer);
+    plain->under_way++;
+    return exchange;
+}
+
+struct handoff_origin *handoff_plain_origin(struct handoff_plain *plain, const char *url)
+{
+    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    return handoff_origin_use(&plain->origins, url);
+}
+
+enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handoff_origin *origin,
+                                      struct handoff_post *post)
+{
+    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    struct exchange *exchange = new_exchange(plain, origin, post);
+    if (!exchange)
+        return HANDOFF_ERR_OUT_OF_MEMORY;
+    struct handoff_connection *kept = post->fresh ? NULL : TAILQ_FIRST(&origin->idle);
+    if (!kept && !dial(exchange)) {
+        free_exchange(exchange);
+        return HANDOFF_ERR_OUT_OF_MEMORY;
+    }
+    if (kept) {
+        leave_idle(kept);
+        carry(exchange, kept);
+    }
+    /* one that failed at once is told in the next turn, which the timer brings */
+    const int64_t wait_ms = exchange->ended ? 0 : post->timeout_ms;
+    handoff_timers_start(plain->timers, &exchange->timer, exchange->began_ns / 1000000 + wait_ms);
+    post->transfer = &exchange->transfer;
+    return HANDOFF_OK;
+}
+
+/* ---- making and freeing --------------------------------------------------------------------- */
+
+struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct handoff_poller *poller,
+                                        struct handoff_timers *timers,
+                                        const struct handoff_clock *clock)
+{
+    struct handoff_plain *plain = handoff_calloc(1, sizeof *plain);
+    if (!plain)
+        return NULL;
+    plain->magic = PLAIN_MAGIC;
+    plain->curl = curl;
+    plain->poller = poller;
+    plain->timers = timers;
+    plain->clock = clock;
+    plain->idle_timer.fire = idle_too_long;
+    TAILQ_INIT(&plain->idle);
+    TAILQ_INIT(&plain->closed);
+    TAILQ_INIT(&plain->ended);
+    return plain;
+}
+
+void handoff_plain_free(struct handoff_plain **plain)
+{
+    struct handoff_plain *dying = *plain;
+    if (!dying)
+        return;
+    HANDOFF_CHECK_MAGIC(dying, PLAIN_MAGIC);
+    HANDOFF_CHECK(dying->under_way == 0);
+    *plain = NULL;
+    struct handoff_connection *connection;
+    while ((connection = TAILQ_FIRST(&dying->idle)) != NULL) {
+        leave_idle(connection);
+        close_connection(connection);
+    }
+    free_closed(dying);
+    handoff_timers_stop(dying->timers, &dying->idle_timer);
+    handoff_buffer_free(&dying->head);
+    dying->magic = 0;
+    handoff_free(dying);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom a post is for decides who carries it: over plain HTTP we do it ourselves (plain.c), what is
+ * encrypted curl does, here. Anything else curl refuses.
+ */
+#include "client/transport/transport.h"
+
+#include <curl/curl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "client/transport/curl_loop.h"
+#include "client/transport/http_answer.h"
+#include "client/transport/plain.h"
+#include "client/transport/retry_after.h"
+#include "client/transport/transfer.h"
+#include "lib/base/buffer.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum {
+    TRANSPORT_MAGIC = 0x74726e73u,
+    TRANSFER_MAGIC = 0x78666572u,
+    RECEIVE_BUFFER = 1024, /* an acknowledgement is short, and each waiting transfer holds one */
+    ACK_HEADER_MAX = 80,   /* no id of ours is that long, so a cut one is not ours either */
+};
+
+/* One easy handle with what belongs to its transfer. Pooled. */
+struct curl_transfer {
+    struct handoff_transfer transfer;
+    struct handoff_curl_job job;
+    unsigned magic;
+    struct handoff_transport *transport;
+    struct handoff_post *post; /* NULL in the pool */
+    struct curl_transfer *next_free;
+    bool has_tls;     /* options of an agent's own were set */
+    size_t head_size; /* read so far */
+    bool head_whole;
+    char ack_header[ACK_HEADER_MAX];
+    bool ack_header_seen;
+    char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
+    struct handoff_buffer body;
+    struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 1];
+};
+
+struct handoff_transport {
+    unsigned magic;
+    const struct handoff_clock *clock;
+    struct handoff_curl *curl;
+    struct handoff_plain *plain;
+    struct curl_transfer *free;
+    size_t under_way; /* over curl */
+};
+
+/* ---- what comes back ------------------------------------------------------------------------ */
+
+static size_t on_body(char *data, size_t one, size_t size, void *arg)
+{
+    (void)one;
+    struct curl_transfer *transfer = arg;
+    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    handoff_buffer_append(&transfer->body, data, size);
+    return transfer->body.failed ? 0 : size; /* 0 breaks it off: too long, or no memory */
+}
+
+static int64_t connect_ms(const struct handoff_post *post)
+{
+    return post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS ? post->timeout_ms
+                                                           : HANDOFF_TRANSPORT_CONNECT_MS;
+}
+
+static void forget_headers(struct curl_transfer *transfer)
+{
+    transfer->head_whole = false;
+    transfer->ack_header_seen = false;
+    transfer->retry_after[0] = '\0';
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
+/* Copies as much of the header's value as there is room for; false: it is another header. */
+static bool take_value(const char *line, size_t size, const char *name, char *value, size_t room)
+{
+    const size_t name_size = strlen(name);
+    if (size < name_size || strncasecmp(line, name, name_size) != 0)
+        return false;
+    const char *from = line + name_size, *end = line + size;
+    while (from < end && is_blank(*from))
+        from++;
+    while (end > from && is_blank(end[-1]))
+        end--;
+    size_t length = (size_t)(end - from) < room ? (size_t)(end - from) : room - 1;
+    memcpy(value, from, length);
+    value[length] = '\0';
+    return true;
+}
+
+static size_t on_header(char *line, size_t one, size_t size, void *arg)
+{
+    (void)one;
+    struct curl_transfer *transfer = arg;
+    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    transfer->head_size += size;
+    if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return 0; /* breaks it off */
+    transfer->head_whole |= *line == '\r' || *line == '\n';
+    if (size >= 5 && strncasecmp(line, "HTTP/", 5) == 0) /* what came before was no answer yet */
+        forget_headers(transfer);
+    else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
+                        sizeof transfer->ack_header))
+        transfer->ack_header_seen = true;
+    else if (!transfer->head_whole) /* no trailer */
+        take_value(line, size, "Retry-After:", transfer->retry_after, sizeof transfer->retry_after);
+    return size;
+}
+
+static struct handoff_failure failure_of(const struct curl_transfer *transfer, CURLcode code)
+{
+    if (transfer->body.failed)
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_BODY_SIZE};
+    if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_HEAD_SIZE};
+    if (code != CURLE_OK)
+        return handoff_curl_failure(&transfer->job, code, connect_ms(transfer->post),
+                                    transfer->post->timeout_ms);
+    if (!transfer->head_whole) /* curl takes the end of the connection for the end of the head */
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_BROKE_OFF};
+    return (struct handoff_failure){.fault = HANDOFF_FAULT_NONE};
+}
+
+static void read_answer(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                        struct handoff_answer *answer)
+{
+    *answer = (struct handoff_answer){0};
+    if (failure->fault != HANDOFF_FAULT_NONE) {
+        answer->failure = handoff_fault_result(failure->fault);
+        return;
+    }
+    long status = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_RESPONSE_CODE, &status);
+    answer->answered = true;
+    answer->status = (int)status;
+    answer->ack_header = transfer->ack_header_seen ? transfer->ack_header : NULL;
+    answer->body = transfer->body.data;
+    answer->body_size = transfer->body.size;
+    answer->retry_after_ms =
+        handoff_retry_after_ms(transfer->retry_after, handoff_wall_ms(transfer->transport->clock));
+}
+
+static void read_facts(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                       struct handoff_transport_facts *facts)
+{
+    *facts = (struct handoff_transport_facts){0};
+    curl_off_t total_us = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_TOTAL_TIME_T, &total_us);
+    facts->duration_us = total_us;
+    const char *address = NULL;
+    long port = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_PRIMARY_IP, &address);
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_PRIMARY_PORT, &port);
+    if (address && *address)
+        snprintf(facts->peer, sizeof facts->peer, strchr(address, ':') ? "[%s]:%ld" : "%s:%ld",
+                 address, port);
+    handoff_failure_write(failure, facts->error, sizeof facts->error);
+}
+
+/* ---- transfers ------------------------------------------------------------------------------ */
+
+/* Settings that never change, and that curl_easy_reset takes away. */
+static bool set_defaults(struct curl_transfer *transfer)
+{
+    CURL *easy = transfer->job.easy;
+    bool failed = !handoff_curl_prepare(transfer->transport->curl, &transfer->job);
+#define SET(option, value) failed |= curl_easy_setopt(easy, option, value) != CURLE_OK
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    SET(CURLOPT_USERAGENT, "handoff-exporter/" HANDOFF_VERSION);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, transfer);
+#undef SET
+    transfer->has_tls = false;
+    return !failed;
+}
+
+static void cancel(struct handoff_transfer *base);
+static void ended(struct handoff_curl_job *job, CURLcode code);
+
+static void free_transfer(struct curl_transfer *transfer)
+{
+    curl_easy_cleanup(transfer->job.easy);
+    handoff_buffer_free(&transfer->body);
+    handoff_free(transfer);
+}
+
+static struct curl_transfer *new_transfer(struct handoff_transport *transport)
+{
+    struct curl_transfer *transfer = handoff_calloc(1, sizeof *transfer);
+    if (!transfer)
+        return NULL;
+    transfer->transfer.cancel = cancel;
+    transfer->job.ended = ended;
+    transfer->magic = TRANSFER_MAGIC;
+    transfer->transport = transport;
+    transfer->body.limit = HANDOFF_TRANSPORT_ANSWER_MAX;
+    transfer->job.easy = curl_easy_init();
+    if (!transfer->job.easy || !set_defaults(transfer)) {
+        free_transfer(transfer);
+        return NULL;
+    }
+    return transfer;
+}
+
+static struct curl_transfer *take_transfer(struct handoff_transport *transport)
+{
+    struct curl_transfer *transfer = transport->free;
+    if (!transfer)
+        return new_transfer(transport);
+    transport->free = transfer->next_free;
+    transfer->next_free = NULL;
+    return transfer;
+}
+
+/* A handle remembers the errno of a failure, and would tell it of a later one. */
+static void give_back(struct handoff_transport *transport, struct curl_transfer *transfer,
+                      bool failed)
+{
+    transfer->post->transfer = NULL;
+    transfer->post = NULL;
+    transport->under_way--;
+    if (failed) {
+        free_transfer(transfer);
+        return;
+    }
+    handoff_buffer_free(
+        &transfer->body); /* a pool of thousands must not keep thousands of bodies */
+    transfer->next_free = transport->free;
+    transport->free = transfer;
+}
+
+/* And `Expect:`, or curl would ask before it sends a body of more than 1 MiB. */
+static struct curl_slist *link_headers(struct curl_transfer *transfer,
+                                       const struct handoff_post *post)
+{
+    HANDOFF_CHECK(post->nheaders <= HANDOFF_TRANSPORT_HEADERS_MAX);
+    struct curl_slist *list = &transfer->headers[HANDOFF_TRANSPORT_HEADERS_MAX];
+    *list = (struct curl_slist){.data = (char *)(uintptr_t) "Expect:"}; /* curl only reads it */
+    for (size_t i = post->nheaders; i-- > 0;) {
+        struct curl_slist *header = &transfer->headers[i];
+        *header = (struct curl_slist){(char *)(uintptr_t)post->headers[i], list};
+        list = header;
+    }
+    return list;
+}
+
+static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tls)
+{
+    if (transfer->has_tls) { /* another agent's files: back to the system's */
+        curl_easy_reset(transfer->job.easy);
+        if (!set_defaults(transfer))
+            return false;
+    }
+    if (!tls)
+        return true;
+    transfer->has_tls = true;
+    CURL *easy = transfer->job.easy;
+    return (!tls->ca_file || curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file) == CURLE_OK) &&
+           (!tls->cert_file ||
+            curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert_file) == CURLE_OK) &&
+           (!tls->key_file || curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK);
+}
+
+static bool prepare(struct curl_transfer *transfer, const struct handoff_post *post)
+{
+    CURL *easy = transfer->job.easy;
+    forget_headers(transfer);
+    transfer->head_size = 0;
+    transfer->body.failed = false;
+    return set_tls(transfer, post->tls) &&
+           curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)post->fresh) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, post->body) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->size) ==
+               CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link_headers(transfer, post)) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)post->timeout_ms) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms(post)) == CURLE_OK;
+}
+
+static enum handoff_code start_over_curl(struct handoff_transport *transport,
+                                         struct handoff_post *post)
+{
+    struct curl_transfer *transfer = take_transfer(transport);
+    if (!transfer)
+        return HANDOFF_ERR_OUT_OF_MEMORY;
+    if (!prepare(transfer, post) || !handoff_curl_start(transport->curl, &transfer->job)) {
+        free_transfer(transfer);
+        return HANDOFF_ERR_OUT_OF_MEMORY;
+    }
+    transfer->post = post;
+    post->transfer = &transfer->transfer;
+    transport->under_way++;
+    return HANDOFF_OK;
+}
+
+static void cancel(struct handoff_transfer *base)
+{
+    struct curl_transfer *transfer = (struct curl_transfer *)base;
+    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    handoff_curl_stop(transfer->transport->curl, &transfer->job);
+    give_back(transfer->transport, transfer, false);
+}
+
+static void ended(struct handoff_curl_job *job, CURLcode code)
+{
+    struct curl_transfer *transfer = (void *)((char *)job - offsetof(struct curl_transfer, job));
+    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    struct handoff_transport *transport = transfer->transport;
+    struct handoff_answer answer;
+    struct handoff_transport_facts facts;
+    const struct handoff_failure failure = failure_of(transfer, code);
+    read_answer(transfer, &failure, &answer);
+    read_facts(transfer, &failure, &facts);
+    handoff_curl_stop(transport->curl, job);
+
+    /* the answer's body stays ours until it was told */
+    struct handoff_post *post = transfer->post;
+    struct handoff_buffer body = transfer->body;
+    transfer->body = (struct handoff_buffer){.limit = HANDOFF_TRANSPORT_ANSWER_MAX};
+    char ack_header[ACK_HEADER_MAX];
+    if (answer.ack_header) {
+        memcpy(ack_header, transfer->ack_header, sizeof ack_header);
+        answer.ack_header = ack_header;
+    }
+    give_back(transport, transfer, !answer.answered);
+    post->done(post, &answer, &facts);
+    handoff_buffer_free(&body);
+}
+
+/* ---- the transport -------------------------------------------------------------------------- */
+
+enum handoff_code handoff_transport_start(struct handoff_transport *transport,
+                                          struct handoff_post *post)
+{
+    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
+    HANDOFF_CHECK(!post->transfer && post->timeout_ms > 0 && post->timeout_ms <= INT_MAX);
+    struct handoff_origin *origin = handoff_plain_origin(transport->plain, post->url);
+    return origin ? handoff_plain_start(transport->plain, origin, post)
+                  : start_over_curl(transport, post);
+}
+
+void handoff_transport_cancel(struct handoff_transport *transport, struct handoff_post *post)
+{
+    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
+    if (post->transfer)
+        post->transfer->cancel(post->transfer);
+}
+
+/* In this order: a connection that curl has made is used at once. */
+void handoff_transport_settle(struct handoff_transport *transport)
+{
+    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
+    handoff_curl_settle(transport->curl);
+    handoff_plain_settle(transport->plain);
+}
+
+enum handoff_code handoff_transport_new(struct handoff_transport **transport,
+                                        struct handoff_poller *poller,
+                                        struct handoff_timers *timers,
+                                        const struct handoff_clock *clock,
+                                        struct handoff_error *error)
+{
+    struct handoff_transport *made = handoff_calloc(1, sizeof *made);
+    if (!made)
+        return handoff_error_no_memory(error);
+    made->magic = TRANSPORT_MAGIC;
+    made->clock = clock;
+    enum handoff_code code = handoff_curl_new(&made->curl, poller, timers, clock, error);
+    if (code == HANDOFF_OK) {
+        made->plain = handoff_plain_new(made->curl, poller, timers, clock);
+        code = made->plain ? HANDOFF_OK : handoff_error_no_memory(error);
+    }
+    if (code == HANDOFF_OK)
+        *transport = made;
+    else
+        handoff_transport_free(&made);
+    return code;
+}
+
+void handoff_transport_free(struct handoff_transport **transport)
+{
+    struct handoff_transport *dying = *transport;
+    if (!dying)
+        return;
+    HANDOFF_CHECK_MAGIC(dying, TRANSPORT_MAGIC);
+    HANDOFF_CHECK(dying->under_way == 0);
+    *transport = NULL;
+    for (struct curl_transfer *next; dying->free; dying->free = next) {
+        next = dying->free->next_free;
+        free_transfer(dying->free);
+    }
+    handoff_plain_free(&dying->plain);
+    handoff_curl_free(&dying->curl);
+    dying->magic = 0;
+    handoff_free(dying);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handoff client does and is, as metrics. Its events go to the measures
+ * (measures.h), and to series that were resolved beforehand, so that an event costs a lookup and
+ * atomics; its sizes are read when a scrape begins.
+ */
+#include <string.h>
+
+#include "collectors/collectors.h"
+#include "collectors/measures.h"
+#include "collectors/rows.h"
+#include "lib/metrics/check.h"
+
+static const char *const operations[COLLECTORS_OPERATIONS] = {"resolve", "search", "get",   "list",
+                                                              "put",     "pin",    "delete"};
+enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
+static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "failed"};
+static const char *const observations[COLLECTORS_OBSERVATIONS] = {"accepted", "repeated",
+                                                                  "rejected"};
+
+void collectors_client_init(struct collectors *collectors)
+{
+    struct metric_family *spine = collectors->families[COLLECTORS_SPINE_DURATION];
+    collectors_latency_init(collectors);
+    collectors_hops_init(collectors);
+    for (int i = 0; i < COLLECTORS_OBSERVATIONS; i++)
+        collectors->observations[i] = metric_resolve(collectors->families[COLLECTORS_OBSERVED],
+                                                     (const char *const[]){observations[i]});
+    for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
+        for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
+            collectors->spine[i][o] =
+                metric_resolve(spine, (const char *const[]){operations[i], outcomes[o]});
+    }
+}
+
+static enum outcome outcome_of(enum handoff_code code)
+{
+    switch (handoff_code_class(code)) {
+    case HANDOFF_CLASS_NONE:
+        return OUTCOME_OK;
+    case HANDOFF_CLASS_UNAVAILABLE:
+    case HANDOFF_CLASS_TIMEOUT:
+    case HANDOFF_CLASS_FAILED:
+    case HANDOFF_CLASS_INTERNAL:
+        return OUTCOME_FAILED;
+    default:
+        return OUTCOME_REFUSED;
+    }
+}
+
+static double seconds(int64_t nanoseconds)
+{
+    return (double)nanoseconds / 1e9;
+}
+
+static void observe_spine(struct collectors *collectors, const struct handoff_event *event)
+{
+    for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
+        if (strcmp(operations[i], event->operation) == 0)
+            metric_observe(collectors->spine[i][outcome_of(event->code)],
+                           seconds(event->duration_ns));
+    }
+}
+
+static void observe_commit(struct collectors *collectors, const struct handoff_event *event)
+{
+    metric_observe(collectors->single[COLLECTORS_STORE_COMMIT_DURATION],
+                   seconds(event->duration_ns));
+    if (event->code != HANDOFF_OK)
+        metric_add(collectors->single[COLLECTORS_STORE_COMMITS_FAILED], 1);
+}
+
+static void observe_assembled(struct collectors *collectors, const struct handoff_event *event)
+{
+    collectors_latency_assembled(collectors, event);
+    collectors_completeness_assembled(collectors, event);
+    collectors_tokens_assembled(collectors, event);
+    collectors_hops_assembled(collectors, event);
+    collectors_reliability_ended(collectors, event);
+}
+
+/* What was told of a handoff counts as if it had been one of ours; what was not told, not at all.
+ */
+static void observe_observed(struct collectors *collectors, const struct handoff_event *event)
+{
+    enum collectors_observation result = event->code != HANDOFF_OK ? COLLECTORS_REJECTED
+                                         : event->repeated         ? COLLECTORS_REPEATED
+                                                                   : COLLECTORS_ACCEPTED;
+    metric_add(collectors->observations[result], 1);
+    if (result != COLLECTORS_ACCEPTED)
+        return;
+    collectors_latency_observed(collectors, event);
+    collectors_completeness_observed(collectors, event);
+    collectors_tokens_observed(collectors, event);
+    collectors_hops_observed(collectors, event);
+    collectors_reliability_observed(collectors, event);
+}
+
+void collectors_observe(void *observer, const struct handoff_event *event)
+{
+    struct collectors *collectors = observer;
+    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    switch (event->kind) {
+    case HANDOFF_EVENT_ASSEMBLED:
+        observe_assembled(collectors, event);
+        break;
+    case HANDOFF_EVENT_COMMITTED:
+        observe_commit(collectors, event);
+        break;
+    case HANDOFF_EVENT_SPINE:
+        observe_spine(collectors, event);
+        break;
+    case HANDOFF_EVENT_MOVED:
+        collectors_latency_moved(collectors, event);
+        collectors_reliability_moved(collectors, event);
+        break;
+    case HANDOFF_EVENT_REJECTED:
+        collectors_reliability_ended(collectors, event);
+        break;
+    case HANDOFF_EVENT_CIRCUIT:
+        collectors_reliability_circuit(collectors, event);
+        break;
+    case HANDOFF_EVENT_OBSERVED:
+        observe_observed(collectors, event);
+        break;
+    case HANDOFF_EVENT_TASK_COMPLETED:
+        collectors_hops_completed(collectors, event);
+        break;
+    }
+}
+
+void collectors_watch_client(struct collectors *collectors, struct handoff_client *client)
+{
+    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    collectors->client = client;
+}
+
+void collectors_client_read(void *arg)
+{
+    struct collectors *collectors = arg;
+    struct handoff_stats stats;
+    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    if (collectors->client == NULL)
+        return;
+    handoff_client_stats(collectors->client, &stats);
+    metric_gauge_set(collectors->single[COLLECTORS_STORE_BYTES], (double)stats.store_bytes);
+    metric_gauge_set(collectors->single[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0);
+    metric_gauge_set(collectors->single[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0);
+    collectors_standing_read(collectors);
+}

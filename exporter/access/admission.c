@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may come in: no browser on behalf of a page of another origin; on the API only who shows a
+ * token, where the configuration names some; on the web listener only who keeps to the rate limit
+ * and knows a password, where the web configuration asks for that. Who is in may take the routes
+ * that are for him.
+ */
+#include "exporter/access/admission.h"
+
+#include <string.h>
+
+#include "exporter/access/api_tokens.h"
+#include "exporter/access/request_origin.h"
+#include "exporter/config/web_config.h"
+#include "exporter/http/http_private.h"
+#include "exporter/http/problem.h"
+#include "exporter/log/log.h"
+
+static bool changes_nothing(const char *method)
+{
+    return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ||
+           strcmp(method, "OPTIONS") == 0;
+}
+
+static bool is_forged_by_a_page(const struct exporter_request *request)
+{
+    const struct exporter_server *server = exporter_request_server(request);
+    if (!server->options.refuse_browsers && changes_nothing(exporter_request_method(request)))
+        return false;
+    return exporter_origin_is_foreign(exporter_request_header(request, "Origin"),
+                                      exporter_request_header(request, "Sec-Fetch-Site"),
+                                      exporter_request_header(request, "Host"));
+}
+
+/* By a page whose name was made to lead here. Where tokens are asked for, it has none, and a proxy
+ * on this machine may pass on what name it likes. */
+static bool is_rebound(const struct exporter_request *request)
+{
+    const struct exporter_server_options *options = &request->server->options;
+    return options->is_loopback &&
+           !exporter_origin_names_this_machine(exporter_request_header(request, "Host")) &&
+           !(options->callers != NULL && exporter_callers_ask(options->callers));
+}
+
+/* ---- at a glance ---------------------------------------------------------------------------- */
+
+static void bar(struct exporter_request *request, const struct exporter_problem *problem)
+{
+    request->refusal = *problem;
+    request->barred = true;
+}
+
+/* RFC 6750 3.1: what was wrong is only told to who has shown a token. */
+static void bar_stranger(struct exporter_request *request, enum exporter_caller_result result)
+{
+    static const struct exporter_problem missing = {
+        .status = 401,
+        .code = "unauthenticated",
+        .detail = "a bearer token is needed (api.tokens_file)",
+        .header = {"WWW-Authenticate", "Bearer realm=\"handoff-exporter\""}};
+    static const struct exporter_problem unknown = {
+        .status = 401,
+        .code = "unauthenticated",
+        .detail = "nobody has this bearer token (api.tokens_file)",
+        .header = {"WWW-Authenticate",
+                   "Bearer realm=\"handoff-exporter\", error=\"invalid_token\""}};
+    const bool shown = result == EXPORTER_CALLER_UNKNOWN;
+    log_warn("caller_refused", LOG_STR("peer", exporter_request_peer(request)),
+             LOG_STR("reason", shown ? "unknown_token" : "no_token"));
+    bar(request, shown ? &unknown : &missing);
+}
+
+void exporter_admission_glance(struct exporter_request *request)
+{
+    static const struct exporter_problem forged = {
+        .status = 403,
+        .code = "cross_origin",
+        .detail = "requests made by a page of another origin are not taken"};
+    static const struct exporter_problem rebound = {
+        .status = 403,
+        .code = "cross_origin",
+        .detail = "a request to this machine has to name it, unless tokens are asked for "
+                  "(api.tokens_file)",
+        .field = "Host",
+        .allowed = "localhost, another name without a dot, or an address"};
+    struct exporter_callers *callers = request->server->options.callers;
+    if (is_rebound(request)) {
+        bar(request, &rebound);
+        return;
+    }
+    if (is_forged_by_a_page(request)) {
+        bar(request, &forged);
+        return;
+    }
+    if (callers == NULL)
+        return;
+    const enum exporter_caller_result result = exporter_callers_judge(
+        callers, exporter_request_header(request, "Authorization"), &request->caller);
+    if (result != EXPORTER_CALLER_KNOWN)
+        bar_stranger(request, result);
+}
+
+/* ---- by the web configuration --------------------------------------------------------------- */
+
+static void refuse(struct exporter_request *request, unsigned status, const char *code,
+                   const char *detail, struct exporter_header header)
+{
+    const struct exporter_problem problem = {
+        .status = status, .code = code, .detail = detail, .header = header};
+    exporter_respond_problem(request, &problem);
+}
+
+static void auth_done(struct exporter_request *request, enum exporter_auth_result result)
+{
+    switch (result) {
+    case EXPORTER_AUTH_GOOD:
+        exporter_request_admitted(request);
+        break;
+    case EXPORTER_AUTH_BAD:
+        refuse(request, 401, "unauthorized", "a user name and its password are needed",
+               (struct exporter_header){"WWW-Authenticate", "Basic"});
+        break;
+    case EXPORTER_AUTH_BUSY:
+        refuse(request, 503, "too_many_logins", "too many passwords are being checked",
+               (struct exporter_header){"Retry-After", "1"});
+        break;
+    }
+}
+
+/* In exporter-toolkit's order: the rate limit comes before the passwords, which cost more. */
+static void judge_by_web_config(struct exporter_request *request,
+                                struct exporter_web_config *web_config)
+{
+    exporter_web_config_refresh(web_config);
+    const struct exporter_web_settings *settings = exporter_web_config_settings(web_config);
+    if (!exporter_web_config_admit(web_config))
+        refuse(request, 429, "rate_limited", "more requests than rate_limit allows",
+               (struct exporter_header){"Retry-After", "1"});
+    else if (settings->nusers > 0)
+        exporter_basic_auth_judge(exporter_web_config_basic_auth(web_config), settings, request,
+                                  auth_done);
+    else
+        exporter_request_admitted(request);
+}
+
+void exporter_admission_judge(struct exporter_request *request)
+{
+    struct exporter_web_config *web_config = exporter_request_server(request)->options.web_config;
+    if (web_config != NULL)
+        judge_by_web_config(request, web_config);
+    else
+        exporter_request_admitted(request);
+}
+
+/* ---- routes --------------------------------------------------------------------------------- */
+
+static void forbid(struct exporter_request *request, const char *detail, const char *allowed)
+{
+    const struct exporter_problem problem = {.status = 403,
+                                             .code = "forbidden",
+                                             .detail = detail,
+                                             .field = "Authorization",
+                                             .seen = request->caller.agent,
+                                             .allowed = allowed};
+    exporter_respond_problem(request, &problem);
+}
+
+bool exporter_admission_allows(struct exporter_request *request)
+{
+    const char *agent = exporter_request_caller(request);
+    const enum exporter_access access = request->match.route->access;
+    if (agent == NULL || access == EXPORTER_FOR_ALL)
+        return true;
+    if (access == EXPORTER_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
+        return true;
+    if (access == EXPORTER_FOR_NAMED)
+        forbid(request, "an agent may do this for itself only", exporter_request_param(request, 0));
+    else
+        forbid(request, "an agent may not do this, only the operator", EXPORTER_OPERATOR);
+    return false;
+}
+
+bool exporter_admission_allows_still(struct exporter_request *request)
+{
+    struct exporter_callers *callers = request->server->options.callers;
+    if (callers == NULL)
+        return true;
+    const enum exporter_caller_result result = exporter_callers_judge(
+        callers, exporter_request_header(request, "Authorization"), &request->caller);
+    if (result == EXPORTER_CALLER_KNOWN)
+        return exporter_admission_allows(request);
+    bar_stranger(request, result);
+    exporter_respond_problem(request, &request->refusal);
+    return false;
+}
+
+size_t exporter_admission_headers(const struct exporter_request *request,
+                                  struct exporter_header *headers, size_t max)
+{
+    const struct exporter_web_config *web_config =
+        exporter_request_server(request)->options.web_config;
+    if (web_config == NULL)
+        return 0;
+    const struct exporter_web_settings *settings = exporter_web_config_settings(web_config);
+    size_t count = 0;
+    for (; count < settings->nheaders && count < max; count++)
+        headers[count] = settings->headers[count];
+    return count;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading and finding bearer tokens.
+ *
+ * A look-up compares the token's SHA-256 with every digest and never stops early. Together with the
+ * hash this says nothing about how much of a guess was right, nor at which line the right one is.
+ */
+#include "exporter/access/api_tokens.h"
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "exporter/config/config_internal.h"
+
+enum { DIGEST_WORDS = 4, DIGEST_SIZE = 32, WORDS_WANTED = 2 };
+
+struct digest {
+    uint64_t words[DIGEST_WORDS];
+};
+
+_Static_assert(sizeof(struct digest) == DIGEST_SIZE, "a SHA-256 and nothing else");
+
+struct entry {
+    struct digest digest;
+    const char *name;
+    size_t line;
+};
+
+struct exporter_api_tokens {
+    struct entry *entries;
+    size_t count;
+};
+
+static bool make_digest(const char *token, size_t length, struct digest *digest)
+{
+    return gnutls_hash_fast(GNUTLS_DIG_SHA256, token, length, digest) >= 0;
+}
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+/* All ones where they are equal, else 0; without a branch that would take its time. */
+static uint64_t equal_mask(const struct digest *a, const struct digest *b)
+{
+    uint64_t different = 0;
+    for (size_t i = 0; i < DIGEST_WORDS; i++)
+        different |= a->words[i] ^ b->words[i];
+    return ((different | (0 - different)) >> 63) - 1;
+}
+
+/* NULL, or the entry. A digest is there once at most, so or-ing all masked places, counted from 1,
+ * gives its own. */
+static const struct entry *find(const struct exporter_api_tokens *tokens,
+                                const struct digest *digest)
+{
+    uint64_t place = 0;
+    for (size_t i = 0; i < tokens->count; i++)
+        place |= (i + 1) & equal_mask(&tokens->entries[i].digest, digest);
+    return place > 0 ? &tokens->entries[place - 1] : NULL;
+}
+
+const char *exporter_api_tokens_name(const struct exporter_api_tokens *tokens, const char *token,
+                                     size_t length)
+{
+    struct digest digest;
+    const struct entry *entry = make_digest(token, length, &digest) ? find(tokens, &digest) : NULL;
+    return entry != NULL ? entry->name : NULL;
+}
+
+bool exporter_api_tokens_are_exposed(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && (found.st_mode & S_IROTH) != 0;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* One load. */
+struct reader {
+    const char *file;
+    size_t line;
+    struct exporter_arena *arena;
+    struct exporter_api_tokens *tokens;
+    struct exporter_error *error;
+};
+
+struct word {
+    const char *text;
+    size_t length;
+};
+
+static bool refuse(const struct reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(const struct reader *reader, const char *format, ...)
+{
+    struct exporter_error what;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what.text, sizeof what.text, format, arguments);
+    va_end(arguments);
+    exporter_error_set(reader->error, "%s:%zu: api.tokens_file: %s", reader->file, reader->line,
+                       what.text);
+    return false;
+}
+
+static bool no_memory(const struct reader *reader)
+{
+    exporter_error_set(reader->error, "%s: out of memory", reader->file);
+    return false;
+}
+
+/* RFC 6750's b64token: what may stand behind "Bearer". */
+static bool is_token(const struct word *word)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/";
+    size_t end = word->length;
+    while (end > 0 && word->text[end - 1] == '=')
+        end--;
+    for (size_t i = 0; i < end; i++) {
+        if (memchr(letters, word->text[i], sizeof letters - 1) == NULL)
+            return false;
+    }
+    return end > 0;
+}
+
+static bool is_operator(const struct word *name)
+{
+    return name->length == strlen(EXPORTER_OPERATOR) &&
+           memcmp(name->text, EXPORTER_OPERATOR, name->length) == 0;
+}
+
+static bool check_name(const struct reader *reader, const struct word *name)
+{
+    if (is_operator(name))
+        return true;
+    if (name->text[0] == '@')
+        return refuse(reader, "saw another name with @ (not shown), allowed: " EXPORTER_OPERATOR);
+    if (!exporter_config_is_name(name->text, name->length))
+        return refuse(reader,
+                      "saw a name of %zu bytes (not shown), allowed: an agent's name of 1 "
+                      "to 128 letters, digits and ._-, or " EXPORTER_OPERATOR,
+                      name->length);
+    if (exporter_config_is_reserved(name->text, name->length))
+        return refuse(reader, "saw %.*s, allowed: a name other than other, next and broadcast",
+                      (int)name->length, name->text);
+    return true;
+}
+
+static bool check_token(const struct reader *reader, const struct word *token)
+{
+    if (token->length < EXPORTER_TOKEN_MIN || token->length > EXPORTER_TOKEN_MAX)
+        return refuse(reader, "saw a token of %zu bytes, allowed: %d to %d", token->length,
+                      EXPORTER_TOKEN_MIN, EXPORTER_TOKEN_MAX);
+    if (!is_token(token))
+        return refuse(reader, "saw a token with other characters (not shown), allowed: letters, "
+                              "digits and -._~+/, and = at the end");
+    return true;
+}
+
+static bool add(const struct reader *reader, const struct word *name, const struct word *token)
+{
+    struct exporter_api_tokens *tokens = reader->tokens;
+    struct entry *entry = &tokens->entries[tokens->count];
+    if (tokens->count == EXPORTER_TOKENS_MAX)
+        return refuse(reader, "saw one token more, allowed: %d", EXPORTER_TOKENS_MAX);
+    if (!make_digest(token->text, token->length, &entry->digest))
+        return refuse(reader, "GnuTLS cannot make a SHA-256 digest");
+    const struct entry *twin = find(tokens, &entry->digest);
+    if (twin != NULL)
+        return refuse(reader, "saw the token of line %zu again, allowed: each token once",
+                      twin->line);
+    entry->line = reader->line;
+    entry->name = exporter_arena_copy(reader->arena, name->text, name->length);
+    if (entry->name == NULL)
+        return no_memory(reader);
+    tokens->count++;
+    return true;
+}
+
+/* Splits at blanks, up to a comment; answers how many words there are, at most one too many. */
+static size_t split(const char *line, size_t length, struct word words[WORDS_WANTED + 1])
+{
+    size_t count = 0;
+    const char *end = line + length;
+    while (count <= WORDS_WANTED) {
+        while (line < end && (*line == ' ' || *line == '\t' || *line == '\r'))
+            line++;
+        if (line == end || *line == '#')
+            break;
+        words[count].text = line;
+        while (line < end && *line != ' ' && *line != '\t' && *line != '\r')
+            line++;
+        words[count].length = (size_t)(line - words[count].text);
+        count++;
+    }
+    return count;
+}
+
+static bool read_line(const struct reader *reader, const char *line, size_t length)
+{
+    struct word words[WORDS_WANTED + 1];
+    const size_t count = split(line, length, words);
+    if (count == 0)
+        return true;
+    if (count != WORDS_WANTED)
+        return refuse(reader, "saw %s, allowed: NAME TOKEN",
+                      count == 1 ? "one word" : "more than two words");
+    return check_name(reader, &words[0]) && check_token(reader, &words[1]) &&
+           add(reader, &words[0], &words[1]);
+}
+
+static bool read_lines(struct reader *reader, const char *text, size_t length)
+{
+    const char *end = text + length;
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        stop = stop != NULL ? stop : end;
+        reader->line++;
+        if (!read_line(reader, text, (size_t)(stop - text)))
+            return false;
+        text = stop + (stop < end);
+    }
+    if (reader->tokens->count > 0)
+        return true;
+    /* nobody could come in: more likely a file that was cut than a wish */
+    exporter_error_set(reader->error,
+                       "%s: api.tokens_file: saw no token, allowed: a line NAME TOKEN for each",
+                       reader->file);
+    return false;
+}
+
+static size_t count_lines(const char *text, size_t length)
+{
+    size_t lines = 1;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, const char *text,
+                                                           size_t length,
+                                                           struct exporter_arena *arena,
+                                                           struct exporter_error *error)
+{
+    struct exporter_api_tokens *tokens = exporter_arena_take(arena, 1, sizeof *tokens);
+    struct reader reader = {.file = file, .arena = arena, .tokens = tokens, .error = error};
+    const size_t lines = count_lines(text, length);
+    const size_t room = lines < EXPORTER_TOKENS_MAX ? lines : EXPORTER_TOKENS_MAX + 1;
+    if (length > EXPORTER_CONFIG_FILE_MAX) {
+        exporter_error_set(error, "%s: saw more than 1MiB, allowed: a file of up to 1MiB", file);
+        return NULL;
+    }
+    if (tokens != NULL)
+        tokens->entries = exporter_arena_take(arena, room, sizeof *tokens->entries);
+    if (tokens == NULL || tokens->entries == NULL) {
+        no_memory(&reader);
+        return NULL;
+    }
+    return read_lines(&reader, text, length) ? tokens : NULL;
+}
+
+const struct exporter_api_tokens *exporter_api_tokens_load(const char *path,
+                                                           struct exporter_arena *arena,
+                                                           struct exporter_error *error)
+{
+    size_t length;
+    char *text = exporter_config_slurp(path, &length, error);
+    if (text == NULL)
+        return NULL;
+    const struct exporter_api_tokens *tokens =
+        exporter_api_tokens_read(path, text, length, arena, error);
+    explicit_bzero(text, length);
+    free(text);
+    return tokens;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * api_tokens.h - the tokens file: bearer tokens of the agent API and the names that they stand for.
+ *
+ * A line is NAME TOKEN. A name may have several tokens, so that one can be replaced while both are
+ * good; a token has one name. A # at the beginning of a word begins a comment.
+ *
+ * Only digests are kept, and no message shows a word of the file: whoever reads the log need not
+ * have the tokens, and a line whose words are swapped must not tell one.
+ *
+ * A table never changes after it was read; any thread may look things up.
+ */
+#ifndef EXPORTER_ACCESS_API_TOKENS_H
+#define EXPORTER_ACCESS_API_TOKENS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "exporter/arena.h"
+#include "exporter/error.h"
+
+/* The name that may do everything; no agent can have it. */
+#define EXPORTER_OPERATOR "@operator"
+
+enum {
+    EXPORTER_TOKEN_MIN = 16,   /* bytes; 16 random letters cannot be guessed over a network */
+    EXPORTER_TOKEN_MAX = 512,  /* a JSON web token of some claims is shorter */
+    EXPORTER_TOKENS_MAX = 4000 /* four for each of 1,000 agents; a look-up walks over all */
+};
+
+struct exporter_api_tokens;
+
+/* Reads a file into the arena. NULL with `error` filled: "FILE:LINE: api.tokens_file: saw ...". */
+const struct exporter_api_tokens *exporter_api_tokens_load(const char *path,
+                                                           struct exporter_arena *arena,
+                                                           struct exporter_error *error);
+/* The same from memory; `file` stands for the file in errors. */
+const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, const char *text,
+                                                           size_t length,
+                                                           struct exporter_arena *arena,
+                                                           struct exporter_error *error);
+
+/* The name that a token stands for, or NULL. The time it takes says nothing about any token. */
+const char *exporter_api_tokens_name(const struct exporter_api_tokens *tokens, const char *token,
+                                     size_t length);
+
+/* Whether every user of the machine may read the file. */
+bool exporter_api_tokens_are_exposed(const char *path);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client inside the daemon, see client_host.h. */
+#include "exporter/client_host.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/check.h"
+#include "exporter/log/delivery_log.h"
+#include "exporter/log/log.h"
+
+enum { HOSTING_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
+
+struct hosted_loop {
+    struct exporter_loop *outer;
+    struct handoff_loop *inner;
+    struct exporter_source source;
+};
+
+struct exporter_hosting {
+    unsigned magic;
+    struct handoff_client *client;
+    struct collectors *collectors;
+    struct exporter_failures *failures;
+    struct hosted_loop *loops; /* fixed while the front runs */
+    size_t nloops;
+};
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static void say_error(struct exporter_error *error, const struct handoff_error *why)
+{
+    char text[sizeof error->text];
+    handoff_error_text(why, text, sizeof text);
+    exporter_error_set(error, "%s", text);
+}
+
+static const char *encoding_name(enum exporter_encoding encoding)
+{
+    return encoding == EXPORTER_ENCODING_CL100K_BASE ? "cl100k_base" : "o200k_base";
+}
+
+/* An estimate is safe but wasteful; whoever runs this should know. */
+static void log_tokenizer(const struct exporter_hosting *hosting)
+{
+    struct handoff_error why;
+    char text[512];
+    const char *encoding =
+        handoff_tokenizer_encoding(handoff_client_tokenizer(hosting->client, &why));
+    if (why.code == HANDOFF_OK) {
+        log_info("tokens_are_counted", LOG_STR("encoding", encoding));
+        return;
+    }
+    handoff_error_text(&why, text, sizeof text);
+    log_warn("tokens_are_estimated", LOG_STR("encoding", encoding), LOG_STR("error", text));
+}
+
+/* Any thread. */
+static void observe(void *observer, const struct handoff_event *event)
+{
+    struct exporter_hosting *hosting = observer;
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    collectors_observe(hosting->collectors, event);
+    exporter_failures_note(hosting->failures, event);
+    exporter_delivery_log(event);
+}
+
+/* Whole enough for events, which come as soon as the client opens. */
+static struct exporter_hosting *new_hosting(struct collectors *collectors)
+{
+    struct exporter_hosting *hosting = calloc(1, sizeof *hosting);
+    if (hosting == NULL)
+        return NULL;
+    hosting->magic = HOSTING_MAGIC;
+    hosting->collectors = collectors;
+    hosting->failures = exporter_failures_new();
+    if (hosting->failures == NULL) {
+        free(hosting);
+        return NULL;
+    }
+    return hosting;
+}
+
+struct exporter_hosting *exporter_hosting_open(const struct exporter_options *options,
+                                               const struct exporter_config *config,
+                                               struct collectors *collectors,
+                                               struct exporter_error *error)
+{
+    struct handoff_error why = {0};
+    struct exporter_hosting *hosting = new_hosting(collectors);
+    if (hosting == NULL) {
+        exporter_error_set(error, "there is no memory for the handoff client");
+        return NULL;
+    }
+    const struct handoff_options client = {
+        .storage_path = options->storage_path,
+        .durability_none = config->storage.durability == EXPORTER_DURABILITY_NONE,
+        .retention_age_ms = (int64_t)config->storage.retention.age_ms,
+        .retention_bytes = (int64_t)config->storage.retention.size_bytes,
+        .encoding = encoding_name(config->tokenizer.encoding),
+        .observe = observe,
+        .observer = hosting,
+    };
+    if (handoff_client_open(&hosting->client, &client, &why) != HANDOFF_OK) {
+        say_error(error, &why);
+        exporter_hosting_close(&hosting);
+        return NULL;
+    }
+    log_tokenizer(hosting);
+    collectors_watch_client(collectors, hosting->client);
+    if (!exporter_hosting_configure(hosting, config, error))
+        exporter_hosting_close(&hosting);
+    return hosting;
+}
+
+void exporter_hosting_close(struct exporter_hosting **closing)
+{
+    struct exporter_hosting *hosting = *closing;
+    if (hosting == NULL)
+        return;
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    *closing = NULL;
+    exporter_hosting_detach(hosting);
+    handoff_client_close(&hosting->client);
+    exporter_failures_free(&hosting->failures);
+    hosting->magic = 0;
+    free(hosting);
+}
+
+struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    return hosting->client;
+}
+
+struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    return hosting->failures;
+}
+
+/* ---- loops --------------------------------------------------------------------------------- */
+
+static void run_loop(void *arg)
+{
+    struct hosted_loop *hosted = arg;
+    handoff_loop_run(hosted->inner);
+}
+
+static int64_t loop_timeout(void *arg)
+{
+    const struct hosted_loop *hosted = arg;
+    return handoff_loop_wait_ms(hosted->inner);
+}
+
+static bool attach_one(struct exporter_hosting *hosting, struct hosted_loop *hosted,
+                       struct exporter_loop *outer, struct exporter_error *error)
+{
+    struct handoff_error why;
+    hosted->outer = outer;
+    if (handoff_loop_open(&hosted->inner, hosting->client, &why) != HANDOFF_OK) {
+        say_error(error, &why);
+        return false;
+    }
+    hosted->source = (struct exporter_source){.fd = handoff_loop_fd(hosted->inner),
+                                              .timeout_ms = loop_timeout,
+                                              .run = run_loop,
+                                              .arg = hosted};
+    if (exporter_loop_add(outer, &hosted->source))
+        return true;
+    exporter_error_set(error, "cannot watch the handoff client: %m");
+    handoff_loop_close(&hosted->inner);
+    return false;
+}
+
+bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_front *front,
+                             struct exporter_error *error)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    const size_t count = exporter_front_loop_count(front);
+    hosting->loops = calloc(count, sizeof *hosting->loops);
+    if (hosting->loops == NULL) {
+        exporter_error_set(error, "there is no memory for the loops of the handoff client");
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!attach_one(hosting, &hosting->loops[i], exporter_front_loop(front, i), error))
+            return false;
+        hosting->nloops++;
+    }
+    return true;
+}
+
+/* What was live when the last process ended goes on, on all loops. */
+bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_error *error)
+{
+    struct handoff_error why;
+    struct handoff_loop **loops = calloc(hosting->nloops, sizeof loops[0]);
+    if (loops == NULL) {
+        exporter_error_set(error, "there is no memory to take up the stored handoffs");
+        return false;
+    }
+    for (size_t i = 0; i < hosting->nloops; i++)
+        loops[i] = hosting->loops[i].inner;
+    bool good = handoff_client_resume(hosting->client, loops, hosting->nloops, &why) == HANDOFF_OK;
+    free(loops);
+    if (!good)
+        say_error(error, &why);
+    else if (handoff_client_in_flight(hosting->client) > 0)
+        log_info("handoffs_resumed", LOG_UINT("count", handoff_client_in_flight(hosting->client)));
+    return good;
+}
+
+/* What was asked before the threads ended is still answered. Loops may wait for each other's mail,
+ * so all are run until none has an answer pending. */
+static void finish_loops(struct exporter_hosting *hosting)
+{
+    enum { TURN_MS = 20 };
+    bool pending = true;
+    for (size_t i = 0; i < hosting->nloops; i++)
+        handoff_loop_stop(hosting->loops[i].inner);
+    while (pending) {
+        pending = false;
+        for (size_t i = 0; i < hosting->nloops; i++) {
+            struct handoff_loop *inner = hosting->loops[i].inner;
+            struct pollfd readable = {.fd = handoff_loop_fd(inner), .events = POLLIN};
+            handoff_loop_run(inner);
+            if (handoff_loop_pending(inner) == 0)
+                continue;
+            pending = true;
+            poll(&readable, 1, TURN_MS);
+        }
+    }
+}
+
+void exporter_hosting_detach(struct exporter_hosting *hosting)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    finish_loops(hosting);
+    for (size_t i = 0; i < hosting->nloops; i++) {
+        struct hosted_loop *hosted = &hosting->loops[i];
+        exporter_loop_remove(hosted->outer, &hosted->source);
+        handoff_loop_close(&hosted->inner);
+    }
+    free(hosting->loops);
+    hosting->loops = NULL;
+    hosting->nloops = 0;
+}
+
+struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
+                                           const struct exporter_loop *loop)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    size_t i = 0;
+    while (i < hosting->nloops && hosting->loops[i].outer != loop)
+        i++;
+    EXPORTER_CHECK(i < hosting->nloops); /* a loop of the front */
+    return hosting->loops[i].inner;
+}
+
+/* ---- configuring --------------------------------------------------------------------------- */
+
+/* The first word of the file; free() it. NULL with `error` filled. */
+static char *read_token(const struct exporter_agent *agent, struct exporter_error *error)
+{
+    char token[TOKEN_MAX] = "";
+    FILE *file = fopen(agent->token_file, "re");
+    if (file == NULL) {
+        exporter_error_set(error, "agents.%s.token_file: cannot read %s: %m", agent->name,
+                           agent->token_file);
+        return NULL;
+    }
+    if (fgets(token, sizeof token, file) == NULL)
+        token[0] = '\0';
+    fclose(file);
+    token[strcspn(token, " \t\r\n")] = '\0';
+    if (*token == '\0') {
+        exporter_error_set(error, "agents.%s.token_file: there is no token in %s", agent->name,
+                           agent->token_file);
+        return NULL;
+    }
+    char *copy = strdup(token);
+    if (copy == NULL)
+        exporter_error_set(error, "there is no memory for the token of agent %s", agent->name);
+    return copy;
+}
+
+static bool fill_agent(struct handoff_agent_options *options, const struct exporter_agent *agent,
+                       struct exporter_error *error)
+{
+    *options = (struct handoff_agent_options){
+        .name = agent->name,
+        .url = agent->url,
+        .token_budget = agent->token_budget,
+        .timeout_ms = (int64_t)agent->timeout_ms,
+        .ack_timeout_ms = (int64_t)agent->ack_timeout_ms,
+        .retries = agent->retries,
+        .ack = agent->ack == EXPORTER_ACK_STATUS ? HANDOFF_ACK_STATUS : HANDOFF_ACK_EXPLICIT,
+        .alternates = agent->alternates.items,
+        .nalternates = agent->alternates.count,
+        .accepts = (agent->accepts & EXPORTER_ACCEPTS_1 ? HANDOFF_ACCEPTS_1 : 0u) |
+                   (agent->accepts & EXPORTER_ACCEPTS_2 ? HANDOFF_ACCEPTS_2 : 0u),
+        .emit = agent->emit == EXPORTER_EMIT_DUAL ? HANDOFF_EMIT_DUAL : HANDOFF_EMIT_SINGLE,
+        .breaker_failures = agent->breaker.failures,
+        .breaker_cooldown_ms = (int64_t)agent->breaker.cooldown_ms,
+        .backoff_base_ms = (int64_t)agent->backoff.base_ms,
+        .backoff_max_ms = (int64_t)agent->backoff.max_ms,
+        .ca_file = agent->tls.ca_file,
+        .cert_file = agent->tls.cert_file,
+        .key_file = agent->tls.key_file,
+    };
+    if (agent->token_file != NULL)
+        options->bearer_token = read_token(agent, error);
+    return agent->token_file == NULL || options->bearer_token != NULL;
+}
+
+/* Lends the configuration's texts; free() it. NULL: no memory. */
+static struct handoff_pipeline_options *pipelines_of(const struct exporter_config *config)
+{
+    struct handoff_pipeline_options *pipelines = calloc(config->npipelines + 1, sizeof *pipelines);
+    for (size_t i = 0; i < config->npipelines && pipelines != NULL; i++) {
+        const struct exporter_pipeline *pipeline = &config->pipelines[i];
+        pipelines[i] = (struct handoff_pipeline_options){pipeline->name, pipeline->agents.items,
+                                                         pipeline->agents.count};
+    }
+    return pipelines;
+}
+
+static bool configure(struct exporter_hosting *hosting, const struct exporter_config *config,
+                      const struct handoff_agent_options *agents, struct exporter_error *error)
+{
+    struct handoff_error why;
+    struct handoff_pipeline_options *pipelines = pipelines_of(config);
+    if (pipelines == NULL) {
+        exporter_error_set(error, "there is no memory for the pipelines");
+        return false;
+    }
+    const struct handoff_configuration configuration = {.agents = agents,
+                                                        .nagents = config->nagents,
+                                                        .hops_max = config->hops.max,
+                                                        .max_in_flight = config->api.max_in_flight,
+                                                        .max_in_flight_per_agent =
+                                                            config->api.max_in_flight_per_agent,
+                                                        .pipelines = pipelines,
+                                                        .npipelines = config->npipelines};
+    enum handoff_code code = handoff_client_configure(hosting->client, &configuration, &why);
+    free(pipelines);
+    if (code != HANDOFF_OK) {
+        say_error(error, &why);
+        return false;
+    }
+    if (collectors_configure(hosting->collectors, agents, config->nagents))
+        return true;
+    exporter_error_set(error, "there is no memory for the metrics of the agents");
+    return false;
+}
+
+bool exporter_hosting_configure(struct exporter_hosting *hosting,
+                                const struct exporter_config *config, struct exporter_error *error)
+{
+    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    struct handoff_agent_options *agents = calloc(config->nagents + 1, sizeof *agents);
+    bool good = agents != NULL;
+    if (!good)
+        exporter_error_set(error, "there is no memory for the agents");
+    for (size_t i = 0; i < config->nagents && good; i++)
+        good = fill_agent(&agents[i], &config->agents[i], error);
+    good = good && configure(hosting, config, agents, error);
+    for (size_t i = 0; i < config->nagents && agents != NULL; i++)
+        free((void *)(uintptr_t)agents[i].bearer_token);
+    free(agents);
+    return good;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_host.h - the handoff client as the daemon hosts it: opened from options and configuration,
+ * one of its loops on each loop of the API, its events told to the collectors and to what remembers
+ * the last failures.
+ */
+#ifndef EXPORTER_CLIENT_HOST_H
+#define EXPORTER_CLIENT_HOST_H
+
+#include <stdbool.h>
+
+#include "client/handoff.h"
+#include "collectors/collectors.h"
+#include "exporter/config/config.h"
+#include "exporter/error.h"
+#include "exporter/http/listeners.h"
+#include "exporter/http/loop.h"
+#include "exporter/options.h"
+#include "exporter/status/failures.h"
+
+struct exporter_hosting;
+
+/* The functions below on the control thread, except where it says otherwise. */
+
+/* Opens the store, the spine and the tokenizer. NULL with `error` filled. The collectors are lent.
+ */
+struct exporter_hosting *exporter_hosting_open(const struct exporter_options *options,
+                                               const struct exporter_config *config,
+                                               struct collectors *collectors,
+                                               struct exporter_error *error);
+
+/* Puts a loop of the client on every loop of the front, which does not run yet. */
+bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_front *front,
+                             struct exporter_error *error);
+
+/* Takes up what was under way when the last process ended. After attach, before the front starts.
+ */
+bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_error *error);
+
+/* Puts the agents and limits of a configuration in force, or leaves all as it was. */
+bool exporter_hosting_configure(struct exporter_hosting *hosting,
+                                const struct exporter_config *config, struct exporter_error *error);
+
+/* The front's threads have ended: waits for what they asked, and takes the client's loops off. */
+void exporter_hosting_detach(struct exporter_hosting *hosting);
+void exporter_hosting_close(struct exporter_hosting **closing);
+
+/* Any thread. */
+struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting);
+struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting);
+/* The client's loop that runs on this one; never NULL for a loop of the front. On its thread. */
+struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
+                                           const struct exporter_loop *loop);
+
+#endif

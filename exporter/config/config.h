@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h - the configuration file, read and judged as a whole.
+ *
+ * A load gives either a complete configuration, in which every value is within its bounds and every
+ * name leads somewhere, or one error that names the file, the line, the key, what was seen and what
+ * is allowed. There is no half-read configuration, so that a reload cannot break a running process.
+ *
+ * The keys are declared once, in config.def, with type, bounds, default and help. A value comes
+ * from the agent's own key, else from `defaults`, else from the table.
+ *
+ * A configuration never changes after it was loaded. It is shared by counting references: a reader
+ * that keeps it beyond a call takes one, from any thread. All of its memory is one arena, which
+ * goes with the last reference.
+ */
+#ifndef EXPORTER_CONFIG_CONFIG_H
+#define EXPORTER_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "exporter/error.h"
+
+enum {
+    EXPORTER_CONFIG_FILE_MAX = 1 << 20, /* bytes; 1,000 agents with every key set take half */
+    EXPORTER_AGENTS_MAX = 1000,         /* each is a label value on every family */
+    EXPORTER_PIPELINES_MAX = 1000,
+    EXPORTER_PIPELINE_STEPS_MAX = 64, /* as hops.max: a longer one could never be walked */
+    EXPORTER_ALTERNATES_MAX = 16,
+    EXPORTER_NAME_MAX = 128, /* of an agent or a pipeline: [A-Za-z0-9._-] */
+};
+
+enum exporter_ack { EXPORTER_ACK_EXPLICIT, EXPORTER_ACK_STATUS };
+enum exporter_emit { EXPORTER_EMIT_SINGLE, EXPORTER_EMIT_DUAL };
+enum exporter_accepts { EXPORTER_ACCEPTS_1 = 1 << 0, EXPORTER_ACCEPTS_2 = 1 << 1 };
+enum exporter_spine { EXPORTER_SPINE_EMBEDDED };
+enum exporter_encoding { EXPORTER_ENCODING_O200K_BASE, EXPORTER_ENCODING_CL100K_BASE };
+enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
+
+struct exporter_api_tokens;
+
+struct exporter_names {
+    size_t count;
+    const char *const *items;
+};
+
+struct exporter_agent {
+    const char *name;
+    const char *url; /* NULL: pull only, through its inbox */
+    uint32_t token_budget;
+    uint64_t timeout_ms;
+    uint64_t ack_timeout_ms;
+    uint32_t retries;
+    enum exporter_ack ack;
+    struct exporter_names alternates;
+    unsigned accepts; /* enum exporter_accepts, or-ed */
+    enum exporter_emit emit;
+    struct {
+        uint32_t failures;
+        uint64_t cooldown_ms;
+    } breaker;
+    struct {
+        uint64_t base_ms;
+        uint64_t max_ms;
+    } backoff;
+    struct {
+        const char *ca_file; /* each NULL where it is not given */
+        const char *cert_file;
+        const char *key_file;
+    } tls;
+    const char *token_file; /* NULL: no bearer token */
+};
+
+struct exporter_pipeline {
+    const char *name;
+    struct exporter_names agents; /* in order, none twice */
+};
+
+struct exporter_config {
+    unsigned magic;
+    const struct exporter_agent *agents; /* by name, ascending in strcmp order */
+    size_t nagents;
+    const struct exporter_pipeline *pipelines; /* likewise */
+    size_t npipelines;
+    struct {
+        uint32_t max;
+    } hops;
+    struct {
+        enum exporter_spine kind;
+    } spine;
+    struct {
+        enum exporter_encoding encoding;
+    } tokenizer;
+    struct {
+        enum exporter_durability durability;
+        struct {
+            uint64_t age_ms;
+            uint64_t size_bytes;
+        } retention;
+    } storage;
+    struct {
+        const char *tokens_file;                  /* NULL: the API asks for no token */
+        const struct exporter_api_tokens *tokens; /* what is in it */
+        uint64_t max_body_bytes;
+        uint32_t max_in_flight;
+        uint32_t max_in_flight_per_agent;
+    } api;
+    struct {
+        uint32_t max_series_per_family;
+        bool created;
+        uint32_t scrapes;
+    } metrics;
+};
+
+/* Reads a file; a path of NULL gives the defaults. Relative paths in the file are taken from the
+ * file's folder. NULL with `error` filled; the caller owns one reference of the result. */
+struct exporter_config *exporter_config_load(const char *path, struct exporter_error *error);
+
+/* The same for a path that an option gave: an error about a file that cannot be read names it. */
+struct exporter_config *exporter_config_load_option(const char *path, const char *option,
+                                                    struct exporter_error *error);
+
+/* The same from memory; `name` stands for the file in errors, and gives the folder. */
+struct exporter_config *exporter_config_load_memory(const char *name, const char *text,
+                                                    size_t length, struct exporter_error *error);
+
+struct exporter_config *exporter_config_ref(struct exporter_config *config);
+/* Gives one reference back and sets *config to NULL; NULL is fine. */
+void exporter_config_unref(struct exporter_config **config);
+
+/* NULL where there is none. */
+const struct exporter_agent *exporter_config_agent(const struct exporter_config *config,
+                                                   const char *name);
+const struct exporter_pipeline *exporter_config_pipeline(const struct exporter_config *config,
+                                                         const char *name);
+
+/* What --config.check and `handoffctl check-config` do: one line on stdout (FILE: ok ...) or the
+ * error on stderr. Answers the exit code, 0 or 1. `option` gave the path; NULL: none did. */
+int exporter_config_check(const char *path, const char *option);
+
+#endif

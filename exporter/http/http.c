@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request from its first header to the end of its answer.
+ *
+ * libmicrohttpd calls exporter_request_handle() once when the headers are there, once for each
+ * piece of the body, and once more when the body is complete; only then the handler runs. What is
+ * refused (no such route, body too large) is decided at the first call, but mostly answered at the
+ * last: a client that is still sending would lose an early answer to the reset of its connection.
+ * Only a body too large to be read for that courtesy, or one that waits for "100 Continue", is
+ * refused at once.
+ *
+ * Invariants: a request is answered exactly once. A deferred request has its connection suspended,
+ * and libmicrohttpd never frees a suspended connection, so the request is good until it is answered
+ * or cancelled, whatever the client does meanwhile.
+ */
+#include "exporter/http/http.h"
+
+#include <stdlib.h>
+
+#include "exporter/access/admission.h"
+#include "exporter/check.h"
+#include "exporter/http/http_private.h"
+#include "exporter/http/problem.h"
+
+/* ---- deferring ------------------------------------------------------------------------------ */
+
+void exporter_request_defer(struct exporter_request *request, void (*cancelled)(void *arg),
+                            void *arg)
+{
+    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
+    EXPORTER_CHECK(request->state == REQUEST_HANDLING || request->state == REQUEST_DEFERRED);
+    if (request->state == REQUEST_HANDLING)
+        LIST_INSERT_HEAD(&request->server->deferred, request, entry);
+    request->state = REQUEST_DEFERRED;
+    request->cancelled = cancelled;
+    request->cancelled_arg = arg;
+}
+
+void exporter_request_cancel(struct exporter_request *request)
+{
+    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
+    EXPORTER_CHECK(request->state == REQUEST_DEFERRED);
+    request->cancelled(request->cancelled_arg);
+    exporter_request_abandon(request);
+}
+
+/* ---- handling ------------------------------------------------------------------------------- */
+
+static void respond_options(struct exporter_request *request)
+{
+    struct exporter_reply reply = {.status = 204};
+    reply.headers[0] = (struct exporter_header){"Allow", request->match.allow};
+    exporter_respond(request, &reply);
+}
+
+/* A filter that cannot be read is not one that is absent: the answer would be of everything. */
+static bool refuse_bad_query(struct exporter_request *request)
+{
+    const struct exporter_problem no_text = {.status = 400,
+                                             .code = "invalid_request",
+                                             .detail = "a value in the query is no text",
+                                             .field = exporter_request_query_no_text(request),
+                                             .allowed = "UTF-8, percent-encoded, without NUL"};
+    if (no_text.field == NULL)
+        return false;
+    exporter_respond_problem(request, &no_text);
+    return true;
+}
+
+void exporter_request_admitted(struct exporter_request *request)
+{
+    if (request->refusal.status != 0)
+        exporter_respond_problem(request, &request->refusal);
+    else if (request->match.route == NULL)
+        respond_options(request);
+    else if (exporter_admission_allows(request) && !refuse_bad_query(request))
+        request->match.route->handle(request, request->match.route->context);
+    exporter_request_drop_body(request);
+}
+
+static void suspend(struct exporter_request *request)
+{
+    if (request->connection->left) { /* before its request was read */
+        exporter_request_cancel(request);
+        return;
+    }
+    request->suspended = true;
+    request->connection->waiting = request;
+    MHD_suspend_connection(request->mhd);
+}
+
+/* What the handlers work with is gone. */
+static void refuse_at_the_end(struct exporter_request *request)
+{
+    static const struct exporter_problem ending = {
+        .status = 503, .code = "shutting_down", .detail = "the process is about to end"};
+    exporter_respond_problem(request, &ending);
+}
+
+static void handle(struct exporter_request *request)
+{
+    request->state = REQUEST_HANDLING;
+    request->connection->deadline_ms = INT64_MAX;
+    if (request->server->ending)
+        refuse_at_the_end(request);
+    else if (request->barred)
+        exporter_respond_problem(request, &request->refusal);
+    else
+        exporter_admission_judge(request);
+    EXPORTER_CHECK(request->state != REQUEST_HANDLING); /* a handler that forgot to answer */
+    if (request->state == REQUEST_DEFERRED)
+        suspend(request);
+}
+
+static struct exporter_request *request_new(struct exporter_server *server,
+                                            struct MHD_Connection *mhd, const char *url,
+                                            const char *method)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct exporter_connection *connection = info != NULL ? info->socket_context : NULL;
+    if (connection == NULL)
+        return NULL; /* it was made when memory was short */
+    EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    exporter_connection_wake(connection);
+    struct exporter_request *request = calloc(1, sizeof *request);
+    if (request == NULL)
+        return NULL;
+    request->magic = REQUEST_MAGIC;
+    request->server = server;
+    request->connection = connection;
+    request->mhd = mhd;
+    request->method = method;
+    request->raw_path = url;
+    request->began_ms = exporter_monotonic_ms();
+    request->write_ms = server->options.limits.write_ms;
+    atomic_fetch_add(&server->in_flight, 1);
+    return request;
+}
+
+static enum MHD_Result begin(struct exporter_server *server, struct MHD_Connection *mhd,
+                             const char *url, const char *method, void **context)
+{
+    struct exporter_request *request = request_new(server, mhd, url, method);
+    if (request == NULL)
+        return MHD_NO;
+    *context = request;
+    exporter_request_route(request);
+    exporter_admission_glance(request);
+    if (exporter_request_judge_length(request))
+        handle(request);
+    return request->state == REQUEST_ABANDONED ? MHD_NO : MHD_YES;
+}
+
+enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection *mhd,
+                                        const char *url, const char *method, const char *version,
+                                        const char *upload, size_t *upload_size, void **context)
+{
+    (void)version;
+    struct exporter_server *server = server_arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    struct exporter_request *request = *context;
+    if (request == NULL)
+        return begin(server, mhd, url, method, context);
+    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (*upload_size > 0) {
+        const size_t length = *upload_size;
+        *upload_size = 0;
+        return exporter_request_take(request, upload, length) ? MHD_YES : MHD_NO;
+    }
+    if (request->state == REQUEST_RECEIVING)
+        handle(request);
+    return request->state == REQUEST_ABANDONED ? MHD_NO : MHD_YES;
+}
+
+static void request_free(struct exporter_request *request)
+{
+    while (request->scratch != NULL) {
+        struct exporter_scratch *next = request->scratch->next;
+        free(request->scratch);
+        request->scratch = next;
+    }
+    exporter_request_drop_body(request);
+    request->magic = 0;
+    free(request);
+}
+
+void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, void **context,
+                                enum MHD_RequestTerminationCode how)
+{
+    (void)mhd;
+    (void)how;
+    struct exporter_server *server = server_arg;
+    struct exporter_request *request = *context;
+    if (request == NULL)
+        return;
+    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
+    EXPORTER_CHECK(request->state != REQUEST_DEFERRED);
+    *context = NULL;
+    if (request->state == REQUEST_ANSWERED)
+        server->sending--;
+    exporter_connection_rest(request->connection);
+    request_free(request);
+    atomic_fetch_sub(&server->in_flight, 1);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http.h - a request and its answer, as handlers see them.
+ *
+ * A handler is called on its listener's loop with the whole request, body included. It answers at
+ * once, or calls exporter_request_defer() and answers later; the connection sleeps meanwhile and
+ * costs no thread. Every request is answered exactly once; after its answer a handler must not
+ * touch it again.
+ *
+ * Threads: everything here on the loop of the request. Who finishes elsewhere posts to
+ * exporter_request_loop() and answers from there.
+ *
+ * Strings of a request live until it is answered.
+ */
+#ifndef EXPORTER_HTTP_HTTP_H
+#define EXPORTER_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct exporter_loop;
+struct exporter_request;
+
+/* ---- the request ---------------------------------------------------------------------------- */
+
+const char *exporter_request_method(const struct exporter_request *request);
+/* As it was sent, without the query. */
+const char *exporter_request_path(const struct exporter_request *request);
+/* The value that the i-th {segment} of the route's pattern took. */
+const char *exporter_request_param(const struct exporter_request *request, size_t i);
+/* The first of that name, or NULL. Names of headers are compared without case. */
+const char *exporter_request_header(const struct exporter_request *request, const char *name);
+/* All of that name, joined by commas as RFC 9110 has it; "" where there is none. NULL: no memory.
+ */
+const char *exporter_request_header_list(struct exporter_request *request, const char *name);
+/* Decoded; the first of that name, or NULL. */
+const char *exporter_request_query(struct exporter_request *request, const char *name);
+/* The name of a parameter whose value decodes to no text; NULL: there is none. Handlers see none.
+ */
+const char *exporter_request_query_no_text(struct exporter_request *request);
+/* All values of one query name: fills at most `max`, answers how many there are. */
+size_t exporter_request_query_all(struct exporter_request *request, const char *name,
+                                  const char **values, size_t max);
+/* Lent until the handler returns, unlike all else: thousands may wait for their answers. */
+const char *exporter_request_body(const struct exporter_request *request, size_t *length);
+/* The agent that calls; NULL: somebody who may do everything. */
+const char *exporter_request_caller(const struct exporter_request *request);
+/* The client's address without its port, "unix" for a unix socket. */
+const char *exporter_request_peer(const struct exporter_request *request);
+struct exporter_loop *exporter_request_loop(const struct exporter_request *request);
+/* When its headers were there, on the loop's clock. */
+int64_t exporter_request_began_ms(const struct exporter_request *request);
+/* The client has closed, or shut down its sending side; asks the kernel. */
+bool exporter_request_has_left(const struct exporter_request *request);
+
+/* ---- deferring ------------------------------------------------------------------------------ */
+
+/* The answer comes later. `cancelled` is called, on the loop, when it will not be needed any more
+ * because the client left or the daemon stops; the request is gone after that call. */
+void exporter_request_defer(struct exporter_request *request, void (*cancelled)(void *arg),
+                            void *arg);
+
+/* ---- answering ------------------------------------------------------------------------------ */
+
+struct exporter_header {
+    const char *name;
+    const char *value;
+};
+
+enum exporter_body {
+    EXPORTER_BODY_COPY,   /* the bytes are copied during the call */
+    EXPORTER_BODY_STATIC, /* they live for ever */
+    EXPORTER_BODY_GIVEN,  /* they came from malloc and are freed after they were sent */
+};
+
+enum { EXPORTER_REPLY_HEADERS_MAX = 8 };
+
+struct exporter_reply {
+    unsigned status;
+    const char *content_type;                                   /* NULL: no body */
+    struct exporter_header headers[EXPORTER_REPLY_HEADERS_MAX]; /* up to the first NULL name */
+    const void *bytes;
+    size_t length;
+    enum exporter_body body;
+};
+
+void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply);
+
+/* A body that is made while it is sent. Its length is not known beforehand. */
+enum { EXPORTER_STREAM_END = -1, EXPORTER_STREAM_FAILED = -2 };
+
+struct exporter_stream {
+    /* Fills up to `max` bytes and answers how many (never 0), END, or FAILED, which cuts the
+     * connection, so that the client cannot take the answer for whole. */
+    ssize_t (*read)(void *arg, char *bytes, size_t max);
+    /* Called once, when the answer is over or the client went away. */
+    void (*close)(void *arg);
+    void *arg;
+};
+
+/* `reply` without bytes. The stream is closed even where the request cannot be answered. */
+void exporter_respond_stream(struct exporter_request *request, const struct exporter_reply *reply,
+                             const struct exporter_stream *stream);
+
+/* The connection is cut `delay_ms` from now unless the answer is complete by then. Replaces the
+ * listener's own limit for sending; to be called before the answer. */
+void exporter_request_limit_sending(struct exporter_request *request, int64_t delay_ms);
+
+#endif

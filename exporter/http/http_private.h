@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http_private.h - what the files of the HTTP server share. No one else includes it.
+ *
+ *   server.c        connections and their deadlines
+ *   http.c          the life of a request
+ *   http_receive.c  its path and body, coming in
+ *   http_read.c     what a handler may ask of it
+ *   http_respond.c  its answer
+ *   problem.c       its answer where that is an error
+ *   admission.c     who may come in
+ */
+#ifndef EXPORTER_HTTP_HTTP_PRIVATE_H
+#define EXPORTER_HTTP_HTTP_PRIVATE_H
+
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <sys/queue.h>
+
+#include "exporter/access/callers.h"
+#include "exporter/http/disconnects.h"
+#include "exporter/http/problem.h"
+#include "exporter/http/router.h"
+#include "exporter/http/server.h"
+
+enum {
+    SERVER_MAGIC = 0x5e57e75e,
+    CONNECTION_MAGIC = 0xc0ec7102,
+    REQUEST_MAGIC = 0x7ea0e575,
+};
+
+struct exporter_tls;
+
+struct exporter_connection {
+    unsigned magic;
+    struct exporter_server *server;
+    int fd;
+    /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
+    int64_t deadline_ms;
+    bool idle; /* kept alive, and no byte of the next request was seen */
+    int64_t idle_since_ms;
+    struct exporter_tls *tls;         /* NULL on a plain connection */
+    bool left;                        /* the client sends nothing more */
+    struct exporter_request *waiting; /* its connection is suspended; NULL: none is */
+    char peer[INET6_ADDRSTRLEN];
+    LIST_ENTRY(exporter_connection) entry;
+};
+
+LIST_HEAD(exporter_connections, exporter_connection);
+LIST_HEAD(exporter_requests, exporter_request);
+
+struct exporter_body_room {
+    char *bytes; /* NULL: none */
+    size_t capacity;
+};
+
+struct exporter_server {
+    unsigned magic;
+    struct exporter_server_options options;
+    struct MHD_Daemon *daemon;
+    struct exporter_source source;
+    struct exporter_departures departures;
+    bool quiesced;
+    bool ending;      /* answers still go out, and no handler runs any more */
+    unsigned sending; /* answers that are not sent to their end */
+    struct exporter_connections connections;
+    struct exporter_requests deferred;
+    struct exporter_timer sweep;
+    struct exporter_body_room spare; /* of a body that was handled, for the next one */
+    /* written by the loop, read by any thread */
+    atomic_uint in_flight;
+};
+
+/* ---- a request ------------------------------------------------------------------------------ */
+
+enum exporter_request_state {
+    REQUEST_RECEIVING,
+    REQUEST_HANDLING, /* the handler is running */
+    REQUEST_DEFERRED,
+    REQUEST_ANSWERED,
+    REQUEST_ABANDONED, /* no answer is possible; the connection is cut */
+};
+
+/* A string that was made for a request and goes with it. */
+struct exporter_scratch {
+    struct exporter_scratch *next;
+    char text[];
+};
+
+struct exporter_request {
+    unsigned magic;
+    enum exporter_request_state state;
+    struct exporter_server *server;
+    struct exporter_connection *connection;
+    struct MHD_Connection *mhd;
+    const char *method;
+    const char *raw_path;
+    int64_t began_ms;
+    int64_t write_ms;
+    /* routing */
+    struct exporter_path path;
+    struct exporter_route_match match;
+    struct exporter_problem refusal; /* status 0: none so far */
+    bool barred;                     /* it was admission that refused */
+    struct exporter_caller caller;
+    /* body */
+    struct exporter_body_room body;
+    size_t body_length;
+    size_t body_limit;
+    char body_allowed[48];        /* the limit, for its refusal */
+    unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
+    size_t discarded;
+    struct exporter_scratch *scratch;
+    /* deferred */
+    bool suspended;
+    void (*cancelled)(void *arg);
+    void *cancelled_arg;
+    LIST_ENTRY(exporter_request) entry;
+};
+
+/* Parses the path and looks for its route; what there is none for is refused. */
+void exporter_request_route(struct exporter_request *request);
+/* Whether the answer has to be given before the body was sent. */
+bool exporter_request_judge_length(struct exporter_request *request);
+/* Takes a piece of the body. false: the client has to be cut. */
+bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length);
+/* Nobody needs the body any more. */
+void exporter_request_drop_body(struct exporter_request *request);
+/* No answer is possible. */
+void exporter_request_abandon(struct exporter_request *request);
+
+/* Moves the deadline of a connection, and the sweep that enforces it. */
+void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms);
+/* Between two requests a client may idle; from the first byte of the next one it has as long as for
+ * the first. */
+void exporter_connection_rest(struct exporter_connection *connection);
+/* The headers of a request are there. */
+void exporter_connection_wake(struct exporter_connection *connection);
+
+/* The calls that libmicrohttpd makes for a request: *context is the request. */
+enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection *mhd,
+                                        const char *url, const char *method, const char *version,
+                                        const char *upload, size_t *upload_size, void **context);
+void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, void **context,
+                                enum MHD_RequestTerminationCode how);
+
+const struct exporter_server *exporter_request_server(const struct exporter_request *request);
+
+/* What admission.c calls when a request may go on: its handler runs, or its refusal is sent. */
+void exporter_request_admitted(struct exporter_request *request);
+
+/* Cancels a deferred request and lets its connection die. */
+void exporter_request_cancel(struct exporter_request *request);
+
+#endif

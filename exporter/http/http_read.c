@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a handler may ask of a request. Strings that have to be made for it lie in its scratch. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "exporter/check.h"
+#include "exporter/http/http_private.h"
+
+const char *exporter_request_method(const struct exporter_request *request)
+{
+    return request->method;
+}
+
+const char *exporter_request_path(const struct exporter_request *request)
+{
+    return request->raw_path;
+}
+
+const char *exporter_request_param(const struct exporter_request *request, size_t i)
+{
+    EXPORTER_CHECK(i < request->match.nparams);
+    return request->match.params[i];
+}
+
+const char *exporter_request_header(const struct exporter_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+}
+
+static char *scratch_new(struct exporter_request *request, size_t length)
+{
+    struct exporter_scratch *scratch = malloc(sizeof *scratch + length + 1);
+    if (scratch == NULL)
+        return NULL;
+    scratch->next = request->scratch;
+    request->scratch = scratch;
+    return scratch->text;
+}
+
+/* What a walk over the values of one name collects. */
+struct collected {
+    struct exporter_request *request;
+    const char *name;
+    char *text; /* header lists: where the next value goes; NULL while lengths are summed */
+    size_t length;
+    const char **values; /* query values */
+    size_t count;
+    size_t max;
+};
+
+static enum MHD_Result collect_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
+{
+    (void)kind;
+    struct collected *list = arg;
+    if (strcasecmp(name, list->name) != 0 || value == NULL)
+        return MHD_YES;
+    const size_t length = strlen(value);
+    if (list->text != NULL) {
+        memcpy(list->text + list->length, value, length);
+        list->text[list->length + length] = ',';
+    }
+    list->length += length + 1;
+    list->count++;
+    return MHD_YES;
+}
+
+const char *exporter_request_header_list(struct exporter_request *request, const char *name)
+{
+    struct collected list = {.name = name};
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, collect_header, &list);
+    if (list.count == 0)
+        return "";
+    if (list.count == 1)
+        return exporter_request_header(request, name);
+    list.text = scratch_new(request, list.length);
+    if (list.text == NULL)
+        return NULL;
+    const size_t total = list.length;
+    list.length = 0;
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, collect_header, &list);
+    list.text[total - 1] = '\0'; /* in the place of the last comma */
+    return list.text;
+}
+
+static char *decoded_copy(struct exporter_request *request, const char *text)
+{
+    char *copy = scratch_new(request, strlen(text));
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, text, strlen(text) + 1);
+    return exporter_percent_decode(copy) ? copy : NULL;
+}
+
+static enum MHD_Result collect_query(void *arg, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    (void)kind;
+    struct collected *list = arg;
+    const char *decoded_name = decoded_copy(list->request, name);
+    if (decoded_name == NULL || strcmp(decoded_name, list->name) != 0)
+        return MHD_YES;
+    const char *decoded = decoded_copy(list->request, value != NULL ? value : "");
+    if (decoded == NULL)
+        return MHD_YES;
+    if (list->count < list->max)
+        list->values[list->count] = decoded;
+    list->count++;
+    return MHD_YES;
+}
+
+static enum MHD_Result find_no_text(void *arg, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    (void)kind;
+    struct collected *found = arg;
+    const char *decoded_name = decoded_copy(found->request, name);
+    if (decoded_name == NULL || value == NULL || decoded_copy(found->request, value) != NULL)
+        return MHD_YES; /* no parameter of ours has a name that is no text */
+    found->name = decoded_name;
+    return MHD_NO;
+}
+
+const char *exporter_request_query_no_text(struct exporter_request *request)
+{
+    struct collected found = {.request = request};
+    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, find_no_text, &found);
+    return found.name;
+}
+
+size_t exporter_request_query_all(struct exporter_request *request, const char *name,
+                                  const char **values, size_t max)
+{
+    struct collected list = {.request = request, .name = name, .values = values, .max = max};
+    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, collect_query, &list);
+    return list.count;
+}
+
+const char *exporter_request_query(struct exporter_request *request, const char *name)
+{
+    const char *value = NULL;
+    return exporter_request_query_all(request, name, &value, 1) > 0 ? value : NULL;
+}
+
+const char *exporter_request_body(const struct exporter_request *request, size_t *length)
+{
+    *length = request->body_length;
+    return request->body.bytes != NULL ? request->body.bytes : "";
+}
+
+const char *exporter_request_caller(const struct exporter_request *request)
+{
+    return request->caller.agent[0] != '\0' ? request->caller.agent : NULL;
+}
+
+const char *exporter_request_peer(const struct exporter_request *request)
+{
+    return request->connection->peer;
+}
+
+struct exporter_loop *exporter_request_loop(const struct exporter_request *request)
+{
+    return request->server->options.loop;
+}
+
+bool exporter_request_has_left(const struct exporter_request *request)
+{
+    return exporter_connection_has_left(request->connection);
+}
+
+int64_t exporter_request_began_ms(const struct exporter_request *request)
+{
+    return request->began_ms;
+}
+
+const struct exporter_server *exporter_request_server(const struct exporter_request *request)
+{
+    return request->server;
+}

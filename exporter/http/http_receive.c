@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes in before a handler runs: the path, which chooses the route, and the body, within the
+ * route's limit. What was refused is still read, up to a limit, and thrown away (http.c says why).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/http/http_private.h"
+
+enum {
+    DISCARD_MAX = 16 << 20,     /* so much of a refused body is read before the client is cut */
+    BODY_FIRST_SIZE = 4 << 10,  /* where the length is not known */
+    BODY_FIRST_MOST = 64 << 10, /* nearly all handoffs fit */
+};
+
+static void refuse(struct exporter_request *request, unsigned status, const char *code,
+                   const char *detail)
+{
+    request->refusal = (struct exporter_problem){.status = status, .code = code, .detail = detail};
+}
+
+static void refuse_too_large(struct exporter_request *request)
+{
+    const struct exporter_route *found = request->match.route;
+    const bool configured = found != NULL && found->body_limit == EXPORTER_BODY_OF_LISTENER;
+    exporter_request_drop_body(request);
+    refuse(request, 413, "body_too_large", "the body is larger than this call takes");
+    snprintf(request->body_allowed, sizeof request->body_allowed, "up to %zu bytes%s",
+             request->body_limit, configured ? " (api.max_body)" : "");
+    request->refusal.field = "body";
+    request->refusal.allowed = request->body_allowed;
+}
+
+void exporter_request_route(struct exporter_request *request)
+{
+    switch (exporter_path_parse(&request->path, request->raw_path)) {
+    case EXPORTER_PATH_OK:
+        break;
+    case EXPORTER_PATH_MALFORMED:
+        refuse(request, 400, "bad_path", "the path is not well-formed");
+        return;
+    case EXPORTER_PATH_TOO_LONG:
+        refuse(request, 404, "not_found", "there is nothing at this path");
+        return;
+    }
+    switch (exporter_route_find(request->server->options.routes, request->method, &request->path,
+                                &request->match)) {
+    case EXPORTER_ROUTE_FOUND:
+        break;
+    case EXPORTER_ROUTE_UNKNOWN:
+        refuse(request, 404, "not_found", "there is nothing at this path");
+        break;
+    case EXPORTER_ROUTE_METHOD:
+        refuse(request, 405, "method_not_allowed", "this path does not take that method");
+        request->refusal.header = (struct exporter_header){"Allow", request->match.allow};
+        break;
+    }
+}
+
+static size_t route_body_limit(const struct exporter_request *request)
+{
+    const struct exporter_route *found = request->match.route;
+    if (found == NULL)
+        return 0;
+    if (found->body_limit == EXPORTER_BODY_OF_LISTENER)
+        return (size_t)atomic_load_explicit(request->server->options.body_limit,
+                                            memory_order_relaxed);
+    return found->body_limit;
+}
+
+bool exporter_request_judge_length(struct exporter_request *request)
+{
+    const char *text = exporter_request_header(request, "Content-Length");
+    const unsigned long long length = text != NULL ? strtoull(text, NULL, 10) : 0;
+    request->announced = length;
+    request->body_limit = route_body_limit(request);
+    if (request->refusal.status == 0 && length > request->body_limit)
+        refuse_too_large(request);
+    if (request->refusal.status == 0)
+        return false;
+    return length > DISCARD_MAX || exporter_request_header(request, "Expect") != NULL;
+}
+
+/* As long as the client said, up to a bound: it may say what it likes, and send nothing. */
+static size_t first_capacity(const struct exporter_request *request)
+{
+    if (request->announced < BODY_FIRST_SIZE)
+        return BODY_FIRST_SIZE;
+    return (request->announced < BODY_FIRST_MOST ? (size_t)request->announced : BODY_FIRST_MOST) +
+           1;
+}
+
+/* A body lives from its first byte to the end of its handler, so there is seldom more than one, and
+ * its memory is warm when the next one comes. */
+static void take_spare(struct exporter_request *request)
+{
+    struct exporter_body_room *spare = &request->server->spare;
+    if (spare->capacity < first_capacity(request))
+        return;
+    request->body = *spare;
+    *spare = (struct exporter_body_room){0};
+}
+
+void exporter_request_drop_body(struct exporter_request *request)
+{
+    struct exporter_body_room *spare = &request->server->spare, *room = &request->body;
+    if (room->capacity > spare->capacity && room->capacity <= BODY_FIRST_MOST + 1) {
+        free(spare->bytes);
+        *spare = *room;
+    } else {
+        free(room->bytes);
+    }
+    *room = (struct exporter_body_room){0};
+    request->body_length = 0;
+}
+
+static bool grow_body(struct exporter_request *request, size_t needed)
+{
+    struct exporter_body_room *room = &request->body;
+    if (room->capacity == 0)
+        take_spare(request);
+    if (needed <= room->capacity)
+        return true;
+    size_t capacity = room->capacity > 0 ? room->capacity : first_capacity(request);
+    while (capacity < needed)
+        capacity *= 2;
+    char *grown = realloc(room->bytes, capacity);
+    if (grown == NULL)
+        return false;
+    *room = (struct exporter_body_room){grown, capacity};
+    return true;
+}
+
+bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length)
+{
+    if (request->refusal.status == 0 && length > request->body_limit - request->body_length)
+        refuse_too_large(request);
+    if (request->refusal.status != 0) {
+        request->discarded += length;
+        return request->discarded <= DISCARD_MAX;
+    }
+    if (!grow_body(request, request->body_length + length + 1))
+        return false;
+    memcpy(request->body.bytes + request->body_length, bytes, length);
+    request->body_length += length;
+    request->body.bytes[request->body_length] = '\0';
+    return true;
+}

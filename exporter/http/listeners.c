@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The listeners.
+ *
+ * Why one loop for the web listener and one per core for the API: scrapes are rare and probes are
+ * small, so one thread serves them all and needs no locks; handoffs are the load, and the kernel
+ * spreads their connections over sockets that share the port.
+ *
+ * Order of ending: threads first, then servers (which cancel what is deferred), then loops. So
+ * nothing runs any more when memory goes.
+ */
+#include "exporter/http/listeners.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/check.h"
+#include "exporter/http/listener.h"
+#include "exporter/http/server.h"
+#include "exporter/http/worker.h"
+#include "exporter/log/log.h"
+#include "exporter/systemd.h"
+
+enum {
+    FRONT_MAGIC = 0xf707700f,
+    WEB_LISTENERS_MAX = EXPORTER_WEB_LISTEN_MAX,
+    /* Web: a Prometheus pair, probes and people, with room to spare. */
+    WEB_CONNECTIONS = 512,
+    WEB_CONNECTIONS_PER_IP = 128,
+    WEB_HEADER_BYTES = 32 << 10, /* also the size of a chunk of a scrape */
+    /* API: 10,000 agents that poll, and their handoffs. They share one address, so no cap on it. */
+    API_CONNECTIONS = 16384,
+    API_HEADER_BYTES = 20 << 10, /* so that 8 KiB and their headers come in one read */
+    IDLE_MS = 120 * 1000, /* longer than any usual scrape interval, so that connections are kept */
+    WRITE_MS = 60 * 1000,
+};
+
+/* A server and what the control thread tells it. */
+struct seat {
+    struct exporter_server *server;
+    struct exporter_loop *loop;
+    enum exporter_side side;
+    struct exporter_post quiesce;
+    bool asked; /* to quiesce */
+    atomic_bool quiesced;
+};
+
+struct exporter_front {
+    unsigned magic;
+    struct exporter_front_setup setup;
+    struct exporter_listener web[WEB_LISTENERS_MAX];
+    size_t nweb;
+    struct exporter_listener api;
+    struct exporter_worker workers[1 + EXPORTER_LISTENER_SOCKETS_MAX]; /* the first is web's */
+    size_t nworkers;
+    struct seat seats[WEB_LISTENERS_MAX + EXPORTER_LISTENER_SOCKETS_MAX];
+    size_t nseats;
+    struct exporter_systemd_socket inherited[EXPORTER_SYSTEMD_SOCKETS_MAX];
+    size_t ninherited;
+};
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+static size_t usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    const int cores = CPU_COUNT(&set);
+    if (cores < 1)
+        return 1;
+    return cores > EXPORTER_LISTENER_SOCKETS_MAX ? EXPORTER_LISTENER_SOCKETS_MAX : (size_t)cores;
+}
+
+size_t exporter_front_threads(void)
+{
+    return 1 + usable_cores();
+}
+
+static bool is_api_name(const char *name)
+{
+    return strcmp(name, "api") == 0;
+}
+
+/* Sockets named "api" are the API's; every other one is the web listener's, as its unit would be
+ * written for any other exporter. */
+static bool open_web_inherited(struct exporter_front *front, struct exporter_error *error)
+{
+    for (size_t i = 0; i < front->ninherited; i++) {
+        if (is_api_name(front->inherited[i].name))
+            continue;
+        if (front->nweb == WEB_LISTENERS_MAX) {
+            exporter_error_set(error, "systemd passed more than %d web sockets", WEB_LISTENERS_MAX);
+            return false;
+        }
+        if (!exporter_listener_inherit(&front->web[front->nweb], front->inherited[i].fd, 1, error))
+            return false;
+        front->nweb++;
+    }
+    if (front->nweb == 0)
+        exporter_error_set(error, "systemd passed no web socket; start the socket unit, or leave "
+                                  "--web.systemd-socket out");
+    return front->nweb > 0;
+}
+
+static bool open_web(struct exporter_front *front, struct exporter_error *error)
+{
+    const struct exporter_options *options = front->setup.options;
+    if (options->web_systemd_socket)
+        return open_web_inherited(front, error);
+    for (size_t i = 0; i < options->web_listen_address.count; i++) {
+        if (!exporter_listener_open(&front->web[i], &options->web_listen_address.items[i], 1, "web",
+                                    "--web.listen-address", error))
+            return false;
+        front->nweb++;
+    }
+    return true;
+}
+
+static bool open_api(struct exporter_front *front, struct exporter_error *error)
+{
+    const size_t count = usable_cores();
+    for (size_t i = 0; i < front->ninherited; i++) {
+        if (is_api_name(front->inherited[i].name))
+            return exporter_listener_inherit(&front->api, front->inherited[i].fd, count, error);
+    }
+    return exporter_listener_open(&front->api, &front->setup.options->api_listen_address, count,
+                                  "API", "--api.listen-address", error);
+}
+
+/* ---- servers -------------------------------------------------------------------------------- */
+
+static struct exporter_limits web_limits(const struct exporter_front *front)
+{
+    return (struct exporter_limits){
+        .connections = WEB_CONNECTIONS,
+        .connections_per_ip = WEB_CONNECTIONS_PER_IP,
+        .header_bytes = WEB_HEADER_BYTES,
+        .read_ms = (int64_t)front->setup.options->web_read_timeout_ms,
+        .idle_ms = IDLE_MS,
+        .write_ms = WRITE_MS,
+    };
+}
+
+static struct exporter_limits api_limits(const struct exporter_front *front)
+{
+    struct exporter_limits limits = web_limits(front);
+    limits.connections = (unsigned)(API_CONNECTIONS / front->api.count);
+    limits.connections_per_ip = 0;
+    limits.header_bytes = API_HEADER_BYTES;
+    return limits;
+}
+
+static bool add_server(struct exporter_front *front, int *fd, enum exporter_side side,
+                       const struct exporter_server_options *options, struct exporter_error *error)
+{
+    struct seat *seat = &front->seats[front->nseats];
+    const int taken = *fd;
+    *fd = -1;
+    seat->server = exporter_server_start(taken, options, error);
+    if (seat->server == NULL)
+        return false;
+    seat->loop = options->loop;
+    seat->side = side;
+    front->nseats++;
+    return true;
+}
+
+static bool add_web_servers(struct exporter_front *front, struct exporter_error *error)
+{
+    const struct exporter_server_options options = {
+        .listener = "web",
+        .loop = front->workers[0].loop,
+        .routes = front->setup.web_routes,
+        .limits = web_limits(front),
+        .web_config = front->setup.web_config,
+    };
+    for (size_t i = 0; i < front->nweb; i++) {
+        if (!add_server(front, &front->web[i].fds[0], EXPORTER_SIDE_WEB, &options, error))
+            return false;
+    }
+    return true;
+}
+
+static bool add_api_servers(struct exporter_front *front, struct exporter_error *error)
+{
+    struct exporter_server_options options = {
+        .listener = "api",
+        .routes = front->setup.api_routes,
+        .limits = api_limits(front),
+        .body_limit = front->setup.api_body_limit,
+        .problem_json = true,
+        .refuse_browsers = true,
+        .is_loopback = front->api.is_local && strncmp(front->api.name, "unix:", 5) != 0,
+        .callers = front->setup.api_callers,
+    };
+    for (size_t i = 0; i < front->api.count; i++) {
+        options.loop = front->workers[1 + i].loop;
+        if (!add_server(front, &front->api.fds[i], EXPORTER_SIDE_API, &options, error))
+            return false;
+    }
+    return true;
+}
+
+static bool prepare_workers(struct exporter_front *front, struct exporter_error *error)
+{
+    while (front->nworkers < 1 + front->api.count) {
+        struct exporter_worker *worker = &front->workers[front->nworkers++];
+        if (!exporter_worker_prepare(worker, front->nworkers == 1 ? "web" : "api", error))
+            return false;
+    }
+    return true;
+}
+
+struct exporter_front *exporter_front_open(const struct exporter_front_setup *setup,
+                                           struct exporter_error *error)
+{
+    struct exporter_front *front = calloc(1, sizeof *front);
+    if (front == NULL) {
+        exporter_error_set(error, "there is no memory for the listeners");
+        return NULL;
+    }
+    front->magic = FRONT_MAGIC;
+    front->setup = *setup;
+    front->ninherited = exporter_systemd_sockets(front->inherited, EXPORTER_SYSTEMD_SOCKETS_MAX);
+    if (!open_web(front, error) || !open_api(front, error) || !prepare_workers(front, error) ||
+        !add_web_servers(front, error) || !add_api_servers(front, error))
+        exporter_front_free(&front);
+    return front;
+}
+
+static void log_listening(const struct exporter_front *front)
+{
+    for (size_t i = 0; i < front->nweb; i++)
+        log_info("listening", LOG_STR("listener", "web"), LOG_STR("address", front->web[i].name));
+    log_info("listening", LOG_STR("listener", "api"), LOG_STR("address", front->api.name));
+}
+
+bool exporter_front_start(struct exporter_front *front, struct exporter_error *error)
+{
+    EXPORTER_CHECK_MAGIC(front, FRONT_MAGIC);
+    for (size_t i = 0; i < front->nworkers; i++) {
+        if (!exporter_worker_start(&front->workers[i], error))
+            return false;
+    }
+    log_listening(front);
+    return true;
+}
+
+bool exporter_front_api_is_local(const struct exporter_front *front)
+{
+    return front->api.is_local;
+}
+
+const char *exporter_front_api_address(const struct exporter_front *front)
+{
+    return front->api.name;
+}
+
+size_t exporter_front_loop_count(const struct exporter_front *front)
+{
+    return front->nworkers;
+}
+
+struct exporter_loop *exporter_front_loop(const struct exporter_front *front, size_t i)
+{
+    EXPORTER_CHECK(i < front->nworkers);
+    return front->workers[i].loop;
+}
+
+/* ---- draining ------------------------------------------------------------------------------- */
+
+static void quiesce_seat(void *arg)
+{
+    struct seat *seat = arg;
+    exporter_server_quiesce(seat->server);
+    atomic_store(&seat->quiesced, true);
+}
+
+void exporter_front_quiesce(struct exporter_front *front, enum exporter_side side)
+{
+    EXPORTER_CHECK_MAGIC(front, FRONT_MAGIC);
+    for (size_t i = 0; i < front->nseats; i++) {
+        struct seat *seat = &front->seats[i];
+        if (seat->side != side || seat->asked)
+            continue;
+        seat->asked = true;
+        exporter_loop_post(seat->loop, &seat->quiesce, quiesce_seat, seat);
+    }
+}
+
+unsigned exporter_front_in_flight(const struct exporter_front *front)
+{
+    unsigned in_flight = 0;
+    for (size_t i = 0; i < front->nseats; i++)
+        in_flight += exporter_server_in_flight(front->seats[i].server);
+    return in_flight;
+}
+
+bool exporter_front_is_quiet(const struct exporter_front *front)
+{
+    for (size_t i = 0; i < front->nseats; i++) {
+        if (front->seats[i].asked && !atomic_load(&front->seats[i].quiesced))
+            return false;
+    }
+    return exporter_front_in_flight(front) == 0;
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+void exporter_front_join(struct exporter_front *front)
+{
+    for (size_t i = 0; i < front->nworkers; i++)
+        exporter_worker_join(&front->workers[i]);
+}
+
+void exporter_front_free(struct exporter_front **front_pointer)
+{
+    struct exporter_front *front = *front_pointer;
+    if (front == NULL)
+        return;
+    *front_pointer = NULL;
+    EXPORTER_CHECK_MAGIC(front, FRONT_MAGIC);
+    exporter_front_join(front);
+    for (size_t i = 0; i < front->nseats; i++)
+        exporter_server_stop(&front->seats[i].server);
+    for (size_t i = 0; i < front->nworkers; i++) {
+        if (front->workers[i].loop != NULL)
+            exporter_loop_settle(front->workers[i].loop);
+    }
+    for (size_t i = 0; i < front->nworkers; i++)
+        exporter_worker_free(&front->workers[i]);
+    for (size_t i = 0; i < front->nweb; i++)
+        exporter_listener_close(&front->web[i]);
+    exporter_listener_close(&front->api);
+    front->magic = 0;
+    free(front);
+}

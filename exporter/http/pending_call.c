@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that wait for the client, see pending_call.h. */
+#include "exporter/http/pending_call.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/check.h"
+#include "exporter/http/problem.h"
+
+enum { ASKING_MAGIC = 0x61736b21 };
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+static unsigned status_of(enum handoff_code code)
+{
+    static const unsigned statuses[] = {
+        [HANDOFF_CLASS_NONE] = 200,      [HANDOFF_CLASS_INVALID] = 400,
+        [HANDOFF_CLASS_TOO_LARGE] = 413, [HANDOFF_CLASS_NOT_FOUND] = 404,
+        [HANDOFF_CLASS_CONFLICT] = 409,  [HANDOFF_CLASS_REFUSED] = 422,
+        [HANDOFF_CLASS_BUSY] = 429,      [HANDOFF_CLASS_UNAUTHENTICATED] = 401,
+        [HANDOFF_CLASS_FORBIDDEN] = 403, [HANDOFF_CLASS_FAILED] = 502,
+        [HANDOFF_CLASS_TIMEOUT] = 504,   [HANDOFF_CLASS_UNAVAILABLE] = 503,
+        [HANDOFF_CLASS_INTERNAL] = 500,
+    };
+    return statuses[handoff_code_class(code)];
+}
+
+/* When to try again, in seconds: known for an open circuit, soon for what is only busy. */
+static int64_t retry_after_s(const struct handoff_error *error)
+{
+    if (error->code == HANDOFF_ERR_CIRCUIT_OPEN)
+        return error->needed > 1000 ? (error->needed + 999) / 1000 : 1;
+    return handoff_code_class(error->code) == HANDOFF_CLASS_BUSY ? 1 : 0;
+}
+
+static void respond_failure(struct exporter_request *request, const struct handoff_result *result)
+{
+    const struct handoff_error *error = &result->error;
+    char detail[1024], seconds[24];
+    handoff_error_text(error, detail, sizeof detail);
+    struct exporter_problem problem = {.status = status_of(error->code),
+                                       .code = handoff_code_name(error->code),
+                                       .detail = detail,
+                                       .field = error->field,
+                                       .seen = error->seen,
+                                       .allowed = error->allowed,
+                                       .needed = error->needed,
+                                       .handoff = result->body,
+                                       .handoff_size = result->size};
+    if (retry_after_s(error) > 0) {
+        snprintf(seconds, sizeof seconds, "%lld", (long long)retry_after_s(error));
+        problem.header = (struct exporter_header){"Retry-After", seconds};
+        problem.needed = 0;
+    }
+    exporter_respond_problem(request, &problem);
+}
+
+void exporter_respond_error(struct exporter_request *request, const struct handoff_error *error)
+{
+    const struct handoff_result result = {.error = *error};
+    respond_failure(request, &result);
+}
+
+void exporter_respond_bytes(struct exporter_request *request, unsigned status,
+                            const char *content_type, const char *bytes, size_t length)
+{
+    const struct exporter_reply reply = {.status = status,
+                                         .content_type = content_type,
+                                         .bytes = bytes,
+                                         .length = length,
+                                         .body = EXPORTER_BODY_COPY};
+    exporter_respond(request, &reply);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+struct exporter_asking {
+    unsigned magic;
+    struct exporter_request *request; /* NULL once it was cancelled */
+    void (*respond)(struct exporter_request *request, const struct handoff_result *result);
+};
+
+static void cancelled(void *arg)
+{
+    struct exporter_asking *asking = arg;
+    EXPORTER_CHECK_MAGIC(asking, ASKING_MAGIC);
+    asking->request = NULL;
+}
+
+struct exporter_asking *exporter_ask(struct exporter_request *request,
+                                     void (*respond)(struct exporter_request *request,
+                                                     const struct handoff_result *result))
+{
+    static const struct exporter_problem no_memory = {
+        .status = 503, .code = "out_of_memory", .detail = "there is no memory for the request"};
+    struct exporter_asking *asking = calloc(1, sizeof *asking);
+    if (asking == NULL) {
+        exporter_respond_problem(request, &no_memory);
+        return NULL;
+    }
+    *asking = (struct exporter_asking){ASKING_MAGIC, request, respond};
+    exporter_request_defer(request, cancelled, asking);
+    return asking;
+}
+
+void exporter_asked(void *context, const struct handoff_result *result)
+{
+    struct exporter_asking *asking = context;
+    EXPORTER_CHECK_MAGIC(asking, ASKING_MAGIC);
+    if (asking->request != NULL && result->error.code != HANDOFF_OK)
+        respond_failure(asking->request, result);
+    else if (asking->request != NULL)
+        asking->respond(asking->request, result);
+    asking->magic = 0;
+    free(asking);
+}
+
+/* ---- the query ----------------------------------------------------------------------------- */
+
+static bool refuse_number(struct exporter_request *request, const char *name, const char *seen,
+                          int64_t least, int64_t most)
+{
+    char allowed[64], detail[256];
+    snprintf(allowed, sizeof allowed, "a whole number, %lld to %lld", (long long)least,
+             (long long)most);
+    snprintf(detail, sizeof detail, "the query's %s is not a number it can be (allowed: %s)", name,
+             allowed);
+    const struct exporter_problem problem = {.status = 400,
+                                             .code = "invalid_request",
+                                             .detail = detail,
+                                             .field = name,
+                                             .seen = seen,
+                                             .allowed = allowed};
+    exporter_respond_problem(request, &problem);
+    return false;
+}
+
+bool exporter_query_number(struct exporter_request *request, const char *name, int64_t least,
+                           int64_t most, int64_t fallback, int64_t *number)
+{
+    const char *text = exporter_request_query(request, name);
+    char *end;
+    *number = fallback;
+    if (text == NULL)
+        return true;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || *number < least ||
+        *number > most)
+        return refuse_number(request, name, text, least, most);
+    return true;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pending_call.h - from a request to the handoff client and back: a request sleeps while the client
+ * works, and what the client answers becomes an HTTP answer.
+ */
+#ifndef EXPORTER_HTTP_PENDING_CALL_H
+#define EXPORTER_HTTP_PENDING_CALL_H
+
+#include "client/handoff.h"
+#include "exporter/http/http.h"
+
+/* Answers with the error: its class decides the status, its code and texts are in the problem. */
+void exporter_respond_error(struct exporter_request *request, const struct handoff_error *error);
+
+/* Answers with bytes that are copied. `content_type` is static. */
+void exporter_respond_bytes(struct exporter_request *request, unsigned status,
+                            const char *content_type, const char *bytes, size_t length);
+
+/* Defers the request. Give the result to the client as context, with exporter_asked as the
+ * function; `respond` is then called with what the client answered, if the request still waits,
+ * unless that was an error, which is answered here. NULL: no memory, and that is answered. */
+struct exporter_asking;
+struct exporter_asking *exporter_ask(struct exporter_request *request,
+                                     void (*respond)(struct exporter_request *request,
+                                                     const struct handoff_result *result));
+void exporter_asked(void *context, const struct handoff_result *result);
+
+/* A whole number in the query, `fallback` where it is not there. False: it was no such number, and
+ * that is answered. */
+bool exporter_query_number(struct exporter_request *request, const char *name, int64_t least,
+                           int64_t most, int64_t fallback, int64_t *number);
+
+#endif

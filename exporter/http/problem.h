@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * problem.h - errors as answers: RFC 9457 application/problem+json on the agent API, a line of
+ * plain text on the web listener, where people and Prometheus read it.
+ */
+#ifndef EXPORTER_HTTP_PROBLEM_H
+#define EXPORTER_HTTP_PROBLEM_H
+
+#include "exporter/http/http.h"
+
+struct exporter_problem {
+    unsigned status;
+    const char *code;   /* stable, for programs: "not_found" */
+    const char *detail; /* for people; any bytes, escaped on the way out */
+    const char *field;  /* of the request, what was there, and what may be: each NULL or */
+    const char *seen;   /* "" where it says nothing */
+    const char *allowed;
+    int64_t needed;      /* the number that would do; 0: none is known */
+    const char *handoff; /* the handoff that it is about, as JSON; NULL: none */
+    size_t handoff_size;
+    struct exporter_header header; /* one more header, where its name is not NULL */
+};
+
+void exporter_respond_problem(struct exporter_request *request,
+                              const struct exporter_problem *problem);
+
+/* The reason phrase of a status that this daemon answers with: "Not Found". */
+const char *exporter_status_title(unsigned status);
+
+#endif

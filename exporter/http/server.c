@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP server: a libmicrohttpd daemon in external epoll mode as a source of one loop.
+ *
+ * libmicrohttpd's own time-out is about idling only: a client that sends a byte each second is
+ * never idle. So every connection carries a deadline that moves with the phase it is in (receiving,
+ * waiting for us, sending, kept alive), and a sweep shuts down the sockets that are past theirs;
+ * libmicrohttpd then sees the end of the connection and cleans up as for any client that left. The
+ * sweep looks at every connection, four times a second at most: 10,000 of them cost it about 0.1
+ * ms.
+ *
+ * Thread: the loop's. in_flight is the exception, it is read by whoever waits for the drain.
+ */
+#include "exporter/http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "exporter/check.h"
+#include "exporter/config/web_config.h"
+#include "exporter/http/http_private.h"
+#include "exporter/http/socket_silence.h"
+#include "exporter/http/tls.h"
+#include "exporter/log/log.h"
+
+enum {
+    SWEEP_INTERVAL_MS = 1000, /* how late a cut may come where nothing asks for it earlier */
+    SWEEP_PAUSE_MS = 250,     /* how often the sweep runs at most */
+    LAST_ANSWERS_MS = 500,    /* how long the end may wait for clients to read */
+    LAST_ANSWERS_TURN_MS = 10,
+};
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+/* What the client has not read is thrown away with the connection: it does not read. */
+static void connection_cut(struct exporter_connection *connection)
+{
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
+    log_info("connection_cut", LOG_STR("listener", connection->server->options.listener),
+             LOG_STR("peer", connection->peer), LOG_STR("reason", "deadline"));
+    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    shutdown(connection->fd, SHUT_RDWR);
+    connection->deadline_ms = INT64_MAX;
+}
+
+/* Whether a client that was idle has begun to send; it then has to be quick. Asked here and not
+ * noted when it became idle: that would be a system call for each request. */
+static void look_for_begin(struct exporter_connection *connection, int64_t now)
+{
+    if (connection->idle && exporter_socket_silence_ms(connection->fd) <
+                                now - connection->idle_since_ms - EXPORTER_SOCKET_SILENCE_TICK_MS)
+        exporter_connection_wake(connection);
+}
+
+/* libmicrohttpd stops listening while there is no descriptor for another client. It begins again
+ * when it is run after one has left, and where all others are silent nobody else would run it. */
+static void listen_again(struct exporter_server *server)
+{
+    exporter_source_wake(&server->source);
+}
+
+static void sweep(void *arg)
+{
+    struct exporter_server *server = arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    const int64_t now = exporter_monotonic_ms();
+    int64_t next = now + SWEEP_INTERVAL_MS;
+    struct exporter_connection *connection;
+    LIST_FOREACH (connection, &server->connections, entry) {
+        look_for_begin(connection, now);
+        if (connection->deadline_ms <= now)
+            connection_cut(connection);
+        else if (connection->deadline_ms < next)
+            next = connection->deadline_ms;
+    }
+    listen_again(server);
+    if (LIST_EMPTY(&server->connections))
+        return;
+    const int64_t delay = next - now;
+    exporter_timer_start(server->options.loop, &server->sweep,
+                         delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
+}
+
+void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms)
+{
+    struct exporter_server *server = connection->server;
+    connection->deadline_ms = deadline_ms;
+    if (server->sweep.armed && server->sweep.due_ms <= deadline_ms)
+        return;
+    int64_t delay = deadline_ms - exporter_monotonic_ms();
+    if (delay > SWEEP_INTERVAL_MS)
+        delay = SWEEP_INTERVAL_MS;
+    exporter_timer_start(server->options.loop, &server->sweep, delay);
+}
+
+void exporter_connection_rest(struct exporter_connection *connection)
+{
+    const struct exporter_limits *limits = &connection->server->options.limits;
+    connection->idle = true;
+    connection->idle_since_ms = exporter_monotonic_ms();
+    exporter_connection_deadline(connection,
+                                 connection->idle_since_ms + limits->idle_ms + limits->read_ms);
+}
+
+void exporter_connection_wake(struct exporter_connection *connection)
+{
+    if (!connection->idle)
+        return;
+    connection->idle = false;
+    exporter_connection_deadline(connection, exporter_monotonic_ms() +
+                                                 connection->server->options.limits.read_ms);
+}
+
+static void write_peer(struct exporter_connection *connection, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    const void *bytes = NULL;
+    if (address != NULL && address->sa_family == AF_INET)
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    else if (address != NULL && address->sa_family == AF_INET6)
+        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    if (bytes == NULL ||
+        inet_ntop(address->sa_family, bytes, connection->peer, sizeof connection->peer) == NULL)
+        snprintf(connection->peer, sizeof connection->peer, "unix");
+}
+
+/* Where TLS is on, the session gets today's credentials, so that files may rotate under way. */
+static bool attach_tls(struct exporter_connection *connection, struct MHD_Connection *mhd)
+{
+    struct exporter_web_config *web_config = connection->server->options.web_config;
+    if (web_config == NULL || !exporter_web_config_has_tls(web_config))
+        return true;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    EXPORTER_CHECK(info != NULL);
+    exporter_web_config_refresh(web_config);
+    connection->tls = exporter_tls_attach(exporter_web_config_tls(web_config), info->tls_session);
+    return connection->tls != NULL;
+}
+
+/* A connection without its object (no memory) is shut at once; its requests are refused. */
+static void connection_started(struct exporter_server *server, struct MHD_Connection *mhd,
+                               void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    EXPORTER_CHECK(info != NULL);
+    const int fd = info->connect_fd;
+    struct exporter_connection *connection = calloc(1, sizeof *connection);
+    if (connection == NULL) {
+        shutdown(fd, SHUT_RDWR);
+        return;
+    }
+    connection->magic = CONNECTION_MAGIC;
+    connection->server = server;
+    connection->fd = fd;
+    write_peer(connection, mhd);
+    LIST_INSERT_HEAD(&server->connections, connection, entry);
+    *context = connection;
+    exporter_departures_watch(&server->departures, connection);
+    if (!attach_tls(connection, mhd))
+        shutdown(fd, SHUT_RDWR);
+    exporter_connection_deadline(connection,
+                                 exporter_monotonic_ms() + server->options.limits.read_ms);
+}
+
+static void connection_closed(void **context)
+{
+    struct exporter_connection *connection = *context;
+    if (connection == NULL)
+        return;
+    *context = NULL;
+    EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    exporter_departures_forget(&connection->server->departures, connection);
+    exporter_tls_unref(&connection->tls);
+    LIST_REMOVE(connection, entry);
+    if (LIST_EMPTY(&connection->server->connections)) /* no sweep comes any more */
+        listen_again(connection->server);
+    connection->magic = 0;
+    free(connection);
+}
+
+static void notify_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                              enum MHD_ConnectionNotificationCode what)
+{
+    struct exporter_server *server = arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        connection_started(server, mhd, context);
+    else
+        connection_closed(context);
+}
+
+/* ---- the daemon as a source of the loop ----------------------------------------------------- */
+
+static int64_t daemon_timeout_ms(void *arg)
+{
+    struct exporter_server *server = arg;
+    MHD_UNSIGNED_LONG_LONG timeout;
+    if (MHD_get_timeout(server->daemon, &timeout) != MHD_YES)
+        return -1;
+    return timeout > INT32_MAX ? INT32_MAX : (int64_t)timeout;
+}
+
+static void daemon_run(void *arg)
+{
+    struct exporter_server *server = arg;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    MHD_run(server->daemon);
+}
+
+/* libmicrohttpd would decode a path before it can be cut at its slashes; the router does it. */
+static size_t leave_encoded(void *arg, struct MHD_Connection *mhd, char *text)
+{
+    (void)arg;
+    (void)mhd;
+    return strlen(text);
+}
+
+static void daemon_log(void *arg, const char *format, va_list arguments)
+{
+    struct exporter_server *server = arg;
+    char text[256];
+    vsnprintf(text, sizeof text, format, arguments);
+    text[strcspn(text, "\r\n")] = '\0';
+    log_debug("http_library", LOG_STR("listener", server->options.listener),
+              LOG_STR("message", text));
+}
+
+/* libmicrohttpd asks for a certificate when it starts; sessions get theirs from attach_tls(). */
+static int no_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+                          gnutls_pcert_st **certificates, unsigned *count,
+                          gnutls_ocsp_data_st **ocsp, unsigned *ocsp_count, gnutls_privkey_t *key,
+                          unsigned *flags)
+{
+    (void)session, (void)info, (void)certificates, (void)ocsp, (void)key;
+    *count = 0;
+    *ocsp_count = 0;
+    *flags = 0;
+    return -1;
+}
+
+static struct MHD_Daemon *start_daemon(struct exporter_server *server, int fd)
+{
+    const struct exporter_limits *limits = &server->options.limits;
+    const bool has_tls = server->options.web_config != NULL &&
+                         exporter_web_config_has_tls(server->options.web_config);
+    const unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME |
+                           (has_tls ? (unsigned)MHD_USE_TLS : 0);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)no_certificate},
+        {MHD_OPTION_END, 0, NULL}};
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, exporter_request_handle, server, /* the logger goes first */
+        MHD_OPTION_EXTERNAL_LOGGER, daemon_log, server, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, limits->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        limits->connections_per_ip, MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
+        MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        exporter_request_completed, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY,
+        has_tls ? tls : tls + 1, MHD_OPTION_END);
+}
+
+static bool watch_daemon(struct exporter_server *server)
+{
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (info == NULL)
+        return false;
+    server->source = (struct exporter_source){
+        .fd = info->epoll_fd, .timeout_ms = daemon_timeout_ms, .run = daemon_run, .arg = server};
+    return exporter_loop_add(server->options.loop, &server->source);
+}
+
+struct exporter_server *exporter_server_start(int fd, const struct exporter_server_options *options,
+                                              struct exporter_error *error)
+{
+    struct exporter_server *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        goto failed;
+    server->magic = SERVER_MAGIC;
+    server->options = *options;
+    LIST_INIT(&server->connections);
+    LIST_INIT(&server->deferred);
+    server->sweep = (struct exporter_timer){.fire = sweep, .arg = server};
+    if (!exporter_departures_open(&server->departures, options->loop))
+        goto failed;
+    server->daemon = start_daemon(server, fd);
+    if (server->daemon == NULL)
+        goto failed;
+    fd = -1; /* the daemon's from here */
+    if (watch_daemon(server))
+        return server;
+    MHD_stop_daemon(server->daemon);
+failed:
+    exporter_error_set(error, "cannot start the %s listener: %s", options->listener,
+                       errno != 0 ? strerror(errno) : "libmicrohttpd refused its options");
+    if (fd >= 0)
+        close(fd);
+    if (server != NULL)
+        exporter_departures_close(&server->departures);
+    free(server);
+    return NULL;
+}
+
+void exporter_server_quiesce(struct exporter_server *server)
+{
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    if (server->quiesced)
+        return;
+    MHD_run(server->daemon); /* whoever is in the kernel's queue already is let in */
+    server->quiesced = true;
+    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+/* What was answered after the loop had ended is still to be sent: libmicrohttpd sends nothing more
+ * once it is stopped. Whoever does not read is not waited for. */
+static void send_answers(struct exporter_server *server)
+{
+    const int64_t until = exporter_monotonic_ms() + LAST_ANSWERS_MS;
+    server->ending = true;
+    while (server->sending > 0 && exporter_monotonic_ms() < until) {
+        struct pollfd readable = {.fd = server->source.fd, .events = POLLIN};
+        MHD_run(server->daemon);
+        if (server->sending > 0 && daemon_timeout_ms(server) != 0)
+            poll(&readable, 1, LAST_ANSWERS_TURN_MS);
+    }
+}
+
+void exporter_server_stop(struct exporter_server **server_pointer)
+{
+    struct exporter_server *server = *server_pointer;
+    if (server == NULL)
+        return;
+    *server_pointer = NULL;
+    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    exporter_loop_remove(server->options.loop, &server->source);
+    struct exporter_request *request;
+    while ((request = LIST_FIRST(&server->deferred)) != NULL)
+        exporter_request_cancel(request);
+    send_answers(server);
+    MHD_stop_daemon(server->daemon);
+    exporter_departures_close(&server->departures);
+    exporter_timer_stop(server->options.loop, &server->sweep);
+    EXPORTER_CHECK(LIST_EMPTY(&server->connections));
+    free(server->spare.bytes);
+    server->magic = 0;
+    free(server);
+}
+
+unsigned exporter_server_in_flight(const struct exporter_server *server)
+{
+    return atomic_load(&server->in_flight);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server.h - one HTTP server: a listening socket, driven by one loop.
+ *
+ * A listener of the daemon is one server (web) or several (agent API: one on each loop).
+ */
+#ifndef EXPORTER_HTTP_SERVER_H
+#define EXPORTER_HTTP_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "exporter/error.h"
+#include "exporter/http/http.h"
+#include "exporter/http/loop.h"
+#include "exporter/http/router.h"
+
+struct exporter_callers;
+struct exporter_server;
+struct exporter_web_config;
+
+/* What one client may take. Slow clients are cut by read_ms: a request, headers and body, has to be
+ * there within it, however busily its bytes trickle. */
+struct exporter_limits {
+    unsigned connections;        /* at once; further ones wait in the kernel's queue */
+    unsigned connections_per_ip; /* 0: any; further ones are closed at once */
+    size_t header_bytes;         /* request line and headers; also the chunk an answer is sent in;
+                                    half of it is what is read at once */
+    int64_t read_ms;             /* from the first byte to the last of a request; the connection
+                                    itself counts as the first one's */
+    int64_t idle_ms;             /* without a byte in either direction */
+    int64_t write_ms;            /* for sending an answer */
+};
+
+struct exporter_server_options {
+    const char *listener; /* "web" or "api", for the log */
+    struct exporter_loop *loop;
+    const struct exporter_routes *routes;
+    struct exporter_limits limits;
+    const _Atomic(uint64_t) *body_limit;    /* of routes that have none of their own */
+    bool problem_json;                      /* errors as problem+json, else as text */
+    bool refuse_browsers;                   /* 403 for what a page of another origin sends */
+    bool is_loopback;                       /* over TCP; then 403 for a Host of another machine */
+    struct exporter_callers *callers;       /* NULL: callers are not told apart. Lent. */
+    struct exporter_web_config *web_config; /* TLS, passwords, headers; NULL: none. Lent. */
+};
+
+/* Takes `fd` over, on success and on failure. NULL with `error` filled. */
+struct exporter_server *exporter_server_start(int fd, const struct exporter_server_options *options,
+                                              struct exporter_error *error);
+
+/* The functions below on the server's loop, or after it has ended. */
+
+/* No new connections; keep-alive ends with the answers that are still under way. */
+void exporter_server_quiesce(struct exporter_server *server);
+/* Cancels what is deferred, closes every connection, frees. */
+void exporter_server_stop(struct exporter_server **server);
+
+/* Any thread: requests that were begun and are not yet answered in full. */
+unsigned exporter_server_in_flight(const struct exporter_server *server);
+
+#endif

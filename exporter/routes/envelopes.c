@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Envelopes, assembled and served. The bytes of version 2 go out as they are stored; Accept chooses
+ * the Markdown brief or version 1 instead.
+ */
+#include "exporter/routes/envelopes.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "exporter/client_host.h"
+#include "exporter/http/pending_call.h"
+
+#define ENVELOPE_TYPE "application/vnd.handoff.envelope+json"
+
+static const char *const content_types[] = {
+    [HANDOFF_RENDER_STORED] = ENVELOPE_TYPE "; version=2.0",
+    [HANDOFF_RENDER_VERSION_1] = ENVELOPE_TYPE "; version=1",
+    [HANDOFF_RENDER_MARKDOWN] = "text/markdown; charset=utf-8",
+};
+
+/* ---- what the caller reads ----------------------------------------------------------------- */
+
+/* One entry of Accept, without the blanks around it. */
+static bool names_type(const char *entry, size_t length, const char *type)
+{
+    const size_t size = strlen(type);
+    return length >= size && strncasecmp(entry, type, size) == 0 &&
+           (length == size || entry[size] == ';' || entry[size] == ' ');
+}
+
+static bool has_parameter(const char *entry, size_t length, const char *parameter)
+{
+    const size_t size = strlen(parameter);
+    for (size_t i = 0; i + size <= length; i++) {
+        if (strncasecmp(entry + i, parameter, size) == 0 &&
+            (i + size == length || strchr("; \t", entry[i + size]) != NULL))
+            return true;
+    }
+    return false;
+}
+
+static bool is_refused(const char *entry, size_t length)
+{
+    return has_parameter(entry, length, "q=0") || has_parameter(entry, length, "q=0.0");
+}
+
+/* The first entry that names something of ours decides; clients that list several mean the first.
+ */
+static enum handoff_rendering rendering_of(struct exporter_request *request)
+{
+    const char *entry = exporter_request_header_list(request, "Accept");
+    while (entry != NULL && *entry != '\0') {
+        entry += strspn(entry, " \t,");
+        const size_t length = strcspn(entry, ",");
+        if (!is_refused(entry, length)) {
+            if (names_type(entry, length, "text/markdown"))
+                return HANDOFF_RENDER_MARKDOWN;
+            if (names_type(entry, length, ENVELOPE_TYPE) &&
+                (has_parameter(entry, length, "version=1") ||
+                 has_parameter(entry, length, "version=\"1\"")))
+                return HANDOFF_RENDER_VERSION_1;
+            if (names_type(entry, length, ENVELOPE_TYPE) ||
+                names_type(entry, length, "application/json") || names_type(entry, length, "*/*"))
+                return HANDOFF_RENDER_STORED;
+        }
+        entry += length;
+    }
+    return HANDOFF_RENDER_STORED;
+}
+
+/* ---- assembling ---------------------------------------------------------------------------- */
+
+static void respond_assembled(struct exporter_request *request, const struct handoff_result *result)
+{
+    const enum handoff_rendering rendering = rendering_of(request);
+    struct handoff_text text;
+    struct handoff_error error;
+    if (rendering == HANDOFF_RENDER_STORED) {
+        exporter_respond_bytes(request, 200, content_types[rendering], result->body, result->size);
+        return;
+    }
+    if (handoff_envelope_render(result->body, result->size, rendering, &text, &error) !=
+        HANDOFF_OK) {
+        exporter_respond_error(request, &error);
+        return;
+    }
+    exporter_respond_bytes(request, 200, content_types[rendering], text.data, text.size);
+    handoff_text_free(&text);
+}
+
+void exporter_route_assemble(struct exporter_request *request, void *context)
+{
+    struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
+    struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .traceparent = exporter_request_header(request, "traceparent"),
+                              .tracestate = exporter_request_header(request, "tracestate")};
+    ask.body = exporter_request_body(request, &ask.size);
+    struct exporter_asking *asking = exporter_ask(request, respond_assembled);
+    if (asking != NULL)
+        handoff_envelope_assemble(loop, &ask, exporter_asked, asking);
+}
+
+/* ---- serving ------------------------------------------------------------------------------- */
+
+void exporter_route_envelope(struct exporter_request *request, void *context)
+{
+    const enum handoff_rendering rendering = rendering_of(request);
+    struct handoff_text text;
+    struct handoff_error error;
+    if (handoff_envelope_get(exporter_hosting_client(context), exporter_request_param(request, 0),
+                             exporter_request_caller(request), rendering, &text,
+                             &error) != HANDOFF_OK) {
+        exporter_respond_error(request, &error);
+        return;
+    }
+    exporter_respond_bytes(request, 200, content_types[rendering], text.data, text.size);
+    handoff_text_free(&text);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter/routes/handoffs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <yyjson.h>
+
+#include "exporter/access/admission.h"
+#include "exporter/check.h"
+#include "exporter/client_host.h"
+#include "exporter/config/units.h"
+#include "exporter/http/body.h"
+#include "exporter/http/negotiate.h"
+#include "exporter/http/pending_call.h"
+#include "exporter/http/problem.h"
+
+enum {
+    INBOX_WAIT_MAX_MS = 60000, /* longer polls die in proxies and NAT tables */
+    LIST_MAX = 1000,
+    PULLING_MAGIC = 0x70756c6c,
+};
+
+static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
+{
+    return exporter_hosting_loop(context, exporter_request_loop(request));
+}
+
+static void respond_json(struct exporter_request *request, unsigned status, const char *json,
+                         size_t length)
+{
+    exporter_respond_bytes(request, status, "application/json", json, length);
+}
+
+/* A text the client gave away, or its error. */
+static void respond_text(struct exporter_request *request, enum handoff_code code,
+                         struct handoff_text *text, const struct handoff_error *error)
+{
+    if (code != HANDOFF_OK) {
+        exporter_respond_error(request, error);
+        return;
+    }
+    respond_json(request, 200, text->data, text->size);
+    handoff_text_free(text);
+}
+
+static void respond_handoff(struct exporter_request *request, const struct handoff_result *result)
+{
+    respond_json(request, 200, result->body, result->size);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static bool prefers_async(struct exporter_request *request)
+{
+    if (exporter_request_header(request, "Prefer") == NULL)
+        return false; /* a look costs less than the walk that joins several */
+    return exporter_prefers_async(exporter_request_header_list(request, "Prefer"));
+}
+
+static void respond_sent(struct exporter_request *request, const struct handoff_result *result)
+{
+    unsigned status = prefers_async(request) || result->under_way ? 202 : 200;
+    respond_json(request, status, result->body, result->size);
+}
+
+void exporter_route_send(struct exporter_request *request, void *context)
+{
+    struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .traceparent = exporter_request_header(request, "traceparent"),
+                              .tracestate = exporter_request_header(request, "tracestate"),
+                              .idempotency_key =
+                                  exporter_request_header(request, "Idempotency-Key"),
+                              .respond_async = prefers_async(request)};
+    ask.body = exporter_request_body(request, &ask.size);
+    struct exporter_asking *asking = exporter_ask(request, respond_sent);
+    if (asking != NULL)
+        handoff_send(loop_of(request, context), &ask, exporter_asked, asking);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+void exporter_route_handoff(struct exporter_request *request, void *context)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    enum handoff_code code =
+        handoff_get(exporter_hosting_client(context), exporter_request_param(request, 0),
+                    exporter_request_caller(request), &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+void exporter_route_attempts(struct exporter_request *request, void *context)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    enum handoff_code code =
+        handoff_get_attempts(exporter_hosting_client(context), exporter_request_param(request, 0),
+                             exporter_request_caller(request), &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+static void list(struct exporter_request *request, void *context, struct handoff_list_query *query)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    query->caller = exporter_request_caller(request);
+    query->cursor = exporter_request_query(request, "cursor");
+    if (!exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query->limit))
+        return;
+    enum handoff_code code = handoff_list(exporter_hosting_client(context), query, &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+void exporter_route_task(struct exporter_request *request, void *context)
+{
+    struct handoff_list_query query = {.task_id = exporter_request_param(request, 0)};
+    list(request, context, &query);
+}
+
+void exporter_route_complete(struct exporter_request *request, void *context)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_task_complete(loop_of(request, context), exporter_request_param(request, 0),
+                              exporter_request_caller(request), exporter_asked, asking);
+}
+
+void exporter_route_parked(struct exporter_request *request, void *context)
+{
+    struct handoff_list_query query = {.parked = true,
+                                       .target = exporter_request_query(request, "target"),
+                                       .reason = exporter_request_query(request, "reason")};
+    list(request, context, &query);
+}
+
+/* ---- the receiver's later word ----------------------------------------------------------------
+ */
+
+static void answer_for(struct exporter_request *request, void *context,
+                       enum handoff_answer_word word, const char *reason)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_answer_for(loop_of(request, context), exporter_request_param(request, 0), word,
+                           reason, exporter_request_caller(request), exporter_asked, asking);
+}
+
+void exporter_route_ack(struct exporter_request *request, void *context)
+{
+    answer_for(request, context, HANDOFF_ANSWER_ACK, NULL);
+}
+
+void exporter_route_extend(struct exporter_request *request, void *context)
+{
+    answer_for(request, context, HANDOFF_ANSWER_EXTEND, NULL);
+}
+
+void exporter_route_nack(struct exporter_request *request, void *context)
+{
+    yyjson_doc *doc;
+    yyjson_val *root;
+    if (!exporter_body_object(request, &doc, &root))
+        return;
+    const char *reason = NULL;
+    bool retry = true;
+    const struct exporter_body_field fields[] = {{.name = "reason", .text = &reason},
+                                                 {.name = "retry", .flag = &retry}};
+    if (exporter_body_pick(request, root, fields, sizeof fields / sizeof fields[0]))
+        answer_for(request, context, retry ? HANDOFF_ANSWER_NACK : HANDOFF_ANSWER_REFUSE, reason);
+    yyjson_doc_free(doc);
+}
+
+/* ---- decisions about parked ones --------------------------------------------------------------
+ */
+
+static void replay(struct exporter_request *request, void *context, const char *target)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_replay(loop_of(request, context), exporter_request_param(request, 0), target,
+                       exporter_asked, asking);
+}
+
+static void replay_edited(struct exporter_request *request, void *context)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_replay_edited(loop_of(request, context), exporter_request_param(request, 0), body,
+                              size, exporter_asked, asking);
+}
+
+void exporter_route_replay(struct exporter_request *request, void *context)
+{
+    yyjson_doc *doc;
+    yyjson_val *root;
+    if (!exporter_body_object(request, &doc, &root))
+        return;
+    const char *target = NULL;
+    const struct exporter_body_field field = {.name = "target_agent", .text = &target};
+    bool good = exporter_body_pick(request, root, &field, 1);
+    if (good && yyjson_obj_get(root, "edit") != NULL)
+        replay_edited(request, context);
+    else if (good)
+        replay(request, context, target);
+    yyjson_doc_free(doc);
+}
+
+void exporter_route_discard(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem no_reason = {
+        .status = 400,
+        .code = "invalid_request",
+        .detail = "a discarded handoff is lost to its task, so a reason is asked for",
+        .field = "reason",
+        .allowed = "a text, in the query: ?reason=..."};
+    const char *reason = exporter_request_query(request, "reason");
+    if (reason == NULL || *reason == '\0') {
+        exporter_respond_problem(request, &no_reason);
+        return;
+    }
+    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
+    if (asking != NULL)
+        handoff_discard(loop_of(request, context), exporter_request_param(request, 0), reason,
+                        exporter_asked, asking);
+}
+
+/* ---- agents -----------------------------------------------------------------------------------
+ */
+
+void exporter_route_agents(struct exporter_request *request, void *context)
+{
+    struct handoff_text text;
+    struct handoff_error error;
+    enum handoff_code code = handoff_list_agents(exporter_hosting_client(context), &text, &error);
+    respond_text(request, code, &text, &error);
+}
+
+void exporter_route_reset(struct exporter_request *request, void *context)
+{
+    struct handoff_error error;
+    if (handoff_reset_agent(loop_of(request, context), exporter_request_param(request, 0),
+                            &error) != HANDOFF_OK)
+        exporter_respond_error(request, &error);
+    else
+        exporter_respond(request, &(struct exporter_reply){.status = 204});
+}
+
+/* ---- the inbox --------------------------------------------------------------------------------
+ */
+
+/* A request that waits for a handoff. Freed when the client has told, which it does also after the
+ * request was cancelled. */
+struct pulling {
+    unsigned magic;
+    struct exporter_request *request; /* NULL once it was cancelled */
+    struct handoff_puller *pull;      /* NULL once it was told */
+    bool told;
+};
+
+static void respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
+{
+    char attempt[16], lease[24];
+    if (got->error.code != HANDOFF_OK) {
+        exporter_respond_error(request, &got->error);
+        return;
+    }
+    if (got->envelope == NULL) {
+        exporter_respond(request, &(struct exporter_reply){.status = 204});
+        return;
+    }
+    snprintf(attempt, sizeof attempt, "%u", got->attempt);
+    snprintf(lease, sizeof lease, "%" PRId64, got->lease_ms / 1000);
+    const struct exporter_reply reply = {
+        .status = 200,
+        .content_type = got->version == 1 ? "application/vnd.handoff.envelope+json; version=1"
+                                          : "application/vnd.handoff.envelope+json; version=2.0",
+        .headers = {{"Handoff-Id", got->id},
+                    {"Handoff-Attempt", attempt},
+                    {"Handoff-Lease-Seconds", lease}},
+        .bytes = got->envelope,
+        .length = got->size,
+        .body = EXPORTER_BODY_COPY,
+    };
+    exporter_respond(request, &reply);
+}
+
+/* Answers the poller; true: it takes the handoff. Nothing is handed to one that has just left, as
+ * it would be lost until its lease ran out, nor to one whose token a reload has revoked. */
+static bool give(struct exporter_request *request, const struct handoff_pulled *got)
+{
+    const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
+    const bool gives = got->envelope != NULL;
+    if (gives && exporter_request_has_left(request)) {
+        respond_pulled(request, &nothing);
+        return false;
+    }
+    if (gives && !exporter_admission_allows_still(request))
+        return false;
+    respond_pulled(request, got);
+    return true;
+}
+
+static bool pulled(void *arg, const struct handoff_pulled *got)
+{
+    struct pulling *pulling = arg;
+    EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    const bool taken = pulling->request != NULL && give(pulling->request, got);
+    pulling->told = true;
+    if (pulling->pull != NULL) { /* else the call that began it frees */
+        pulling->magic = 0;
+        free(pulling);
+    }
+    return taken;
+}
+
+static void pull_cancelled(void *arg)
+{
+    struct pulling *pulling = arg;
+    EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    pulling->request = NULL;
+    if (pulling->pull != NULL)
+        handoff_pull_withdraw(pulling->pull);
+}
+
+/* ?wait=20s; absent: no wait. False: it is answered. */
+static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
+{
+    const char *text = exporter_request_query(request, "wait");
+    const struct exporter_problem bad_wait = {.status = 400,
+                                              .code = "invalid_request",
+                                              .detail = "this is no time to wait",
+                                              .field = "wait",
+                                              .seen = text,
+                                              .allowed = "a duration up to 60s, as 20s"};
+    uint64_t ms = 0;
+    *wait_ms = 0;
+    if (text == NULL)
+        return true;
+    if (!exporter_duration_parse(text, &ms) || ms > INBOX_WAIT_MAX_MS) {
+        exporter_respond_problem(request, &bad_wait);
+        return false;
+    }
+    *wait_ms = (int64_t)ms;
+    return true;
+}
+
+/* HEAD would take a handoff and have nobody get it. */
+static bool shows_what_it_takes(struct exporter_request *request)
+{
+    static const struct exporter_problem no_body = {
+        .status = 405,
+        .code = "method_not_allowed",
+        .detail = "a pull leases a handoff, so its answer has to be able to carry one",
+        .allowed = "GET",
+        .header = {"Allow", "GET, OPTIONS"}};
+    if (strcmp(exporter_request_method(request), "HEAD") != 0)
+        return true;
+    exporter_respond_problem(request, &no_body);
+    return false;
+}
+
+void exporter_route_inbox(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem no_memory = {
+        .status = 503, .code = "out_of_memory", .detail = "there is no memory for the request"};
+    int64_t wait_ms;
+    if (!shows_what_it_takes(request) || !read_wait(request, &wait_ms))
+        return;
+    struct pulling *pulling = calloc(1, sizeof *pulling);
+    if (pulling == NULL) {
+        exporter_respond_problem(request, &no_memory);
+        return;
+    }
+    pulling->magic = PULLING_MAGIC;
+    pulling->request = request;
+    exporter_request_defer(request, pull_cancelled, pulling);
+    struct handoff_puller *pull = handoff_pull(
+        loop_of(request, context), exporter_request_param(request, 0), wait_ms, pulled, pulling);
+    if (pulling->told)
+        free(pulling);
+    else
+        pulling->pull = pull;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The status page. What is parked is read from the disk, so the page is made on the control loop
+ * while its request sleeps; the web loop only sends it. The job outlives a request that is
+ * cancelled by a stop.
+ */
+#include "exporter/routes/landing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter/http/problem.h"
+#include "exporter/lifecycle.h"
+#include "exporter/status/status.h"
+#include "exporter/status/status_json.h"
+
+struct landing_job {
+    struct exporter_request *request; /* NULL once it was cancelled; the web loop's */
+    const struct exporter_landing *landing;
+    struct exporter_loop *loop;
+    bool json;
+    struct exporter_post post;
+    /* set on the control loop, then handed back */
+    char *bytes; /* NULL: no memory */
+    size_t length;
+};
+
+static const struct exporter_problem no_memory = {
+    .status = 503, .code = "no_memory", .detail = "there is no memory for this page"};
+
+static void respond(struct exporter_request *request, struct landing_job *job)
+{
+    const struct exporter_reply reply = {
+        .status = 200,
+        .content_type = job->json ? "application/json" : "text/html; charset=utf-8",
+        .headers = {{"Content-Security-Policy", job->landing->policy},
+                    {"X-Content-Type-Options", "nosniff"},
+                    {"Referrer-Policy", "no-referrer"},
+                    {"Cache-Control", "no-store"}},
+        .bytes = job->bytes,
+        .length = job->length,
+        .body = EXPORTER_BODY_GIVEN,
+    };
+    job->bytes = NULL;
+    exporter_respond(request, &reply);
+}
+
+/* On the web loop. */
+static void answer(void *arg)
+{
+    struct landing_job *job = arg;
+    if (job->request != NULL && job->bytes != NULL)
+        respond(job->request, job);
+    else if (job->request != NULL)
+        exporter_respond_problem(job->request, &no_memory);
+    free(job->bytes);
+    free(job);
+}
+
+/* On the control loop. */
+static void make_page(void *arg)
+{
+    struct landing_job *job = arg;
+    struct exporter_status status;
+    if (exporter_status_read(&status, job->landing->lifecycle, job->landing->hosting)) {
+        job->bytes =
+            job->json ? exporter_status_json(&status, &job->length)
+                      : exporter_status_page(&status, job->landing->telemetry_path, &job->length);
+        exporter_status_clear(&status);
+    }
+    exporter_loop_post(job->loop, &job->post, answer, job);
+}
+
+static void cancelled(void *arg)
+{
+    struct landing_job *job = arg;
+    job->request = NULL;
+}
+
+void exporter_route_landing(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem unknown_format = {
+        .status = 400, .code = "unknown_format", .detail = "format is html or json"};
+    const struct exporter_landing *landing = context;
+    const char *format = exporter_request_query(request, "format");
+    const bool json = format != NULL && strcmp(format, "json") == 0;
+    if (format != NULL && !json && strcmp(format, "html") != 0) {
+        exporter_respond_problem(request, &unknown_format);
+        return;
+    }
+    struct landing_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        exporter_respond_problem(request, &no_memory);
+        return;
+    }
+    *job = (struct landing_job){.request = request,
+                                .landing = landing,
+                                .loop = exporter_request_loop(request),
+                                .json = json};
+    exporter_request_defer(request, cancelled, job);
+    exporter_lifecycle_post(landing->lifecycle, &job->post, make_page, job);
+}

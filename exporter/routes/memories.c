@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memories over HTTP: each route asks the client, and answers with its JSON. */
+#include "exporter/routes/memories.h"
+
+#include <string.h>
+
+#include "exporter/client_host.h"
+#include "exporter/http/pending_call.h"
+
+enum { LIST_MAX = 1000 };
+
+static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
+{
+    return exporter_hosting_loop(context, exporter_request_loop(request));
+}
+
+static void respond_memory(struct exporter_request *request, const struct handoff_result *result)
+{
+    exporter_respond_bytes(request, result->created ? 201 : 200, "application/json", result->body,
+                           result->size);
+}
+
+static void respond_deleted(struct exporter_request *request, const struct handoff_result *result)
+{
+    (void)result;
+    exporter_respond(request, &(struct exporter_reply){.status = 204});
+}
+
+void exporter_route_memory_put(struct exporter_request *request, void *context)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    struct exporter_asking *asking = exporter_ask(request, respond_memory);
+    if (asking != NULL)
+        handoff_memory_put(loop_of(request, context), exporter_request_param(request, 0), body,
+                           size, exporter_asked, asking);
+}
+
+void exporter_route_memory_get(struct exporter_request *request, void *context)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_memory);
+    if (asking != NULL)
+        handoff_memory_get(loop_of(request, context), exporter_request_param(request, 0),
+                           exporter_asked, asking);
+}
+
+void exporter_route_memory_delete(struct exporter_request *request, void *context)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_deleted);
+    if (asking != NULL)
+        handoff_memory_delete(loop_of(request, context), exporter_request_param(request, 0),
+                              exporter_asked, asking);
+}
+
+static void change_pin(struct exporter_request *request, void *context, bool pinned)
+{
+    struct exporter_asking *asking = exporter_ask(request, respond_memory);
+    if (asking != NULL)
+        handoff_memory_pin(loop_of(request, context), exporter_request_param(request, 0), pinned,
+                           exporter_asked, asking);
+}
+
+void exporter_route_memory_pin(struct exporter_request *request, void *context)
+{
+    change_pin(request, context, true);
+}
+
+void exporter_route_memory_unpin(struct exporter_request *request, void *context)
+{
+    change_pin(request, context, false);
+}
+
+void exporter_route_memory_list(struct exporter_request *request, void *context)
+{
+    const char *pinned = exporter_request_query(request, "pinned");
+    struct handoff_memory_query query = {
+        .query = exporter_request_query(request, "query"),
+        .cursor = exporter_request_query(request, "cursor"),
+        .pinned = pinned != NULL && strcmp(pinned, "true") == 0,
+    };
+    if (!exporter_query_number(request, "recent", 1, LIST_MAX, 0, &query.recent) ||
+        !exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query.limit))
+        return;
+    struct exporter_asking *asking = exporter_ask(request, respond_memory);
+    if (asking != NULL)
+        handoff_memory_list(loop_of(request, context), &query, exporter_asked, asking);
+}

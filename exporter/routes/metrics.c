@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scrape: what was negotiated, read from the registry in steps while it is sent.
+ *
+ * A step makes some 64 KiB of series when the socket has room for them, so a scrape of any size
+ * holds the loop for a step at most, and one slow scraper costs one slot and one buffer. A scraper
+ * tells how long it will wait (X-Prometheus-Scrape-Timeout-Seconds); what is not sent by then is of
+ * no use to it, so the connection is cut and the slot is free again.
+ *
+ * Thread: the web loop's. Only scrapes_max and created are written elsewhere.
+ */
+#include "exporter/routes/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "exporter/check.h"
+#include "exporter/http/gzip.h"
+#include "exporter/http/negotiate.h"
+#include "exporter/http/problem.h"
+
+enum {
+    SCRAPE_MAGIC = 0x5c7a9e00,
+    CODE_CUT = 499, /* a scrape that did not reach its last byte, as proxies log it */
+    STEP_BYTES = 64 << 10,
+    NAMES_MAX = 64,              /* ?name[]= filters; more are refused */
+    TIMEOUT_MS_MAX = 600 * 1000, /* what a scraper may ask for */
+};
+
+struct scrape {
+    unsigned magic;
+    struct exporter_metrics_page *page;
+    struct timespec began;
+    bool head; /* asked by HEAD: there is nothing to send */
+    struct metric_scrape_options options;
+    const char *names[NAMES_MAX];
+    char *name_text; /* holds what names point to */
+    struct metric_scrape *reading;
+    struct metric_buffer buffer;
+    size_t sent; /* of the buffer */
+    bool more;   /* the registry has more */
+    bool ended;  /* everything was sent */
+    struct exporter_gzip *gzip;
+};
+
+static double seconds_since(const struct timespec *began)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - began->tv_sec) + (double)(now.tv_nsec - began->tv_nsec) / 1e9;
+}
+
+static void scrape_free(struct scrape **scrape_pointer)
+{
+    struct scrape *scrape = *scrape_pointer;
+    if (scrape == NULL)
+        return;
+    *scrape_pointer = NULL;
+    EXPORTER_CHECK_MAGIC(scrape, SCRAPE_MAGIC);
+    metric_scrape_end(&scrape->reading);
+    metric_buffer_free(&scrape->buffer);
+    exporter_gzip_free(&scrape->gzip);
+    free(scrape->name_text);
+    EXPORTER_CHECK(scrape->page->scrapes > 0);
+    scrape->page->scrapes--;
+    free(scrape);
+}
+
+static void scrape_close(void *arg)
+{
+    struct scrape *scrape = arg;
+    collectors_scrape_done(scrape->page->collectors, scrape->ended || scrape->head ? 200 : CODE_CUT,
+                           seconds_since(&scrape->began));
+    scrape_free(&scrape);
+}
+
+/* ---- the stream ----------------------------------------------------------------------------- */
+
+/* Makes sure that there is something to send, unless the scrape is over. false: no memory. */
+static bool fill(struct scrape *scrape)
+{
+    while (scrape->more && scrape->sent == scrape->buffer.length) {
+        scrape->buffer.length = 0;
+        scrape->sent = 0;
+        scrape->more = metric_scrape_step(scrape->reading, &scrape->buffer, STEP_BYTES);
+    }
+    return !scrape->buffer.failed;
+}
+
+static ssize_t read_plain(void *arg, char *bytes, size_t max)
+{
+    struct scrape *scrape = arg;
+    if (!fill(scrape))
+        return EXPORTER_STREAM_FAILED;
+    size_t length = scrape->buffer.length - scrape->sent;
+    if (length == 0) {
+        scrape->ended = true;
+        return EXPORTER_STREAM_END;
+    }
+    if (length > max)
+        length = max;
+    memcpy(bytes, scrape->buffer.data + scrape->sent, length);
+    scrape->sent += length;
+    return (ssize_t)length;
+}
+
+static ssize_t read_gzip(void *arg, char *bytes, size_t max)
+{
+    struct scrape *scrape = arg;
+    if (scrape->ended)
+        return EXPORTER_STREAM_END;
+    for (;;) {
+        if (!fill(scrape))
+            return EXPORTER_STREAM_FAILED;
+        const char *from = scrape->buffer.data != NULL ? scrape->buffer.data + scrape->sent : "";
+        const struct exporter_gzip_step step = exporter_gzip_run(
+            scrape->gzip, from, scrape->buffer.length - scrape->sent, bytes, max, !scrape->more);
+        scrape->sent += step.consumed;
+        scrape->ended = step.finished;
+        if (step.produced > 0)
+            return (ssize_t)step.produced;
+        if (scrape->ended)
+            return EXPORTER_STREAM_END;
+    }
+}
+
+/* ---- the request ---------------------------------------------------------------------------- */
+
+/* Copies the filter out of the request, whose strings end with its answer's first byte. */
+static bool copy_names(struct scrape *scrape, const char **values, size_t count)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += strlen(values[i]) + 1;
+    scrape->name_text = malloc(total > 0 ? total : 1);
+    if (scrape->name_text == NULL)
+        return false;
+    char *at = scrape->name_text;
+    for (size_t i = 0; i < count; i++) {
+        const size_t size = strlen(values[i]) + 1;
+        memcpy(at, values[i], size);
+        scrape->names[i] = at;
+        at += size;
+    }
+    scrape->options.names = count > 0 ? scrape->names : NULL;
+    scrape->options.nnames = count;
+    return true;
+}
+
+static struct scrape *scrape_new(struct exporter_metrics_page *page, enum metric_format format,
+                                 bool gzip, const char **names, size_t nnames)
+{
+    struct scrape *scrape = calloc(1, sizeof *scrape);
+    if (scrape == NULL)
+        return NULL;
+    scrape->magic = SCRAPE_MAGIC;
+    scrape->page = page;
+    page->scrapes++;
+    clock_gettime(CLOCK_MONOTONIC, &scrape->began);
+    scrape->more = true;
+    scrape->options.format = format;
+    scrape->options.created = atomic_load(&page->created);
+    if (copy_names(scrape, names, nnames))
+        scrape->reading =
+            metric_scrape_begin(collectors_registry(page->collectors), &scrape->options);
+    if (gzip)
+        scrape->gzip = exporter_gzip_new();
+    if (scrape->reading == NULL || (gzip && scrape->gzip == NULL))
+        scrape_free(&scrape);
+    return scrape;
+}
+
+/* "9.5" as 9500; 0 where there is no such header, or nonsense in it. */
+static int64_t scrape_timeout_ms(const struct exporter_request *request)
+{
+    const char *text = exporter_request_header(request, "X-Prometheus-Scrape-Timeout-Seconds");
+    int64_t ms = 0;
+    int64_t scale = 100;
+    if (text == NULL)
+        return 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        ms = ms * 10 + INT64_C(1000) * (*text - '0');
+        if (ms > TIMEOUT_MS_MAX)
+            return TIMEOUT_MS_MAX;
+    }
+    if (*text == '.') {
+        for (text++; *text >= '0' && *text <= '9'; text++, scale /= 10)
+            ms += (*text - '0') * scale;
+    }
+    return *text == '\0' ? ms : 0;
+}
+
+static void refuse(struct exporter_request *request, struct exporter_metrics_page *page,
+                   const struct exporter_problem *problem)
+{
+    collectors_scrape_done(page->collectors, (int)problem->status, 0);
+    exporter_respond_problem(request, problem);
+}
+
+static void respond_scrape(struct exporter_request *request, struct scrape *scrape,
+                           const char *content_type)
+{
+    struct exporter_reply reply = {.status = 200, .content_type = content_type};
+    reply.headers[0] = (struct exporter_header){"Vary", "Accept, Accept-Encoding"};
+    if (scrape->gzip != NULL)
+        reply.headers[1] = (struct exporter_header){"Content-Encoding", "gzip"};
+    const struct exporter_stream stream = {.read = scrape->gzip != NULL ? read_gzip : read_plain,
+                                           .close = scrape_close,
+                                           .arg = scrape};
+    const int64_t timeout_ms = scrape_timeout_ms(request);
+    if (timeout_ms > 0)
+        exporter_request_limit_sending(request, timeout_ms);
+    exporter_respond_stream(request, &reply, &stream);
+}
+
+static struct scrape *begin_scrape(struct exporter_request *request,
+                                   struct exporter_metrics_page *page, enum metric_format format,
+                                   const char **names, size_t nnames)
+{
+    const bool gzip =
+        exporter_accepts_gzip(exporter_request_header_list(request, "Accept-Encoding"));
+    struct scrape *scrape = scrape_new(page, format, gzip, names, nnames);
+    if (scrape != NULL)
+        scrape->head = strcmp(exporter_request_method(request), "HEAD") == 0;
+    return scrape;
+}
+
+void exporter_route_metrics(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem too_many_names = {
+        .status = 400, .code = "too_many_names", .detail = "name[] may be given up to 64 times"};
+    static const struct exporter_problem busy = {
+        .status = 503,
+        .code = "too_many_scrapes",
+        .detail = "as many scrapes are under way as metrics.scrapes allows",
+        .header = {"Retry-After", "1"},
+    };
+    static const struct exporter_problem no_memory = {
+        .status = 503, .code = "no_memory", .detail = "there is no memory for a scrape"};
+    struct exporter_metrics_page *page = context;
+    const char *names[NAMES_MAX];
+    const size_t nnames = exporter_request_query_all(request, "name[]", names, NAMES_MAX);
+    const struct exporter_negotiated negotiated =
+        exporter_negotiate(exporter_request_header_list(request, "Accept"));
+    collectors_scrape_started(page->collectors);
+    if (nnames > NAMES_MAX) {
+        refuse(request, page, &too_many_names);
+        return;
+    }
+    if (page->scrapes >= atomic_load(&page->scrapes_max)) {
+        refuse(request, page, &busy);
+        return;
+    }
+    struct scrape *scrape = begin_scrape(request, page, negotiated.format, names, nnames);
+    if (scrape == NULL)
+        refuse(request, page, &no_memory);
+    else
+        respond_scrape(request, scrape, negotiated.content_type);
+}

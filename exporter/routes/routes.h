@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* routes.h - every route of both listeners, and the state their handlers share. */
+#ifndef EXPORTER_ROUTES_ROUTES_H
+#define EXPORTER_ROUTES_ROUTES_H
+
+#include "collectors/collectors.h"
+#include "exporter/config/config.h"
+#include "exporter/http/router.h"
+#include "exporter/options.h"
+#include "exporter/routes/landing.h"
+#include "exporter/routes/metrics.h"
+
+struct exporter_lifecycle;
+struct exporter_hosting;
+
+enum { EXPORTER_WEB_ROUTES = 6, EXPORTER_API_ROUTES = 27 };
+
+struct exporter_routes_setup {
+    struct exporter_routes web;
+    struct exporter_routes api;
+    struct exporter_route web_rows[EXPORTER_WEB_ROUTES];
+    struct exporter_route api_rows[EXPORTER_API_ROUTES];
+    struct exporter_landing landing;
+    struct exporter_metrics_page metrics;
+};
+
+/* `collectors` are lent. */
+void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
+                          const struct exporter_options *options, struct collectors *collectors,
+                          struct exporter_hosting *hosting);
+/* Takes over what a configuration says for routes; any thread. */
+void exporter_routes_apply(struct exporter_routes_setup *setup,
+                           const struct exporter_config *config);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathering how it stands, see status.h. */
+#include "exporter/status/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    FINDINGS_MAX = 16,     /* sentences; what is named by agent stops well before */
+    AGENTS_NAMED = 5,      /* in sentences; the table has all of them */
+    FINDING_TEXT_MAX = 256 /* an agent's name and some words */
+};
+
+const char *exporter_standing_name(enum exporter_standing standing)
+{
+    static const char *const names[] = {"ok", "attention", "trouble"};
+    return names[standing];
+}
+
+/* ---- the agents ----------------------------------------------------------------------------- */
+
+struct gathering {
+    struct exporter_status *status;
+    size_t room;
+    bool failed;
+};
+
+static bool make_room(struct gathering *gathering)
+{
+    struct exporter_status *status = gathering->status;
+    if (status->nagents < gathering->room)
+        return true;
+    const size_t room = gathering->room > 0 ? gathering->room * 2 : 16;
+    struct handoff_agent_stats *agents = exporter_arena_take(&status->arena, room, sizeof *agents);
+    if (agents == NULL)
+        return false;
+    if (status->nagents > 0)
+        memcpy(agents, status->agents, status->nagents * sizeof *agents);
+    status->agents = agents;
+    gathering->room = room;
+    return true;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* An agent that left the configuration is shown for as long as it has handoffs. */
+static void visit(void *context, const struct handoff_agent_stats *agent)
+{
+    struct gathering *gathering = context;
+    struct exporter_status *status = gathering->status;
+    if (!agent->configured && agent->in_flight == 0 && agent->parked == 0)
+        return;
+    char *name = exporter_arena_copy(&status->arena, agent->name, strlen(agent->name));
+    if (name == NULL || !make_room(gathering)) {
+        gathering->failed = true;
+        return;
+    }
+    struct handoff_agent_stats *kept = &status->agents[status->nagents++];
+    *kept = *agent;
+    kept->name = name; /* the circuit's is static */
+    status->in_flight += agent->in_flight;
+    status->parked += agent->parked;
+    status->oldest_in_flight_ns = later(status->oldest_in_flight_ns, agent->oldest_in_flight_ns);
+    status->oldest_parked_ns = later(status->oldest_parked_ns, agent->oldest_parked_ns);
+}
+
+static int circuit_rank(const struct handoff_agent_stats *agent)
+{
+    if (strcmp(agent->circuit, "open") == 0)
+        return 2;
+    return strcmp(agent->circuit, "half_open") == 0 ? 1 : 0;
+}
+
+static int descending(uint64_t a, uint64_t b)
+{
+    return (a < b) - (a > b);
+}
+
+static int worst_first(const void *left, const void *right)
+{
+    const struct handoff_agent_stats *a = left;
+    const struct handoff_agent_stats *b = right;
+    int order = circuit_rank(b) - circuit_rank(a);
+    if (order == 0)
+        order = descending(a->consecutive_failures, b->consecutive_failures);
+    if (order == 0)
+        order = descending(a->parked, b->parked);
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+static bool read_agents(struct exporter_status *status, struct handoff_client *client)
+{
+    struct gathering gathering = {.status = status};
+    handoff_client_visit_agents(client, visit, &gathering);
+    if (status->nagents > 1)
+        qsort(status->agents, status->nagents, sizeof *status->agents, worst_first);
+    return !gathering.failed;
+}
+
+/* ---- what is not as it should be ------------------------------------------------------------ */
+
+__attribute__((format(printf, 3, 4))) static void
+find(struct exporter_status *status, enum exporter_standing standing, const char *format, ...)
+{
+    char text[FINDING_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    const int written = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (standing > status->standing)
+        status->standing = standing;
+    if (written < 0 || status->nfindings == FINDINGS_MAX)
+        return;
+    const char *kept = exporter_arena_copy(&status->arena, text, strlen(text));
+    if (kept != NULL)
+        status->findings[status->nfindings++] = (struct exporter_finding){standing, kept};
+}
+
+/* The sentence on one agent; false where there is nothing to say. */
+static bool find_in_agent(struct exporter_status *status, const struct handoff_agent_stats *agent)
+{
+    if (circuit_rank(agent) == 2)
+        find(status, EXPORTER_STANDING_TROUBLE,
+             "The circuit to %s is open: it failed %u time%s in a row, and nothing is sent to it "
+             "until its cooldown is over.",
+             agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
+    else if (circuit_rank(agent) == 1)
+        find(status, EXPORTER_STANDING_TROUBLE,
+             "The circuit to %s is half open: the next handoff tries whether it works again.",
+             agent->name);
+    else if (agent->consecutive_failures > 0)
+        find(status, EXPORTER_STANDING_ATTENTION, "The last %shandoff%s to %s failed.",
+             agent->consecutive_failures > 1 ? "few " : "",
+             agent->consecutive_failures > 1 ? "s" : "", agent->name);
+    return circuit_rank(agent) > 0 || agent->consecutive_failures > 0;
+}
+
+/* One sentence for those that are not named, by kind: a failure must not be read as a circuit. */
+static void find_in_others(struct exporter_status *status, size_t at)
+{
+    size_t circuits = 0;
+    size_t failed = 0;
+    for (; at < status->nagents; at++) {
+        const bool closed = circuit_rank(&status->agents[at]) == 0;
+        circuits += !closed;
+        failed += closed && status->agents[at].consecutive_failures > 0;
+    }
+    if (circuits > 0)
+        find(status, EXPORTER_STANDING_TROUBLE,
+             "The circuit%s to %zu more agent%s not closed, see below.", circuits > 1 ? "s" : "",
+             circuits, circuits > 1 ? "s are" : " is");
+    if (failed > 0)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "The last handoff%s to %zu more agent%s failed, see below.", failed > 1 ? "s" : "",
+             failed, failed > 1 ? "s" : "");
+}
+
+/* They are sorted, so those with something to say come first. */
+static void find_in_agents(struct exporter_status *status)
+{
+    size_t at = 0;
+    while (at < status->nagents && at < AGENTS_NAMED && find_in_agent(status, &status->agents[at]))
+        at++;
+    find_in_others(status, at);
+}
+
+static void find_in_daemon(struct exporter_status *status)
+{
+    if (status->daemon.draining)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "The daemon is shutting down and takes no new handoffs.");
+    if (!status->client.spine_up)
+        find(status, EXPORTER_STANDING_TROUBLE,
+             "The spine does not answer: envelopes go out without the memories they should carry.");
+    if (status->daemon.config_refused)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "The last reload was refused, and the configuration before it is still in force; the "
+             "log says why.");
+    if (!status->client.exact_tokens)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "Tokens are estimated, because no vocabulary is installed: budgets are used less well "
+             "than they could be.");
+}
+
+static void find_parked(struct exporter_status *status)
+{
+    if (status->parked == 1)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "One handoff could not be delivered and waits for a decision.");
+    else if (status->parked > 1)
+        find(status, EXPORTER_STANDING_ATTENTION,
+             "%" PRIu64 " handoffs could not be delivered and wait for a decision.",
+             status->parked);
+}
+
+/* The worst first; among equals as they were found. */
+static void sort_findings(struct exporter_status *status)
+{
+    for (size_t i = 1; i < status->nfindings; i++) {
+        const struct exporter_finding moving = status->findings[i];
+        size_t at = i;
+        for (; at > 0 && status->findings[at - 1].standing < moving.standing; at--)
+            status->findings[at] = status->findings[at - 1];
+        status->findings[at] = moving;
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+bool exporter_status_read(struct exporter_status *status,
+                          const struct exporter_lifecycle *lifecycle,
+                          struct exporter_hosting *hosting)
+{
+    struct handoff_client *client = exporter_hosting_client(hosting);
+    struct timespec now;
+    *status = (struct exporter_status){0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    status->now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    exporter_lifecycle_look(lifecycle, &status->daemon);
+    handoff_client_stats(client, &status->client);
+    status->findings = exporter_arena_take(&status->arena, FINDINGS_MAX, sizeof *status->findings);
+    if (status->findings == NULL || !read_agents(status, client)) {
+        exporter_status_clear(status);
+        return false;
+    }
+    status->nfailures = exporter_failures_read(exporter_hosting_failures(hosting), status->failures,
+                                               &status->failures_total);
+    find_in_agents(status);
+    find_parked(status);
+    find_in_daemon(status);
+    sort_findings(status);
+    return true;
+}
+
+void exporter_status_clear(struct exporter_status *status)
+{
+    exporter_arena_clear(&status->arena);
+    *status = (struct exporter_status){0};
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status_page.h - the status for people: one page of HTML. */
+#ifndef EXPORTER_STATUS_STATUS_PAGE_H
+#define EXPORTER_STATUS_STATUS_PAGE_H
+
+#include <stddef.h>
+
+#include "exporter/status/status.h"
+
+enum { EXPORTER_PAGE_POLICY_SIZE = 256 };
+
+/* The Content-Security-Policy under which the page is complete: its own style and nothing else. */
+void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE]);
+
+/* free() it. NULL: no memory. */
+char *exporter_status_page(const struct exporter_status *status, const char *telemetry_path,
+                           size_t *length);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bump allocator. A block is a header and its bytes; a request too large for the usual block
+ * gets one of its own size. When the address sanitizer looks on, every allocation is followed by a
+ * poisoned gap, so that running over the end of one is seen although they lie side by side.
+ */
+#include "lib/base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/memory.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_ASAN 1
+#endif
+#endif
+#ifdef ARENA_ASAN
+#include <sanitizer/asan_interface.h>
+enum { GAP = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(pointer, size)   ((void)(pointer), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(pointer, size) ((void)(pointer), (void)(size))
+enum { GAP = 0 };
+#endif
+
+enum {
+    ALIGNMENT = _Alignof(max_align_t),
+    FIRST_BLOCK = 2048, /* a waiting handoff may cost 16 KiB beyond its envelope; most need less */
+    LARGEST_BLOCK = 1 << 20, /* doubling ends here; larger requests get a block of their own */
+};
+
+struct handoff_arena_block {
+    struct handoff_arena_block *older;
+    size_t size; /* of the bytes that follow */
+    _Alignas(max_align_t) char bytes[];
+};
+
+void handoff_arena_init(struct handoff_arena *arena, size_t first_size)
+{
+    *arena = (struct handoff_arena){.block_size = first_size ? first_size : FIRST_BLOCK};
+}
+
+static int add_block(struct handoff_arena *arena, size_t at_least)
+{
+    if (arena->block_size == 0)
+        arena->block_size = FIRST_BLOCK;
+    size_t size = arena->block_size > at_least ? arena->block_size : at_least;
+    if (size > SIZE_MAX - sizeof(struct handoff_arena_block))
+        return 0;
+    struct handoff_arena_block *block = handoff_malloc(sizeof *block + size);
+    if (!block)
+        return 0;
+    block->older = arena->blocks;
+    block->size = size;
+    ASAN_POISON_MEMORY_REGION(block->bytes, size);
+    arena->blocks = block;
+    arena->next = block->bytes;
+    arena->end = block->bytes + size;
+    arena->held += size;
+    if (arena->block_size < LARGEST_BLOCK)
+        arena->block_size *= 2;
+    return 1;
+}
+
+/* What an allocation takes of its block. */
+static size_t step_of(size_t size)
+{
+    size_t step = (size + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return step ? step : ALIGNMENT;
+}
+
+void *handoff_arena_alloc(struct handoff_arena *arena, size_t size)
+{
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    size_t step = step_of(size);
+    if ((size_t)(arena->end - arena->next) < step && !add_block(arena, step))
+        return NULL;
+    char *pointer = arena->next;
+    arena->next += step;
+    ASAN_UNPOISON_MEMORY_REGION(pointer, size);
+    return pointer;
+}
+
+void *handoff_arena_resize(struct handoff_arena *arena, void *pointer, size_t old_size, size_t size)
+{
+    char *old = pointer;
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    if (old && old + step_of(old_size) == arena->next &&
+        step_of(size) <= (size_t)(arena->end - old)) {
+        arena->next = old + step_of(size);
+        ASAN_POISON_MEMORY_REGION(old, (size_t)(arena->end - old));
+        ASAN_UNPOISON_MEMORY_REGION(old, size);
+        return old;
+    }
+    char *moved = handoff_arena_alloc(arena, size);
+    if (moved && old)
+        memcpy(moved, old, old_size < size ? old_size : size);
+    return moved;
+}
+
+void *handoff_arena_calloc(struct handoff_arena *arena, size_t count, size_t size)
+{
+    if (size != 0 && count > SIZE_MAX / size)
+        return NULL;
+    void *pointer = handoff_arena_alloc(arena, count * size);
+    if (pointer)
+        memset(pointer, 0, count * size);
+    return pointer;
+}
+
+char *handoff_arena_copy(struct handoff_arena *arena, const void *data, size_t size)
+{
+    char *copy = size < SIZE_MAX ? handoff_arena_alloc(arena, size + 1) : NULL;
+    if (!copy)
+        return NULL;
+    if (size > 0)
+        memcpy(copy, data, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+char *handoff_arena_strdup(struct handoff_arena *arena, const char *text)
+{
+    return handoff_arena_copy(arena, text, strlen(text));
+}
+
+char *handoff_arena_printf(struct handoff_arena *arena, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = length < 0 ? NULL : handoff_arena_alloc(arena, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+static void release_blocks(struct handoff_arena_block *block)
+{
+    while (block) {
+        struct handoff_arena_block *older = block->older;
+        ASAN_UNPOISON_MEMORY_REGION(block->bytes, block->size);
+        handoff_free(block);
+        block = older;
+    }
+}
+
+void handoff_arena_reset(struct handoff_arena *arena)
+{
+    struct handoff_arena_block *newest = arena->blocks;
+    if (!newest)
+        return;
+    release_blocks(newest->older);
+    newest->older = NULL;
+    ASAN_POISON_MEMORY_REGION(newest->bytes, newest->size);
+    arena->next = newest->bytes;
+    arena->end = newest->bytes + newest->size;
+    arena->held = newest->size;
+}
+
+void handoff_arena_free(struct handoff_arena *arena)
+{
+    release_blocks(arena->blocks);
+    handoff_arena_init(arena, 0);
+}

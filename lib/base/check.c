@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of the line for a broken invariant: say where, then abort so that a core can be kept. */
+#include "lib/base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+_Noreturn void handoff_check_failed(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "handoff: broken invariant: %s (%s:%d)\n", what, file, line);
+    abort();
+}

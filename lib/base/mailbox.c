@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stack that many push to and one takes whole, which needs a compare-and-swap and an exchange and
+ * knows no ABA problem; the taker turns it around to restore the order. The eventfd is written only
+ * by the push that finds the stack empty, so a group of a hundred completions wakes its loop once.
+ *
+ * The owner clears the eventfd before it takes the stack: a push that comes between finds the stack
+ * non-empty and does not write, but is then taken with the rest; one that comes after finds it
+ * empty and writes. So no mail is ever left behind without a readable descriptor.
+ */
+#include "lib/base/mailbox.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+enum { MAGIC = 0x6d61696cu };
+
+enum handoff_code handoff_mailbox_init(struct handoff_mailbox *mailbox, struct handoff_error *error)
+{
+    mailbox->magic = 0;
+    mailbox->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (mailbox->fd < 0)
+        return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
+                                 "no file descriptor for a loop; raise the limit of open files",
+                                 "eventfd", strerror(errno));
+    atomic_init(&mailbox->newest, NULL);
+    mailbox->magic = MAGIC;
+    return HANDOFF_OK;
+}
+
+void handoff_mailbox_post(struct handoff_mailbox *mailbox, struct handoff_mail *mail)
+{
+    HANDOFF_CHECK_MAGIC(mailbox, MAGIC);
+    int fd = mailbox->fd; /* before the push, after which the owner may be done with it */
+    struct handoff_mail *newest = atomic_load_explicit(&mailbox->newest, memory_order_relaxed);
+    do {
+        mail->next = newest;
+    } while (!atomic_compare_exchange_weak_explicit(&mailbox->newest, &newest, mail,
+                                                    memory_order_release, memory_order_relaxed));
+    if (newest)
+        return;
+    uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof one);
+    HANDOFF_CHECK(written == (ssize_t)sizeof one || errno == EAGAIN);
+}
+
+static struct handoff_mail *in_order(struct handoff_mail *newest)
+{
+    struct handoff_mail *oldest = NULL;
+    while (newest) {
+        struct handoff_mail *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+size_t handoff_mailbox_run(struct handoff_mailbox *mailbox)
+{
+    HANDOFF_CHECK_MAGIC(mailbox, MAGIC);
+    uint64_t count;
+    ssize_t got = read(mailbox->fd, &count, sizeof count);
+    HANDOFF_CHECK(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
+    struct handoff_mail *mail =
+        in_order(atomic_exchange_explicit(&mailbox->newest, NULL, memory_order_acquire));
+    size_t delivered = 0;
+    while (mail) {
+        struct handoff_mail *next = mail->next; /* deliver may release the mail */
+        mail->deliver(mail);
+        mail = next;
+        delivered++;
+    }
+    return delivered;
+}
+
+size_t handoff_mailbox_wait(struct handoff_mailbox *mailbox, int timeout_ms)
+{
+    struct pollfd poller = {.fd = mailbox->fd, .events = POLLIN};
+    while (poll(&poller, 1, timeout_ms) < 0)
+        HANDOFF_CHECK(errno == EINTR);
+    return handoff_mailbox_run(mailbox);
+}
+
+void handoff_mailbox_free(struct handoff_mailbox *mailbox)
+{
+    if (mailbox->magic == 0)
+        return;
+    HANDOFF_CHECK_MAGIC(mailbox, MAGIC);
+    HANDOFF_CHECK(atomic_load(&mailbox->newest) == NULL);
+    close(mailbox->fd);
+    mailbox->magic = 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/metrics/cells.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+_Thread_local unsigned metric_thread_slot = METRIC_SLOT_UNASKED;
+
+enum { WORD_BITS = 64, WORDS = METRIC_SLOTS_MAX / WORD_BITS };
+
+/* Slots are process-wide, so that a thread has one index for all registries. A set bit is taken. */
+static _Atomic(uint64_t) slots_taken[WORDS];
+static _Atomic(size_t) slots_used; /* the highest slot ever taken, plus 1 */
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool key_made;
+
+static void slot_hand_back(unsigned slot)
+{
+    atomic_fetch_and_explicit(&slots_taken[slot / WORD_BITS], ~(UINT64_C(1) << (slot % WORD_BITS)),
+                              memory_order_release);
+}
+
+/* Destructors of other keys may still observe after this one, so the thread is not "unasked" again
+ * (it would take a slot that nobody hands back) but counts in the shared shard until its end. */
+static void on_thread_end(void *value)
+{
+    metric_thread_slot = METRIC_SLOT_SHARED;
+    slot_hand_back((unsigned)(uintptr_t)value - 1);
+}
+
+static void make_key(void)
+{
+    key_made = pthread_key_create(&key, on_thread_end) == 0;
+}
+
+static void note_used(size_t used)
+{
+    size_t before = atomic_load_explicit(&slots_used, memory_order_relaxed);
+    while (before < used &&
+           !atomic_compare_exchange_weak_explicit(&slots_used, &before, used, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+size_t metric_cells_slots_used(void)
+{
+    return atomic_load_explicit(&slots_used, memory_order_relaxed);
+}
+
+/* The lowest free slot, so that few threads use few shards. */
+static unsigned slot_take(void)
+{
+    for (unsigned word = 0; word < WORDS; word++) {
+        uint64_t taken = atomic_load_explicit(&slots_taken[word], memory_order_relaxed);
+        while (~taken != 0) {
+            unsigned bit = (unsigned)__builtin_ctzll(~taken);
+            if (atomic_compare_exchange_weak_explicit(&slots_taken[word], &taken,
+                                                      taken | (UINT64_C(1) << bit),
+                                                      memory_order_acquire, memory_order_relaxed))
+                return word * WORD_BITS + bit;
+        }
+    }
+    return METRIC_SLOT_SHARED;
+}
+
+static unsigned slot_ask(void)
+{
+    pthread_once(&key_once, make_key);
+    if (!key_made)
+        return METRIC_SLOT_SHARED;
+    unsigned slot = slot_take();
+    if (slot == METRIC_SLOT_SHARED)
+        return slot;
+    /* slot + 1, because a NULL value would not call the destructor */
+    if (pthread_setspecific(key, (void *)(uintptr_t)(slot + 1)) != 0) {
+        slot_hand_back(slot);
+        return METRIC_SLOT_SHARED;
+    }
+    note_used((size_t)slot + 1);
+    return slot;
+}
+
+size_t metric_cells_shard_slow(size_t exclusive)
+{
+    if (metric_thread_slot == METRIC_SLOT_UNASKED)
+        metric_thread_slot = slot_ask();
+    return metric_thread_slot < exclusive ? metric_thread_slot : exclusive;
+}
+
+static size_t round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+struct metric_chunk *metric_chunk_new(size_t width, size_t capacity, size_t shards)
+{
+    struct metric_chunk *chunk = calloc(1, sizeof *chunk);
+    if (chunk == NULL)
+        return NULL;
+    chunk->width = width;
+    chunk->capacity = capacity;
+    chunk->stride = round_up(width * capacity, METRIC_CACHE_LINE / sizeof(metric_cell));
+    /* calloc and not aligned_alloc: large blocks then come as untouched zero pages, so shards that
+     * no thread uses cost address space only */
+    chunk->memory = calloc(1, chunk->stride * shards * sizeof(metric_cell) + METRIC_CACHE_LINE);
+    if (chunk->memory == NULL) {
+        metric_chunk_free(&chunk);
+        return NULL;
+    }
+    chunk->cells = (metric_cell *)round_up((uintptr_t)chunk->memory, METRIC_CACHE_LINE);
+    return chunk;
+}
+
+void metric_chunk_free(struct metric_chunk **chunk)
+{
+    if (*chunk == NULL)
+        return;
+    free((*chunk)->memory);
+    free(*chunk);
+    *chunk = NULL;
+}

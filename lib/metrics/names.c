@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules come from the data model of Prometheus, from OpenMetrics 1.0 (reserved suffixes, unit
+ * as suffix, clashes of the samples of different families) and from the linter of promtool. They
+ * are checked when a program starts, because a scraper's answer to a breach is to refuse the whole
+ * scrape, or to mix up two metrics silently.
+ */
+#include "lib/metrics/names.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    SCHEMA_MIN = -4,
+    SCHEMA_MAX = 8,
+    /* the exponents of normal doubles: bounds among the subnormal numbers would not be exact */
+    EXPONENT_MIN = -1022,
+    EXPONENT_MAX = 1023,
+    NAME_MAX_LENGTH = 255,    /* so that samples' names fit into buffers of fixed size */
+    NATIVE_CELLS_MAX = 16384, /* 128 KiB for each series and thread, far beyond any use */
+};
+
+enum metric_code metric_fail(struct metric_error *error, enum metric_code code, const char *message,
+                             const char *subject)
+{
+    if (error != NULL) {
+        *error = (struct metric_error){.code = code, .message = message};
+        if (subject != NULL)
+            strncat(error->subject, subject, sizeof error->subject - 1);
+    }
+    return code;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_word(const char *name)
+{
+    if (name == NULL || !is_letter(*name))
+        return false;
+    for (name++; *name != '\0'; name++) {
+        if (!is_letter(*name) && !(*name >= '0' && *name <= '9'))
+            return false;
+    }
+    return true;
+}
+
+bool metric_label_name_valid(const char *name)
+{
+    return is_word(name) && strncmp(name, "__", 2) != 0;
+}
+
+static bool ends_with(const char *text, size_t length, const char *suffix)
+{
+    size_t n = strlen(suffix);
+    return length > n && memcmp(text + length - n, suffix, n) == 0;
+}
+
+static enum metric_code check_name(const struct metric_desc *desc, struct metric_error *error)
+{
+    static const char *const reserved[] = {"_total", "_bucket", "_count", "_sum", "_created"};
+    if (!is_word(desc->name))
+        return metric_fail(error, METRIC_ERR_NAME,
+                           "a metric name is letters, digits and _, and begins with no digit",
+                           desc->name);
+    size_t length = strlen(desc->name);
+    if (length > NAME_MAX_LENGTH)
+        return metric_fail(error, METRIC_ERR_NAME, "a metric name has 255 characters at most",
+                           desc->name);
+    if (desc->type == METRIC_COUNTER) {
+        if (!ends_with(desc->name, length, "_total"))
+            return metric_fail(error, METRIC_ERR_NAME, "a counter's name ends in _total",
+                               desc->name);
+        return METRIC_OK;
+    }
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++) {
+        if (ends_with(desc->name, length, reserved[i]))
+            return metric_fail(
+                error, METRIC_ERR_NAME,
+                "_total, _bucket, _count, _sum and _created end the names of samples "
+                "of counters and histograms only",
+                desc->name);
+    }
+    return METRIC_OK;
+}
+
+static enum metric_code check_label(const struct metric_desc *desc, size_t index,
+                                    struct metric_error *error)
+{
+    const char *name = desc->labels[index];
+    name += *name == '*';
+    if (!metric_label_name_valid(name))
+        return metric_fail(error, METRIC_ERR_NAME,
+                           "a label name is letters, digits and _, and does not begin with a digit "
+                           "or with __",
+                           name);
+    if (strcmp(name, "le") == 0 || strcmp(name, "quantile") == 0)
+        return metric_fail(error, METRIC_ERR_NAME, "le and quantile are reserved label names",
+                           name);
+    for (size_t i = 0; i < index; i++) {
+        const char *before = desc->labels[i];
+        before += *before == '*';
+        if (strcmp(before, name) == 0)
+            return metric_fail(error, METRIC_ERR_LABELS, "a label name occurs twice", name);
+    }
+    return METRIC_OK;
+}
+
+static enum metric_code check_labels(const struct metric_desc *desc, struct metric_error *error)
+{
+    for (size_t i = 0; desc->labels[i] != NULL; i++) {
+        if (i == METRIC_LABELS_MAX)
+            return metric_fail(error, METRIC_ERR_LABELS, "a family has 8 labels at most",
+                               desc->name);
+        enum metric_code code = check_label(desc, i, error);
+        if (code != METRIC_OK)
+            return code;
+    }
+    return METRIC_OK;
+}
+
+static enum metric_code check_unit(const struct metric_desc *desc, struct metric_error *error)
+{
+    if (desc->unit == NULL || *desc->unit == '\0')
+        return METRIC_OK;
+    size_t base = metric_base_length(desc->name, desc->type);
+    size_t unit = strlen(desc->unit);
+    if (!is_word(desc->unit) || !ends_with(desc->name, base, desc->unit) ||
+        desc->name[base - unit - 1] != '_')
+        return metric_fail(error, METRIC_ERR_UNIT,
+                           "the unit is the last word of the name (before _total)", desc->name);
+    return METRIC_OK;
+}
+
+static enum metric_code check_bounds(const struct metric_desc *desc, struct metric_error *error)
+{
+    if (desc->type != METRIC_HISTOGRAM && desc->nbounds > 0)
+        return metric_fail(error, METRIC_ERR_BOUNDS, "only a histogram has bounds", desc->name);
+    if (desc->nbounds > METRIC_BOUNDS_MAX)
+        return metric_fail(error, METRIC_ERR_BOUNDS, "a histogram has 64 bounds at most",
+                           desc->name);
+    for (size_t i = 0; i < desc->nbounds; i++) {
+        if (!isfinite(desc->bounds[i]))
+            return metric_fail(error, METRIC_ERR_BOUNDS,
+                               "bounds are finite numbers; the bucket of +Inf is always there",
+                               desc->name);
+        if (i > 0 && !(desc->bounds[i - 1] < desc->bounds[i]))
+            return metric_fail(error, METRIC_ERR_BOUNDS, "bounds ascend", desc->name);
+    }
+    return METRIC_OK;
+}
+
+static bool native_cells_fit(const struct metric_native *native)
+{
+    int octaves = native->high - native->low;
+    return native->schema <= 0 || octaves <= NATIVE_CELLS_MAX >> native->schema;
+}
+
+static bool native_edges_are_bounds(const struct metric_native *native)
+{
+    int unit = native->schema < 0 ? 1 << -native->schema : 1;
+    return native->low % unit == 0 && native->high % unit == 0;
+}
+
+static enum metric_code check_native(const struct metric_desc *desc, struct metric_error *error)
+{
+    const struct metric_native *native = &desc->native;
+    if (native->schema == 0 && native->low == 0 && native->high == 0)
+        return METRIC_OK;
+    const char *why = NULL;
+    if (desc->type != METRIC_HISTOGRAM)
+        why = "only a histogram has a native side";
+    else if (native->schema < SCHEMA_MIN || native->schema > SCHEMA_MAX)
+        why = "a native schema is -4 to 8";
+    else if (native->low >= native->high)
+        why = "the native range is empty";
+    else if (native->low < EXPONENT_MIN || native->high > EXPONENT_MAX)
+        why = "the native range lies within 2^-1022 to 2^1023";
+    else if (!native_edges_are_bounds(native))
+        why = "with a negative schema s, the native range begins and ends at multiples of 2^-s";
+    else if (!native_cells_fit(native))
+        why = "the native range has more than 16384 buckets at this schema";
+    return why == NULL ? METRIC_OK : metric_fail(error, METRIC_ERR_NATIVE, why, desc->name);
+}
+
+static enum metric_code check_flags(const struct metric_desc *desc, struct metric_error *error)
+{
+    if (desc->type == METRIC_GAUGE && (desc->flags & METRIC_EXEMPLARS) != 0)
+        return metric_fail(error, METRIC_ERR_FLAGS, "a gauge has no exemplars", desc->name);
+    return METRIC_OK;
+}
+
+enum metric_code metric_desc_check(const struct metric_desc *desc, struct metric_error *error)
+{
+    static enum metric_code (*const checks[])(const struct metric_desc *, struct metric_error *) = {
+        check_name, check_labels, check_unit, check_bounds, check_native, check_flags};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        enum metric_code code = checks[i](desc, error);
+        if (code != METRIC_OK)
+            return code;
+    }
+    if (desc->help == NULL || *desc->help == '\0')
+        return metric_fail(error, METRIC_ERR_HELP, "a metric has a help text", desc->name);
+    return METRIC_OK;
+}
+
+size_t metric_base_length(const char *name, enum metric_type type)
+{
+    return strlen(name) - (type == METRIC_COUNTER ? strlen("_total") : 0);
+}
+
+/* true when the family shows something called `wanted`: the family itself or one of its samples. */
+static bool shows(const char *name, enum metric_type type, const char *wanted, size_t length)
+{
+    static const char *const suffixes[][6] = {
+        [METRIC_COUNTER] = {"", "_total", "_created"},
+        [METRIC_GAUGE] = {""},
+        [METRIC_HISTOGRAM] = {"", "_bucket", "_count", "_sum", "_created"},
+    };
+    size_t base = metric_base_length(name, type);
+    if (length < base || memcmp(name, wanted, base) != 0)
+        return false;
+    for (size_t i = 0; suffixes[type][i] != NULL; i++) {
+        size_t suffix = strlen(suffixes[type][i]);
+        if (length == base + suffix && memcmp(wanted + base, suffixes[type][i], suffix) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool shows_any_of(const char *name, enum metric_type type, const char *other_name,
+                         enum metric_type other_type)
+{
+    static const char *const suffixes[] = {"", "_total", "_bucket", "_count", "_sum", "_created"};
+    char sample[NAME_MAX_LENGTH + sizeof "_created"];
+    size_t base = metric_base_length(other_name, other_type);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t suffix = strlen(suffixes[i]);
+        memcpy(sample, other_name, base);
+        memcpy(sample + base, suffixes[i], suffix);
+        if (shows(other_name, other_type, sample, base + suffix) &&
+            shows(name, type, sample, base + suffix))
+            return true;
+    }
+    return false;
+}
+
+bool metric_names_clash(const char *name, enum metric_type type, const char *other_name,
+                        enum metric_type other_type)
+{
+    return shows_any_of(name, type, other_name, other_type);
+}

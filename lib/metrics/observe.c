@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Observations. Everything here runs on the path of the program that is measured: no lock, no
+ * allocation, and for the thread that owns its shard no atomic read-modify-write either. */
+#include "lib/metrics/check.h"
+#include "lib/metrics/family.h"
+
+void metric_add(struct metric_series *counter, uint64_t n)
+{
+    METRIC_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
+    size_t shard = metric_cells_shard(counter->exclusive);
+    metric_cell *cell = counter->cells + shard * counter->stride;
+    if (shard < counter->exclusive)
+        metric_cell_add_own(cell, n);
+    else
+        metric_cell_add_shared(cell, n);
+}
+
+void metric_mirror(struct metric_series *counter, double value)
+{
+    METRIC_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
+    atomic_store_explicit(&counter->value, metric_bits_of(value), memory_order_relaxed);
+}
+
+void metric_gauge_set(struct metric_series *gauge, double value)
+{
+    METRIC_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
+    atomic_store_explicit(&gauge->value, metric_bits_of(value), memory_order_relaxed);
+}
+
+void metric_gauge_add(struct metric_series *gauge, double delta)
+{
+    METRIC_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
+    metric_cell_sum_shared(&gauge->value, delta);
+}
+
+/* Counts the value, whatever thread and value these are; answers the cell. */
+__attribute__((noinline)) static size_t observe_any(struct metric_series *histogram, double value)
+{
+    METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
+    size_t shard = metric_cells_shard(histogram->exclusive);
+    metric_cell *row = histogram->cells + shard * histogram->stride;
+    size_t cell = metric_grid_cell(histogram->grid, value);
+    if (shard < histogram->exclusive) {
+        metric_cell_add_own(&row[METRIC_ROW_CELLS + cell], 1);
+        metric_cell_sum_own(&row[METRIC_ROW_SUM], value);
+    } else {
+        metric_cell_add_shared(&row[METRIC_ROW_CELLS + cell], 1);
+        metric_cell_sum_shared(&row[METRIC_ROW_SUM], value);
+    }
+    return cell;
+}
+
+/* The usual case (a thread with a shard of its own, a value between the outermost bounds) calls
+ * nothing and so saves no registers: that is half of its time. */
+void metric_observe(struct metric_series *histogram, double value)
+{
+    METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
+    const struct metric_grid *grid = histogram->grid;
+    size_t shard = metric_thread_slot;
+    uint64_t slot = metric_grid_slot(grid, value);
+    if (__builtin_expect(shard >= histogram->exclusive || slot >= grid->nslots, 0)) {
+        observe_any(histogram, value);
+        return;
+    }
+    metric_cell *row = histogram->cells + shard * histogram->stride;
+    size_t cell = metric_grid_cell_in(grid, slot, value);
+    metric_cell_add_own(&row[METRIC_ROW_CELLS + cell], 1);
+    metric_cell_sum_own(&row[METRIC_ROW_SUM], value);
+}
+
+void metric_add_exemplar(struct metric_series *counter, uint64_t n,
+                         const struct metric_exemplar *exemplar)
+{
+    metric_add(counter, n);
+    if (counter->exemplars != NULL)
+        metric_exemplar_store(counter->exemplars, (double)n, exemplar);
+}
+
+void metric_observe_exemplar(struct metric_series *histogram, double value,
+                             const struct metric_exemplar *exemplar)
+{
+    size_t cell = observe_any(histogram, value);
+    if (histogram->exemplars == NULL || cell == histogram->grid->ncells)
+        return; /* none are kept, or NaN, which lies in no bucket */
+    size_t bucket = histogram->grid->classic_of[cell];
+    metric_exemplar_store(&histogram->exemplars[bucket], value, exemplar);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenMetrics 1.0: as the text format, with a family's name apart from its samples', canonical
+ * bounds, exemplars on _total and _bucket lines, _created on demand, and # EOF at the end. */
+#include "lib/metrics/escape.h"
+#include "lib/metrics/lines.h"
+
+enum {
+    /* ` # {`, text escaped and quoted, value, timestamp */
+    EXEMPLAR_LONGEST = METRIC_EXEMPLAR_BYTES * METRIC_ESCAPE_GROWTH + 2 * METRIC_NUMBER_MAX + 16,
+};
+
+static void family_begin(struct metric_scrape *scrape, struct metric_buffer *out)
+{
+    struct metric_piece head = scrape->family->texts.openmetrics_head;
+    metric_buffer_append(out, metric_piece_data(scrape->family, head), head.length);
+}
+
+static void family_end(struct metric_scrape *scrape, struct metric_buffer *out)
+{
+    (void)scrape;
+    (void)out;
+}
+
+static void end(struct metric_buffer *out)
+{
+    metric_buffer_append_text(out, "# EOF\n");
+}
+
+/* `a="b",c="d"` */
+static char *write_pairs(char *out, const struct metric_exemplar_copy *copy)
+{
+    const char *text = copy->text;
+    for (size_t pair = 0; pair < copy->pairs; pair++) {
+        size_t length = strlen(text);
+        if (pair > 0)
+            *out++ = ',';
+        out = metric_line_copy(out, text, length);
+        text += length + 1;
+        *out++ = '=';
+        *out++ = '"';
+        length = strlen(text);
+        out = metric_escape(out, text, length, METRIC_QUOTED);
+        text += length + 1;
+        *out++ = '"';
+    }
+    return out;
+}
+
+static char *write_exemplar(char *out, const struct metric_exemplar_slot *slot)
+{
+    struct metric_exemplar_copy copy;
+    if (!metric_exemplar_load(slot, &copy))
+        return out;
+    out = metric_line_copy(out, " # {", 4);
+    out = write_pairs(out, &copy);
+    out = metric_line_copy(out, "} ", 2);
+    out = metric_number_value(out, copy.value);
+    *out++ = ' ';
+    return metric_number_seconds(out, copy.at_ms);
+}
+
+static char *write_created(char *out, const struct metric_scrape *scrape,
+                           const struct metric_series *series)
+{
+    if (!scrape->options->created)
+        return out;
+    out = metric_line_head(out, series, series->family->texts.created);
+    out = metric_number_seconds(out, series->created_ms);
+    *out++ = '\n';
+    return out;
+}
+
+static void encode_single(const struct metric_scrape *scrape, const struct metric_series *series,
+                          struct metric_buffer *out)
+{
+    char *at = metric_buffer_room(out, 2 * metric_line_longest(series) + EXEMPLAR_LONGEST);
+    if (at == NULL)
+        return;
+    at = metric_line_head(at, series, series->family->texts.name);
+    if (series->family->type == METRIC_COUNTER) {
+        at = metric_line_counter_value(at, series);
+        if (series->exemplars != NULL)
+            at = write_exemplar(at, series->exemplars);
+        *at++ = '\n';
+        at = write_created(at, scrape, series);
+    } else {
+        at = metric_number_value(at, metric_snapshot_gauge(series));
+        *at++ = '\n';
+    }
+    metric_buffer_take(out, at);
+}
+
+static char *write_bucket(char *out, const struct metric_series *series, size_t bucket,
+                          uint64_t cumulative)
+{
+    out = metric_line_bucket_head(out, series, series->family->texts.openmetrics_le[bucket]);
+    out = metric_number_u64(out, cumulative);
+    if (series->exemplars != NULL)
+        out = write_exemplar(out, &series->exemplars[bucket]);
+    *out++ = '\n';
+    return out;
+}
+
+static char *write_histogram(char *out, const struct metric_scrape *scrape,
+                             const struct metric_series *series)
+{
+    const struct metric_texts *texts = &series->family->texts;
+    const struct metric_grid *grid = series->grid;
+    uint64_t cumulative = 0;
+    size_t cell = 0;
+    for (size_t bucket = 0; bucket < grid->nclassic; bucket++) {
+        for (; grid->classic_of[cell] == bucket; cell++)
+            cumulative += scrape->cells[cell];
+        out = write_bucket(out, series, bucket, cumulative);
+    }
+    out = write_bucket(out, series, grid->nclassic, scrape->count);
+    out = metric_line_head(out, series, texts->count);
+    out = metric_number_u64(out, scrape->count);
+    *out++ = '\n';
+    out = metric_line_head(out, series, texts->sum);
+    out = metric_number_value(out, scrape->sum);
+    *out++ = '\n';
+    return write_created(out, scrape, series);
+}
+
+static void encode_histogram(struct metric_scrape *scrape, const struct metric_series *series,
+                             struct metric_buffer *out)
+{
+    size_t line = metric_line_longest(series) + (series->exemplars ? EXEMPLAR_LONGEST : 0);
+    char *at = metric_buffer_room(out, metric_line_count(series) * line);
+    if (at == NULL)
+        return;
+    metric_snapshot_histogram(scrape, series);
+    metric_buffer_take(out, write_histogram(at, scrape, series));
+}
+
+static void encode_series(struct metric_scrape *scrape, const struct metric_series *series,
+                          struct metric_buffer *out)
+{
+    if (series->family->type == METRIC_HISTOGRAM)
+        encode_histogram(scrape, series, out);
+    else
+        encode_single(scrape, series, out);
+}
+
+const struct metric_encoder metric_encoder_openmetrics = {
+    .family_begin = family_begin, .series = encode_series, .family_end = family_end, .end = end};

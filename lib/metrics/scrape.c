@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/metrics/scrape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/metrics/check.h"
+
+static const struct metric_encoder *encoder_of(enum metric_format format)
+{
+    switch (format) {
+    case METRIC_TEXT:
+        return &metric_encoder_text;
+    case METRIC_OPENMETRICS:
+        return &metric_encoder_openmetrics;
+    case METRIC_PROTOBUF:
+        return &metric_encoder_protobuf;
+    }
+    const bool known_format = false;
+    METRIC_CHECK(known_format);
+    return NULL;
+}
+
+static void run_hooks(struct metric_registry *registry)
+{
+    pthread_mutex_lock(&registry->hook_lock);
+    for (struct metric_registered_hook *hook = registry->hooks; hook; hook = hook->next)
+        hook->call(hook->arg);
+    pthread_mutex_unlock(&registry->hook_lock);
+}
+
+/* Sets what will be walked; answers the largest number of cells on the way. */
+static size_t plan(struct metric_scrape *scrape, struct metric_registry *registry)
+{
+    size_t cells = 1;
+    struct metric_family *family = atomic_load_explicit(&registry->first, memory_order_acquire);
+    scrape->family = family;
+    for (; family; family = atomic_load_explicit(&family->next, memory_order_acquire)) {
+        scrape->last = family;
+        if (family->grid && family->grid->ncells + 1 > cells)
+            cells = family->grid->ncells + 1;
+    }
+    if (scrape->family)
+        scrape->series = atomic_load_explicit(&scrape->family->first, memory_order_acquire);
+    return cells;
+}
+
+struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
+                                          const struct metric_scrape_options *options)
+{
+    METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
+    run_hooks(registry);
+    struct metric_scrape *scrape = calloc(1, sizeof *scrape);
+    if (scrape == NULL)
+        return NULL;
+    scrape->magic = METRIC_SCRAPE_MAGIC;
+    scrape->options = options;
+    scrape->encoder = encoder_of(options->format);
+    size_t cells = plan(scrape, registry);
+    scrape->cells = calloc(cells, sizeof *scrape->cells);
+    scrape->natives = calloc(cells, sizeof *scrape->natives);
+    if (scrape->cells == NULL || scrape->natives == NULL)
+        metric_scrape_end(&scrape);
+    return scrape;
+}
+
+void metric_scrape_end(struct metric_scrape **scrape)
+{
+    if (*scrape == NULL)
+        return;
+    METRIC_CHECK((*scrape)->magic == METRIC_SCRAPE_MAGIC);
+    (*scrape)->magic = 0;
+    free((*scrape)->cells);
+    free((*scrape)->natives);
+    free(*scrape);
+    *scrape = NULL;
+}
+
+static bool wanted(const struct metric_scrape *scrape, const struct metric_family *family)
+{
+    if (scrape->options->names == NULL)
+        return true;
+    for (size_t i = 0; i < scrape->options->nnames; i++) {
+        if (strcmp(scrape->options->names[i], family->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Moves on to the next live series of the family; NULL at its end. */
+static struct metric_series *next_series(struct metric_scrape *scrape)
+{
+    struct metric_series *series = scrape->series;
+    while (series != NULL && !metric_series_live(series))
+        series = atomic_load_explicit(&series->next, memory_order_acquire);
+    if (series != NULL)
+        scrape->series = atomic_load_explicit(&series->next, memory_order_acquire);
+    return series;
+}
+
+static void leave_family(struct metric_scrape *scrape, struct metric_buffer *out)
+{
+    if (scrape->family_begun)
+        scrape->encoder->family_end(scrape, out);
+    scrape->family_begun = false;
+    scrape->family = scrape->family == scrape->last
+                         ? NULL
+                         : atomic_load_explicit(&scrape->family->next, memory_order_acquire);
+    scrape->series =
+        scrape->family ? atomic_load_explicit(&scrape->family->first, memory_order_acquire) : NULL;
+}
+
+/* One series, or the end of a family, or the end of all. A family without live series shows
+ * nothing, as with the Go client. */
+static void advance(struct metric_scrape *scrape, struct metric_buffer *out)
+{
+    if (scrape->family == NULL) {
+        scrape->encoder->end(out);
+        scrape->done = true;
+        return;
+    }
+    const struct metric_series *series =
+        wanted(scrape, scrape->family) ? next_series(scrape) : NULL;
+    if (series == NULL) {
+        leave_family(scrape, out);
+        return;
+    }
+    if (!scrape->family_begun)
+        scrape->encoder->family_begin(scrape, out);
+    scrape->family_begun = true;
+    scrape->encoder->series(scrape, series, out);
+}
+
+bool metric_scrape_step(struct metric_scrape *scrape, struct metric_buffer *out, size_t want)
+{
+    METRIC_CHECK(scrape->magic == METRIC_SCRAPE_MAGIC);
+    size_t enough = out->length + want;
+    while (!scrape->done && !out->failed) {
+        advance(scrape, out);
+        bool may_pause = !scrape->family_begun || !scrape->encoder->whole_families;
+        if (out->length >= enough && may_pause)
+            break;
+    }
+    return !scrape->done && !out->failed;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scrape.h - a scrape in progress, and what an encoder is.
+ *
+ * The iterator walks families and series in the order of their creation and hands each live series
+ * to the encoder of the format. What a histogram's series holds is read once into `cells`, and all
+ * numbers that are shown come from there.
+ */
+#ifndef METRIC_SCRAPE_H
+#define METRIC_SCRAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/metrics/family.h"
+#include "lib/metrics/metric.h"
+
+struct metric_native_bucket {
+    int32_t index;
+    uint64_t count;
+};
+
+/* Appends to `out`; running out of memory shows in out->failed only. */
+struct metric_encoder {
+    void (*family_begin)(struct metric_scrape *scrape, struct metric_buffer *out);
+    void (*series)(struct metric_scrape *scrape, const struct metric_series *series,
+                   struct metric_buffer *out);
+    void (*family_end)(struct metric_scrape *scrape, struct metric_buffer *out);
+    void (*end)(struct metric_buffer *out);
+    bool whole_families; /* a family is one message, so a step does not end inside it */
+};
+
+extern const struct metric_encoder metric_encoder_text;
+extern const struct metric_encoder metric_encoder_openmetrics;
+extern const struct metric_encoder metric_encoder_protobuf;
+
+struct metric_scrape {
+    unsigned magic;
+    const struct metric_scrape_options *options;
+    const struct metric_encoder *encoder;
+
+    struct metric_family *family; /* NULL: all were shown */
+    struct metric_family *last;   /* families registered later are not shown */
+    struct metric_series *series; /* where to go on in the family; NULL: its end */
+    bool family_begun;
+    size_t family_at; /* for the encoder: where the family began in the buffer */
+    bool done;
+
+    /* the snapshot of one histogram series, made by metric_snapshot_histogram */
+    uint64_t *cells; /* one number for each cell of the grid, then that of NaN */
+    uint64_t count;
+    double sum;
+    struct metric_native_bucket *natives; /* room for as many as there are cells */
+};
+
+/* A counter's value: whole while it is counted here, any number when it is mirrored. */
+struct metric_counter_value {
+    bool whole;
+    uint64_t count;
+    double value;
+};
+
+struct metric_counter_value metric_snapshot_counter(const struct metric_series *series);
+double metric_snapshot_gauge(const struct metric_series *series);
+void metric_snapshot_histogram(struct metric_scrape *scrape, const struct metric_series *series);
+
+#endif

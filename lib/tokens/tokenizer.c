@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tokenizer: opening by name, and the way of a text through its stages. See tokenizer.h. */
+#include "lib/tokens/tokenizer.h"
+
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+#include "lib/base/utf8.h"
+#include "lib/tokens/count.h"
+#include "lib/tokens/merge.h"
+#include "lib/tokens/split.h"
+#include "lib/tokens/vocabulary.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENIZER_MAGIC 0x746f6b6eu
+
+struct handoff_tokenizer {
+    unsigned magic;
+    handoff_split_function *split; /* NULL: the estimating tokenizer, without a vocabulary */
+    struct handoff_vocabulary vocabulary;
+};
+
+static const char *const encodings[] = {"o200k_base", "cl100k_base"};
+
+/* It is never written to; it is not const only because closing takes what opening gives. */
+static struct handoff_tokenizer estimating = {.magic = TOKENIZER_MAGIC};
+
+/* --- opening and closing ------------------------------------------------------------------- */
+
+struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handoff_error *error)
+{
+    struct handoff_tokenizer *tokenizer = handoff_calloc(1, sizeof(*tokenizer));
+
+    if (!tokenizer) {
+        handoff_error_no_memory(error);
+        return NULL;
+    }
+    if (handoff_vocabulary_open(path, &tokenizer->vocabulary, error) != HANDOFF_OK) {
+        handoff_free(tokenizer);
+        return NULL;
+    }
+    tokenizer->magic = TOKENIZER_MAGIC;
+    tokenizer->split = handoff_split_for(tokenizer->vocabulary.header->pattern);
+    return tokenizer;
+}
+
+static const char *vocabulary_directory(const char *directory)
+{
+    if (!directory)
+        directory = secure_getenv("HANDOFF_VOCABULARY_DIR");
+    return directory && *directory ? directory : HANDOFF_VOCABULARY_INSTALLED_DIR;
+}
+
+static bool is_known_encoding(const char *encoding)
+{
+    for (size_t i = 0; i < sizeof(encodings) / sizeof(encodings[0]); i++)
+        if (strcmp(encoding, encodings[i]) == 0)
+            return true;
+    return false;
+}
+
+static struct handoff_tokenizer *open_in(const char *directory, const char *encoding,
+                                         struct handoff_error *error)
+{
+    char path[PATH_MAX];
+    struct handoff_tokenizer *tokenizer;
+    int length = snprintf(path, sizeof(path), "%s/%s.vocabulary", directory, encoding);
+
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        handoff_error_set(error, HANDOFF_ERR_VOCABULARY_MISSING,
+                          "the vocabulary's path is too long", "directory", directory);
+        return NULL;
+    }
+    tokenizer = handoff_tokenizer_open(path, error);
+    if (tokenizer && strcmp(handoff_tokenizer_encoding(tokenizer), encoding) != 0) {
+        handoff_error_set(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
+                          "the vocabulary is that of another encoding", path,
+                          handoff_tokenizer_encoding(tokenizer));
+        handoff_error_allow(error, "%s", encoding);
+        handoff_tokenizer_close(&tokenizer);
+    }
+    return tokenizer;
+}
+
+struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
+                                                          const char *directory,
+                                                          struct handoff_error *error)
+{
+    if (strcmp(encoding, handoff_tokenizer_encoding(&estimating)) == 0)
+        return &estimating;
+    if (is_known_encoding(encoding))
+        return open_in(vocabulary_directory(directory), encoding, error);
+    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_ENCODING, "there is no such encoding", "encoding",
+                      encoding);
+    handoff_error_allow(error, "o200k_base, cl100k_base, estimate");
+    return NULL;
+}
+
+struct handoff_tokenizer *handoff_tokenizer_estimate(void)
+{
+    return &estimating;
+}
+
+const char *handoff_tokenizer_encoding(const struct handoff_tokenizer *tokenizer)
+{
+    return tokenizer->split ? tokenizer->vocabulary.header->encoding : "estimate";
+}
+
+void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer)
+{
+    struct handoff_tokenizer *closing = *tokenizer;
+
+    *tokenizer = NULL;
+    if (!closing || closing == &estimating)
+        return;
+    HANDOFF_CHECK_MAGIC(closing, TOKENIZER_MAGIC);
+    handoff_vocabulary_close(&closing->vocabulary);
+    closing->magic = 0;
+    handoff_free(closing);
+}
+
+/* --- counting and encoding ----------------------------------------------------------------- */
+
+static enum handoff_code encode_valid(const struct handoff_tokenizer *tokenizer, const uint8_t *at,
+                                      const uint8_t *end, struct handoff_token_sink *sink)
+{
+    const struct handoff_vocabulary *vocabulary = &tokenizer->vocabulary;
+    enum handoff_code code;
+
+    while (at < end) {
+        const uint8_t *stop = tokenizer->split(at, end);
+        size_t length = (size_t)(stop - at);
+        uint32_t token = handoff_vocabulary_find(vocabulary, at, length, (size_t)(end - at));
+
+        if (token != HANDOFF_VOCABULARY_NO_TOKEN)
+            handoff_token_sink_put(sink, token);
+        else if ((code = handoff_merge(vocabulary, at, length, sink)))
+            return code;
+        at = stop;
+    }
+    return HANDOFF_OK;
+}
+
+static enum handoff_code run_valid(const struct handoff_tokenizer *tokenizer, const char *text,
+                                   size_t length, struct handoff_token_sink *sink)
+{
+    const uint8_t *at = (const uint8_t *)text, *end = at + length;
+
+    return sink->capacity > 0
+               ? encode_valid(tokenizer, at, end, sink)
+               : handoff_count_valid(&tokenizer->vocabulary, at, length, &sink->count);
+}
+
+static enum handoff_code encode_repaired(const struct handoff_tokenizer *tokenizer,
+                                         const char *text, size_t length,
+                                         struct handoff_token_sink *sink)
+{
+    size_t repaired_length;
+    char *repaired = handoff_utf8_repair(text, length, &repaired_length);
+    enum handoff_code code;
+
+    if (!repaired)
+        return HANDOFF_ERR_OUT_OF_MEMORY;
+    code = run_valid(tokenizer, repaired, repaired_length, sink);
+    handoff_free(repaired);
+    return code;
+}
+
+enum handoff_code handoff_tokens_encode(const struct handoff_tokenizer *tokenizer, const char *text,
+                                        size_t length, uint32_t *ids, size_t capacity,
+                                        size_t *count)
+{
+    struct handoff_token_sink sink = {.ids = NULL, .capacity = capacity, .count = 0};
+    enum handoff_code code;
+
+    sink.ids = ids;
+    if (!tokenizer->split)
+        return HANDOFF_ERR_UNKNOWN_ENCODING;
+    if (handoff_utf8_valid_length(text, length) == length)
+        code = run_valid(tokenizer, text, length, &sink);
+    else
+        code = encode_repaired(tokenizer, text, length, &sink);
+    if (code == HANDOFF_OK)
+        *count = sink.count;
+    return code;
+}
+
+enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer, const char *text,
+                                       size_t length, size_t *count)
+{
+    if (tokenizer->split)
+        return handoff_tokens_encode(tokenizer, text, length, NULL, 0, count);
+    *count = handoff_tokens_estimate(text, length);
+    return HANDOFF_OK;
+}
+
+const uint8_t *handoff_tokens_bytes(const struct handoff_tokenizer *tokenizer, uint32_t id,
+                                    size_t *length)
+{
+    const struct handoff_vocabulary *vocabulary = &tokenizer->vocabulary;
+
+    if (!tokenizer->split || id >= vocabulary->header->token_count)
+        return NULL;
+    *length = vocabulary->offsets[id + 1] - vocabulary->offsets[id];
+    return vocabulary->blob + vocabulary->offsets[id];
+}
