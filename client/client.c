@@ -59,8 +59,8 @@ static enum handoff_code open_assembler(struct handoff_client *client,
         .tokenizer = client->tokenizer,
         .spine = client->spine,
         .store = client->store,
-        .clock = &handoff_clock_system,
-        .random = &handoff_random_system,
+        .clock = &base_clock_system,
+        .random = &base_random_system,
         .uuids = &client->uuids,
         .memory_max_bytes =
             options->memory_max_bytes ? options->memory_max_bytes : DEFAULT_MEMORY_MAX_BYTES};
@@ -72,8 +72,8 @@ static enum handoff_code open_engine(struct handoff_client *client, struct hando
     const struct handoff_engine_options engine = {
         .store = client->store,
         .agents = client->agents,
-        .clock = &handoff_clock_system,
-        .random = &handoff_random_system,
+        .clock = &base_clock_system,
+        .random = &base_random_system,
         .observe = handoff_client_tell_delivery,
         .observer = client,
     };
@@ -108,7 +108,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     if (!options->storage_path)
         return handoff_error_set(error, HANDOFF_ERR_INVALID, "a client needs a folder to keep",
                                  "storage_path", NULL);
-    struct handoff_client *made = handoff_calloc(1, sizeof(*made));
+    struct handoff_client *made = base_calloc(1, sizeof(*made));
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = HANDOFF_CLIENT_MAGIC;
@@ -121,7 +121,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     handoff_recent_init(&made->observed);
     handoff_pipelines_init(&made->pipelines);
     handoff_replays_init(&made->replays);
-    handoff_uuid_source_init(&made->uuids, NULL, NULL);
+    base_uuid_source_init(&made->uuids, NULL, NULL);
     enum handoff_code code = open_parts(made, options, error);
     if (code != HANDOFF_OK) {
         handoff_client_close(&made);
@@ -137,7 +137,7 @@ void handoff_client_close(struct handoff_client **client)
     *client = NULL;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
     handoff_replays_free(&dying->replays);
     handoff_engine_free(&dying->engine);
     handoff_spine_destroy(&dying->spine);
@@ -148,14 +148,14 @@ void handoff_client_close(struct handoff_client **client)
     handoff_recent_free(&dying->observed);
     handoff_pipelines_free(&dying->pipelines);
     dying->magic = 0;
-    handoff_free(dying);
+    base_free(dying);
 }
 
 enum handoff_code handoff_client_configure(struct handoff_client *client,
                                            const struct handoff_configuration *configuration,
                                            struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     struct handoff_pipeline_set *pipelines = NULL;
     enum handoff_code code =
         handoff_agent_options_check(configuration->agents, configuration->nagents, error);
@@ -183,7 +183,7 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
 const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_client *client,
                                                          struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     if (error)
         *error = client->tokenizer_error;
     return client->tokenizer;
@@ -192,7 +192,7 @@ const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_cl
 void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats)
 {
     struct handoff_store_stats store;
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     handoff_store_stats(client->store, &store);
     *stats =
         (struct handoff_stats){.store_bytes = store.bytes,
@@ -202,21 +202,21 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
 
 /* ---- texts given away ---------------------------------------------------------------------- */
 
-enum handoff_code handoff_client_give(struct handoff_buffer *from, struct handoff_text *text,
+enum handoff_code handoff_client_give(struct base_buffer *from, struct handoff_text *text,
                                       struct handoff_error *error)
 {
     *text = (struct handoff_text){0};
     if (from->failed || !from->data) {
-        handoff_buffer_free(from);
+        base_buffer_free(from);
         return handoff_error_no_memory(error);
     }
     *text = (struct handoff_text){.data = from->data, .size = from->size};
-    *from = (struct handoff_buffer){0};
+    *from = (struct base_buffer){0};
     return HANDOFF_OK;
 }
 
 void handoff_text_free(struct handoff_text *text)
 {
-    handoff_free(text->data);
+    base_free(text->data);
     *text = (struct handoff_text){0};
 }

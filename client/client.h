@@ -33,7 +33,7 @@ struct handoff_client {
     struct handoff_error tokenizer_error; /* why it only estimates; else code HANDOFF_OK */
     struct handoff_agents *agents;
     struct handoff_pipelines pipelines; /* has a lock of its own */
-    struct handoff_uuid_source uuids;
+    struct base_uuid_source uuids;
     struct handoff_assembler assembler;
     struct handoff_engine *engine;
     void (*observe)(void *observer, const struct handoff_event *event);
@@ -56,9 +56,9 @@ enum { HANDOFF_SPARE_ARENAS = 4 };
 struct handoff_loop {
     unsigned magic;
     struct handoff_client *client;
-    struct handoff_lane *lane;                        /* its mailbox is the loop's */
-    size_t pending;                                   /* answers to come */
-    struct handoff_arena spare[HANDOFF_SPARE_ARENAS]; /* of assemblies that ended, for the next */
+    struct handoff_lane *lane;                     /* its mailbox is the loop's */
+    size_t pending;                                /* answers to come */
+    struct base_arena spare[HANDOFF_SPARE_ARENAS]; /* of assemblies that ended, for the next */
     size_t nspare;
 };
 
@@ -89,7 +89,7 @@ void handoff_client_describe(const struct handoff_assembly *assembly, struct han
 void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_assembly *assembly);
 
 /* Gives a text away; takes the buffer's memory. */
-enum handoff_code handoff_client_give(struct handoff_buffer *from, struct handoff_text *text,
+enum handoff_code handoff_client_give(struct base_buffer *from, struct handoff_text *text,
                                       struct handoff_error *error);
 
 #endif

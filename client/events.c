@@ -77,7 +77,7 @@ void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_
         .outcome = told->outcome ? handoff_outcome_name(told->outcome) : NULL,
         .reason = told->reason,
     };
-    HANDOFF_CHECK(told->trace_id.size < sizeof event.trace_id);
+    BASE_CHECK(told->trace_id.size < sizeof event.trace_id);
     if (told->trace_id.data)
         memcpy(event.trace_id, told->trace_id.data, told->trace_id.size);
     if (told->happened == HANDOFF_HAPPENED_MOVE)

@@ -11,16 +11,16 @@
 enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
                                     struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     *loop = NULL;
-    struct handoff_loop *made = handoff_calloc(1, sizeof(*made));
+    struct handoff_loop *made = base_calloc(1, sizeof(*made));
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = HANDOFF_LOOP_MAGIC;
     made->client = client;
     enum handoff_code code = handoff_lane_new(&made->lane, client->engine, error);
     if (code != HANDOFF_OK) {
-        handoff_free(made);
+        base_free(made);
         return code;
     }
     *loop = made;
@@ -33,21 +33,21 @@ void handoff_loop_close(struct handoff_loop **loop)
     *loop = NULL;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
     handoff_replays_end(dying);
     handoff_lane_stop(dying->lane);
     while (dying->pending > 0)
-        handoff_mailbox_wait(&dying->lane->mailbox, -1);
+        base_mailbox_wait(&dying->lane->mailbox, -1);
     handoff_lane_free(&dying->lane);
     while (dying->nspare > 0)
-        handoff_arena_free(&dying->spare[--dying->nspare]);
+        base_arena_free(&dying->spare[--dying->nspare]);
     dying->magic = 0;
-    handoff_free(dying);
+    base_free(dying);
 }
 
 void handoff_loop_stop(struct handoff_loop *loop)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     handoff_replays_end(loop);
     handoff_lane_stop(loop->lane);
 }
@@ -59,7 +59,7 @@ int handoff_loop_fd(const struct handoff_loop *loop)
 
 void handoff_loop_run(struct handoff_loop *loop)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     handoff_lane_run(loop->lane);
 }
 
@@ -88,13 +88,13 @@ size_t handoff_loop_pending(const struct handoff_loop *loop)
 enum handoff_code handoff_client_resume(struct handoff_client *client, struct handoff_loop **loops,
                                         size_t count, struct handoff_error *error)
 {
-    struct handoff_lane **lanes = handoff_calloc(count, sizeof(struct handoff_lane *));
+    struct handoff_lane **lanes = base_calloc(count, sizeof(struct handoff_lane *));
     if (!lanes)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < count; i++)
         lanes[i] = loops[i]->lane;
     enum handoff_code code = handoff_engine_resume(client->engine, lanes, count, error);
-    handoff_free(lanes);
+    base_free(lanes);
     return code;
 }
 

@@ -28,7 +28,7 @@ enum handoff_code handoff_start(struct handoff_client **client, struct handoff_l
 
 static int64_t now_ms(void)
 {
-    return handoff_monotonic_ns(&handoff_clock_system) / 1000000;
+    return base_monotonic_ns(&base_clock_system) / 1000000;
 }
 
 /* Lets what is under way end, for at most so long. */

@@ -46,12 +46,12 @@ static void read_parked(struct visiting *visiting)
 {
     struct handoff_client *client = visiting->client;
     struct handoff_stored_parked *list;
-    struct handoff_arena arena;
+    struct base_arena arena;
     size_t count;
     if (client->parked_read_ns && visiting->now_ns - client->parked_read_ns < PARKED_FRESH_NS)
         return;
     client->parked_read_ns = visiting->now_ns;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     if (handoff_store_parked(client->store, &arena, &list, &count, NULL) == HANDOFF_OK) {
         handoff_agents_each(client->agents, forget_parked, NULL);
         for (size_t i = 0; i < count; i++) {
@@ -62,7 +62,7 @@ static void read_parked(struct visiting *visiting)
             agent->look.oldest_parked_ms = list[i].oldest_ms;
         }
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }
 
 static int64_t at_least_1(int64_t ns)
@@ -96,12 +96,12 @@ void handoff_client_visit_agents(struct handoff_client *client,
                                                const struct handoff_agent_stats *agent),
                                  void *context)
 {
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     struct visiting visiting = {.client = client,
                                 .visit = visit,
                                 .context = context,
-                                .now_ns = handoff_monotonic_ns(&handoff_clock_system),
-                                .wall_ms = handoff_wall_ms(&handoff_clock_system)};
+                                .now_ns = base_monotonic_ns(&base_clock_system),
+                                .wall_ms = base_wall_ms(&base_clock_system)};
     pthread_mutex_lock(&client->visit_lock);
     read_parked(&visiting);
     handoff_agents_each(client->agents, forget_live, NULL);

@@ -33,23 +33,23 @@ void handoff_settings_release(struct handoff_settings **settings)
     *settings = NULL;
     if (!mine || atomic_fetch_sub_explicit(&mine->references, 1, memory_order_acq_rel) > 1)
         return;
-    handoff_arena_free(&mine->arena);
-    handoff_free(mine);
+    base_arena_free(&mine->arena);
+    base_free(mine);
 }
 
-static bool copy_text(struct handoff_arena *arena, const char **text)
+static bool copy_text(struct base_arena *arena, const char **text)
 {
     if (!*text)
         return true;
-    *text = handoff_arena_strdup(arena, *text);
+    *text = base_arena_strdup(arena, *text);
     return *text != NULL;
 }
 
-static bool copy_alternates(struct handoff_arena *arena, struct handoff_agent_options *options)
+static bool copy_alternates(struct base_arena *arena, struct handoff_agent_options *options)
 {
     if (options->nalternates == 0)
         return true;
-    const char **names = handoff_arena_calloc(arena, options->nalternates, sizeof *names);
+    const char **names = base_arena_calloc(arena, options->nalternates, sizeof *names);
     if (!names)
         return false;
     for (size_t i = 0; i < options->nalternates; i++) {
@@ -64,7 +64,7 @@ static bool copy_alternates(struct handoff_arena *arena, struct handoff_agent_op
 static bool copy_options(struct handoff_settings *settings)
 {
     struct handoff_agent_options *options = &settings->options;
-    struct handoff_arena *arena = &settings->arena;
+    struct base_arena *arena = &settings->arena;
     if (!copy_text(arena, &options->name) || !copy_text(arena, &options->url) ||
         !copy_text(arena, &options->ca_file) || !copy_text(arena, &options->cert_file) ||
         !copy_text(arena, &options->key_file) || !copy_text(arena, &options->bearer_token) ||
@@ -73,17 +73,17 @@ static bool copy_options(struct handoff_settings *settings)
     if (!options->bearer_token)
         return true;
     settings->authorization =
-        handoff_arena_printf(arena, "Authorization: Bearer %s", options->bearer_token);
+        base_arena_printf(arena, "Authorization: Bearer %s", options->bearer_token);
     return settings->authorization != NULL;
 }
 
 static struct handoff_settings *settings_new(const struct handoff_agent_options *options)
 {
-    struct handoff_settings *settings = handoff_calloc(1, sizeof *settings);
+    struct handoff_settings *settings = base_calloc(1, sizeof *settings);
     if (!settings)
         return NULL;
     atomic_init(&settings->references, 1);
-    handoff_arena_init(&settings->arena, 0);
+    base_arena_init(&settings->arena, 0);
     settings->options = *options;
     if (!copy_options(settings))
         handoff_settings_release(&settings);
@@ -92,7 +92,7 @@ static struct handoff_settings *settings_new(const struct handoff_agent_options 
 
 struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent)
 {
-    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     struct handoff_settings *settings = agent->settings;
     if (settings)
@@ -121,17 +121,17 @@ static void agent_free(struct handoff_agent *agent)
 {
     if (!agent)
         return;
-    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    BASE_CHECK_MAGIC(agent, MAGIC);
     handoff_settings_release(&agent->settings);
     handoff_inbox_free(&agent->inbox);
     pthread_mutex_destroy(&agent->lock);
     agent->magic = 0;
-    handoff_free(agent);
+    base_free(agent);
 }
 
-static struct handoff_agent *agent_new(struct handoff_span name)
+static struct handoff_agent *agent_new(struct base_span name)
 {
-    struct handoff_agent *agent = handoff_calloc(1, sizeof *agent + name.size + 1);
+    struct handoff_agent *agent = base_calloc(1, sizeof *agent + name.size + 1);
     if (!agent)
         return NULL;
     agent->magic = MAGIC;
@@ -144,20 +144,20 @@ static struct handoff_agent *agent_new(struct handoff_span name)
     return agent;
 }
 
-static int compare(struct handoff_span a, struct handoff_span b)
+static int compare(struct base_span a, struct base_span b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
     int order = shorter ? memcmp(a.data, b.data, shorter) : 0;
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-static struct handoff_span name_of(const struct handoff_agent *agent)
+static struct base_span name_of(const struct handoff_agent *agent)
 {
-    return handoff_span(agent->name, agent->name_size);
+    return base_span(agent->name, agent->name_size);
 }
 
 /* Where the name is, or would be; *found tells which. */
-static size_t position(const struct directory *directory, struct handoff_span name, bool *found)
+static size_t position(const struct directory *directory, struct base_span name, bool *found)
 {
     size_t low = 0, high = directory->count;
     *found = false;
@@ -201,7 +201,7 @@ static bool teach(struct handoff_breaker *breaker, enum handoff_lesson lesson, i
 bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson, int64_t now_ms,
                          struct handoff_breaker *after)
 {
-    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     unsigned failures = agent->breaker.consecutive_failures;
     bool changed = teach(&agent->breaker, lesson, now_ms);
@@ -215,7 +215,7 @@ bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson
 enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t now_ms,
                                            int64_t *wait_ms, struct handoff_breaker *after)
 {
-    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     enum handoff_admission admission = handoff_breaker_admit(&agent->breaker, now_ms, wait_ms);
     *after = agent->breaker;
@@ -225,7 +225,7 @@ enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t 
 
 bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t *wait_ms)
 {
-    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     bool open = handoff_breaker_is_open(&agent->breaker, now_ms, wait_ms);
     pthread_mutex_unlock(&agent->lock);
@@ -235,7 +235,7 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
 /* As the breaker counts its own: whoever acknowledges or refuses is there. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome)
 {
-    HANDOFF_CHECK_MAGIC(agent, MAGIC);
+    BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     if (outcome == HANDOFF_OUTCOME_ACKNOWLEDGED || outcome == HANDOFF_OUTCOME_REFUSED)
         agent->observed_failures = 0;
@@ -248,11 +248,11 @@ void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outco
 
 enum handoff_code handoff_agents_new(struct handoff_agents **agents, struct handoff_error *error)
 {
-    struct handoff_agents *made = handoff_calloc(1, sizeof *made);
-    struct directory *directory = handoff_calloc(1, sizeof *directory);
+    struct handoff_agents *made = base_calloc(1, sizeof *made);
+    struct directory *directory = base_calloc(1, sizeof *directory);
     if (!made || !directory) {
-        handoff_free(made);
-        handoff_free(directory);
+        base_free(made);
+        base_free(directory);
         return handoff_error_no_memory(error);
     }
     made->directory = directory;
@@ -270,17 +270,17 @@ void handoff_agents_free(struct handoff_agents **agents)
     *agents = NULL;
     for (size_t i = 0; i < dying->directory->count; i++)
         agent_free(dying->directory->agents[i]);
-    handoff_free(dying->directory);
+    base_free(dying->directory);
     pthread_rwlock_destroy(&dying->lock);
     pthread_mutex_destroy(&dying->changing);
-    handoff_free(dying);
+    base_free(dying);
 }
 
 /* A directory with room for `more` further agents. */
 static struct directory *directory_copy(const struct directory *from, size_t more)
 {
     struct directory *copy =
-        handoff_malloc(sizeof *copy + (from->count + more) * sizeof copy->agents[0]);
+        base_malloc(sizeof *copy + (from->count + more) * sizeof copy->agents[0]);
     if (copy) {
         copy->count = from->count;
         memcpy(copy->agents, from->agents, from->count * sizeof copy->agents[0]);
@@ -302,7 +302,7 @@ static void publish(struct handoff_agents *agents, struct directory *directory)
     struct directory *old = agents->directory;
     agents->directory = directory;
     pthread_rwlock_unlock(&agents->lock);
-    handoff_free(old);
+    base_free(old);
 }
 
 /* Everything a configure needs, made before anything is changed. */
@@ -317,7 +317,7 @@ static bool prepare_one(struct change *change, const struct handoff_agent_option
                         size_t i)
 {
     bool found;
-    struct handoff_span name = handoff_span_text(options[i].name);
+    struct base_span name = base_span_text(options[i].name);
     size_t at = position(change->directory, name, &found);
     change->settings[i] = settings_new(&options[i]);
     if (!change->settings[i] || found)
@@ -334,8 +334,8 @@ static bool prepare(struct change *change, const struct directory *from,
                     const struct handoff_agent_options *options, size_t count)
 {
     change->directory = directory_copy(from, count);
-    change->made = handoff_calloc(count ? count : 1, sizeof(struct handoff_agent *));
-    change->settings = handoff_calloc(count ? count : 1, sizeof(struct handoff_settings *));
+    change->made = base_calloc(count ? count : 1, sizeof(struct handoff_agent *));
+    change->settings = base_calloc(count ? count : 1, sizeof(struct handoff_settings *));
     bool fine = change->directory && change->made && change->settings;
     for (size_t i = 0; fine && i < count; i++)
         fine = prepare_one(change, options, i);
@@ -348,7 +348,7 @@ static void abandon(struct change *change, size_t count)
         agent_free(change->made[i]);
     for (size_t i = 0; change->settings && i < count; i++)
         handoff_settings_release(&change->settings[i]);
-    handoff_free(change->directory);
+    base_free(change->directory);
 }
 
 static void commit(struct handoff_agents *agents, struct change *change, size_t count)
@@ -380,12 +380,12 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
     else
         abandon(&change, count);
     pthread_mutex_unlock(&agents->changing);
-    handoff_free(change.made);
-    handoff_free(change.settings);
+    base_free(change.made);
+    base_free(change.settings);
     return fine ? handoff_error_clear(error) : handoff_error_no_memory(error);
 }
 
-static struct handoff_agent *look_up(struct handoff_agents *agents, struct handoff_span name)
+static struct handoff_agent *look_up(struct handoff_agents *agents, struct base_span name)
 {
     bool found;
     pthread_rwlock_rdlock(&agents->lock);
@@ -395,7 +395,7 @@ static struct handoff_agent *look_up(struct handoff_agents *agents, struct hando
     return agent;
 }
 
-struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct handoff_span name)
+struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct base_span name)
 {
     struct handoff_agent *agent = look_up(agents, name);
     if (!agent)
@@ -406,8 +406,7 @@ struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct 
     return configured ? agent : NULL;
 }
 
-struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents,
-                                              struct handoff_span name)
+struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name)
 {
     struct handoff_agent *agent = look_up(agents, name);
     if (agent)
@@ -423,7 +422,7 @@ struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents,
         directory_insert(directory, at, agent);
         publish(agents, directory);
     } else {
-        handoff_free(directory);
+        base_free(directory);
     }
     pthread_mutex_unlock(&agents->changing);
     return agent;
@@ -438,7 +437,7 @@ void handoff_agents_each(struct handoff_agents *agents,
         bool found = false;
         pthread_rwlock_rdlock(&agents->lock);
         const struct directory *directory = agents->directory;
-        size_t at = last ? position(directory, handoff_span_text(last), &found) + found : 0;
+        size_t at = last ? position(directory, base_span_text(last), &found) + found : 0;
         struct handoff_agent *agent = at < directory->count ? directory->agents[at] : NULL;
         pthread_rwlock_unlock(&agents->lock);
         if (!agent)

@@ -25,7 +25,7 @@
 /* Shared by counting; never changes. All strings lie in the arena. */
 struct handoff_settings {
     _Atomic(unsigned) references;
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_agent_options options;
     const char *authorization; /* "Authorization: Bearer ...", or NULL */
 };
@@ -74,12 +74,11 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Any thread. NULL where none of this name is configured. Valid as long as the table. */
-struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct handoff_span name);
+struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct base_span name);
 
 /* The same, but also one that was configured once: for handoffs that a restart finds. It is made,
    without settings, where it is new. NULL: no memory. */
-struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents,
-                                              struct handoff_span name);
+struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name);
 
 /* Calls `visit` for every agent, configured or not, by name. No lock is held during a call. */
 void handoff_agents_each(struct handoff_agents *agents,

@@ -15,33 +15,33 @@ static void written(struct handoff_store_job *job)
 {
     struct circuit_write *write = (void *)job;
     write->lane->awaited--;
-    handoff_free(write);
+    base_free(write);
 }
 
 void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent)
 {
     const struct handoff_engine_options *options = &lane->engine->options;
     const struct handoff_breaker *breaker = &agent->breaker;
-    struct circuit_write *write = handoff_calloc(1, sizeof *write);
+    struct circuit_write *write = base_calloc(1, sizeof *write);
     if (!write)
         return;
     write->lane = lane;
     write->store.job.mailbox = &lane->mailbox;
     write->store.job.done = written;
-    write->store.circuit.agent = handoff_span(agent->name, agent->name_size);
+    write->store.circuit.agent = base_span(agent->name, agent->name_size);
     lane->awaited++;
     pthread_mutex_lock(&agent->lock); /* submitted under it, so in the order of what happened */
     write->store.circuit.consecutive_failures = breaker->consecutive_failures;
     if (breaker->circuit != HANDOFF_CIRCUIT_CLOSED)
         write->store.circuit.open_until_ms =
-            handoff_wall_ms(options->clock) + breaker->open_until_ms - handoff_lane_now_ms(lane);
+            base_wall_ms(options->clock) + breaker->open_until_ms - handoff_lane_now_ms(lane);
     handoff_store_put_circuit(options->store, &write->store);
     pthread_mutex_unlock(&agent->lock);
 }
 
 static bool restore_one(struct handoff_engine *engine, const struct handoff_stored_circuit *stored)
 {
-    const struct handoff_clock *clock = engine->options.clock;
+    const struct base_clock *clock = engine->options.clock;
     struct handoff_agent *agent = handoff_agents_remember(engine->options.agents, stored->agent);
     if (!agent)
         return false;
@@ -50,7 +50,7 @@ static bool restore_one(struct handoff_engine *engine, const struct handoff_stor
     if (stored->open_until_ms) {
         agent->breaker.circuit = HANDOFF_CIRCUIT_OPEN;
         agent->breaker.open_until_ms =
-            handoff_monotonic_ns(clock) / 1000000 + stored->open_until_ms - handoff_wall_ms(clock);
+            base_monotonic_ns(clock) / 1000000 + stored->open_until_ms - base_wall_ms(clock);
     }
     pthread_mutex_unlock(&agent->lock);
     return true;
@@ -58,15 +58,15 @@ static bool restore_one(struct handoff_engine *engine, const struct handoff_stor
 
 enum handoff_code handoff_engine_restore(struct handoff_engine *engine, struct handoff_error *error)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored_circuit *circuits;
     size_t count;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code =
         handoff_store_circuits(engine->options.store, &arena, &circuits, &count, error);
     for (size_t i = 0; code == HANDOFF_OK && i < count; i++)
         if (!restore_one(engine, &circuits[i]))
             code = handoff_error_no_memory(error);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }

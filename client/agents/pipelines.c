@@ -7,22 +7,22 @@
 #include "lib/base/memory.h"
 
 struct handoff_pipeline_set {
-    struct handoff_arena arena; /* holds all that follows */
+    struct base_arena arena; /* holds all that follows */
     const struct handoff_pipeline_options *items;
     size_t count;
 };
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
-static bool copy_one(struct handoff_arena *arena, const struct handoff_pipeline_options *from,
+static bool copy_one(struct base_arena *arena, const struct handoff_pipeline_options *from,
                      struct handoff_pipeline_options *to)
 {
-    const char **agents = handoff_arena_calloc(arena, from->nagents, sizeof *agents);
-    to->name = handoff_arena_strdup(arena, from->name);
+    const char **agents = base_arena_calloc(arena, from->nagents, sizeof *agents);
+    to->name = base_arena_strdup(arena, from->name);
     to->agents = agents;
     to->nagents = from->nagents;
     for (size_t i = 0; agents && i < from->nagents; i++) {
-        agents[i] = handoff_arena_strdup(arena, from->agents[i]);
+        agents[i] = base_arena_strdup(arena, from->agents[i]);
         if (!agents[i])
             return false;
     }
@@ -33,9 +33,9 @@ enum handoff_code handoff_pipeline_set_new(struct handoff_pipeline_set **set,
                                            const struct handoff_pipeline_options *options,
                                            size_t count, struct handoff_error *error)
 {
-    struct handoff_pipeline_set *made = handoff_calloc(1, sizeof *made);
+    struct handoff_pipeline_set *made = base_calloc(1, sizeof *made);
     struct handoff_pipeline_options *items =
-        made ? handoff_arena_calloc(&made->arena, count, sizeof *items) : NULL;
+        made ? base_arena_calloc(&made->arena, count, sizeof *items) : NULL;
     bool fine = items != NULL;
     for (size_t i = 0; fine && i < count; i++)
         fine = copy_one(&made->arena, &options[i], &items[i]);
@@ -53,8 +53,8 @@ void handoff_pipeline_set_free(struct handoff_pipeline_set **set)
 {
     if (!*set)
         return;
-    handoff_arena_free(&(*set)->arena);
-    handoff_free(*set);
+    base_arena_free(&(*set)->arena);
+    base_free(*set);
     *set = NULL;
 }
 
@@ -101,31 +101,30 @@ static void allow_names(struct handoff_error *error, const char *const *names, s
 }
 
 static void refuse(struct handoff_error *error, const char *message, const char *field,
-                   struct handoff_span seen)
+                   struct base_span seen)
 {
     handoff_error_set(error, HANDOFF_ERR_INVALID, message, field, seen.data);
 }
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
-static size_t place_in(const struct handoff_pipeline_options *pipeline, struct handoff_span agent)
+static size_t place_in(const struct handoff_pipeline_options *pipeline, struct base_span agent)
 {
     size_t i = 0;
-    while (i < pipeline->nagents &&
-           !handoff_span_equal(handoff_span_text(pipeline->agents[i]), agent))
+    while (i < pipeline->nagents && !base_span_equal(base_span_text(pipeline->agents[i]), agent))
         i++;
     return i;
 }
 
 /* NULL: it was refused, and the error says why. */
 static const struct handoff_pipeline_options *find_named(const struct handoff_pipeline_set *set,
-                                                         struct handoff_span name,
-                                                         struct handoff_span source,
+                                                         struct base_span name,
+                                                         struct base_span source,
                                                          struct handoff_error *error)
 {
     const struct handoff_pipeline_options *found = NULL;
     for (size_t i = 0; set && i < set->count; i++) {
-        if (handoff_span_equal(handoff_span_text(set->items[i].name), name))
+        if (base_span_equal(base_span_text(set->items[i].name), name))
             found = &set->items[i];
     }
     if (!found) {
@@ -141,7 +140,7 @@ static const struct handoff_pipeline_options *find_named(const struct handoff_pi
 
 /* The same where none was named. */
 static const struct handoff_pipeline_options *find_only(const struct handoff_pipeline_set *set,
-                                                        struct handoff_span source,
+                                                        struct base_span source,
                                                         struct handoff_error *error)
 {
     enum { NAMES_SHOWN = 16 };
@@ -160,14 +159,14 @@ static const struct handoff_pipeline_options *find_only(const struct handoff_pip
         refuse(error, "the source is in no pipeline, so nobody is next", "source_agent", source);
     } else {
         refuse(error, "the source is in several pipelines, and one has to be named", "pipeline",
-               handoff_span(NULL, 0));
+               base_span(NULL, 0));
         allow_names(error, names, count);
     }
     return NULL;
 }
 
-static enum handoff_code find_next(const struct handoff_pipeline_set *set, struct handoff_span name,
-                                   struct handoff_span source, const char **next,
+static enum handoff_code find_next(const struct handoff_pipeline_set *set, struct base_span name,
+                                   struct base_span source, const char **next,
                                    struct handoff_error *error)
 {
     const struct handoff_pipeline_options *pipeline =
@@ -184,16 +183,15 @@ static enum handoff_code find_next(const struct handoff_pipeline_set *set, struc
     return HANDOFF_OK;
 }
 
-enum handoff_code handoff_pipelines_next(struct handoff_pipelines *pipelines,
-                                         struct handoff_span name, struct handoff_span source,
-                                         struct handoff_arena *arena, struct handoff_span *next,
-                                         struct handoff_error *error)
+enum handoff_code handoff_pipelines_next(struct handoff_pipelines *pipelines, struct base_span name,
+                                         struct base_span source, struct base_arena *arena,
+                                         struct base_span *next, struct handoff_error *error)
 {
     const char *found = NULL;
     pthread_rwlock_rdlock(&pipelines->lock);
     enum handoff_code code = find_next(pipelines->set, name, source, &found, error);
     if (code == HANDOFF_OK)
-        *next = handoff_span_text(handoff_arena_strdup(arena, found));
+        *next = base_span_text(base_arena_strdup(arena, found));
     pthread_rwlock_unlock(&pipelines->lock);
     if (code == HANDOFF_OK && !next->data)
         return handoff_error_no_memory(error);

@@ -39,9 +39,9 @@ void handoff_pipelines_put_in_force(struct handoff_pipelines *pipelines,
 /* The agent after `source`, copied into the arena. `name` is the pipeline; absent: the only one
    that has the source. invalid_request where that leads nowhere or to several, no_next_agent where
    the source is the last. */
-enum handoff_code handoff_pipelines_next(struct handoff_pipelines *pipelines,
-                                         struct handoff_span name, struct handoff_span source,
-                                         struct handoff_arena *arena, struct handoff_span *next,
+enum handoff_code handoff_pipelines_next(struct handoff_pipelines *pipelines, struct base_span name,
+                                         struct base_span source, struct base_arena *arena,
+                                         struct base_span *next,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

@@ -7,10 +7,10 @@
 #include "lib/base/json.h"
 
 /* The host lends its texts for one call, and the spine may take longer. */
-static bool own(struct handoff_assembly *assembly, struct handoff_span *text)
+static bool own(struct handoff_assembly *assembly, struct base_span *text)
 {
     if (text->data)
-        text->data = handoff_arena_copy(&assembly->arena, text->data, text->size);
+        text->data = base_arena_copy(&assembly->arena, text->data, text->size);
     return text->data || text->size == 0;
 }
 
@@ -46,16 +46,15 @@ const char *handoff_stage_name(enum handoff_stage stage)
 
 bool handoff_assembly_run(struct handoff_assembly *assembly)
 {
-    const struct handoff_clock *clock = assembly->with->clock;
+    const struct base_clock *clock = assembly->with->clock;
     if (!assembly->stage_began_ns)
-        assembly->stage_began_ns = handoff_monotonic_ns(clock);
+        assembly->stage_began_ns = base_monotonic_ns(clock);
     while (assembly->stage < HANDOFF_STAGES) {
         enum handoff_progress progress = stages[assembly->stage].run(assembly);
         if (progress == HANDOFF_PROGRESS_WAIT)
             return false;
-        HANDOFF_CHECK((progress == HANDOFF_PROGRESS_FAILED) ==
-                      (assembly->error.code != HANDOFF_OK));
-        int64_t now = handoff_monotonic_ns(clock);
+        BASE_CHECK((progress == HANDOFF_PROGRESS_FAILED) == (assembly->error.code != HANDOFF_OK));
+        int64_t now = base_monotonic_ns(clock);
         assembly->stage_ns[assembly->stage] += now - assembly->stage_began_ns;
         assembly->stage_began_ns = now;
         assembly->stage =
@@ -68,21 +67,21 @@ bool handoff_assembly_run(struct handoff_assembly *assembly)
 
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
 {
-    struct handoff_span target = assembly->request.target_agent;
+    struct base_span target = assembly->request.target_agent;
     size_t i, n;
     yyjson_val *agent;
     yyjson_arr_foreach(assembly->parent.path, i, n, agent)
     {
-        if (handoff_span_equal(handoff_json_span(agent), target))
+        if (base_span_equal(base_json_span(agent), target))
             return true;
     }
-    return handoff_span_equal(assembly->request.source_agent, target) ||
-           (assembly->parent.doc && handoff_span_equal(assembly->parent.source_agent, target));
+    return base_span_equal(assembly->request.source_agent, target) ||
+           (assembly->parent.doc && base_span_equal(assembly->parent.source_agent, target));
 }
 
-struct handoff_arena handoff_assembly_end(struct handoff_assembly *assembly)
+struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
-    struct handoff_arena arena = assembly->arena;
+    struct base_arena arena = assembly->arena;
     handoff_request_free(&assembly->request);
     handoff_envelope_free(&assembly->parent);
     yyjson_doc_free(assembly->constraints_doc);
@@ -91,7 +90,7 @@ struct handoff_arena handoff_assembly_end(struct handoff_assembly *assembly)
 
 void handoff_assembly_free(struct handoff_assembly *assembly)
 {
-    struct handoff_arena arena = handoff_assembly_end(assembly);
+    struct base_arena arena = handoff_assembly_end(assembly);
     *assembly = (struct handoff_assembly){0};
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }

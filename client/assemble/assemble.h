@@ -35,9 +35,9 @@ struct handoff_assembler {
     const struct handoff_tokenizer *tokenizer;
     struct handoff_spine *spine;
     struct handoff_store *store;
-    const struct handoff_clock *clock;
-    const struct handoff_random *random;
-    struct handoff_uuid_source *uuids;
+    const struct base_clock *clock;
+    const struct base_random *random;
+    struct base_uuid_source *uuids;
     size_t memory_max_bytes; /* a memory with more goes by its summary */
 
     /* tokens of the lists' glue, counted once by handoff_assembler_prepare */
@@ -60,7 +60,7 @@ struct handoff_slot {
 };
 
 struct handoff_missing {
-    struct handoff_span id;
+    struct base_span id;
     const char *reason;
 };
 
@@ -76,11 +76,11 @@ enum handoff_stage {
 struct handoff_assembly {
     /* given; the texts are lent for the first run, the rest until the end */
     const struct handoff_assembler *with;
-    struct handoff_loop *loop;       /* whose target looks things up; the stages do not use it */
-    struct handoff_mailbox *mailbox; /* where the spine's answer is waited for */
-    struct handoff_span body;
-    struct handoff_span caller;                              /* absent: anybody */
-    struct handoff_span given_traceparent, given_tracestate; /* absent, or not checked yet */
+    struct handoff_loop *loop;    /* whose target looks things up; the stages do not use it */
+    struct base_mailbox *mailbox; /* where the spine's answer is waited for */
+    struct base_span body;
+    struct base_span caller;                              /* absent: anybody */
+    struct base_span given_traceparent, given_tracestate; /* absent, or not checked yet */
     int64_t hop_max; /* the configured one; inherit lowers it to the parent's */
     /* makes of a "next" who that is, and tells what is configured for the target: token_budget,
        dual. Where nobody is next, the error is in assembly->error. */
@@ -93,7 +93,7 @@ struct handoff_assembly {
     struct handoff_error error;
     int64_t stage_ns[HANDOFF_STAGES]; /* 0: not reached */
 
-    struct handoff_arena arena;
+    struct base_arena arena;
     unsigned stage; /* enum handoff_stage, the one that runs */
     int64_t stage_began_ns;
     uint64_t token_budget;
@@ -104,7 +104,7 @@ struct handoff_assembly {
 
     /* inherit */
     struct handoff_envelope parent; /* doc NULL: the chain begins here */
-    struct handoff_span task_id, intent, traceparent, tracestate;
+    struct base_span task_id, intent, traceparent, tracestate;
     yyjson_val *constraints;     /* NULL: there are none */
     yyjson_doc *constraints_doc; /* that has them, where some were inherited */
     int64_t hop_count;
@@ -114,7 +114,7 @@ struct handoff_assembly {
 
     /* resolve: one slot or one entry of missing per memory that was requested */
     struct handoff_spine_resolve resolve;
-    struct handoff_span *ids;   /* that were asked for */
+    struct base_span *ids;      /* that were asked for */
     bool ranked;                /* relevance to the summary was asked for */
     bool resolved;              /* the spine has answered what was waited for */
     int64_t asked_ns, spine_ns; /* when it was asked, and how long it took in all */
@@ -125,17 +125,17 @@ struct handoff_assembly {
 
     /* trim */
     uint64_t budget;
-    struct handoff_buffer parts; /* head, steps and tail of the context; see segment.h */
-    size_t head_size;            /* of the first of them */
-    size_t *step_at;             /* where each step begins in parts, and behind the last the tail */
+    struct base_buffer parts; /* head, steps and tail of the context; see segment.h */
+    size_t head_size;         /* of the first of them */
+    size_t *step_at;          /* where each step begins in parts, and behind the last the tail */
     struct handoff_trim_plan plan;
 
     /* encode */
-    struct handoff_uuid id;
-    char id_text[HANDOFF_UUID_TEXT];
+    struct base_uuid id;
+    char id_text[BASE_UUID_TEXT];
     int64_t created_ms;
-    struct handoff_buffer out;
-    unsigned char digest[HANDOFF_SHA256_BYTES];
+    struct base_buffer out;
+    unsigned char digest[BASE_SHA256_BYTES];
     struct handoff_excerpt excerpt;
     size_t memories_at, memories_size; /* the array, in out */
     size_t included;
@@ -146,7 +146,7 @@ struct handoff_assembly {
 bool handoff_assembly_run(struct handoff_assembly *assembly);
 void handoff_assembly_free(struct handoff_assembly *assembly);
 /* The same but for its arena, which may have the assembly itself: that is the caller's now. */
-struct handoff_arena handoff_assembly_end(struct handoff_assembly *assembly);
+struct base_arena handoff_assembly_end(struct handoff_assembly *assembly);
 
 /* Whether the target was on the path already, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);

@@ -10,9 +10,9 @@
 
 /* The walk: where we are, and which names were refused so far. */
 struct merge {
-    struct handoff_buffer *out;
-    struct handoff_buffer path;    /* "limits.max_cost" */
-    struct handoff_buffer refused; /* "style, limits.max_cost" */
+    struct base_buffer *out;
+    struct base_buffer path;    /* "limits.max_cost" */
+    struct base_buffer refused; /* "style, limits.max_cost" */
 };
 
 static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *child);
@@ -27,7 +27,7 @@ static bool begins_with(const char *text, const char *prefix)
 static bool number_is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
 {
     double from, to;
-    if (!handoff_json_double(parent, &from) || !handoff_json_double(child, &to))
+    if (!base_json_double(parent, &from) || !base_json_double(child, &to))
         return false;
     /* Below zero, a maximum often means that there is none. */
     return (begins_with(name, "max_") && to < from && (to >= 0 || from < 0)) ||
@@ -37,10 +37,10 @@ static bool number_is_tighter(const char *name, yyjson_val *parent, yyjson_val *
 static bool deadline_is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
 {
     int64_t from, to;
-    struct handoff_span was = handoff_json_span(parent), is = handoff_json_span(child);
+    struct base_span was = base_json_span(parent), is = base_json_span(child);
     return strcmp(name, "deadline") == 0 && was.data && is.data &&
-           handoff_rfc3339_parse(was.data, was.size, &from) &&
-           handoff_rfc3339_parse(is.data, is.size, &to) && to < from;
+           base_rfc3339_parse(was.data, was.size, &from) &&
+           base_rfc3339_parse(is.data, is.size, &to) && to < from;
 }
 
 static bool lists_demands(const char *name)
@@ -61,7 +61,7 @@ static bool array_contains(yyjson_val *array, yyjson_val *wanted)
     yyjson_val *item;
     yyjson_arr_foreach(array, i, n, item)
     {
-        if (handoff_json_equal(item, wanted))
+        if (base_json_equal(item, wanted))
             return true;
     }
     return false;
@@ -95,8 +95,8 @@ static bool is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
 static void refuse_here(struct merge *merge)
 {
     if (merge->refused.size)
-        handoff_buffer_text(&merge->refused, ", ");
-    handoff_buffer_append(&merge->refused, merge->path.data, merge->path.size);
+        base_buffer_text(&merge->refused, ", ");
+    base_buffer_append(&merge->refused, merge->path.data, merge->path.size);
 }
 
 static void merge_value(struct merge *merge, const char *name, yyjson_val *parent,
@@ -104,12 +104,12 @@ static void merge_value(struct merge *merge, const char *name, yyjson_val *paren
 {
     if (yyjson_is_obj(parent) && yyjson_is_obj(child)) {
         merge_objects(merge, parent, child);
-    } else if (!child || handoff_json_equal(parent, child)) {
-        handoff_json_write(merge->out, parent);
+    } else if (!child || base_json_equal(parent, child)) {
+        base_json_write(merge->out, parent);
     } else {
         if (!is_tighter(name, parent, child))
             refuse_here(merge);
-        handoff_json_write(merge->out, child);
+        base_json_write(merge->out, child);
     }
 }
 
@@ -118,9 +118,9 @@ static void merge_member(struct merge *merge, yyjson_val *key, yyjson_val *paren
 {
     size_t before = merge->path.size;
     if (before)
-        handoff_buffer_byte(&merge->path, '.');
-    handoff_buffer_append(&merge->path, yyjson_get_str(key), yyjson_get_len(key));
-    handoff_json_write_key(merge->out, handoff_json_span(key));
+        base_buffer_byte(&merge->path, '.');
+    base_buffer_append(&merge->path, yyjson_get_str(key), yyjson_get_len(key));
+    base_json_write_key(merge->out, base_json_span(key));
     merge_value(merge, yyjson_get_str(key), parent, child);
     if (!merge->path.failed)
         merge->path.size = before;
@@ -149,23 +149,23 @@ static void add_new(struct merge *merge, yyjson_val *parent, yyjson_val *child)
     {
         if (member(parent, key))
             continue;
-        handoff_json_write_key(merge->out, handoff_json_span(key));
-        handoff_json_write(merge->out, value);
+        base_json_write_key(merge->out, base_json_span(key));
+        base_json_write(merge->out, value);
     }
 }
 
 /* Either may be NULL, which yyjson's loops over objects do not bear. */
 static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *child)
 {
-    handoff_buffer_byte(merge->out, '{');
+    base_buffer_byte(merge->out, '{');
     if (parent)
         merge_inherited(merge, parent, child);
     if (child)
         add_new(merge, parent, child);
-    handoff_buffer_byte(merge->out, '}');
+    base_buffer_byte(merge->out, '}');
 }
 
-enum handoff_code handoff_inherit_constraints(struct handoff_buffer *out, yyjson_val *parent,
+enum handoff_code handoff_inherit_constraints(struct base_buffer *out, yyjson_val *parent,
                                               yyjson_val *child, struct handoff_error *error)
 {
     struct merge merge = {.out = out};
@@ -179,7 +179,7 @@ enum handoff_code handoff_inherit_constraints(struct handoff_buffer *out, yyjson
                                  "constraints", merge.refused.data);
         handoff_error_allow(error, "the inherited value, or a tighter one");
     }
-    handoff_buffer_free(&merge.path);
-    handoff_buffer_free(&merge.refused);
+    base_buffer_free(&merge.path);
+    base_buffer_free(&merge.refused);
     return code;
 }

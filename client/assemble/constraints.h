@@ -26,7 +26,7 @@
 /* Appends the child's constraints as compact JSON: the parent's order, then what is new. Either may
  * be NULL. HANDOFF_ERR_CONSTRAINT_LOOSENED with the refused names in error->seen; the buffer's
  * contents are then of no use. */
-enum handoff_code handoff_inherit_constraints(struct handoff_buffer *out, yyjson_val *parent,
+enum handoff_code handoff_inherit_constraints(struct base_buffer *out, yyjson_val *parent,
                                               yyjson_val *child, struct handoff_error *error);
 
 #endif

@@ -79,11 +79,11 @@ enum handoff_code handoff_field_text(const struct handoff_field *field, yyjson_v
 {
     enum handoff_code code = check_length(field, value, error);
     if (code == HANDOFF_OK)
-        *(struct handoff_span *)at = handoff_json_span(value);
+        *(struct base_span *)at = base_json_span(value);
     return code;
 }
 
-static bool has_control(struct handoff_span text)
+static bool has_control(struct base_span text)
 {
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.data[i];
@@ -97,7 +97,7 @@ enum handoff_code handoff_field_id(const struct handoff_field *field, yyjson_val
                                    struct handoff_error *error)
 {
     enum handoff_code code = handoff_field_text(field, value, at, error);
-    if (code == HANDOFF_OK && has_control(handoff_json_span(value))) {
+    if (code == HANDOFF_OK && has_control(base_json_span(value))) {
         code = handoff_field_refuse(error, "the text has control characters", field->name, value);
         handoff_error_allow(error, "printable characters");
     }
@@ -115,7 +115,7 @@ enum handoff_code handoff_field_name(const struct handoff_field *field, yyjson_v
                                      struct handoff_error *error)
 {
     enum handoff_code code = handoff_field_text(field, value, at, error);
-    struct handoff_span name = handoff_json_span(value);
+    struct base_span name = base_json_span(value);
     for (size_t i = 0; code == HANDOFF_OK && i < name.size; i++) {
         if (is_name_character(name.data[i]))
             continue;
@@ -128,14 +128,14 @@ enum handoff_code handoff_field_name(const struct handoff_field *field, yyjson_v
 enum handoff_code handoff_field_uuid(const struct handoff_field *field, yyjson_val *value, void *at,
                                      struct handoff_error *error)
 {
-    struct handoff_uuid uuid = {0};
-    struct handoff_span text = handoff_json_span(value);
-    if (!yyjson_is_str(value) || !handoff_uuid_parse(text.data, text.size, &uuid)) {
+    struct base_uuid uuid = {0};
+    struct base_span text = base_json_span(value);
+    if (!yyjson_is_str(value) || !base_uuid_parse(text.data, text.size, &uuid)) {
         handoff_field_refuse(error, "the id is not one of an envelope", field->name, value);
         handoff_error_allow(error, "a UUID");
         return HANDOFF_ERR_INVALID;
     }
-    *(struct handoff_span *)at = text;
+    *(struct base_span *)at = text;
     return HANDOFF_OK;
 }
 
@@ -143,7 +143,7 @@ enum handoff_code handoff_field_whole(const struct handoff_field *field, yyjson_
                                       void *at, struct handoff_error *error)
 {
     int64_t number;
-    if (handoff_json_whole(value, &number) && number >= field->least && number <= field->most) {
+    if (base_json_whole(value, &number) && number >= field->least && number <= field->most) {
         *(int64_t *)at = number;
         return HANDOFF_OK;
     }
@@ -157,7 +157,7 @@ enum handoff_code handoff_field_number(const struct handoff_field *field, yyjson
                                        void *at, struct handoff_error *error)
 {
     double number;
-    if (handoff_json_double(value, &number) && number >= (double)field->least &&
+    if (base_json_double(value, &number) && number >= (double)field->least &&
         number <= (double)field->most) {
         *(double *)at = number;
         return HANDOFF_OK;
@@ -208,10 +208,10 @@ static enum handoff_code refuse_unknown(const struct handoff_fields *fields, yyj
                                         struct handoff_error *error)
 {
     const char *names[FIELDS_MAX];
-    HANDOFF_CHECK(fields->count <= FIELDS_MAX);
+    BASE_CHECK(fields->count <= FIELDS_MAX);
     for (size_t i = 0; i < fields->count; i++)
         names[i] = fields->rows[i].name;
-    const char *nearest = handoff_nearest(yyjson_get_str(key), names, fields->count);
+    const char *nearest = base_nearest(yyjson_get_str(key), names, fields->count);
     handoff_error_set(error, HANDOFF_ERR_INVALID, fields->unknown, yyjson_get_str(key),
                       yyjson_get_str(key));
     if (nearest)

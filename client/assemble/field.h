@@ -46,7 +46,7 @@ enum handoff_code handoff_fields_read(const struct handoff_fields *fields, yyjso
     enum handoff_code name(const struct handoff_field *field, yyjson_val *value, void *at,         \
                            struct handoff_error *error) HANDOFF_MUST_CHECK
 
-/* A struct handoff_span, of least to most bytes: */
+/* A struct base_span, of least to most bytes: */
 HANDOFF_FIELD_CHECK(handoff_field_text);
 HANDOFF_FIELD_CHECK(handoff_field_id);   /* without control characters: ids go into logs and URLs */
 HANDOFF_FIELD_CHECK(handoff_field_name); /* the characters of an agent's name */

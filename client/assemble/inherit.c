@@ -8,7 +8,7 @@
 #include "client/assemble/visibility.h"
 #include "lib/base/json.h"
 
-static enum handoff_code no_parent(struct handoff_span previous, struct handoff_error *error)
+static enum handoff_code no_parent(struct base_span previous, struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "previous_id",
                              previous.data);
@@ -18,12 +18,12 @@ static enum handoff_code no_parent(struct handoff_span previous, struct handoff_
 static enum handoff_code load_parent(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
-    struct handoff_uuid id = {0};
+    struct base_uuid id = {0};
     struct handoff_store *store = assembly->with->store;
-    struct handoff_span previous = assembly->request.previous_id;
+    struct base_span previous = assembly->request.previous_id;
     if (!previous.data)
         return HANDOFF_OK;
-    if (!handoff_uuid_parse(previous.data, previous.size, &id))
+    if (!base_uuid_parse(previous.data, previous.size, &id))
         return no_parent(previous, error);
     enum handoff_code code =
         handoff_store_get_envelope(store, &id, &assembly->arena, &stored, error);
@@ -44,7 +44,7 @@ static enum handoff_code inherit_task(struct handoff_assembly *assembly,
     assembly->task_id = request->task_id;
     if (parent->doc) {
         assembly->intent = parent->intent;
-        if (request->task_id.data && !handoff_span_equal(request->task_id, parent->task_id)) {
+        if (request->task_id.data && !base_span_equal(request->task_id, parent->task_id)) {
             handoff_error_set(error, HANDOFF_ERR_INVALID,
                               "the previous envelope belongs to another task", "task_id",
                               request->task_id.data);
@@ -54,12 +54,12 @@ static enum handoff_code inherit_task(struct handoff_assembly *assembly,
         assembly->task_id = parent->task_id;
     }
     if (!assembly->task_id.data) {
-        struct handoff_uuid id = handoff_uuid_make(assembly->with->uuids);
-        char *text = handoff_arena_alloc(&assembly->arena, HANDOFF_UUID_TEXT);
+        struct base_uuid id = base_uuid_make(assembly->with->uuids);
+        char *text = base_arena_alloc(&assembly->arena, BASE_UUID_TEXT);
         if (!text)
             return handoff_error_no_memory(error);
-        handoff_uuid_format(&id, text);
-        assembly->task_id = handoff_span_text(text);
+        base_uuid_format(&id, text);
+        assembly->task_id = base_span_text(text);
     }
     return HANDOFF_OK;
 }
@@ -90,12 +90,12 @@ static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
     assembly->constraints = assembly->request.constraints;
     if (!assembly->parent.doc)
         return HANDOFF_OK;
-    struct handoff_buffer joined = {.arena = &assembly->arena};
+    struct base_buffer joined = {.arena = &assembly->arena};
     enum handoff_code code = handoff_inherit_constraints(&joined, assembly->parent.constraints,
                                                          assembly->request.constraints, error);
     if (code == HANDOFF_OK)
-        code = handoff_json_read_in(&assembly->arena, handoff_buffer_span(&joined), "constraints",
-                                    &assembly->constraints_doc, error);
+        code = base_json_read_in(&assembly->arena, base_buffer_span(&joined), "constraints",
+                                 &assembly->constraints_doc, error);
     if (code == HANDOFF_OK)
         assembly->constraints = yyjson_doc_get_root(assembly->constraints_doc);
     return code;
@@ -103,10 +103,10 @@ static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
 
 /* FNV-1a of a step as it would be written, so that steps are compared one by one only where they
  * are likely the same: comparing all with all would be quadratic in what a request may send. */
-static uint64_t hash_step(struct handoff_buffer *scratch, yyjson_val *step)
+static uint64_t hash_step(struct base_buffer *scratch, yyjson_val *step)
 {
     uint64_t hash = 0xcbf29ce484222325u;
-    handoff_buffer_clear(scratch);
+    base_buffer_clear(scratch);
     handoff_segment_step_write(scratch, step);
     for (size_t i = 0; i < scratch->size; i++)
         hash = (hash ^ (unsigned char)scratch->data[i]) * 0x100000001b3u;
@@ -118,7 +118,7 @@ static bool is_inherited(const struct handoff_assembly *assembly, const uint64_t
                          size_t ninherited, yyjson_val *step, uint64_t hash)
 {
     for (size_t i = 0; i < ninherited; i++) {
-        if (hashes[i] == hash && handoff_json_equal(assembly->steps[i], step))
+        if (hashes[i] == hash && base_json_equal(assembly->steps[i], step))
             return true;
     }
     return false;
@@ -126,7 +126,7 @@ static bool is_inherited(const struct handoff_assembly *assembly, const uint64_t
 
 static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
 {
-    struct handoff_buffer scratch = {.arena = &assembly->arena};
+    struct base_buffer scratch = {.arena = &assembly->arena};
     size_t i, n, ninherited = assembly->nsteps;
     yyjson_val *step;
     for (i = 0; i < ninherited; i++)
@@ -147,9 +147,9 @@ static enum handoff_code join_history(struct handoff_assembly *assembly,
     yyjson_val *inherited = assembly->parent.history, *given = assembly->request.execution_history;
     size_t i, n, ninherited = yyjson_arr_size(inherited);
     yyjson_val *step;
-    uint64_t *hashes = handoff_arena_calloc(&assembly->arena, ninherited + 1, sizeof(*hashes));
-    assembly->steps = handoff_arena_calloc(
-        &assembly->arena, ninherited + yyjson_arr_size(given) + 1, sizeof(yyjson_val *));
+    uint64_t *hashes = base_arena_calloc(&assembly->arena, ninherited + 1, sizeof(*hashes));
+    assembly->steps = base_arena_calloc(&assembly->arena, ninherited + yyjson_arr_size(given) + 1,
+                                        sizeof(yyjson_val *));
     if (!assembly->steps || !hashes)
         return handoff_error_no_memory(error);
     yyjson_arr_foreach(inherited, i, n, step)
@@ -181,11 +181,11 @@ static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
         assembly->tracestate = parent->tracestate;
         return HANDOFF_OK;
     }
-    char *text = handoff_arena_alloc(&assembly->arena, HANDOFF_TRACEPARENT_SIZE);
+    char *text = base_arena_alloc(&assembly->arena, HANDOFF_TRACEPARENT_SIZE);
     if (!text)
         return handoff_error_no_memory(error);
     handoff_traceparent_make(assembly->with->random, text);
-    assembly->traceparent = handoff_span_text(text);
+    assembly->traceparent = base_span_text(text);
     return HANDOFF_OK;
 }
 

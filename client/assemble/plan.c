@@ -165,6 +165,6 @@ bool handoff_trim(struct handoff_trim_plan *plan)
     keep_history(&walk, false);
     keep_rank(&walk, HANDOFF_RANK_FOUND);
     plan->count = (uint64_t)walk.spent;
-    HANDOFF_CHECK(plan->count <= plan->budget);
+    BASE_CHECK(plan->count <= plan->budget);
     return true;
 }

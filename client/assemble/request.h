@@ -37,13 +37,13 @@ enum handoff_pattern {
 
 struct handoff_request {
     yyjson_doc *doc; /* owns all texts and values below */
-    struct handoff_span source_agent, target_agent;
-    struct handoff_span task_id; /* absent: inherited, or a new one */
-    struct handoff_span task_summary;
-    struct handoff_span intent;   /* absent: inherited, or the summary */
-    struct handoff_span channel;  /* absent unless the pattern is broadcast */
-    struct handoff_span pipeline; /* absent unless the target is "next" */
-    struct handoff_span previous_id;
+    struct base_span source_agent, target_agent;
+    struct base_span task_id; /* absent: inherited, or a new one */
+    struct base_span task_summary;
+    struct base_span intent;   /* absent: inherited, or the summary */
+    struct base_span channel;  /* absent unless the pattern is broadcast */
+    struct base_span pipeline; /* absent unless the target is "next" */
+    struct base_span previous_id;
     yyjson_val *state; /* each of these NULL where absent */
     yyjson_val *memory_ids;
     yyjson_val *constraints;
@@ -59,8 +59,8 @@ struct handoff_request {
 /* Reads and checks a body, into the arena if there is one. On success the caller frees the request,
  * before the arena; on failure there is nothing to free. `source_agent`, where present, is who the
  * caller is known to be: the field may then be left out, and may not differ. */
-enum handoff_code handoff_request_read(struct handoff_arena *arena, struct handoff_span body,
-                                       struct handoff_span source_agent,
+enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
+                                       struct base_span source_agent,
                                        struct handoff_request *request,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_request_free(struct handoff_request *request);

@@ -18,14 +18,14 @@ static const char all_pinned[] = "*pinned", all_recent[] = "*recent";
 
 /* ---- what may not go in full --------------------------------------------------------------- */
 
-static bool metadata_marks_raw_log(struct handoff_span metadata)
+static bool metadata_marks_raw_log(struct base_span metadata)
 {
     static const char *const words[] = {"conversation", "raw_log"};
     bool worth_reading = false;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && metadata.size; i++)
         worth_reading |= memmem(metadata.data, metadata.size, words[i], strlen(words[i])) != NULL;
     yyjson_doc *doc;
-    if (!worth_reading || handoff_json_read(metadata, "metadata", &doc, NULL) != HANDOFF_OK)
+    if (!worth_reading || base_json_read(metadata, "metadata", &doc, NULL) != HANDOFF_OK)
         return false;
     bool marked = handoff_marks_raw_log(yyjson_doc_get_root(doc));
     yyjson_doc_free(doc);
@@ -44,21 +44,21 @@ static const char *reason_to_stay(const struct handoff_assembly *assembly,
 /* ---- slots --------------------------------------------------------------------------------- */
 
 /* False: no memory. */
-static bool write_tags(struct handoff_arena *arena, const struct handoff_memory *memory,
-                       struct handoff_span *tags)
+static bool write_tags(struct base_arena *arena, const struct handoff_memory *memory,
+                       struct base_span *tags)
 {
-    struct handoff_buffer out = {0};
-    *tags = handoff_span_text("[]");
+    struct base_buffer out = {0};
+    *tags = base_span_text("[]");
     if (memory->tag_count == 0)
         return true;
     for (size_t i = 0; i < memory->tag_count; i++) {
-        handoff_buffer_byte(&out, i ? ',' : '[');
-        handoff_json_write_string(&out, memory->tags[i]);
+        base_buffer_byte(&out, i ? ',' : '[');
+        base_json_write_string(&out, memory->tags[i]);
     }
-    handoff_buffer_byte(&out, ']');
-    tags->data = out.failed ? NULL : handoff_arena_copy(arena, out.data, out.size);
+    base_buffer_byte(&out, ']');
+    tags->data = out.failed ? NULL : base_arena_copy(arena, out.data, out.size);
     tags->size = out.size;
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
     return tags->data != NULL;
 }
 
@@ -116,7 +116,7 @@ static int compare_slots(const void *left, const void *right)
                  : (a->show.id.size > b->show.id.size) - (a->show.id.size < b->show.id.size);
 }
 
-static void miss(struct handoff_assembly *assembly, struct handoff_span id, const char *reason)
+static void miss(struct handoff_assembly *assembly, struct base_span id, const char *reason)
 {
     assembly->missing[assembly->nmissing++] = (struct handoff_missing){id, reason};
 }
@@ -154,24 +154,24 @@ static bool sort_out(struct handoff_assembly *assembly)
 
 static int compare_spans(const void *left, const void *right)
 {
-    const struct handoff_span *a = left, *b = right;
+    const struct base_span *a = left, *b = right;
     size_t shorter = a->size < b->size ? a->size : b->size;
     int order = memcmp(a->data, b->data, shorter);
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
-static void miss_all(struct handoff_assembly *assembly, struct handoff_span *ids, size_t count)
+static void miss_all(struct handoff_assembly *assembly, struct base_span *ids, size_t count)
 {
     static const char reason[] = "spine_unavailable";
     qsort(ids, count, sizeof(*ids), compare_spans);
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || !handoff_span_equal(ids[i], ids[i - 1]))
+        if (i == 0 || !base_span_equal(ids[i], ids[i - 1]))
             miss(assembly, ids[i], reason);
     }
     if (assembly->request.include_pins)
-        miss(assembly, handoff_span_text(all_pinned), reason);
+        miss(assembly, base_span_text(all_pinned), reason);
     if (assembly->request.include_recent > 0)
-        miss(assembly, handoff_span_text(all_recent), reason);
+        miss(assembly, base_span_text(all_recent), reason);
 }
 
 /* What was counted the first time need not be counted again. The order is the same but for what
@@ -183,7 +183,7 @@ static void carry_counts(struct handoff_assembly *assembly, const struct handoff
         struct handoff_slot *slot = &assembly->slots[i];
         for (size_t step = 0; step < nearlier; step++) {
             const struct handoff_slot *old = &earlier[(from + step) % nearlier];
-            if (old->version != slot->version || !handoff_span_equal(old->show.id, slot->show.id))
+            if (old->version != slot->version || !base_span_equal(old->show.id, slot->show.id))
                 continue;
             memcpy(slot->known, old->known, sizeof(slot->known));
             memcpy(slot->learned, old->learned, sizeof(slot->learned));
@@ -212,16 +212,15 @@ static enum handoff_progress take_answer(struct handoff_assembly *assembly)
     size_t nearlier = assembly->nslots;
     size_t nfound = away ? 0 : resolve->found_count;
     size_t nmissing = nfound + (away ? resolve->id_count + 2 : resolve->missing_count);
-    assembly->spine_ns += handoff_monotonic_ns(assembly->with->clock) - assembly->asked_ns;
+    assembly->spine_ns += base_monotonic_ns(assembly->with->clock) - assembly->asked_ns;
     assembly->nslots = assembly->nmissing = 0;
     if (resolve->call.error.code != HANDOFF_OK && !away) {
         assembly->error = resolve->call.error;
         return HANDOFF_PROGRESS_FAILED;
     }
-    assembly->slots =
-        handoff_arena_calloc(&assembly->arena, nfound + 1, sizeof(struct handoff_slot));
+    assembly->slots = base_arena_calloc(&assembly->arena, nfound + 1, sizeof(struct handoff_slot));
     assembly->missing =
-        handoff_arena_calloc(&assembly->arena, nmissing + 1, sizeof(struct handoff_missing));
+        base_arena_calloc(&assembly->arena, nmissing + 1, sizeof(struct handoff_missing));
     if (!assembly->slots || !assembly->missing) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
@@ -251,12 +250,12 @@ static bool prepare(struct handoff_assembly *assembly)
     const struct handoff_request *request = &assembly->request;
     size_t i, n, count = yyjson_arr_size(request->memory_ids);
     yyjson_val *id;
-    assembly->ids = handoff_arena_calloc(&assembly->arena, count + 1, sizeof(*assembly->ids));
+    assembly->ids = base_arena_calloc(&assembly->arena, count + 1, sizeof(*assembly->ids));
     if (!assembly->ids)
         return false;
     yyjson_arr_foreach(request->memory_ids, i, n, id)
     {
-        assembly->ids[i] = handoff_json_span(id);
+        assembly->ids[i] = base_json_span(id);
     }
     assembly->resolve = (struct handoff_spine_resolve){
         .call = {.mailbox = assembly->mailbox, .done = answered},
@@ -265,8 +264,8 @@ static bool prepare(struct handoff_assembly *assembly)
         .id_count = count,
         .pins = request->include_pins,
         .recent = (size_t)request->include_recent,
-        .query = assembly->ranked ? request->task_summary : handoff_span(NULL, 0),
-        .encoding = handoff_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)),
+        .query = assembly->ranked ? request->task_summary : base_span(NULL, 0),
+        .encoding = base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)),
     };
     return true;
 }
@@ -282,7 +281,7 @@ enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly)
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    assembly->asked_ns = handoff_monotonic_ns(assembly->with->clock);
+    assembly->asked_ns = base_monotonic_ns(assembly->with->clock);
     if (handoff_spine_resolve(assembly->with->spine, &assembly->resolve) == HANDOFF_SPINE_PENDING)
         return HANDOFF_PROGRESS_WAIT;
     return take_answer(assembly);

@@ -5,41 +5,40 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-static inline void write_member(struct handoff_buffer *out, const char *key,
-                                struct handoff_span text)
+static inline void write_member(struct base_buffer *out, const char *key, struct base_span text)
 {
-    handoff_json_write_name(out, key);
-    handoff_json_write_string(out, text);
+    base_json_write_name(out, key);
+    base_json_write_string(out, text);
 }
 
-void handoff_segment_memory_end_write(struct handoff_buffer *out,
+void handoff_segment_memory_end_write(struct base_buffer *out,
                                       const struct handoff_segment_memory *memory)
 {
-    handoff_buffer_text(out, "\":");
-    handoff_buffer_append(out, memory->tags.data, memory->tags.size);
-    handoff_buffer_byte(out, '}');
+    base_buffer_text(out, "\":");
+    base_buffer_append(out, memory->tags.data, memory->tags.size);
+    base_buffer_byte(out, '}');
 }
 
-void handoff_segment_memory_write(struct handoff_buffer *out,
+void handoff_segment_memory_write(struct base_buffer *out,
                                   const struct handoff_segment_memory *memory,
                                   enum handoff_form form)
 {
-    char created[HANDOFF_RFC3339_SIZE];
-    handoff_rfc3339_format(memory->created_ms, created);
-    handoff_buffer_text(out, "\":");
-    handoff_json_write_string(out, memory->id);
+    char created[BASE_RFC3339_SIZE];
+    base_rfc3339_format(memory->created_ms, created);
+    base_buffer_text(out, "\":");
+    base_json_write_string(out, memory->id);
     if (form == HANDOFF_FORM_FULL)
         write_member(out, "content", memory->content);
     if (form == HANDOFF_FORM_SUMMARY)
         write_member(out, "summary", memory->summary);
-    write_member(out, "priority", handoff_span_text(memory->priority));
-    handoff_buffer_text(out, memory->pinned ? ",\"pinned\":true" : ",\"pinned\":false");
-    write_member(out, "created_at", handoff_span_text(created));
-    handoff_buffer_text(out, ",\"tags");
+    write_member(out, "priority", base_span_text(memory->priority));
+    base_buffer_text(out, memory->pinned ? ",\"pinned\":true" : ",\"pinned\":false");
+    write_member(out, "created_at", base_span_text(created));
+    base_buffer_text(out, ",\"tags");
     handoff_segment_memory_end_write(out, memory);
 }
 
-const struct handoff_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS] = {
+const struct base_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS] = {
 #define NAME(text)                                                                                 \
     {                                                                                              \
         text, sizeof(text) - 1                                                                     \
@@ -53,9 +52,9 @@ const struct handoff_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS] = {
 /* Its place, or HANDOFF_STEP_MEMBERS. */
 static size_t place_of(yyjson_val *key)
 {
-    const struct handoff_span name = handoff_json_span(key);
+    const struct base_span name = base_json_span(key);
     size_t i = 0;
-    while (i < HANDOFF_STEP_MEMBERS && !handoff_span_equal(name, handoff_segment_step_names[i]))
+    while (i < HANDOFF_STEP_MEMBERS && !base_span_equal(name, handoff_segment_step_names[i]))
         i++;
     return i;
 }
@@ -77,7 +76,7 @@ size_t handoff_segment_step_sort(yyjson_val *step, yyjson_val *members[HANDOFF_S
     return others;
 }
 
-static void write_others(struct handoff_buffer *out, yyjson_val *step)
+static void write_others(struct base_buffer *out, yyjson_val *step)
 {
     size_t i, n;
     yyjson_val *key, *value;
@@ -85,24 +84,24 @@ static void write_others(struct handoff_buffer *out, yyjson_val *step)
     {
         if (place_of(key) < HANDOFF_STEP_MEMBERS)
             continue;
-        handoff_json_write_key(out, handoff_json_span(key));
-        handoff_json_write(out, value);
+        base_json_write_key(out, base_json_span(key));
+        base_json_write(out, value);
     }
 }
 
-void handoff_segment_step_write(struct handoff_buffer *out, yyjson_val *step)
+void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step)
 {
     yyjson_val *members[HANDOFF_STEP_MEMBERS];
     const size_t others = handoff_segment_step_sort(step, members);
-    handoff_buffer_text(out, "\":");
-    handoff_json_write(out, members[HANDOFF_STEP_AGENT]);
+    base_buffer_text(out, "\":");
+    base_json_write(out, members[HANDOFF_STEP_AGENT]);
     for (size_t i = HANDOFF_STEP_ACTION; i < HANDOFF_STEP_MEMBERS; i++) {
         if (!members[i])
             continue;
-        handoff_json_write_key(out, handoff_segment_step_names[i]);
-        handoff_json_write(out, members[i]);
+        base_json_write_key(out, handoff_segment_step_names[i]);
+        base_json_write(out, members[i]);
     }
     if (others)
         write_others(out, step);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }

@@ -45,21 +45,21 @@
 
 /* What an envelope shows of a memory. */
 struct handoff_segment_memory {
-    struct handoff_span id, content;
-    struct handoff_span summary; /* absent: it has none */
+    struct base_span id, content;
+    struct base_span summary; /* absent: it has none */
     const char *priority;
     bool pinned;
     int64_t created_ms;
-    struct handoff_span tags; /* a JSON array, compact */
+    struct base_span tags; /* a JSON array, compact */
 };
 
 /* Appends `":"ms-1",...}`: the object behind its first key. */
-void handoff_segment_memory_write(struct handoff_buffer *out,
+void handoff_segment_memory_write(struct base_buffer *out,
                                   const struct handoff_segment_memory *memory,
                                   enum handoff_form form);
 
 /* Only what stands behind the letters of its last key: `":[...]}`. */
-void handoff_segment_memory_end_write(struct handoff_buffer *out,
+void handoff_segment_memory_end_write(struct base_buffer *out,
                                       const struct handoff_segment_memory *memory);
 
 /* The members of a step that have a place of their own, in their order, and their names. */
@@ -72,7 +72,7 @@ enum {
     HANDOFF_STEP_AT,
     HANDOFF_STEP_MEMBERS,
 };
-extern const struct handoff_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS];
+extern const struct base_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS];
 
 /* Fills in those that an object has, NULL for null and for those that it has not; answers how many
  * others it has. */
@@ -80,6 +80,6 @@ size_t handoff_segment_step_sort(yyjson_val *step, yyjson_val *members[HANDOFF_S
 
 /* Appends `":"researcher",...}` of a step of the history: the known members in their order, then
  * what else it has. */
-void handoff_segment_step_write(struct handoff_buffer *out, yyjson_val *step);
+void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step);
 
 #endif

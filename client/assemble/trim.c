@@ -38,11 +38,11 @@ static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
 /* A sum of counts is exact only as long as none was lost on the way: false is remembered. */
 struct counter {
     const struct handoff_tokenizer *tokenizer;
-    struct handoff_buffer scratch;
+    struct base_buffer scratch;
     bool failed;
 };
 
-static uint32_t count(struct counter *counter, struct handoff_span text)
+static uint32_t count(struct counter *counter, struct base_span text)
 {
     size_t tokens = 0;
     if (handoff_tokens_count(counter->tokenizer, text.data, text.size, &tokens) != HANDOFF_OK)
@@ -54,15 +54,15 @@ static uint32_t count_scratch(struct counter *counter)
 {
     if (counter->scratch.failed)
         counter->failed = true;
-    return counter->failed ? 0 : count(counter, handoff_buffer_span(&counter->scratch));
+    return counter->failed ? 0 : count(counter, base_buffer_span(&counter->scratch));
 }
 
 static uint32_t count_memory(struct counter *counter, const struct handoff_slot *slot,
                              enum handoff_form form)
 {
-    handoff_buffer_clear(&counter->scratch);
+    base_buffer_clear(&counter->scratch);
     handoff_segment_memory_write(&counter->scratch, &slot->show, form);
-    handoff_buffer_text(&counter->scratch, HANDOFF_SEGMENT_MEMORIES_NEXT);
+    base_buffer_text(&counter->scratch, HANDOFF_SEGMENT_MEMORIES_NEXT);
     return count_scratch(counter);
 }
 
@@ -72,9 +72,9 @@ static int32_t count_last_extra(struct counter *counter, const struct handoff_sl
     uint32_t cost[2];
     static const char *const ends[] = {HANDOFF_SEGMENT_MEMORIES_NEXT, HANDOFF_SEGMENT_MEMORIES_END};
     for (int i = 0; i < 2; i++) {
-        handoff_buffer_clear(&counter->scratch);
+        base_buffer_clear(&counter->scratch);
         handoff_segment_memory_end_write(&counter->scratch, &slot->show);
-        handoff_buffer_text(&counter->scratch, ends[i]);
+        base_buffer_text(&counter->scratch, ends[i]);
         cost[i] = count_scratch(counter);
     }
     return (int32_t)cost[1] - (int32_t)cost[0];
@@ -84,45 +84,45 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
                                             struct handoff_error *error)
 {
     struct counter counter = {.tokenizer = assembler->tokenizer};
-    assembler->memories_none = count(&counter, handoff_span_text(HANDOFF_SEGMENT_MEMORIES_NONE));
-    assembler->memories_some = count(&counter, handoff_span_text(HANDOFF_SEGMENT_MEMORIES_OPEN));
-    assembler->history_none = count(&counter, handoff_span_text(HANDOFF_SEGMENT_HISTORY_NONE));
-    assembler->history_some = count(&counter, handoff_span_text(HANDOFF_SEGMENT_HISTORY_OPEN));
+    assembler->memories_none = count(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_NONE));
+    assembler->memories_some = count(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_OPEN));
+    assembler->history_none = count(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_NONE));
+    assembler->history_some = count(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_OPEN));
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
 
-static void write_head(struct handoff_buffer *out, const struct handoff_assembly *assembly)
+static void write_head(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
-    handoff_buffer_text(out, "{\"task\":{\"intent\":");
-    handoff_json_write_string(out, assembly->intent);
-    handoff_buffer_text(out, ",\"summary\":");
-    handoff_json_write_string(out, assembly->request.task_summary);
-    handoff_buffer_text(out, ",\"state\":");
-    handoff_json_write_object(out, assembly->request.state);
-    handoff_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
+    base_buffer_text(out, "{\"task\":{\"intent\":");
+    base_json_write_string(out, assembly->intent);
+    base_buffer_text(out, ",\"summary\":");
+    base_json_write_string(out, assembly->request.task_summary);
+    base_buffer_text(out, ",\"state\":");
+    base_json_write_object(out, assembly->request.state);
+    base_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
 }
 
 /* One behind the other as they will stand in the envelope, which needs but to copy the newest. */
-static void write_steps(struct handoff_buffer *out, const struct handoff_assembly *assembly)
+static void write_steps(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     for (size_t i = 0; i < assembly->nsteps; i++) {
         assembly->step_at[i] = out->size;
         handoff_segment_step_write(out, assembly->steps[i]);
-        handoff_buffer_text(out, i + 1 < assembly->nsteps ? HANDOFF_SEGMENT_HISTORY_NEXT
-                                                          : HANDOFF_SEGMENT_HISTORY_END);
+        base_buffer_text(out, i + 1 < assembly->nsteps ? HANDOFF_SEGMENT_HISTORY_NEXT
+                                                       : HANDOFF_SEGMENT_HISTORY_END);
     }
     assembly->step_at[assembly->nsteps] = out->size;
 }
 
-static void write_tail(struct handoff_buffer *out, const struct handoff_assembly *assembly)
+static void write_tail(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
-    handoff_buffer_text(out, "\":");
-    handoff_json_write_object(out, assembly->constraints);
-    handoff_buffer_text(out, ",\"expected_output\":");
-    handoff_json_write_object(out, assembly->request.expected_output);
-    handoff_buffer_byte(out, '}');
+    base_buffer_text(out, "\":");
+    base_json_write_object(out, assembly->constraints);
+    base_buffer_text(out, ",\"expected_output\":");
+    base_json_write_object(out, assembly->request.expected_output);
+    base_buffer_byte(out, '}');
 }
 
 /* Writes what needs no memories to be known, and counts it: once, although the stage may come
@@ -130,15 +130,15 @@ static void write_tail(struct handoff_buffer *out, const struct handoff_assembly
 static enum handoff_code write_parts(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_trim_plan *plan = &assembly->plan;
-    struct handoff_buffer *out = &assembly->parts;
+    struct base_buffer *out = &assembly->parts;
     out->arena = &assembly->arena;
     struct counter counter = {.tokenizer = assembly->with->tokenizer};
     const size_t nsteps = assembly->nsteps;
-    uint32_t *history = handoff_arena_calloc(&assembly->arena, nsteps + 1, sizeof(*history));
-    assembly->step_at = handoff_arena_calloc(&assembly->arena, nsteps + 1, sizeof(size_t));
+    uint32_t *history = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(*history));
+    assembly->step_at = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(size_t));
     if (!history || !assembly->step_at)
         return handoff_error_no_memory(error);
-    handoff_buffer_reserve(out, assembly->body.size); /* mostly as long as the request */
+    base_buffer_reserve(out, assembly->body.size); /* mostly as long as the request */
     write_head(out, assembly);
     assembly->head_size = out->size;
     write_steps(out, assembly);
@@ -147,10 +147,10 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
         return handoff_error_no_memory(error);
     const char *text = out->data;
     const size_t *at = assembly->step_at;
-    plan->fixed = (uint64_t)count(&counter, handoff_span(text, assembly->head_size)) +
-                  count(&counter, handoff_span(text + at[nsteps], out->size - at[nsteps]));
+    plan->fixed = (uint64_t)count(&counter, base_span(text, assembly->head_size)) +
+                  count(&counter, base_span(text + at[nsteps], out->size - at[nsteps]));
     for (size_t i = 0; i < nsteps; i++)
-        history[i] = count(&counter, handoff_span(text + at[i], at[i + 1] - at[i]));
+        history[i] = count(&counter, base_span(text + at[i], at[i + 1] - at[i]));
     plan->history = history;
     plan->nhistory = nsteps;
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
@@ -181,7 +181,7 @@ static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct han
     struct counter counter = {.tokenizer = assembly->with->tokenizer,
                               .scratch.arena = &assembly->arena};
     plan->memories =
-        handoff_arena_calloc(&assembly->arena, assembly->nslots + 1, sizeof(*plan->memories));
+        base_arena_calloc(&assembly->arena, assembly->nslots + 1, sizeof(*plan->memories));
     if (!plan->memories)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < assembly->nslots; i++)

@@ -29,7 +29,7 @@ const char *handoff_pattern_name(enum handoff_pattern pattern)
 
 bool handoff_request_wants_next(const struct handoff_request *request)
 {
-    return handoff_span_equal(request->target_agent, handoff_span_text("next"));
+    return base_span_equal(request->target_agent, base_span_text("next"));
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -119,7 +119,7 @@ static enum handoff_code check_ids(const struct handoff_field *field, yyjson_val
         return code;
     yyjson_arr_foreach(value, i, n, id)
     {
-        struct handoff_span text;
+        struct base_span text;
         code = handoff_field_id(&entry, id, &text, error);
         if (code != HANDOFF_OK)
             return in_place(code, error, "%s[%zu]%s", field->name, i, "");
@@ -175,14 +175,14 @@ enum handoff_code handoff_constraints_check(yyjson_val *constraints, struct hand
     int64_t number;
     yyjson_val *tokens = yyjson_obj_get(constraints, "max_tokens");
     if (tokens &&
-        (!handoff_json_whole(tokens, &number) || number < 1 || number > HANDOFF_BUDGET_MAX)) {
+        (!base_json_whole(tokens, &number) || number < 1 || number > HANDOFF_BUDGET_MAX)) {
         handoff_field_refuse(error, "the number is out of range", "constraints.max_tokens", tokens);
         handoff_error_allow(error, "a whole number, 1 to %d", HANDOFF_BUDGET_MAX);
         return HANDOFF_ERR_INVALID;
     }
     yyjson_val *deadline = yyjson_obj_get(constraints, "deadline");
-    struct handoff_span text = handoff_json_span(deadline);
-    if (deadline && (!text.data || !handoff_rfc3339_parse(text.data, text.size, &number))) {
+    struct base_span text = base_json_span(deadline);
+    if (deadline && (!text.data || !base_rfc3339_parse(text.data, text.size, &number))) {
         handoff_field_refuse(error, "the deadline is not a time", "constraints.deadline", deadline);
         handoff_error_allow(error, "RFC 3339, as 2026-01-30T00:00:00Z");
         return HANDOFF_ERR_INVALID;
@@ -194,7 +194,7 @@ uint64_t handoff_constraints_max_tokens(yyjson_val *constraints)
 {
     int64_t number = 0;
     yyjson_val *tokens = yyjson_obj_get(constraints, "max_tokens");
-    return tokens && handoff_json_whole(tokens, &number) && number > 0 ? (uint64_t)number : 0;
+    return tokens && base_json_whole(tokens, &number) && number > 0 ? (uint64_t)number : 0;
 }
 
 bool handoff_marks_raw_log(yyjson_val *object)
@@ -248,14 +248,14 @@ static enum handoff_code check_history(const struct handoff_field *field, yyjson
 
 /* ---- the request --------------------------------------------------------------------------- */
 
-static enum handoff_code require(struct handoff_span value, const char *name,
+static enum handoff_code require(struct base_span value, const char *name,
                                  struct handoff_error *error)
 {
     return value.data ? HANDOFF_OK
                       : handoff_field_refuse(error, "the field is required", name, NULL);
 }
 
-static enum handoff_code refuse_name(struct handoff_span given, struct handoff_span caller,
+static enum handoff_code refuse_name(struct base_span given, struct base_span caller,
                                      struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_FORBIDDEN, "the caller may hand off only in its own name",
@@ -266,14 +266,13 @@ static enum handoff_code refuse_name(struct handoff_span given, struct handoff_s
 
 /* What no field can tell alone. */
 static enum handoff_code check_together(struct handoff_request *request,
-                                        struct handoff_span source_agent,
-                                        struct handoff_error *error)
+                                        struct base_span source_agent, struct handoff_error *error)
 {
     if (request->raw_log)
         return refuse_raw_log(error, "raw_log");
     if (source_agent.data && !request->source_agent.data)
         request->source_agent = source_agent;
-    if (source_agent.data && !handoff_span_equal(source_agent, request->source_agent))
+    if (source_agent.data && !base_span_equal(source_agent, request->source_agent))
         return refuse_name(request->source_agent, source_agent, error);
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
         return handoff_field_refuse(error, "only a broadcast has a channel", "channel", NULL);
@@ -288,23 +287,23 @@ static enum handoff_code check_together(struct handoff_request *request,
     return code;
 }
 
-enum handoff_code handoff_request_read(struct handoff_arena *arena, struct handoff_span body,
-                                       struct handoff_span source_agent,
+enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
+                                       struct base_span source_agent,
                                        struct handoff_request *request, struct handoff_error *error)
 {
     *request = (struct handoff_request){.include_pins = true};
     yyjson_doc *doc;
-    enum handoff_code code = handoff_json_read_in(arena, body, "body", &doc, error);
+    enum handoff_code code = base_json_read_in(arena, body, "body", &doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(doc);
     const char *bad;
     if (!yyjson_is_obj(root)) {
         code = handoff_field_refuse_type(error, "body", root, "an object");
-    } else if (!handoff_json_keys_are_plain(root, &bad)) {
+    } else if (!base_json_keys_are_plain(root, &bad)) {
         code = handoff_error_set(error, HANDOFF_ERR_INVALID,
                                  "a key is there twice, or an object has too many", bad, bad);
-        handoff_error_allow(error, "each key once, %d in one object", HANDOFF_JSON_KEYS_MAX);
+        handoff_error_allow(error, "each key once, %d in one object", BASE_JSON_KEYS_MAX);
     } else {
         code = handoff_fields_read(&fields, root, request, error);
         if (code == HANDOFF_OK)

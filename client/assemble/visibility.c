@@ -8,20 +8,20 @@
 #include "client/store/handoffs.h"
 #include "lib/base/arena.h"
 
-enum handoff_code handoff_sight_check(struct handoff_store *store, const struct handoff_uuid *id,
+enum handoff_code handoff_sight_check(struct handoff_store *store, const struct base_uuid *id,
                                       const struct handoff_envelope *envelope,
-                                      struct handoff_span agent, struct handoff_error *error)
+                                      struct base_span agent, struct handoff_error *error)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored stored;
-    if (!agent.data || handoff_span_equal(agent, envelope->source_agent) ||
-        handoff_span_equal(agent, envelope->target_agent))
+    if (!agent.data || base_span_equal(agent, envelope->source_agent) ||
+        base_span_equal(agent, envelope->target_agent))
         return HANDOFF_OK;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code = handoff_store_get_handoff(store, id, &arena, &stored, error);
     if (code == HANDOFF_OK && !handoff_stored_concerns(&stored, agent))
         code =
             handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", NULL);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }

@@ -28,17 +28,17 @@ static void word_told(struct handoff_reply *reply)
 {
     struct answering *answering = (void *)((char *)reply - offsetof(struct answering, reply));
     struct handoff_news news;
-    struct handoff_arena arena;
-    HANDOFF_CHECK_MAGIC(answering, ANSWERING_MAGIC);
+    struct base_arena arena;
+    BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
     struct handoff_error error = reply->error;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code = error.code;
     if (code == HANDOFF_OK)
         code = handoff_read_news(answering->loop->client, &reply->id, &arena, &news, &error);
     if (code == HANDOFF_OK && reply->view.state != 0)
         handoff_read_overlay(&news, &reply->view); /* the store may not have written it yet */
     if (code == HANDOFF_OK) {
-        struct handoff_buffer body = {0};
+        struct base_buffer body = {0};
         struct handoff_result result = {0};
         handoff_object_write(&body, &news);
         result.body = body.data;
@@ -46,14 +46,14 @@ static void word_told(struct handoff_reply *reply)
         if (body.failed)
             handoff_error_no_memory(&result.error);
         answering->answered(answering->context, &result);
-        handoff_buffer_free(&body);
+        base_buffer_free(&body);
     } else {
         handoff_give_error(answering->answered, answering->context, &error);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     answering->loop->pending--;
     answering->magic = 0;
-    handoff_free(answering);
+    base_free(answering);
 }
 
 void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
@@ -66,13 +66,13 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
         [HANDOFF_ANSWER_REFUSE] = HANDOFF_WORD_NACK_FINAL,
         [HANDOFF_ANSWER_EXTEND] = HANDOFF_WORD_EXTEND,
     };
-    struct handoff_uuid uuid;
+    struct base_uuid uuid;
     struct handoff_error error;
     if (handoff_read_id(id, &uuid, &error) != HANDOFF_OK) {
         handoff_give_error(answered, context, &error);
         return;
     }
-    struct answering *answering = handoff_calloc(1, sizeof *answering);
+    struct answering *answering = base_calloc(1, sizeof *answering);
     if (!answering) {
         handoff_give_no_memory(answered, context);
         return;
@@ -88,7 +88,7 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
     handoff_cut_at_character(answering->reply.said, sizeof answering->reply.said,
                              reason ? reason : "", reason ? strlen(reason) : 0);
     snprintf(answering->caller, sizeof answering->caller, "%s", caller ? caller : "");
-    answering->reply.agent = handoff_span_text(caller ? answering->caller : NULL);
+    answering->reply.agent = base_span_text(caller ? answering->caller : NULL);
     loop->pending++;
     handoff_engine_reply(loop->client->engine, &answering->reply);
 }

@@ -23,8 +23,8 @@ struct deciding {
 static void decided(struct handoff_waiter *waiter, const struct handoff_news *news)
 {
     struct deciding *deciding = (void *)((char *)waiter - offsetof(struct deciding, waiter));
-    HANDOFF_CHECK_MAGIC(deciding, DECIDING_MAGIC);
-    struct handoff_buffer body = {0};
+    BASE_CHECK_MAGIC(deciding, DECIDING_MAGIC);
+    struct base_buffer body = {0};
     struct handoff_result result = {.error = news->error};
     handoff_object_write(&body, news);
     result.body = body.data;
@@ -33,19 +33,19 @@ static void decided(struct handoff_waiter *waiter, const struct handoff_news *ne
         handoff_error_no_memory(&result.error);
     handoff_waiter_withdraw(waiter);
     deciding->answered(deciding->context, &result);
-    handoff_buffer_free(&body);
+    base_buffer_free(&body);
     deciding->loop->pending--;
     deciding->magic = 0;
-    handoff_free(deciding);
+    base_free(deciding);
 }
 
 static void decide(struct handoff_loop *loop, const char *id, enum handoff_decision decision,
                    const char *target, const char *reason, handoff_answered *answered,
                    void *context)
 {
-    struct handoff_uuid uuid;
+    struct base_uuid uuid;
     struct handoff_error error;
-    struct deciding *deciding = handoff_calloc(1, sizeof *deciding);
+    struct deciding *deciding = base_calloc(1, sizeof *deciding);
     if (!deciding) {
         handoff_give_no_memory(answered, context);
         return;
@@ -57,13 +57,13 @@ static void decide(struct handoff_loop *loop, const char *id, enum handoff_decis
                                   .waiter = {.accepted = decided, .settled = decided}};
     enum handoff_code code = handoff_read_id(id, &uuid, &error);
     if (code == HANDOFF_OK)
-        code = handoff_engine_decide(loop->lane, &uuid, decision, handoff_span_text(target),
-                                     handoff_span_text(reason), &deciding->waiter, &error);
+        code = handoff_engine_decide(loop->lane, &uuid, decision, base_span_text(target),
+                                     base_span_text(reason), &deciding->waiter, &error);
     if (code == HANDOFF_OK) {
         loop->pending++;
         return;
     }
-    handoff_free(deciding);
+    base_free(deciding);
     handoff_give_error(answered, context, &error);
 }
 
@@ -82,7 +82,7 @@ void handoff_discard(struct handoff_loop *loop, const char *id, const char *reas
 enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *name,
                                       struct handoff_error *error)
 {
-    if (handoff_engine_reset(loop->client->engine, loop->lane, handoff_span_text(name)))
+    if (handoff_engine_reset(loop->client->engine, loop->lane, base_span_text(name)))
         return handoff_error_clear(error);
     return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
                              "the configuration has no agent of this name", "name", name);

@@ -87,14 +87,14 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope, 
     return *request ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-enum handoff_code handoff_edit_request(struct handoff_span envelope, struct handoff_span body,
+enum handoff_code handoff_edit_request(struct base_span envelope, struct base_span body,
                                        const char *target, char **request, size_t *size,
                                        struct handoff_error *error)
 {
     struct handoff_envelope read;
     yyjson_doc *doc;
     *request = NULL;
-    enum handoff_code code = handoff_json_read(body, "body", &doc, error);
+    enum handoff_code code = base_json_read(body, "body", &doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(doc);

@@ -9,7 +9,7 @@
 /* What a new handoff would have to ask for to be `envelope` again, with the members of the object
    `edit` in `body` in their place, for the agent that `body` names as target_agent, or else for
    `target`. The text is malloc'ed. invalid_json, invalid_request, store_corrupt, out_of_memory. */
-enum handoff_code handoff_edit_request(struct handoff_span envelope, struct handoff_span body,
+enum handoff_code handoff_edit_request(struct base_span envelope, struct base_span body,
                                        const char *target, char **request, size_t *size,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 

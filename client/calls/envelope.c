@@ -38,22 +38,22 @@ enum {
     ARENA_KEPT = 256 * 1024,      /* a larger one is given back: so much a loop may hold idle */
 };
 
-static struct handoff_arena take_arena(struct handoff_loop *loop)
+static struct base_arena take_arena(struct handoff_loop *loop)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     if (loop->nspare > 0)
         return loop->spare[--loop->nspare];
-    handoff_arena_init(&arena, ARENA_FIRST);
+    base_arena_init(&arena, ARENA_FIRST);
     return arena;
 }
 
-static void give_back_arena(struct handoff_loop *loop, struct handoff_arena *arena)
+static void give_back_arena(struct handoff_loop *loop, struct base_arena *arena)
 {
-    handoff_arena_reset(arena);
+    base_arena_reset(arena);
     if (loop->nspare < HANDOFF_SPARE_ARENAS && arena->held <= ARENA_KEPT)
         loop->spare[loop->nspare++] = *arena;
     else
-        handoff_arena_free(arena);
+        base_arena_free(arena);
 }
 
 static enum handoff_code look_up_target(struct handoff_assembly *assembly)
@@ -79,9 +79,9 @@ static enum handoff_code look_up_target(struct handoff_assembly *assembly)
 struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop,
                                                        const struct handoff_ask *ask)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    struct handoff_arena arena = take_arena(loop);
-    struct handoff_assembly *assembly = handoff_arena_alloc(&arena, sizeof *assembly);
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    struct base_arena arena = take_arena(loop);
+    struct handoff_assembly *assembly = base_arena_alloc(&arena, sizeof *assembly);
     if (!assembly) {
         give_back_arena(loop, &arena);
         return NULL;
@@ -90,10 +90,10 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
                                           .with = &loop->client->assembler,
                                           .loop = loop,
                                           .mailbox = &loop->lane->mailbox,
-                                          .body = handoff_span(ask->body, ask->size),
-                                          .caller = handoff_span_text(ask->caller),
-                                          .given_traceparent = handoff_span_text(ask->traceparent),
-                                          .given_tracestate = handoff_span_text(ask->tracestate),
+                                          .body = base_span(ask->body, ask->size),
+                                          .caller = base_span_text(ask->caller),
+                                          .given_traceparent = base_span_text(ask->traceparent),
+                                          .given_tracestate = base_span_text(ask->tracestate),
                                           .hop_max = atomic_load(&loop->client->hops_max),
                                           .target = look_up_target};
     return assembly;
@@ -102,14 +102,14 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
 void handoff_client_end_assembly(struct handoff_assembly **assembly)
 {
     struct handoff_loop *loop = (*assembly)->loop;
-    struct handoff_arena arena = handoff_assembly_end(*assembly);
+    struct base_arena arena = handoff_assembly_end(*assembly);
     *assembly = NULL;
     give_back_arena(loop, &arena);
 }
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
-static const char *text_or_null(struct handoff_span span)
+static const char *text_or_null(struct base_span span)
 {
     return span.data;
 }
@@ -148,22 +148,22 @@ void handoff_client_describe(const struct handoff_assembly *assembly, struct han
 struct keeping {
     unsigned magic;
     struct handoff_loop *loop;
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_spine_keep_tokens keep;
 };
 
 static void free_keeping(struct keeping *keeping)
 {
-    handoff_arena_free(&keeping->arena);
+    base_arena_free(&keeping->arena);
     keeping->magic = 0;
-    handoff_free(keeping);
+    base_free(keeping);
 }
 
 static void kept(struct handoff_spine_call *call)
 {
     struct keeping *keeping =
         (struct keeping *)(void *)((char *)call - offsetof(struct keeping, keep.call));
-    HANDOFF_CHECK_MAGIC(keeping, KEEPING_MAGIC);
+    BASE_CHECK_MAGIC(keeping, KEEPING_MAGIC);
     keeping->loop->pending--;
     free_keeping(keeping);
 }
@@ -186,15 +186,14 @@ static bool fill_counts(struct keeping *keeping, const struct handoff_assembly *
         [HANDOFF_FORM_FULL] = HANDOFF_RENDERING_FULL,
         [HANDOFF_FORM_SUMMARY] = HANDOFF_RENDERING_SUMMARY,
         [HANDOFF_FORM_REFERENCE] = HANDOFF_RENDERING_ID};
-    struct handoff_token_count *counts =
-        handoff_arena_calloc(&keeping->arena, count, sizeof(*counts));
+    struct handoff_token_count *counts = base_arena_calloc(&keeping->arena, count, sizeof(*counts));
     for (size_t i = 0, n = 0; counts && i < assembly->nslots; i++) {
         const struct handoff_slot *slot = &assembly->slots[i];
         for (int form = 0; form < HANDOFF_FORMS; form++) {
             if (!slot->learned[form])
                 continue;
-            struct handoff_span id = slot->show.id;
-            id.data = handoff_arena_copy(&keeping->arena, id.data, id.size);
+            struct base_span id = slot->show.id;
+            id.data = base_arena_copy(&keeping->arena, id.data, id.size);
             if (!id.data)
                 return false;
             counts[n++] = (struct handoff_token_count){.id = id,
@@ -213,14 +212,14 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
     size_t count = count_learned(assembly);
     if (count == 0)
         return;
-    struct keeping *keeping = handoff_calloc(1, sizeof(*keeping));
+    struct keeping *keeping = base_calloc(1, sizeof(*keeping));
     if (!keeping)
         return; /* they are counted again the next time */
     keeping->magic = KEEPING_MAGIC;
     keeping->loop = loop;
     keeping->keep.call.mailbox = &loop->lane->mailbox;
     keeping->keep.call.done = kept;
-    keeping->keep.encoding = handoff_span_text(handoff_tokenizer_encoding(loop->client->tokenizer));
+    keeping->keep.encoding = base_span_text(handoff_tokenizer_encoding(loop->client->tokenizer));
     if (!fill_counts(keeping, assembly, count) ||
         handoff_spine_keep_tokens(loop->client->spine, &keeping->keep) == HANDOFF_SPINE_DONE)
         free_keeping(keeping);
@@ -238,8 +237,7 @@ static void answer(struct assembling *assembling, const struct handoff_error *er
     handoff_client_describe(assembly, &event);
     event.code = error->code;
     if (assembling->persist_began_ns)
-        event.persist_ns =
-            handoff_monotonic_ns(assembly->with->clock) - assembling->persist_began_ns;
+        event.persist_ns = base_monotonic_ns(assembly->with->clock) - assembling->persist_began_ns;
     handoff_client_tell(assembling->loop->client, &event);
     if (error->code == HANDOFF_OK) {
         text.body = assembly->out.data;
@@ -251,14 +249,14 @@ static void answer(struct assembling *assembling, const struct handoff_error *er
     assembling->answered(assembling->context, &text);
     handoff_client_end_assembly(&assembling->assembly);
     assembling->magic = 0;
-    handoff_free(assembling);
+    base_free(assembling);
 }
 
 static void persisted(struct handoff_store_job *job)
 {
     struct assembling *assembling =
         (struct assembling *)(void *)((char *)job - offsetof(struct assembling, put.job));
-    HANDOFF_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
+    BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
     answer(assembling, &job->error);
 }
 
@@ -270,20 +268,20 @@ static void persist(struct assembling *assembling)
         .job = {.mailbox = &assembling->loop->lane->mailbox, .done = persisted},
         .id = assembly->id,
         .task_id = assembly->task_id,
-        .body = handoff_buffer_span(&assembly->out),
+        .body = base_buffer_span(&assembly->out),
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .created_ms = assembly->created_ms,
         .finished = true};
     memcpy(assembling->put.digest, assembly->digest, sizeof(assembly->digest));
-    assembling->persist_began_ns = handoff_monotonic_ns(assembly->with->clock);
+    assembling->persist_began_ns = base_monotonic_ns(assembly->with->clock);
     handoff_store_put_envelope(assembling->loop->client->store, &assembling->put);
 }
 
 static void assembled(struct handoff_assembly *assembly)
 {
     struct assembling *assembling = assembly->context;
-    HANDOFF_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
+    BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
     if (assembly->stage > HANDOFF_STAGE_RESOLVE)
         handoff_client_tell_spine(assembling->loop->client, "resolve",
                                   assembly->resolve.call.error.code, assembly->spine_ns);
@@ -296,11 +294,11 @@ static void assembled(struct handoff_assembly *assembly)
 void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_ask *ask,
                                handoff_answered *answered, void *context)
 {
-    struct assembling *assembling = handoff_calloc(1, sizeof(*assembling));
+    struct assembling *assembling = base_calloc(1, sizeof(*assembling));
     struct handoff_assembly *assembly =
         assembling ? handoff_client_begin_assembly(loop, ask) : NULL;
     if (!assembly) {
-        handoff_free(assembling);
+        base_free(assembling);
         struct handoff_result refusal = {0};
         handoff_error_no_memory(&refusal.error);
         answered(context, &refusal);
@@ -324,7 +322,7 @@ static enum handoff_code render(const struct handoff_envelope *envelope,
                                 enum handoff_rendering rendering, struct handoff_text *text,
                                 struct handoff_error *error)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     if (rendering == HANDOFF_RENDER_MARKDOWN)
         handoff_brief_write(&out, envelope);
     else
@@ -332,11 +330,11 @@ static enum handoff_code render(const struct handoff_envelope *envelope,
     return handoff_client_give(&out, text, error);
 }
 
-static enum handoff_code give_copy(struct handoff_span body, struct handoff_text *text,
+static enum handoff_code give_copy(struct base_span body, struct handoff_text *text,
                                    struct handoff_error *error)
 {
-    struct handoff_buffer out = {0};
-    handoff_buffer_append(&out, body.data, body.size);
+    struct base_buffer out = {0};
+    base_buffer_append(&out, body.data, body.size);
     return handoff_client_give(&out, text, error);
 }
 
@@ -344,7 +342,7 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
                                           enum handoff_rendering rendering,
                                           struct handoff_text *text, struct handoff_error *error)
 {
-    struct handoff_span body = handoff_span(envelope, size);
+    struct base_span body = base_span(envelope, size);
     struct handoff_envelope parsed;
     *text = (struct handoff_text){0};
     if (rendering == HANDOFF_RENDER_STORED)
@@ -357,8 +355,8 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
     return code;
 }
 
-static enum handoff_code check_sight(struct handoff_client *client, const struct handoff_uuid *id,
-                                     struct handoff_span body, const char *caller,
+static enum handoff_code check_sight(struct handoff_client *client, const struct base_uuid *id,
+                                     struct base_span body, const char *caller,
                                      struct handoff_error *error)
 {
     struct handoff_envelope parsed;
@@ -367,7 +365,7 @@ static enum handoff_code check_sight(struct handoff_client *client, const struct
     enum handoff_code code = handoff_envelope_read(body, &parsed, error);
     if (code != HANDOFF_OK)
         return code;
-    code = handoff_sight_check(client->store, id, &parsed, handoff_span_text(caller), error);
+    code = handoff_sight_check(client->store, id, &parsed, base_span_text(caller), error);
     handoff_envelope_free(&parsed);
     return code;
 }
@@ -377,19 +375,19 @@ enum handoff_code handoff_envelope_get(struct handoff_client *client, const char
                                        struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
-    struct handoff_arena arena;
-    struct handoff_uuid uuid = {0};
+    struct base_arena arena;
+    struct base_uuid uuid = {0};
     enum handoff_code code = HANDOFF_ERR_NOT_FOUND;
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     *text = (struct handoff_text){0};
-    handoff_arena_init(&arena, 0);
-    if (handoff_uuid_parse(id, strlen(id), &uuid))
+    base_arena_init(&arena, 0);
+    if (base_uuid_parse(id, strlen(id), &uuid))
         code = handoff_store_get_envelope(client->store, &uuid, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = check_sight(client, &uuid, stored.body, caller, error);
     if (code == HANDOFF_OK)
         code = handoff_envelope_render(stored.body.data, stored.body.size, rendering, text, error);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     if (code == HANDOFF_ERR_NOT_FOUND)
         handoff_error_set(error, code, "no handoff has this id", "id", id);
     return code;

@@ -32,12 +32,12 @@ struct asked {
 
 static int64_t now_ns(const struct handoff_client *client)
 {
-    return handoff_monotonic_ns(client->assembler.clock);
+    return base_monotonic_ns(client->assembler.clock);
 }
 
 static struct asked asked(struct handoff_loop *loop, handoff_answered *answered, void *context)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     return (struct asked){loop, answered, context, now_ns(loop->client)};
 }
 
@@ -54,7 +54,7 @@ static void note_end(const struct asked *asked, const char *operation, enum hand
 static void answer_memory(const struct asked *asked, struct handoff_error *error,
                           const struct handoff_memory *memory, bool created)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     struct handoff_result answer = {.created = created};
     if (error->code == HANDOFF_OK && memory) {
         handoff_memory_json_write(&out, memory);
@@ -65,7 +65,7 @@ static void answer_memory(const struct asked *asked, struct handoff_error *error
     }
     answer.error = *error;
     asked->answered(asked->context, &answer);
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
 }
 
 /* ---- put ----------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static void answer_memory(const struct asked *asked, struct handoff_error *error
 struct putting {
     unsigned magic;
     struct asked asked;
-    struct handoff_arena arena;
+    struct base_arena arena;
     yyjson_doc *doc;
     struct handoff_spine_put put;
 };
@@ -82,16 +82,16 @@ struct putting {
 static void free_putting(struct putting *putting)
 {
     yyjson_doc_free(putting->doc);
-    handoff_arena_free(&putting->arena);
+    base_arena_free(&putting->arena);
     putting->magic = 0;
-    handoff_free(putting);
+    base_free(putting);
 }
 
 static void was_put(struct handoff_spine_call *call)
 {
     struct putting *putting =
         (struct putting *)(void *)((char *)call - offsetof(struct putting, put.call));
-    HANDOFF_CHECK_MAGIC(putting, PUTTING_MAGIC);
+    BASE_CHECK_MAGIC(putting, PUTTING_MAGIC);
     note_end(&putting->asked, "put", call->error.code);
     answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
     free_putting(putting);
@@ -101,7 +101,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
                         handoff_answered *answered, void *context)
 {
     struct handoff_error error = {0};
-    struct putting *putting = handoff_calloc(1, sizeof(*putting));
+    struct putting *putting = base_calloc(1, sizeof(*putting));
     if (!putting) {
         handoff_give_no_memory(answered, context);
         return;
@@ -112,12 +112,12 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     putting->put.call.done = was_put;
     putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
     putting->put.memory.id.size = strlen(id);
-    putting->put.memory.id.data = handoff_arena_strdup(&putting->arena, id);
+    putting->put.memory.id.data = base_arena_strdup(&putting->arena, id);
     if (!putting->put.memory.id.data)
         handoff_error_no_memory(&error);
     else
         error.code = handoff_memory_json_read(
-            handoff_span(body, size), loop->client->assembler.memory_max_bytes, &putting->arena,
+            base_span(body, size), loop->client->assembler.memory_max_bytes, &putting->arena,
             &putting->doc, &putting->put, &error);
     if (error.code != HANDOFF_OK) {
         free_putting(putting);
@@ -145,14 +145,14 @@ struct touching {
 static void end_touch(struct touching *touching)
 {
     touching->magic = 0;
-    handoff_free(touching->id);
-    handoff_free(touching);
+    base_free(touching->id);
+    base_free(touching);
 }
 
 /* A pin is answered with the memory as it is now. */
 static void was_touched(struct touching *touching)
 {
-    HANDOFF_CHECK_MAGIC(touching, TOUCHING_MAGIC);
+    BASE_CHECK_MAGIC(touching, TOUCHING_MAGIC);
     const struct asked *asked = &touching->asked;
     note_end(asked, touching->operation, touching->call->error.code);
     if (touching->call->error.code == HANDOFF_OK && touching->call == &touching->pin.call)
@@ -177,10 +177,10 @@ static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
                                     const char *operation, handoff_answered *answered,
                                     void *context)
 {
-    struct touching *touching = handoff_calloc(1, sizeof(*touching));
-    char *copy = touching ? handoff_strdup(id) : NULL;
+    struct touching *touching = base_calloc(1, sizeof(*touching));
+    char *copy = touching ? base_strdup(id) : NULL;
     if (!copy) {
-        handoff_free(touching);
+        base_free(touching);
         handoff_give_no_memory(answered, context);
         return NULL;
     }
@@ -201,7 +201,7 @@ void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
     touching->call = &touching->pin.call;
     touching->pin =
         (struct handoff_spine_pin){.call = {.mailbox = &loop->lane->mailbox, .done = was_pinned},
-                                   .id = handoff_span_text(touching->id),
+                                   .id = base_span_text(touching->id),
                                    .pinned = pinned};
     if (handoff_spine_pin(loop->client->spine, &touching->pin) == HANDOFF_SPINE_DONE)
         was_touched(touching);
@@ -216,7 +216,7 @@ void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_an
     touching->call = &touching->remove.call;
     touching->remove = (struct handoff_spine_remove){
         .call = {.mailbox = &loop->lane->mailbox, .done = was_removed},
-        .id = handoff_span_text(touching->id)};
+        .id = base_span_text(touching->id)};
     if (handoff_spine_remove(loop->client->spine, &touching->remove) == HANDOFF_SPINE_DONE)
         was_touched(touching);
 }
@@ -227,36 +227,36 @@ void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_an
 struct reading {
     unsigned magic;
     struct asked asked;
-    struct handoff_arena arena;
-    struct handoff_span id; /* absent: a list */
+    struct base_arena arena;
+    struct base_span id; /* absent: a list */
     struct handoff_spine_resolve resolve;
 };
 
-static void write_ranked(struct handoff_buffer *out, const struct handoff_spine_resolve *resolve)
+static void write_ranked(struct base_buffer *out, const struct handoff_spine_resolve *resolve)
 {
-    handoff_buffer_text(out, "{\"items\":[");
+    base_buffer_text(out, "{\"items\":[");
     for (size_t i = 0; i < resolve->found_count; i++) {
-        handoff_buffer_text(out, i ? "," : "");
+        base_buffer_text(out, i ? "," : "");
         handoff_memory_json_write(out, &resolve->found[i].memory);
     }
-    handoff_buffer_text(out, "],\"next\":null}");
+    base_buffer_text(out, "],\"next\":null}");
 }
 
-static void answer_text(const struct asked *asked, struct handoff_buffer *out)
+static void answer_text(const struct asked *asked, struct base_buffer *out)
 {
     struct handoff_result answer = {.body = out->data, .size = out->size};
     if (out->failed)
         handoff_error_no_memory(&answer.error);
     asked->answered(asked->context, &answer);
-    handoff_buffer_free(out);
+    base_buffer_free(out);
 }
 
 static void was_read(struct handoff_spine_call *call)
 {
     struct reading *reading =
         (struct reading *)(void *)((char *)call - offsetof(struct reading, resolve.call));
-    HANDOFF_CHECK_MAGIC(reading, READING_MAGIC);
-    struct handoff_buffer out = {0};
+    BASE_CHECK_MAGIC(reading, READING_MAGIC);
+    struct base_buffer out = {0};
     note_end(&reading->asked, reading->id.data ? "get" : "search", call->error.code);
     if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
         handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
@@ -269,21 +269,21 @@ static void was_read(struct handoff_spine_call *call)
         write_ranked(&out, &reading->resolve);
         answer_text(&reading->asked, &out);
     }
-    handoff_arena_free(&reading->arena);
+    base_arena_free(&reading->arena);
     reading->magic = 0;
-    handoff_free(reading);
+    base_free(reading);
 }
 
 /* NULL, and the refusal is answered, where there is no memory. `text` is copied. */
 static struct reading *begin_reading(struct handoff_loop *loop, const char *text,
-                                     struct handoff_span *copy, handoff_answered *answered,
+                                     struct base_span *copy, handoff_answered *answered,
                                      void *context)
 {
-    struct reading *reading = handoff_calloc(1, sizeof(*reading));
+    struct reading *reading = base_calloc(1, sizeof(*reading));
     copy->size = strlen(text);
-    copy->data = reading ? handoff_arena_strdup(&reading->arena, text) : NULL;
+    copy->data = reading ? base_arena_strdup(&reading->arena, text) : NULL;
     if (!copy->data) {
-        handoff_free(reading);
+        base_free(reading);
         handoff_give_no_memory(answered, context);
         return NULL;
     }
@@ -306,7 +306,7 @@ static void read(struct reading *reading)
 void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
                         void *context)
 {
-    struct handoff_span copy;
+    struct base_span copy;
     struct reading *reading = begin_reading(loop, id, &copy, answered, context);
     if (!reading)
         return;
@@ -319,7 +319,7 @@ void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answe
 static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_query *query,
                         handoff_answered *answered, void *context)
 {
-    struct handoff_span copy;
+    struct base_span copy;
     int64_t most = query->recent > 0 ? query->recent : RECENT_DEFAULT;
     struct reading *reading =
         begin_reading(loop, query->query ? query->query : "", &copy, answered, context);
@@ -337,31 +337,31 @@ static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_q
 struct listing {
     unsigned magic;
     struct asked asked;
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_spine_list list;
 };
 
-static void write_page(struct handoff_buffer *out, const struct handoff_spine_list *list)
+static void write_page(struct base_buffer *out, const struct handoff_spine_list *list)
 {
-    handoff_buffer_text(out, "{\"items\":[");
+    base_buffer_text(out, "{\"items\":[");
     for (size_t i = 0; i < list->count; i++) {
-        handoff_buffer_text(out, i ? "," : "");
+        base_buffer_text(out, i ? "," : "");
         handoff_memory_json_write(out, &list->memories[i]);
     }
-    handoff_buffer_text(out, "],\"next\":");
+    base_buffer_text(out, "],\"next\":");
     if (list->next.data)
-        handoff_json_write_string(out, list->next);
+        base_json_write_string(out, list->next);
     else
-        handoff_buffer_text(out, "null");
-    handoff_buffer_byte(out, '}');
+        base_buffer_text(out, "null");
+    base_buffer_byte(out, '}');
 }
 
 static void was_listed(struct handoff_spine_call *call)
 {
     struct listing *listing =
         (struct listing *)(void *)((char *)call - offsetof(struct listing, list.call));
-    HANDOFF_CHECK_MAGIC(listing, LISTING_MAGIC);
-    struct handoff_buffer out = {0};
+    BASE_CHECK_MAGIC(listing, LISTING_MAGIC);
+    struct base_buffer out = {0};
     note_end(&listing->asked, "list", call->error.code);
     if (call->error.code == HANDOFF_OK) {
         write_page(&out, &listing->list);
@@ -369,15 +369,15 @@ static void was_listed(struct handoff_spine_call *call)
     } else {
         answer_memory(&listing->asked, &call->error, NULL, false);
     }
-    handoff_arena_free(&listing->arena);
+    base_arena_free(&listing->arena);
     listing->magic = 0;
-    handoff_free(listing);
+    base_free(listing);
 }
 
 static void list_page(struct handoff_loop *loop, const struct handoff_memory_query *query,
                       handoff_answered *answered, void *context)
 {
-    struct listing *listing = handoff_calloc(1, sizeof(*listing));
+    struct listing *listing = base_calloc(1, sizeof(*listing));
     if (!listing) {
         handoff_give_no_memory(answered, context);
         return;
@@ -388,12 +388,12 @@ static void list_page(struct handoff_loop *loop, const struct handoff_memory_que
         (struct handoff_spine_list){.call = {.mailbox = &loop->lane->mailbox, .done = was_listed},
                                     .arena = &listing->arena,
                                     .limit = query->limit > 0 ? (size_t)query->limit : PAGE,
-                                    .cursor = handoff_span_text(query->cursor),
+                                    .cursor = base_span_text(query->cursor),
                                     .pinned_only = query->pinned};
     if (query->cursor) /* the host's text goes with its call */
-        listing->list.cursor.data = handoff_arena_strdup(&listing->arena, query->cursor);
+        listing->list.cursor.data = base_arena_strdup(&listing->arena, query->cursor);
     if (query->cursor && !listing->list.cursor.data) {
-        handoff_free(listing);
+        base_free(listing);
         handoff_give_no_memory(answered, context);
         return;
     }
@@ -405,7 +405,7 @@ static void list_page(struct handoff_loop *loop, const struct handoff_memory_que
 void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_query *query,
                          handoff_answered *answered, void *context)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     if (query->query || query->recent > 0)
         list_ranked(loop, query, answered, context);
     else

@@ -13,47 +13,47 @@
 
 /* ---- a memory as JSON ---------------------------------------------------------------------- */
 
-static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
+static void write_text(struct base_buffer *out, const char *key, struct base_span text)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_json_write_string(out, text);
+    base_json_write_key(out, base_span_text(key));
+    base_json_write_string(out, text);
 }
 
-static void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
+static void write_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
-    char text[HANDOFF_RFC3339_SIZE];
-    handoff_rfc3339_format(wall_ms, text);
-    write_text(out, key, handoff_span_text(text));
+    char text[BASE_RFC3339_SIZE];
+    base_rfc3339_format(wall_ms, text);
+    write_text(out, key, base_span_text(text));
 }
 
-void handoff_memory_json_write(struct handoff_buffer *out, const struct handoff_memory *memory)
+void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory)
 {
-    handoff_buffer_byte(out, '{');
+    base_buffer_byte(out, '{');
     write_text(out, "id", memory->id);
     write_text(out, "content", memory->content);
     if (memory->summary.data)
         write_text(out, "summary", memory->summary);
-    write_text(out, "importance", handoff_span_text(handoff_importance_name(memory->importance)));
-    handoff_buffer_text(out, ",\"tags\":[");
+    write_text(out, "importance", base_span_text(handoff_importance_name(memory->importance)));
+    base_buffer_text(out, ",\"tags\":[");
     for (size_t i = 0; i < memory->tag_count; i++) {
-        handoff_buffer_text(out, i ? "," : "");
-        handoff_json_write_string(out, memory->tags[i]);
+        base_buffer_text(out, i ? "," : "");
+        base_json_write_string(out, memory->tags[i]);
     }
-    handoff_buffer_text(out, "],\"metadata\":");
+    base_buffer_text(out, "],\"metadata\":");
     if (memory->metadata.data)
-        handoff_buffer_append(out, memory->metadata.data, memory->metadata.size);
+        base_buffer_append(out, memory->metadata.data, memory->metadata.size);
     else
-        handoff_buffer_text(out, "{}");
-    handoff_buffer_printf(out, ",\"pinned\":%s", memory->pinned ? "true" : "false");
+        base_buffer_text(out, "{}");
+    base_buffer_printf(out, ",\"pinned\":%s", memory->pinned ? "true" : "false");
     write_time(out, "created_at", memory->created_ms);
     write_time(out, "updated_at", memory->updated_ms);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
 /* ---- reading a body ------------------------------------------------------------------------ */
 
 struct reader {
-    struct handoff_arena *arena;
+    struct base_arena *arena;
     yyjson_val *root;
     struct handoff_spine_put *put;
     size_t most_bytes; /* of a content without a summary */
@@ -70,7 +70,7 @@ static enum handoff_code refuse_type(struct handoff_error *error, const char *fi
 static enum handoff_code read_content(struct reader *reader, yyjson_val *value,
                                       struct handoff_error *error)
 {
-    reader->put->memory.content = handoff_json_span(value);
+    reader->put->memory.content = base_json_span(value);
     return yyjson_is_str(value) ? HANDOFF_OK : refuse_type(error, "content", "a string");
 }
 
@@ -78,7 +78,7 @@ static enum handoff_code read_summary(struct reader *reader, yyjson_val *value,
                                       struct handoff_error *error)
 {
     if (yyjson_get_len(value) > 0) /* an empty one could not stand in for anything */
-        reader->put->memory.summary = handoff_json_span(value);
+        reader->put->memory.summary = base_json_span(value);
     return yyjson_is_str(value) ? HANDOFF_OK : refuse_type(error, "summary", "a string");
 }
 
@@ -86,7 +86,7 @@ static enum handoff_code read_importance(struct reader *reader, yyjson_val *valu
                                          struct handoff_error *error)
 {
     if (yyjson_is_str(value) &&
-        handoff_importance_parse(handoff_json_span(value), &reader->put->memory.importance))
+        handoff_importance_parse(base_json_span(value), &reader->put->memory.importance))
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID, "there is no such importance", "importance",
                       yyjson_get_str(value));
@@ -99,15 +99,15 @@ static enum handoff_code read_tags(struct reader *reader, yyjson_val *value,
 {
     size_t i, n;
     yyjson_val *tag;
-    struct handoff_span *tags =
-        handoff_arena_calloc(reader->arena, yyjson_arr_size(value) + 1, sizeof(*tags));
+    struct base_span *tags =
+        base_arena_calloc(reader->arena, yyjson_arr_size(value) + 1, sizeof(*tags));
     if (!tags)
         return handoff_error_no_memory(error);
     if (!yyjson_is_arr(value))
         return refuse_type(error, "tags", "an array of strings");
     yyjson_arr_foreach(value, i, n, tag)
     {
-        tags[i] = handoff_json_span(tag);
+        tags[i] = base_json_span(tag);
         if (!yyjson_is_str(tag))
             return refuse_type(error, "tags", "an array of strings");
     }
@@ -119,14 +119,14 @@ static enum handoff_code read_tags(struct reader *reader, yyjson_val *value,
 static enum handoff_code read_metadata(struct reader *reader, yyjson_val *value,
                                        struct handoff_error *error)
 {
-    struct handoff_buffer text = {0};
+    struct base_buffer text = {0};
     if (!yyjson_is_obj(value))
         return refuse_type(error, "metadata", "an object");
-    handoff_json_write(&text, value);
-    struct handoff_span *metadata = &reader->put->memory.metadata;
+    base_json_write(&text, value);
+    struct base_span *metadata = &reader->put->memory.metadata;
     metadata->size = text.size;
-    metadata->data = text.failed ? NULL : handoff_arena_copy(reader->arena, text.data, text.size);
-    handoff_buffer_free(&text);
+    metadata->data = text.failed ? NULL : base_arena_copy(reader->arena, text.data, text.size);
+    base_buffer_free(&text);
     return metadata->data ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
@@ -140,8 +140,7 @@ static enum handoff_code read_pinned(struct reader *reader, yyjson_val *value,
 static enum handoff_code read_id(struct reader *reader, yyjson_val *value,
                                  struct handoff_error *error)
 {
-    if (yyjson_is_str(value) &&
-        handoff_span_equal(handoff_json_span(value), reader->put->memory.id))
+    if (yyjson_is_str(value) && base_span_equal(base_json_span(value), reader->put->memory.id))
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID, "the body names another memory than the path",
                       "id", yyjson_get_str(value));
@@ -174,7 +173,7 @@ static enum handoff_code refuse_unknown(const char *name, struct handoff_error *
     const char *names[MEMBERS];
     for (size_t i = 0; i < MEMBERS; i++)
         names[i] = members[i].name;
-    const char *nearest = handoff_nearest(name, names, MEMBERS);
+    const char *nearest = base_nearest(name, names, MEMBERS);
     handoff_error_set(error, HANDOFF_ERR_INVALID, "a memory has no such field", name, name);
     handoff_error_allow(error, "%s%s",
                         nearest ? nearest : "content, summary, importance, tags, metadata, pinned",
@@ -214,21 +213,21 @@ static enum handoff_code check_raw_log(const struct reader *reader, struct hando
     return HANDOFF_ERR_TOO_LARGE;
 }
 
-enum handoff_code handoff_memory_json_read(struct handoff_span body, size_t most_bytes,
-                                           struct handoff_arena *arena, yyjson_doc **doc,
+enum handoff_code handoff_memory_json_read(struct base_span body, size_t most_bytes,
+                                           struct base_arena *arena, yyjson_doc **doc,
                                            struct handoff_spine_put *put,
                                            struct handoff_error *error)
 {
     size_t i, n;
     yyjson_val *key, *value;
     const char *bad;
-    enum handoff_code code = handoff_json_read(body, "body", doc, error);
+    enum handoff_code code = base_json_read(body, "body", doc, error);
     if (code != HANDOFF_OK)
         return code;
     struct reader reader = {arena, yyjson_doc_get_root(*doc), put, most_bytes};
     if (!yyjson_is_obj(reader.root))
         return refuse_type(error, "body", "an object");
-    if (!handoff_json_keys_are_plain(reader.root, &bad))
+    if (!base_json_keys_are_plain(reader.root, &bad))
         return handoff_error_set(error, HANDOFF_ERR_INVALID,
                                  "a key is there twice, or an object has too many", bad, bad);
     yyjson_obj_foreach(reader.root, i, n, key, value)

@@ -10,13 +10,13 @@
 #include "lib/base/buffer.h"
 
 /* Appends the memory as a compact object. */
-void handoff_memory_json_write(struct handoff_buffer *out, const struct handoff_memory *memory);
+void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory);
 
 /* Fills the memory and the pin of a put, whose id is set, from a body. Texts are lent by *doc,
  * which is the caller's to free even on failure, and by the arena. A content of more than
  * `most_bytes` needs a summary. */
-enum handoff_code handoff_memory_json_read(struct handoff_span body, size_t most_bytes,
-                                           struct handoff_arena *arena, yyjson_doc **doc,
+enum handoff_code handoff_memory_json_read(struct base_span body, size_t most_bytes,
+                                           struct base_arena *arena, yyjson_doc **doc,
                                            struct handoff_spine_put *put,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 

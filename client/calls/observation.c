@@ -29,8 +29,8 @@ static enum handoff_code check_outcome(const struct handoff_field *field, yyjson
 static enum handoff_code check_time(const struct handoff_field *field, yyjson_val *value, void *at,
                                     struct handoff_error *error)
 {
-    struct handoff_span text = handoff_json_span(value);
-    if (text.data && handoff_rfc3339_parse(text.data, text.size, at))
+    struct base_span text = base_json_span(value);
+    if (text.data && base_rfc3339_parse(text.data, text.size, at))
         return HANDOFF_OK;
     handoff_field_refuse(error, "the timestamp is not a time", field->name, value);
     handoff_error_allow(error, "RFC 3339, as 2026-01-30T00:00:00Z");
@@ -42,10 +42,10 @@ static enum handoff_code check_trace_id(const struct handoff_field *field, yyjso
                                         void *at, struct handoff_error *error)
 {
     enum { DIGITS = 32 };
-    struct handoff_span text = handoff_json_span(value);
+    struct base_span text = base_json_span(value);
     if (text.size == DIGITS && strspn(text.data, "0123456789abcdef") == DIGITS &&
         strspn(text.data, "0") < DIGITS) {
-        *(struct handoff_span *)at = text;
+        *(struct base_span *)at = text;
         return HANDOFF_OK;
     }
     handoff_field_refuse(error, "the id is not one of a trace", field->name, value);
@@ -178,13 +178,13 @@ static const struct handoff_fields fields = {rows, sizeof rows / sizeof *rows,
  */
 
 static enum handoff_code check_source(struct handoff_observation *observation,
-                                      struct handoff_span caller, struct handoff_error *error)
+                                      struct base_span caller, struct handoff_error *error)
 {
     if (!observation->source_agent.data)
         observation->source_agent = caller;
     if (!observation->source_agent.data)
         return handoff_field_refuse(error, "the field is required", "source_agent", NULL);
-    if (!caller.data || handoff_span_equal(caller, observation->source_agent))
+    if (!caller.data || base_span_equal(caller, observation->source_agent))
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
                              "the caller may observe only in its own name", "source_agent",
@@ -195,15 +195,15 @@ static enum handoff_code check_source(struct handoff_observation *observation,
 static enum handoff_code check_age(const struct handoff_observation *observation, int64_t now_ms,
                                    struct handoff_error *error)
 {
-    char text[HANDOFF_RFC3339_SIZE], from[HANDOFF_RFC3339_SIZE], until[HANDOFF_RFC3339_SIZE];
+    char text[BASE_RFC3339_SIZE], from[BASE_RFC3339_SIZE], until[BASE_RFC3339_SIZE];
     int64_t first = now_ms - HANDOFF_OBSERVATION_PAST_MS;
     int64_t last = now_ms + HANDOFF_OBSERVATION_FUTURE_MS;
     if (observation->at_ms == HANDOFF_OBSERVATION_NO_TIME ||
         (observation->at_ms >= first && observation->at_ms <= last))
         return HANDOFF_OK;
-    handoff_rfc3339_format(observation->at_ms, text);
-    handoff_rfc3339_format(first, from);
-    handoff_rfc3339_format(last, until);
+    base_rfc3339_format(observation->at_ms, text);
+    base_rfc3339_format(first, from);
+    base_rfc3339_format(last, until);
     handoff_error_set(error, HANDOFF_ERR_INVALID,
                       observation->at_ms < first ? "it is too long ago to be counted now"
                                                  : "it is in the future; check the clocks",
@@ -213,7 +213,7 @@ static enum handoff_code check_age(const struct handoff_observation *observation
 }
 
 static enum handoff_code check_together(struct handoff_observation *observation,
-                                        struct handoff_span caller, int64_t now_ms,
+                                        struct base_span caller, int64_t now_ms,
                                         struct handoff_error *error)
 {
     enum handoff_code code = check_source(observation, caller, error);
@@ -226,7 +226,7 @@ static enum handoff_code check_together(struct handoff_observation *observation,
     return code == HANDOFF_OK ? check_age(observation, now_ms, error) : code;
 }
 
-enum handoff_code handoff_observation_read(yyjson_val *value, struct handoff_span caller,
+enum handoff_code handoff_observation_read(yyjson_val *value, struct base_span caller,
                                            int64_t now_ms, struct handoff_observation *observation,
                                            struct handoff_error *error)
 {
@@ -237,7 +237,7 @@ enum handoff_code handoff_observation_read(yyjson_val *value, struct handoff_spa
                                                 .refs = {-1, -1, -1, -1, -1}};
     if (!yyjson_is_obj(value))
         return handoff_field_refuse_type(error, "item", value, "an object");
-    if (!handoff_json_keys_are_plain(value, &twice)) {
+    if (!base_json_keys_are_plain(value, &twice)) {
         handoff_error_set(error, HANDOFF_ERR_INVALID, "a key is there twice", twice, twice);
         handoff_error_allow(error, "each key once");
         return HANDOFF_ERR_INVALID;

@@ -37,13 +37,13 @@ struct handoff_observed_refs {
 };
 
 struct handoff_observation {
-    struct handoff_span source_agent, target_agent;
-    struct handoff_span id, task_id, trace_id; /* each absent: not told */
-    int pattern;                               /* enum handoff_pattern */
-    int outcome;                               /* enum handoff_outcome */
-    int64_t at_ms;                             /* wall clock; NO_TIME: not told */
-    double latency_s;                          /* -1: not told */
-    int64_t attempts[HANDOFF_RESULT_COUNT];    /* by result */
+    struct base_span source_agent, target_agent;
+    struct base_span id, task_id, trace_id; /* each absent: not told */
+    int pattern;                            /* enum handoff_pattern */
+    int outcome;                            /* enum handoff_outcome */
+    int64_t at_ms;                          /* wall clock; NO_TIME: not told */
+    double latency_s;                       /* -1: not told */
+    int64_t attempts[HANDOFF_RESULT_COUNT]; /* by result */
     /* where one of the four numbers is told, all are, and they add up; and then, or alone, ratio */
     struct handoff_observed_refs refs;
     int64_t tokens; /* -1: not told */
@@ -55,7 +55,7 @@ struct handoff_observation {
 
 /* Reads and judges one. `caller`, where present, is who tells for sure: the field source_agent may
  * then be left out, and may not differ. */
-enum handoff_code handoff_observation_read(yyjson_val *value, struct handoff_span caller,
+enum handoff_code handoff_observation_read(yyjson_val *value, struct base_span caller,
                                            int64_t now_ms, struct handoff_observation *observation,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -23,10 +23,10 @@ enum { BATCH_MAX = 1000 };
 
 struct taking {
     struct handoff_client *client;
-    struct handoff_span caller;
+    struct base_span caller;
     int64_t now_ms;
     size_t accepted, repeated;
-    struct handoff_buffer rejected; /* the entries, with commas between them */
+    struct base_buffer rejected; /* the entries, with commas between them */
 };
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -127,26 +127,26 @@ static void tell(struct taking *taking, const struct handoff_observation *observ
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static void add_text(struct handoff_buffer *out, const char *key, const char *text)
+static void add_text(struct base_buffer *out, const char *key, const char *text)
 {
     if (*text == '\0')
         return;
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_json_write_string(out, handoff_span_text(text));
+    base_json_write_key(out, base_span_text(key));
+    base_json_write_string(out, base_span_text(text));
 }
 
 static void reject(struct taking *taking, size_t index, const struct handoff_error *error)
 {
-    struct handoff_buffer *out = &taking->rejected;
+    struct base_buffer *out = &taking->rejected;
     const struct handoff_event event = {.kind = HANDOFF_EVENT_OBSERVED, .code = error->code};
     handoff_client_tell(taking->client, &event);
-    handoff_buffer_printf(out, "%s{\"index\":%zu", out->size ? "," : "", index);
+    base_buffer_printf(out, "%s{\"index\":%zu", out->size ? "," : "", index);
     add_text(out, "code", handoff_code_name(error->code));
     add_text(out, "field", error->field);
     add_text(out, "detail", error->message);
     add_text(out, "seen", error->seen);
     add_text(out, "allowed", error->allowed);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
 static enum handoff_code take(struct taking *taking, yyjson_val *item, size_t index,
@@ -209,27 +209,26 @@ static enum handoff_code take_body(struct taking *taking, yyjson_val *root,
 enum handoff_code handoff_observe(struct handoff_client *client, const struct handoff_ask *ask,
                                   struct handoff_text *text, struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     struct taking taking = {.client = client,
-                            .caller = handoff_span_text(ask->caller),
-                            .now_ms = handoff_wall_ms(client->assembler.clock)};
-    struct handoff_buffer out = {0};
+                            .caller = base_span_text(ask->caller),
+                            .now_ms = base_wall_ms(client->assembler.clock)};
+    struct base_buffer out = {0};
     yyjson_doc *doc;
     *text = (struct handoff_text){0};
-    enum handoff_code code =
-        handoff_json_read(handoff_span(ask->body, ask->size), "body", &doc, error);
+    enum handoff_code code = base_json_read(base_span(ask->body, ask->size), "body", &doc, error);
     if (code == HANDOFF_OK)
         code = take_body(&taking, yyjson_doc_get_root(doc), error);
     if (code == HANDOFF_OK) {
-        struct handoff_span rejected = handoff_buffer_span(&taking.rejected);
-        handoff_buffer_printf(&out, "{\"accepted\":%zu,\"repeated\":%zu,\"rejected\":[",
-                              taking.accepted, taking.repeated);
-        handoff_buffer_append(&out, rejected.data, rejected.size);
-        handoff_buffer_text(&out, "]}");
+        struct base_span rejected = base_buffer_span(&taking.rejected);
+        base_buffer_printf(&out, "{\"accepted\":%zu,\"repeated\":%zu,\"rejected\":[",
+                           taking.accepted, taking.repeated);
+        base_buffer_append(&out, rejected.data, rejected.size);
+        base_buffer_text(&out, "]}");
         out.failed = out.failed || taking.rejected.failed;
         code = handoff_client_give(&out, text, error);
     }
-    handoff_buffer_free(&taking.rejected);
+    base_buffer_free(&taking.rejected);
     yyjson_doc_free(doc);
     return code;
 }

@@ -26,16 +26,16 @@ struct giving_back {
 static void given_back(struct handoff_reply *reply)
 {
     struct giving_back *back = (void *)((char *)reply - offsetof(struct giving_back, reply));
-    HANDOFF_CHECK_MAGIC(back, GIVING_BACK_MAGIC);
+    BASE_CHECK_MAGIC(back, GIVING_BACK_MAGIC);
     back->loop->pending--;
     back->magic = 0;
-    handoff_free(back);
+    base_free(back);
 }
 
 /* Without memory the lease runs out. */
 static void give_back(const struct handoff_puller *pull)
 {
-    struct giving_back *back = handoff_calloc(1, sizeof *back);
+    struct giving_back *back = base_calloc(1, sizeof *back);
     if (!back)
         return;
     back->magic = GIVING_BACK_MAGIC;
@@ -53,7 +53,7 @@ static void pull_told(struct handoff_poller_request *request)
 {
     struct handoff_puller *pull =
         (void *)((char *)request - offsetof(struct handoff_puller, request));
-    HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
+    BASE_CHECK_MAGIC(pull, PULL_MAGIC);
     struct handoff_pulled got = {.envelope = request->envelope,
                                  .size = request->envelope_size,
                                  .version = request->version,
@@ -61,14 +61,14 @@ static void pull_told(struct handoff_poller_request *request)
                                  .lease_ms = request->lease_ms};
     handoff_error_clear(&got.error);
     if (got.envelope)
-        handoff_uuid_format(&request->id, got.id);
+        base_uuid_format(&request->id, got.id);
     bool taken = pull->pulled(pull->context, &got);
     if (got.envelope && !taken)
         give_back(pull);
-    handoff_free(request->envelope);
+    base_free(request->envelope);
     pull->loop->pending--;
     pull->magic = 0;
-    handoff_free(pull);
+    base_free(pull);
 }
 
 struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
@@ -76,9 +76,8 @@ struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name,
                                     void *context)
 {
     struct handoff_pulled refusal = {0};
-    struct handoff_agent *agent =
-        handoff_agents_find(loop->client->agents, handoff_span_text(name));
-    struct handoff_puller *pull = agent ? handoff_calloc(1, sizeof *pull) : NULL;
+    struct handoff_agent *agent = handoff_agents_find(loop->client->agents, base_span_text(name));
+    struct handoff_puller *pull = agent ? base_calloc(1, sizeof *pull) : NULL;
     if (!pull) {
         if (agent)
             handoff_error_no_memory(&refusal.error);
@@ -102,6 +101,6 @@ struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name,
 
 void handoff_pull_withdraw(struct handoff_puller *pull)
 {
-    HANDOFF_CHECK_MAGIC(pull, PULL_MAGIC);
+    BASE_CHECK_MAGIC(pull, PULL_MAGIC);
     handoff_inbox_withdraw(&pull->request);
 }

@@ -16,22 +16,22 @@ static enum handoff_code no_handoff(const char *id, struct handoff_error *error)
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", id);
 }
 
-enum handoff_code handoff_read_id(const char *text, struct handoff_uuid *id,
+enum handoff_code handoff_read_id(const char *text, struct base_uuid *id,
                                   struct handoff_error *error)
 {
-    return handoff_uuid_parse(text, strlen(text), id) ? HANDOFF_OK : no_handoff(text, error);
+    return base_uuid_parse(text, strlen(text), id) ? HANDOFF_OK : no_handoff(text, error);
 }
 
 /* The row, where the caller may see it. */
 static enum handoff_code get_stored(struct handoff_client *client, const char *id,
-                                    const char *caller, struct handoff_arena *arena,
+                                    const char *caller, struct base_arena *arena,
                                     struct handoff_stored *stored, struct handoff_error *error)
 {
-    struct handoff_uuid uuid;
+    struct base_uuid uuid;
     enum handoff_code code = handoff_read_id(id, &uuid, error);
     if (code == HANDOFF_OK)
         code = handoff_store_get_handoff(client->store, &uuid, arena, stored, error);
-    if (code != HANDOFF_OK || handoff_stored_concerns(stored, handoff_span_text(caller)))
+    if (code != HANDOFF_OK || handoff_stored_concerns(stored, base_span_text(caller)))
         return code;
     return no_handoff(id, error);
 }
@@ -52,19 +52,19 @@ static void describe(const struct handoff_stored *stored, struct handoff_news *n
                                             .source = stored->source,
                                             .task_id = stored->task_id,
                                             .created_ms = stored->created_ms},
-                                  .envelope = handoff_span("", 0),
+                                  .envelope = base_span("", 0),
                                   .state = (enum handoff_state)standing->state,
                                   .target = standing->target.data, /* copies end in a NUL */
                                   .reason = standing->reason.data,
                                   .attempts = standing->attempts,
                                   .settled_ms = standing->settled_ms};
-    handoff_uuid_format(&stored->id, news->label.id);
+    base_uuid_format(&stored->id, news->label.id);
 }
 
 /* What memory knows of it, else its row. Memory is looked at first: what has just left it is
    written, so whoever reads the row afterwards never sees less than was told before. */
-static enum handoff_code read_standing(struct handoff_client *client, const struct handoff_uuid *id,
-                                       struct handoff_arena *arena, struct handoff_news *news,
+static enum handoff_code read_standing(struct handoff_client *client, const struct base_uuid *id,
+                                       struct base_arena *arena, struct handoff_news *news,
                                        struct handoff_error *error)
 {
     struct handoff_live_view view;
@@ -80,8 +80,8 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
 }
 
 /* One that is damaged, or that retention has just removed, is no reason to show nothing. */
-static enum handoff_code read_envelope(struct handoff_client *client, const struct handoff_uuid *id,
-                                       struct handoff_arena *arena, struct handoff_news *news,
+static enum handoff_code read_envelope(struct handoff_client *client, const struct base_uuid *id,
+                                       struct base_arena *arena, struct handoff_news *news,
                                        struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
@@ -93,8 +93,8 @@ static enum handoff_code read_envelope(struct handoff_client *client, const stru
     return code;
 }
 
-enum handoff_code handoff_read_news(struct handoff_client *client, const struct handoff_uuid *id,
-                                    struct handoff_arena *arena, struct handoff_news *news,
+enum handoff_code handoff_read_news(struct handoff_client *client, const struct base_uuid *id,
+                                    struct base_arena *arena, struct handoff_news *news,
                                     struct handoff_error *error)
 {
     enum handoff_code code = read_standing(client, id, arena, news, error);
@@ -104,12 +104,12 @@ enum handoff_code handoff_read_news(struct handoff_client *client, const struct 
 enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
                               struct handoff_text *text, struct handoff_error *error)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored stored;
     struct handoff_news news;
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     *text = (struct handoff_text){0};
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_read_news(client, &stored.id, &arena, &news, error);
@@ -117,7 +117,7 @@ enum handoff_code handoff_get(struct handoff_client *client, const char *id, con
         handoff_object_write(&out, &news);
         code = handoff_client_give(&out, text, error);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }
 
@@ -125,26 +125,26 @@ enum handoff_code handoff_get_attempts(struct handoff_client *client, const char
                                        const char *caller, struct handoff_text *text,
                                        struct handoff_error *error)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored stored;
     struct handoff_attempt *attempts = NULL;
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     size_t count = 0;
     *text = (struct handoff_text){0};
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_store_attempts(client->store, stored.seq, &arena, &attempts, &count, error);
     if (code == HANDOFF_OK) {
-        handoff_buffer_text(&out, "{\"items\":[");
+        base_buffer_text(&out, "{\"items\":[");
         for (size_t i = 0; i < count; i++) {
-            handoff_buffer_text(&out, i ? "," : "");
+            base_buffer_text(&out, i ? "," : "");
             handoff_object_write_attempt(&out, &attempts[i]);
         }
-        handoff_buffer_text(&out, "],\"next\":null}");
+        base_buffer_text(&out, "],\"next\":null}");
         code = handoff_client_give(&out, text, error);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }
 
@@ -166,23 +166,23 @@ static enum handoff_code read_cursor(const char *cursor, int64_t *after,
 }
 
 /* Between the items of a list that has just begun or has some. */
-static void separate(struct handoff_buffer *out)
+static void separate(struct base_buffer *out)
 {
-    struct handoff_span before = handoff_buffer_span(out);
+    struct base_span before = base_buffer_span(out);
     if (before.size > 0 && before.data[before.size - 1] != '[')
-        handoff_buffer_byte(out, ',');
+        base_buffer_byte(out, ',');
 }
 
 /* A row of a list. One that may have changed since the list was read is looked at anew, and is left
    out where it is not parked any more and only those are asked for. */
-static enum handoff_code write_item(struct handoff_client *client, struct handoff_buffer *out,
+static enum handoff_code write_item(struct handoff_client *client, struct base_buffer *out,
                                     const struct handoff_stored *stored, bool parked,
                                     struct handoff_error *error)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_news news;
     enum handoff_code code = HANDOFF_OK;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     describe(stored, &news);
     if (!handoff_state_is_over(news.state))
         code = read_standing(client, &stored->id, &arena, &news, error);
@@ -193,11 +193,11 @@ static enum handoff_code write_item(struct handoff_client *client, struct handof
         separate(out);
         handoff_object_write(out, &news);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }
 
-static enum handoff_code write_items(struct handoff_client *client, struct handoff_buffer *out,
+static enum handoff_code write_items(struct handoff_client *client, struct base_buffer *out,
                                      const struct handoff_stored *list, size_t count, bool parked,
                                      struct handoff_error *error)
 {
@@ -219,15 +219,15 @@ static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code write_task(struct handoff_client *client, struct handoff_buffer *out,
-                                    struct handoff_span task_id, struct handoff_span party,
+static enum handoff_code write_task(struct handoff_client *client, struct base_buffer *out,
+                                    struct base_span task_id, struct base_span party,
                                     struct handoff_error *error)
 {
     struct handoff_stored_task task;
     enum handoff_code code = handoff_store_get_task(client->store, task_id, party, &task, error);
     if (code != HANDOFF_OK)
         return code;
-    handoff_buffer_text(out, ",\"task\":");
+    base_buffer_text(out, ",\"task\":");
     handoff_object_write_task(out, task_id, &task);
     return HANDOFF_OK;
 }
@@ -239,14 +239,14 @@ enum handoff_code handoff_list(struct handoff_client *client,
     int64_t limit = query->limit;
     struct handoff_store_filter filter = {
         .states = query->parked ? 1u << HANDOFF_STATE_PARKED : UINT32_MAX,
-        .target = handoff_span_text(query->target),
-        .reason = handoff_span_text(query->reason),
-        .task_id = handoff_span_text(query->task_id),
-        .party = handoff_span_text(query->caller),
+        .target = base_span_text(query->target),
+        .reason = base_span_text(query->reason),
+        .task_id = base_span_text(query->task_id),
+        .party = base_span_text(query->caller),
     };
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored *list = NULL;
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     size_t count = 0;
     *text = (struct handoff_text){0};
     enum handoff_code code = check_limit(&limit, error);
@@ -255,29 +255,29 @@ enum handoff_code handoff_list(struct handoff_client *client,
     if (code != HANDOFF_OK)
         return code;
     filter.limit = (size_t)limit;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     code = handoff_store_list(client->store, &filter, &arena, &list, &count, error);
-    handoff_buffer_text(&out, "{\"items\":[");
+    base_buffer_text(&out, "{\"items\":[");
     if (code == HANDOFF_OK)
         code = write_items(client, &out, list, count, query->parked, error);
     if (code == HANDOFF_OK && count == filter.limit)
-        handoff_buffer_printf(&out, "],\"next\":\"%lld\"", (long long)list[count - 1].seq);
+        base_buffer_printf(&out, "],\"next\":\"%lld\"", (long long)list[count - 1].seq);
     else
-        handoff_buffer_text(&out, "],\"next\":null");
+        base_buffer_text(&out, "],\"next\":null");
     if (code == HANDOFF_OK && query->task_id)
         code = write_task(client, &out, filter.task_id, filter.party, error);
-    handoff_buffer_byte(&out, '}');
+    base_buffer_byte(&out, '}');
     if (code == HANDOFF_OK)
         code = handoff_client_give(&out, text, error);
-    handoff_buffer_free(&out);
-    handoff_arena_free(&arena);
+    base_buffer_free(&out);
+    base_arena_free(&arena);
     return code;
 }
 
 /* ---- agents ---------------------------------------------------------------------------------- */
 
 struct agent_list {
-    struct handoff_buffer out;
+    struct base_buffer out;
     int64_t now_ms;
 };
 
@@ -291,9 +291,9 @@ static void list_agent(struct handoff_agent *agent, void *arg)
 enum handoff_code handoff_list_agents(struct handoff_client *client, struct handoff_text *text,
                                       struct handoff_error *error)
 {
-    struct agent_list list = {.now_ms = handoff_monotonic_ns(&handoff_clock_system) / 1000000};
-    handoff_buffer_text(&list.out, "{\"items\":[");
+    struct agent_list list = {.now_ms = base_monotonic_ns(&base_clock_system) / 1000000};
+    base_buffer_text(&list.out, "{\"items\":[");
     handoff_agents_each(client->agents, list_agent, &list);
-    handoff_buffer_text(&list.out, "],\"next\":null}");
+    base_buffer_text(&list.out, "],\"next\":null}");
     return handoff_client_give(&list.out, text, error);
 }

@@ -6,12 +6,12 @@
 #include "client/client.h"
 
 /* not_found where the text is no id. */
-enum handoff_code handoff_read_id(const char *text, struct handoff_uuid *id,
+enum handoff_code handoff_read_id(const char *text, struct base_uuid *id,
                                   struct handoff_error *error);
 
 /* The news live in the arena. */
-enum handoff_code handoff_read_news(struct handoff_client *client, const struct handoff_uuid *id,
-                                    struct handoff_arena *arena, struct handoff_news *news,
+enum handoff_code handoff_read_news(struct handoff_client *client, const struct base_uuid *id,
+                                    struct base_arena *arena, struct handoff_news *news,
                                     struct handoff_error *error);
 
 /* Puts in what memory knows better than the row. */

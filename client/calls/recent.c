@@ -17,23 +17,23 @@ void handoff_recent_init(struct handoff_recent *recent)
 
 void handoff_recent_free(struct handoff_recent *recent)
 {
-    handoff_free(recent->newer.keys);
-    handoff_free(recent->older.keys);
+    base_free(recent->newer.keys);
+    base_free(recent->older.keys);
     pthread_mutex_destroy(&recent->lock);
 }
 
 /* The sizes keep the two texts apart. */
-static void make_key(struct handoff_span space, struct handoff_span name,
+static void make_key(struct base_span space, struct base_span name,
                      uint8_t key[HANDOFF_RECENT_KEY_BYTES])
 {
-    struct handoff_sha256 hash;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct base_sha256 hash;
+    uint8_t digest[BASE_SHA256_BYTES];
     uint64_t size = space.size;
-    handoff_sha256_start(&hash);
-    handoff_sha256_add(&hash, &size, sizeof size);
-    handoff_sha256_add(&hash, space.data, space.size);
-    handoff_sha256_add(&hash, name.data, name.size);
-    handoff_sha256_finish(&hash, digest);
+    base_sha256_start(&hash);
+    base_sha256_add(&hash, &size, sizeof size);
+    base_sha256_add(&hash, space.data, space.size);
+    base_sha256_add(&hash, name.data, name.size);
+    base_sha256_finish(&hash, digest);
     memcpy(key, digest, HANDOFF_RECENT_KEY_BYTES);
     key[0] |= 1; /* never all zero */
 }
@@ -54,7 +54,7 @@ static size_t slot_of(const struct handoff_recent_set *set,
 static bool allocate(struct handoff_recent_set *set)
 {
     if (!set->keys)
-        set->keys = handoff_calloc(SLOTS, HANDOFF_RECENT_KEY_BYTES);
+        set->keys = base_calloc(SLOTS, HANDOFF_RECENT_KEY_BYTES);
     return set->keys != NULL;
 }
 
@@ -84,8 +84,8 @@ static bool add_locked(struct handoff_recent *recent, const uint8_t key[HANDOFF_
     return false;
 }
 
-bool handoff_recent_add(struct handoff_recent *recent, struct handoff_span space,
-                        struct handoff_span name)
+bool handoff_recent_add(struct handoff_recent *recent, struct base_span space,
+                        struct base_span name)
 {
     uint8_t key[HANDOFF_RECENT_KEY_BYTES];
     make_key(space, name, key);

@@ -35,7 +35,7 @@ void handoff_recent_free(struct handoff_recent *recent);
 
 /* Remembers the key that the two texts make. True: it was known. Without memory nothing is known:
  * what is told twice is then counted twice. */
-bool handoff_recent_add(struct handoff_recent *recent, struct handoff_span space,
-                        struct handoff_span name);
+bool handoff_recent_add(struct handoff_recent *recent, struct base_span space,
+                        struct base_span name);
 
 #endif

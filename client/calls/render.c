@@ -8,55 +8,55 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-static inline void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
+static inline void write_text(struct base_buffer *out, const char *key, struct base_span text)
 {
-    handoff_json_write_name(out, key);
-    handoff_json_write_string(out, text.data ? text : handoff_span("", 0));
+    base_json_write_name(out, key);
+    base_json_write_string(out, text.data ? text : base_span("", 0));
 }
 
-static inline void write_number(struct handoff_buffer *out, const char *key, int64_t number)
+static inline void write_number(struct base_buffer *out, const char *key, int64_t number)
 {
-    handoff_json_write_name(out, key);
-    handoff_buffer_number(out, number);
+    base_json_write_name(out, key);
+    base_buffer_number(out, number);
 }
 
 /* null where it has not come yet. */
-static inline void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
+static inline void write_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
-    char text[HANDOFF_RFC3339_SIZE];
-    handoff_json_write_name(out, key);
+    char text[BASE_RFC3339_SIZE];
+    base_json_write_name(out, key);
     if (wall_ms == 0) {
-        handoff_buffer_text(out, "null");
+        base_buffer_text(out, "null");
         return;
     }
-    handoff_rfc3339_format(wall_ms, text);
-    handoff_json_write_string(out, handoff_span_text(text));
+    base_rfc3339_format(wall_ms, text);
+    base_json_write_string(out, base_span_text(text));
 }
 
-static inline void write_value(struct handoff_buffer *out, const char *key, yyjson_val *value)
+static inline void write_value(struct base_buffer *out, const char *key, yyjson_val *value)
 {
-    handoff_json_write_name(out, key);
+    base_json_write_name(out, key);
     if (value)
-        handoff_json_write(out, value);
+        base_json_write(out, value);
     else
-        handoff_buffer_text(out, "null");
+        base_buffer_text(out, "null");
 }
 
 /* Byte for byte as the envelope has them. */
-static void copy_excerpt(struct handoff_buffer *out, const struct handoff_news *news)
+static void copy_excerpt(struct base_buffer *out, const struct handoff_news *news)
 {
     const struct handoff_excerpt *excerpt = &news->excerpt;
     const char *envelope = news->envelope.data;
-    handoff_buffer_text(out, "," HANDOFF_EXCERPT_VERSION ",\"token_count\":");
-    handoff_buffer_number(out, (int64_t)news->tokens);
-    handoff_buffer_byte(out, ',');
-    handoff_buffer_append(out, envelope + excerpt->lists_at, excerpt->lists_size);
-    handoff_buffer_byte(out, ',');
-    handoff_buffer_append(out, envelope + excerpt->completeness_at, excerpt->completeness_size);
+    base_buffer_text(out, "," HANDOFF_EXCERPT_VERSION ",\"token_count\":");
+    base_buffer_number(out, (int64_t)news->tokens);
+    base_buffer_byte(out, ',');
+    base_buffer_append(out, envelope + excerpt->lists_at, excerpt->lists_size);
+    base_buffer_byte(out, ',');
+    base_buffer_append(out, envelope + excerpt->completeness_at, excerpt->completeness_size);
 }
 
 /* Numbers are read as they are written, so that they come out as they went in. */
-static void read_excerpt(struct handoff_buffer *out, struct handoff_span envelope)
+static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 {
     yyjson_doc *doc = yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);
     yyjson_val *root = yyjson_doc_get_root(doc);
@@ -70,17 +70,17 @@ static void read_excerpt(struct handoff_buffer *out, struct handoff_span envelop
 
 enum { USUAL_SIZE = 640 }; /* of a handoff that lacks no memories */
 
-void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news)
+void handoff_object_write(struct base_buffer *out, const struct handoff_news *news)
 {
     const struct handoff_label *label = &news->label;
-    handoff_buffer_reserve(out, USUAL_SIZE);
-    handoff_buffer_byte(out, '{');
-    write_text(out, "id", handoff_span_text(label->id));
-    write_text(out, "state", handoff_span_text(handoff_state_name(news->state)));
+    base_buffer_reserve(out, USUAL_SIZE);
+    base_buffer_byte(out, '{');
+    write_text(out, "id", base_span_text(label->id));
+    write_text(out, "state", base_span_text(handoff_state_name(news->state)));
     write_text(out, "pattern",
-               handoff_span_text(handoff_pattern_name((enum handoff_pattern)label->pattern)));
+               base_span_text(handoff_pattern_name((enum handoff_pattern)label->pattern)));
     write_text(out, "source_agent", label->source);
-    write_text(out, "target_agent", handoff_span_text(news->target));
+    write_text(out, "target_agent", base_span_text(news->target));
     write_text(out, "task_id", label->task_id);
     if (news->excerpt.lists_size > 0)
         copy_excerpt(out, news);
@@ -89,8 +89,8 @@ void handoff_object_write(struct handoff_buffer *out, const struct handoff_news 
     write_number(out, "attempts", news->attempts);
     write_time(out, "created_at", news->label.created_ms);
     write_time(out, "settled_at", news->settled_ms);
-    write_text(out, "reason", handoff_span_text(news->reason));
-    handoff_buffer_byte(out, '}');
+    write_text(out, "reason", base_span_text(news->reason));
+    base_buffer_byte(out, '}');
 }
 
 static const char *result_of(const struct handoff_attempt *attempt)
@@ -101,39 +101,39 @@ static const char *result_of(const struct handoff_attempt *attempt)
     return known ? handoff_result_name((enum handoff_attempt_result)attempt->result) : "";
 }
 
-void handoff_object_write_attempt(struct handoff_buffer *out, const struct handoff_attempt *attempt)
+void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_attempt *attempt)
 {
-    handoff_buffer_byte(out, '{');
+    base_buffer_byte(out, '{');
     if (attempt->passed_over)
         write_value(out, "attempt", NULL);
     else
         write_number(out, "attempt", attempt->number);
     write_time(out, "at", attempt->at_ms);
-    handoff_json_write_name(out, "duration_seconds");
-    handoff_buffer_printf(out, "%lld.%06lld", (long long)(attempt->duration_us / 1000000),
-                          (long long)(attempt->duration_us % 1000000));
+    base_json_write_name(out, "duration_seconds");
+    base_buffer_printf(out, "%lld.%06lld", (long long)(attempt->duration_us / 1000000),
+                       (long long)(attempt->duration_us % 1000000));
     write_text(out, "target_agent", attempt->target);
-    write_text(out, "result", handoff_span_text(result_of(attempt)));
+    write_text(out, "result", base_span_text(result_of(attempt)));
     write_number(out, "status", attempt->status);
     write_text(out, "error", attempt->error);
     write_text(out, "peer", attempt->peer);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
-void handoff_object_write_task(struct handoff_buffer *out, struct handoff_span task_id,
+void handoff_object_write_task(struct base_buffer *out, struct base_span task_id,
                                const struct handoff_stored_task *task)
 {
-    handoff_buffer_byte(out, '{');
+    base_buffer_byte(out, '{');
     write_text(out, "task_id", task_id);
     write_time(out, "completed_at", task->completed_ms);
     if (task->completed_ms)
         write_number(out, "handoffs", task->handoffs);
     else
         write_value(out, "handoffs", NULL);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
-void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent *agent,
+void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *agent,
                                 int64_t now_ms)
 {
     pthread_mutex_lock(&agent->lock);
@@ -143,16 +143,15 @@ void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent
     struct handoff_settings *settings = handoff_agent_settings(agent);
     int64_t wait_ms;
     handoff_breaker_is_open(&breaker, now_ms, &wait_ms);
-    handoff_buffer_byte(out, '{');
-    write_text(out, "name", handoff_span(agent->name, agent->name_size));
-    handoff_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"",
-                          settings ? "true" : "false",
-                          settings && !settings->options.url ? "pull" : "push");
+    base_buffer_byte(out, '{');
+    write_text(out, "name", base_span(agent->name, agent->name_size));
+    base_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"", settings ? "true" : "false",
+                       settings && !settings->options.url ? "pull" : "push");
     write_text(out, "circuit",
-               handoff_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
+               base_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
     write_number(out, "consecutive_failures", breaker.consecutive_failures);
     write_number(out, "retry_after_seconds", (wait_ms + 999) / 1000);
     write_number(out, "in_flight", in_flight);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
     handoff_settings_release(&settings);
 }

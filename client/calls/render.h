@@ -10,17 +10,16 @@
 #include "lib/base/buffer.h"
 
 /* An envelope that cannot be read leaves null in the fields that only it knows. */
-void handoff_object_write(struct handoff_buffer *out, const struct handoff_news *news);
+void handoff_object_write(struct base_buffer *out, const struct handoff_news *news);
 
-void handoff_object_write_attempt(struct handoff_buffer *out,
-                                  const struct handoff_attempt *attempt);
+void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_attempt *attempt);
 
 /* {"task_id", "completed_at", "handoffs"}; of a task that goes on, the last two are null. */
-void handoff_object_write_task(struct handoff_buffer *out, struct handoff_span task_id,
+void handoff_object_write_task(struct base_buffer *out, struct base_span task_id,
                                const struct handoff_stored_task *task);
 
 /* The circuit as it is at now_ms, monotonic. */
-void handoff_object_write_agent(struct handoff_buffer *out, struct handoff_agent *agent,
+void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *agent,
                                 int64_t now_ms);
 
 #endif

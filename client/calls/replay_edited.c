@@ -35,9 +35,9 @@ struct replacing {
 static void end(struct replacing *replacing)
 {
     replacing->loop->pending--;
-    handoff_free(replacing->sent);
+    base_free(replacing->sent);
     replacing->magic = 0;
-    handoff_free(replacing);
+    base_free(replacing);
 }
 
 static void answer_and_end(struct replacing *replacing)
@@ -56,7 +56,7 @@ static void answer_and_end(struct replacing *replacing)
 static void old_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
 {
     struct replacing *replacing = (void *)((char *)waiter - offsetof(struct replacing, waiter));
-    HANDOFF_CHECK_MAGIC(replacing, REPLACING_MAGIC);
+    BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     (void)news; /* what could not be written is written again later; the new one is sent */
     if (replacing->sent)
         answer_and_end(replacing);
@@ -72,7 +72,7 @@ static void name_new(const struct handoff_result *result, char *reason, size_t s
 
 static char *copy_text(const struct handoff_result *result)
 {
-    char *copy = handoff_malloc(result->size + 1);
+    char *copy = base_malloc(result->size + 1);
     if (copy) {
         memcpy(copy, result->body, result->size);
         copy[result->size] = '\0';
@@ -84,7 +84,7 @@ static void new_sent(void *context, const struct handoff_result *result)
 {
     struct replacing *replacing = context;
     char reason[64];
-    HANDOFF_CHECK_MAGIC(replacing, REPLACING_MAGIC);
+    BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     if (result->error.code != HANDOFF_OK) {
         handoff_engine_let_go(&replacing->waiter);
         replacing->answered(replacing->context, result);
@@ -104,7 +104,7 @@ static void new_sent(void *context, const struct handoff_result *result)
 }
 
 /* Answers or sends, once the old one is held. */
-static void send_new(struct replacing *replacing, struct handoff_span body)
+static void send_new(struct replacing *replacing, struct base_span body)
 {
     struct handoff_news held;
     struct handoff_error error;
@@ -125,9 +125,9 @@ static void send_new(struct replacing *replacing, struct handoff_span body)
 void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
                            handoff_answered *answered, void *context)
 {
-    struct handoff_uuid uuid;
+    struct base_uuid uuid;
     struct handoff_error error;
-    struct replacing *replacing = handoff_calloc(1, sizeof *replacing);
+    struct replacing *replacing = base_calloc(1, sizeof *replacing);
     if (!replacing) {
         handoff_give_no_memory(answered, context);
         return;
@@ -142,7 +142,7 @@ void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char
     if (code == HANDOFF_OK)
         code = handoff_engine_hold(loop->lane, &uuid, &replacing->waiter, &error);
     if (code == HANDOFF_OK) {
-        send_new(replacing, handoff_span(body, size));
+        send_new(replacing, base_span(body, size));
         return;
     }
     end(replacing);

@@ -31,7 +31,7 @@ struct handoff_replay_run {
     TAILQ_ENTRY(handoff_replay_run) entry; /* lock */
 
     /* never change */
-    char id[HANDOFF_UUID_TEXT];
+    char id[BASE_UUID_TEXT];
     char target[HANDOFF_NAME_MAX + 1], reason[HANDOFF_NAME_MAX + 1], to[HANDOFF_NAME_MAX + 1];
     uint64_t limit; /* 0: none */
     unsigned rate;
@@ -47,8 +47,8 @@ struct handoff_replay_run {
     struct handoff_loop *loop; /* NULL: it is over. Read without the lock by the loop's thread. */
 
     /* its loop's, while it runs */
-    struct handoff_timer timer;
-    struct handoff_uuid page[PAGE];
+    struct base_timer timer;
+    struct base_uuid page[PAGE];
     size_t npage, at;
     int64_t after_seq;
     bool last_page;
@@ -61,40 +61,40 @@ static struct handoff_replays *table_of(const struct handoff_replay_run *run)
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
-static void write_text(struct handoff_buffer *out, const char *key, const char *text)
+static void write_text(struct base_buffer *out, const char *key, const char *text)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
+    base_json_write_key(out, base_span_text(key));
     if (*text)
-        handoff_json_write_string(out, handoff_span_text(text));
+        base_json_write_string(out, base_span_text(text));
     else
-        handoff_buffer_text(out, "null");
+        base_buffer_text(out, "null");
 }
 
-static void write_number(struct handoff_buffer *out, const char *key, uint64_t number)
+static void write_number(struct base_buffer *out, const char *key, uint64_t number)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_buffer_printf(out, "%llu", (unsigned long long)number);
+    base_json_write_key(out, base_span_text(key));
+    base_buffer_printf(out, "%llu", (unsigned long long)number);
 }
 
-static void write_time(struct handoff_buffer *out, const char *key, int64_t wall_ms)
+static void write_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
-    char text[HANDOFF_RFC3339_SIZE] = "";
+    char text[BASE_RFC3339_SIZE] = "";
     if (wall_ms)
-        handoff_rfc3339_format(wall_ms, text);
+        base_rfc3339_format(wall_ms, text);
     write_text(out, key, text);
 }
 
 /* Under the lock. */
-static void write_run(struct handoff_buffer *out, const struct handoff_replay_run *run)
+static void write_run(struct base_buffer *out, const struct handoff_replay_run *run)
 {
     bool failed = run->error.code != HANDOFF_OK;
-    handoff_buffer_byte(out, '{');
+    base_buffer_byte(out, '{');
     write_text(out, "id", run->id);
     write_text(out, "state", state_names[run->state]);
     write_text(out, "target", run->target);
     write_text(out, "reason", run->reason);
     write_text(out, "to", run->to);
-    handoff_buffer_text(out, run->limit ? "" : ",\"limit\":null");
+    base_buffer_text(out, run->limit ? "" : ",\"limit\":null");
     if (run->limit)
         write_number(out, "limit", run->limit);
     write_number(out, "rate", run->rate);
@@ -104,7 +104,7 @@ static void write_run(struct handoff_buffer *out, const struct handoff_replay_ru
     write_time(out, "started_at", run->began_ms);
     write_time(out, "ended_at", run->ended_ms);
     write_text(out, "error", failed ? handoff_code_name(run->error.code) : "");
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -112,10 +112,10 @@ static void write_run(struct handoff_buffer *out, const struct handoff_replay_ru
 static void end_run(struct handoff_replay_run *run, enum run_state state)
 {
     struct handoff_replays *replays = table_of(run);
-    handoff_timers_stop(&run->loop->lane->timers, &run->timer);
+    base_timers_stop(&run->loop->lane->timers, &run->timer);
     pthread_mutex_lock(&replays->lock);
     run->state = state;
-    run->ended_ms = handoff_wall_ms(&handoff_clock_system);
+    run->ended_ms = base_wall_ms(&base_clock_system);
     run->loop = NULL;
     pthread_mutex_unlock(&replays->lock);
 }
@@ -123,14 +123,14 @@ static void end_run(struct handoff_replay_run *run, enum run_state state)
 static void wake_in(struct handoff_replay_run *run, int64_t wait_ms)
 {
     struct handoff_lane *lane = run->loop->lane;
-    handoff_timers_start(&lane->timers, &run->timer, handoff_lane_now_ms(lane) + wait_ms);
+    base_timers_start(&lane->timers, &run->timer, handoff_lane_now_ms(lane) + wait_ms);
 }
 
 /* Ids that were parked when the run began, up to a page of them. */
 static void keep_ids(struct handoff_replay_run *run, const struct handoff_stored *list,
                      size_t count)
 {
-    int64_t now_ms = handoff_wall_ms(&handoff_clock_system);
+    int64_t now_ms = base_wall_ms(&base_clock_system);
     run->npage = run->at = 0;
     run->last_page = count < PAGE;
     for (size_t i = 0; i < count; i++) {
@@ -146,20 +146,20 @@ static enum handoff_code read_page(struct handoff_replay_run *run, struct handof
 {
     const struct handoff_store_filter filter = {
         .states = 1u << HANDOFF_STATE_PARKED,
-        .target = handoff_span_text(*run->target ? run->target : NULL),
-        .reason = handoff_span_text(*run->reason ? run->reason : NULL),
+        .target = base_span_text(*run->target ? run->target : NULL),
+        .reason = base_span_text(*run->reason ? run->reason : NULL),
         .after_seq = run->after_seq,
         .limit = PAGE,
     };
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored *list;
     size_t count;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code =
         handoff_store_list(run->loop->client->store, &filter, &arena, &list, &count, error);
     if (code == HANDOFF_OK)
         keep_ids(run, list, count);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }
 
@@ -202,8 +202,8 @@ static bool replay_next(struct handoff_replay_run *run)
     struct handoff_error error;
     handoff_error_clear(&error);
     if (handoff_engine_decide(run->loop->lane, &run->page[run->at], HANDOFF_DECISION_REPLAY,
-                              handoff_span_text(*run->to ? run->to : NULL), handoff_span(NULL, 0),
-                              NULL, &error) == HANDOFF_ERR_TOO_MANY_IN_FLIGHT)
+                              base_span_text(*run->to ? run->to : NULL), base_span(NULL, 0), NULL,
+                              &error) == HANDOFF_ERR_TOO_MANY_IN_FLIGHT)
         return false;
     run->at++;
     count_decision(run, &error);
@@ -218,11 +218,11 @@ static bool is_to_stop(struct handoff_replay_run *run)
     return stop || handoff_engine_is_draining(run->loop->client->engine);
 }
 
-static void tick(struct handoff_timer *timer)
+static void tick(struct base_timer *timer)
 {
     struct handoff_replay_run *run =
         (void *)((char *)timer - offsetof(struct handoff_replay_run, timer));
-    HANDOFF_CHECK_MAGIC(run, RUN_MAGIC);
+    BASE_CHECK_MAGIC(run, RUN_MAGIC);
     if (is_to_stop(run))
         end_run(run, STOPPED);
     else if (run->limit && run->replayed == run->limit) /* counted by this thread alone */
@@ -244,14 +244,14 @@ static void forget(struct handoff_replays *replays, struct handoff_replay_run *r
     TAILQ_REMOVE(&replays->runs, run, entry);
     replays->count--;
     run->magic = 0;
-    handoff_free(run);
+    base_free(run);
 }
 
 void handoff_replays_free(struct handoff_replays *replays)
 {
     struct handoff_replay_run *run;
     while ((run = TAILQ_FIRST(&replays->runs))) {
-        HANDOFF_CHECK(run->state != RUNNING);
+        BASE_CHECK(run->state != RUNNING);
         forget(replays, run);
     }
     pthread_mutex_destroy(&replays->lock);
@@ -301,7 +301,7 @@ static enum handoff_code show(struct handoff_client *client, const char *id, boo
                               struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_replays *replays = &client->replays;
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     *text = (struct handoff_text){0};
     pthread_mutex_lock(&replays->lock);
     struct handoff_replay_run *run = find(replays, id);
@@ -337,15 +337,15 @@ enum handoff_code handoff_replay_list(struct handoff_client *client, struct hand
 {
     struct handoff_replays *replays = &client->replays;
     struct handoff_replay_run *run;
-    struct handoff_buffer out = {0};
-    handoff_buffer_text(&out, "{\"items\":[");
+    struct base_buffer out = {0};
+    base_buffer_text(&out, "{\"items\":[");
     pthread_mutex_lock(&replays->lock);
     for (run = TAILQ_FIRST(&replays->runs); run; run = TAILQ_NEXT(run, entry)) {
-        handoff_buffer_text(&out, run == TAILQ_FIRST(&replays->runs) ? "" : ",");
+        base_buffer_text(&out, run == TAILQ_FIRST(&replays->runs) ? "" : ",");
         write_run(&out, run);
     }
     pthread_mutex_unlock(&replays->lock);
-    handoff_buffer_text(&out, "],\"next\":null}");
+    base_buffer_text(&out, "],\"next\":null}");
     return handoff_client_give(&out, text, error);
 }
 
@@ -360,7 +360,7 @@ static enum handoff_code check(const struct handoff_loop *loop,
                                const struct handoff_replay_query *query,
                                struct handoff_error *error)
 {
-    if (query->to && !handoff_agents_find(loop->client->agents, handoff_span_text(query->to)))
+    if (query->to && !handoff_agents_find(loop->client->agents, base_span_text(query->to)))
         return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
                                  "the configuration has no agent of this name", "to", query->to);
     if (query->rate > RATE_MAX) {
@@ -381,12 +381,12 @@ static enum handoff_code check(const struct handoff_loop *loop,
 static bool fill_run(struct handoff_replay_run *run, struct handoff_loop *loop,
                      const struct handoff_replay_query *query)
 {
-    struct handoff_uuid id = handoff_uuid_make(&loop->client->uuids);
+    struct base_uuid id = base_uuid_make(&loop->client->uuids);
     run->magic = RUN_MAGIC;
-    handoff_uuid_format(&id, run->id);
+    base_uuid_format(&id, run->id);
     run->limit = query->limit;
     run->rate = query->rate ? query->rate : RATE;
-    run->began_ms = handoff_wall_ms(&handoff_clock_system);
+    run->began_ms = base_wall_ms(&base_clock_system);
     run->state = RUNNING;
     handoff_error_clear(&run->error);
     run->loop = loop;
@@ -397,7 +397,7 @@ static bool fill_run(struct handoff_replay_run *run, struct handoff_loop *loop,
 
 /* NULL: as many are running as may. Fills `out` while nobody else can change the run. */
 static bool enter(struct handoff_replays *replays, struct handoff_replay_run *run,
-                  struct handoff_buffer *out)
+                  struct base_buffer *out)
 {
     pthread_mutex_lock(&replays->lock);
     bool room = make_room(replays);
@@ -414,12 +414,12 @@ enum handoff_code handoff_replay_many(struct handoff_loop *loop,
                                       const struct handoff_replay_query *query,
                                       struct handoff_text *text, struct handoff_error *error)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     *text = (struct handoff_text){0};
     enum handoff_code code = check(loop, query, error);
     if (code != HANDOFF_OK)
         return code;
-    struct handoff_replay_run *run = handoff_calloc(1, sizeof *run);
+    struct handoff_replay_run *run = base_calloc(1, sizeof *run);
     if (!run)
         return handoff_error_no_memory(error);
     if (!fill_run(run, loop, query))
@@ -430,7 +430,7 @@ enum handoff_code handoff_replay_many(struct handoff_loop *loop,
                                  "as many replays are running as may be; wait for one, or stop one",
                                  NULL, NULL);
     if (code != HANDOFF_OK) {
-        handoff_free(run);
+        base_free(run);
         return code;
     }
     wake_in(run, 0);

@@ -28,7 +28,7 @@ static void judge_news(const struct handoff_news *news, struct handoff_error *er
 void handoff_give_news(handoff_answered *answered, void *context, const struct handoff_news *news,
                        bool created)
 {
-    struct handoff_buffer body = {0};
+    struct base_buffer body = {0};
     struct handoff_result result = {.created = created};
     result.under_way = handoff_state_is_live(news->state);
     judge_news(news, &result.error);
@@ -41,7 +41,7 @@ void handoff_give_news(handoff_answered *answered, void *context, const struct h
         result.size = body.size;
     }
     answered(context, &result);
-    handoff_buffer_free(&body);
+    base_buffer_free(&body);
 }
 
 void handoff_give_error(handoff_answered *answered, void *context,

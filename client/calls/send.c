@@ -27,7 +27,7 @@ struct sending {
     bool respond_async;
     char key[KEY_MAX + 1]; /* "": none */
     char source[HANDOFF_NAME_MAX + 1];
-    uint8_t request_digest[HANDOFF_SHA256_BYTES];
+    uint8_t request_digest[BASE_SHA256_BYTES];
     struct handoff_waiter waiter;
     struct handoff_assembly *assembly; /* NULL once the envelope was handed over */
 };
@@ -35,7 +35,7 @@ struct sending {
 static struct sending *sending_of(struct handoff_waiter *waiter)
 {
     struct sending *sending = (void *)((char *)waiter - offsetof(struct sending, waiter));
-    HANDOFF_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
     return sending;
 }
 
@@ -45,7 +45,7 @@ static void end_sending(struct sending *sending)
     if (sending->assembly)
         handoff_client_end_assembly(&sending->assembly);
     sending->magic = 0;
-    handoff_free(sending);
+    base_free(sending);
 }
 
 static void fail_sending(struct sending *sending, const struct handoff_error *error)
@@ -84,7 +84,7 @@ static int64_t deadline_of(const struct handoff_assembly *assembly)
     yyjson_val *deadline = yyjson_obj_get(assembly->constraints, "deadline");
     int64_t wall_ms = 0;
     if (!yyjson_is_str(deadline) ||
-        !handoff_rfc3339_parse(yyjson_get_str(deadline), yyjson_get_len(deadline), &wall_ms))
+        !base_rfc3339_parse(yyjson_get_str(deadline), yyjson_get_len(deadline), &wall_ms))
         return 0;
     return wall_ms != 0 ? wall_ms : 1; /* 0 stands for none, and 1970 is as long ago either way */
 }
@@ -101,7 +101,7 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
     const struct handoff_assembly *assembly = sending->assembly;
     struct handoff_parcel parcel = {
         .id = assembly->id,
-        .envelope = handoff_buffer_span(&assembly->out),
+        .envelope = base_buffer_span(&assembly->out),
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .excerpt = assembly->excerpt,
@@ -114,7 +114,7 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
         .tokens = assembly->plan.count,
         .traceparent = assembly->traceparent,
         .tracestate = assembly->tracestate,
-        .idempotency_key = handoff_span_text(sending->key[0] ? sending->key : NULL),
+        .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
     };
     memcpy(parcel.digest, assembly->digest, sizeof parcel.digest);
     memcpy(parcel.request_digest, sending->request_digest, sizeof parcel.request_digest);
@@ -125,7 +125,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
 {
     struct sending *sending = assembly->context;
     struct handoff_error error;
-    HANDOFF_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
     if (assembly->stage > HANDOFF_STAGE_RESOLVE)
         handoff_client_tell_spine(sending->loop->client, "resolve",
                                   assembly->resolve.call.error.code, assembly->spine_ns);
@@ -143,30 +143,30 @@ static void sender_assembled(struct handoff_assembly *assembly)
 
 /* The sender's name, as far as the request says it: keys of different senders are different keys.
  */
-static struct handoff_span find_source(const struct handoff_ask *ask, yyjson_doc **doc)
+static struct base_span find_source(const struct handoff_ask *ask, yyjson_doc **doc)
 {
     *doc = NULL;
     if (ask->caller)
-        return handoff_span_text(ask->caller);
+        return base_span_text(ask->caller);
     *doc = yyjson_read(ask->body, ask->size, 0);
     yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
-    return handoff_span(yyjson_get_str(source), yyjson_get_len(source));
+    return base_span(yyjson_get_str(source), yyjson_get_len(source));
 }
 
 /* Answers with the handoff that was accepted under the key, if there is one. */
-static bool answer_from_stored_key(struct sending *sending, struct handoff_span source)
+static bool answer_from_stored_key(struct sending *sending, struct base_span source)
 {
     struct handoff_client *client = sending->loop->client;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
-    struct handoff_uuid id;
+    uint8_t digest[BASE_SHA256_BYTES];
+    struct base_uuid id;
     struct handoff_error error;
     struct handoff_news news;
-    struct handoff_arena arena;
+    struct base_arena arena;
     enum handoff_code code = handoff_store_find_key(
-        client->store, source, handoff_span_text(sending->key), &id, digest, &error);
+        client->store, source, base_span_text(sending->key), &id, digest, &error);
     if (code == HANDOFF_ERR_NOT_FOUND)
         return false;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     if (code == HANDOFF_OK && memcmp(digest, sending->request_digest, sizeof digest) != 0)
         code = handoff_error_set(&error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
                                  "this key was used for another request; a new request needs a new "
@@ -178,14 +178,14 @@ static bool answer_from_stored_key(struct sending *sending, struct handoff_span 
         handoff_give_news(sending->answered, sending->context, &news, false);
     else
         handoff_give_error(sending->answered, sending->context, &error);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     end_sending(sending);
     return true;
 }
 
 static bool answer_from_key(struct sending *sending)
 {
-    return answer_from_stored_key(sending, handoff_span(sending->source, strlen(sending->source)));
+    return answer_from_stored_key(sending, base_span(sending->source, strlen(sending->source)));
 }
 
 /* The key and what it stands for. False: it is answered. */
@@ -204,8 +204,8 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
         return false;
     }
     memcpy(sending->key, ask->idempotency_key, size + 1);
-    handoff_sha256(ask->body, ask->size, sending->request_digest);
-    struct handoff_span source = find_source(ask, &doc);
+    base_sha256(ask->body, ask->size, sending->request_digest);
+    struct base_span source = find_source(ask, &doc);
     snprintf(sending->source, sizeof sending->source, "%.*s", (int)source.size,
              source.data ? source.data : "");
     yyjson_doc_free(doc);
@@ -215,10 +215,10 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
 void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                   handoff_answered *answered, void *context)
 {
-    struct sending *sending = handoff_malloc(sizeof *sending);
+    struct sending *sending = base_malloc(sizeof *sending);
     struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
     if (!assembly) {
-        handoff_free(sending);
+        base_free(sending);
         handoff_give_no_memory(answered, context);
         return;
     }

@@ -41,23 +41,23 @@ static void tell(const struct completing *completing)
 
 static void give(const struct completing *completing)
 {
-    struct handoff_buffer body = {0};
+    struct base_buffer body = {0};
     struct handoff_result result = {.created = !completing->complete.repeated};
-    handoff_object_write_task(&body, handoff_span_text(completing->task_id),
+    handoff_object_write_task(&body, base_span_text(completing->task_id),
                               &completing->complete.task);
     result.body = body.data;
     result.size = body.size;
     if (body.failed)
         handoff_error_no_memory(&result.error);
     completing->answered(completing->context, &result);
-    handoff_buffer_free(&body);
+    base_buffer_free(&body);
 }
 
 static void completed(struct handoff_store_job *job)
 {
     struct completing *completing =
         (void *)((char *)job - offsetof(struct completing, complete.job));
-    HANDOFF_CHECK_MAGIC(completing, COMPLETING_MAGIC);
+    BASE_CHECK_MAGIC(completing, COMPLETING_MAGIC);
     completing->loop->pending--;
     if (job->error.code != HANDOFF_OK) {
         handoff_give_error(completing->answered, completing->context, &job->error);
@@ -67,16 +67,16 @@ static void completed(struct handoff_store_job *job)
         give(completing);
     }
     completing->magic = 0;
-    handoff_free(completing);
+    base_free(completing);
 }
 
 /* The host lends its texts for the call. An absent one stays absent. */
-static struct handoff_span keep(char *to, size_t size, const char *text)
+static struct base_span keep(char *to, size_t size, const char *text)
 {
     if (!text)
-        return handoff_span(NULL, 0);
+        return base_span(NULL, 0);
     snprintf(to, size, "%s", text);
-    return handoff_span_text(to);
+    return base_span_text(to);
 }
 
 /* No task has such an id, and cutting it could make it another's. */
@@ -94,10 +94,10 @@ static bool is_too_long(const char *task_id, handoff_answered *answered, void *c
 void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const char *caller,
                            handoff_answered *answered, void *context)
 {
-    HANDOFF_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     if (is_too_long(task_id, answered, context))
         return;
-    struct completing *completing = handoff_calloc(1, sizeof *completing);
+    struct completing *completing = base_calloc(1, sizeof *completing);
     if (!completing) {
         handoff_give_no_memory(answered, context);
         return;
@@ -109,7 +109,7 @@ void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const
     complete->job.done = completed;
     complete->task_id = keep(completing->task_id, sizeof completing->task_id, task_id);
     complete->agent = keep(completing->caller, sizeof completing->caller, caller);
-    complete->now_ms = handoff_wall_ms(loop->client->assembler.clock);
+    complete->now_ms = base_wall_ms(loop->client->assembler.clock);
     loop->pending++;
     handoff_store_complete_task(loop->client->store, complete);
 }

@@ -46,7 +46,7 @@ static void accepted(struct handoff_store_job *job)
 {
     struct handoff_delivery *delivery =
         (void *)((char *)job - offsetof(struct handoff_delivery, write.accept.put.job));
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;
     if (job->error.code != HANDOFF_OK) {
@@ -78,7 +78,7 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->source = delivery->source;
     accept->asked_target = delivery->asked_target;
     accept->standing.state = HANDOFF_STATE_READY;
-    accept->standing.target = handoff_span(delivery->agent->name, delivery->agent->name_size);
+    accept->standing.target = base_span(delivery->agent->name, delivery->agent->name_size);
     accept->standing.alternate = delivery->alternate;
     delivery->writing = true;
     delivery->lane->awaited++;
@@ -148,7 +148,7 @@ static void start(struct handoff_delivery *delivery, struct handoff_agent *agent
     if (waiter)
         waiter->delivery = delivery;
     bool fresh = handoff_delivery_claim(delivery);
-    HANDOFF_CHECK(fresh); /* ids are made once */
+    BASE_CHECK(fresh); /* ids are made once */
     handoff_delivery_enter(delivery, HANDOFF_STATE_READY, agent);
     submit_accept(delivery);
 }
@@ -193,7 +193,7 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
                                          const struct handoff_parcel *parcel,
                                          struct handoff_waiter *waiter, struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     int64_t wait_ms;
     if (lane->closing || atomic_load(&lane->engine->draining))
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,

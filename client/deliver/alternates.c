@@ -42,7 +42,7 @@ struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *d
     struct handoff_agent *found = NULL;
     while (settings && !found && delivery->alternate < settings->options.nalternates) {
         const char *name = settings->options.alternates[delivery->alternate++];
-        struct handoff_agent *agent = handoff_agents_find(agents, handoff_span_text(name));
+        struct handoff_agent *agent = handoff_agents_find(agents, base_span_text(name));
         const char *obstacle = obstacle_to(delivery, agent);
         if (obstacle)
             handoff_delivery_pass_over(delivery, name, obstacle);

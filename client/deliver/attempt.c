@@ -24,12 +24,12 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 static size_t fill_headers(struct handoff_delivery *delivery, int version)
 {
     static const char attempt[] = "Handoff-Attempt: ";
-    _Static_assert(sizeof attempt + HANDOFF_DECIMAL_SIZE <= sizeof delivery->attempt_header,
+    _Static_assert(sizeof attempt + BASE_DECIMAL_SIZE <= sizeof delivery->attempt_header,
                    "any number has room");
     const char **headers = delivery->headers;
     size_t count = 0;
     memcpy(delivery->attempt_header, attempt, sizeof attempt - 1);
-    handoff_decimal(delivery->attempts + 1, delivery->attempt_header + sizeof attempt - 1);
+    base_decimal(delivery->attempts + 1, delivery->attempt_header + sizeof attempt - 1);
     headers[count++] = version == 1
                            ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
                            : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
@@ -53,30 +53,30 @@ static void note_attempt(struct handoff_delivery *delivery)
     delivery->attempt = (struct handoff_attempt){
         .number = delivery->attempts + 1,
         .at_ms = handoff_delivery_wall_ms(delivery),
-        .target = handoff_span(delivery->agent->name, delivery->agent->name_size),
-        .error = handoff_span("", 0),
-        .peer = handoff_span("", 0),
+        .target = base_span(delivery->agent->name, delivery->agent->name_size),
+        .error = base_span("", 0),
+        .peer = base_span("", 0),
     };
 }
 
 /* The envelope in the newest form that the agent reads, and which version that is. The flat form is
    made for the attempt. */
-static bool choose_body(struct handoff_delivery *delivery, struct handoff_span *body, int *version)
+static bool choose_body(struct handoff_delivery *delivery, struct base_span *body, int *version)
 {
     struct handoff_envelope envelope;
-    struct handoff_buffer *flat = &delivery->flat;
+    struct base_buffer *flat = &delivery->flat;
     *body = delivery->envelope;
     *version = 2;
     if (delivery->settings->options.accepts != HANDOFF_ACCEPTS_1 ||
         delivery->settings->options.emit == HANDOFF_EMIT_DUAL)
         return true;
     *version = 1;
-    handoff_buffer_clear(flat);
+    base_buffer_clear(flat);
     if (handoff_envelope_read(delivery->envelope, &envelope, NULL) != HANDOFF_OK)
         return false;
     handoff_legacy_write(flat, &envelope);
     handoff_envelope_free(&envelope);
-    *body = handoff_buffer_span(flat);
+    *body = base_buffer_span(flat);
     return !flat->failed;
 }
 
@@ -84,7 +84,7 @@ static bool post(struct handoff_delivery *delivery)
 {
     const struct handoff_agent_options *options = &delivery->settings->options;
     int64_t left = handoff_delivery_until_deadline(delivery);
-    struct handoff_span body;
+    struct base_span body;
     int version;
     if (!choose_body(delivery, &body, &version))
         return false;
@@ -130,7 +130,7 @@ static void note_answer(struct handoff_delivery *delivery, const struct handoff_
                              strlen(facts->peer));
     handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, facts->error,
                              strlen(facts->error));
-    attempt->peer = handoff_span_text(delivery->attempt_peer);
+    attempt->peer = base_span_text(delivery->attempt_peer);
 }
 
 static void answered(struct handoff_post *posted, const struct handoff_answer *answer,
@@ -138,7 +138,7 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 {
     struct handoff_delivery *delivery =
         (void *)((char *)posted - offsetof(struct handoff_delivery, post));
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     struct handoff_finding finding;
     handoff_delivery_set_posting(delivery, false);
     delivery->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
@@ -152,10 +152,10 @@ static void answered(struct handoff_post *posted, const struct handoff_answer *a
 
 static bool fill_lease(struct handoff_delivery *delivery, struct handoff_poller_request *request)
 {
-    struct handoff_span body;
+    struct base_span body;
     if (!choose_body(delivery, &body, &request->version))
         return false;
-    request->envelope = handoff_malloc(body.size);
+    request->envelope = base_malloc(body.size);
     if (!request->envelope)
         return false;
     memcpy(request->envelope, body.data, body.size);
@@ -184,7 +184,7 @@ static void take_probe(struct handoff_delivery *delivery)
 bool handoff_delivery_lease(struct handoff_delivery *delivery,
                             struct handoff_poller_request *request)
 {
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     if (delivery->agent != request->agent)
         return false; /* an alternate has it by now */
     handoff_delivery_take_back_offer(delivery);
@@ -217,7 +217,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
     handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
     delivery->leased = false;
     delivery->due_mono_ms = 0;
-    handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
+    base_timers_stop(&delivery->lane->timers, &delivery->timer);
     handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* it is offered again when written */
     return true;
 }

@@ -5,7 +5,7 @@
 
 int64_t handoff_backoff_ceiling_ms(const struct handoff_backoff *backoff, unsigned failures)
 {
-    HANDOFF_CHECK(failures > 0 && backoff->base_ms >= 0 && backoff->max_ms >= 0);
+    BASE_CHECK(failures > 0 && backoff->base_ms >= 0 && backoff->max_ms >= 0);
     int64_t ceiling = backoff->base_ms;
     /* stops at the cap, so that it cannot overflow however often an agent has failed */
     for (unsigned n = 1; n < failures && ceiling > 0 && ceiling < backoff->max_ms; n++)
@@ -14,7 +14,7 @@ int64_t handoff_backoff_ceiling_ms(const struct handoff_backoff *backoff, unsign
 }
 
 int64_t handoff_backoff_draw_ms(const struct handoff_backoff *backoff, unsigned failures,
-                                const struct handoff_random *random)
+                                const struct base_random *random)
 {
     uint64_t values = (uint64_t)handoff_backoff_ceiling_ms(backoff, failures) + 1;
     uint64_t bits;

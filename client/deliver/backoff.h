@@ -23,6 +23,6 @@ int64_t handoff_backoff_ceiling_ms(const struct handoff_backoff *backoff, unsign
 
 /* A draw from it, both ends included. */
 int64_t handoff_backoff_draw_ms(const struct handoff_backoff *backoff, unsigned failures,
-                                const struct handoff_random *random);
+                                const struct base_random *random);
 
 #endif

@@ -10,7 +10,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
                                       const struct handoff_stored *stored,
                                       enum handoff_decision decision, struct handoff_error *error)
 {
-    const struct handoff_clock *clock = lane->engine->options.clock;
+    const struct base_clock *clock = lane->engine->options.clock;
     enum handoff_state state;
     if (!handoff_state_from_number(stored->standing.state, &state))
         return handoff_error_set(error, HANDOFF_ERR_STORE_NEWER,
@@ -22,7 +22,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
                                  "only a parked handoff can be replayed or discarded", "state",
                                  handoff_state_name(state));
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
-        stored->deadline_ms <= handoff_wall_ms(clock))
+        stored->deadline_ms <= base_wall_ms(clock))
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                                  "its deadline has passed; discard it, or send a new handoff "
                                  "without previous_id, since a child may not loosen a deadline",
@@ -33,10 +33,10 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
 /* Whom it is for: the agent it was parked for, or the one that was named. */
 static enum handoff_code find_agent(struct handoff_agents *agents,
                                     const struct handoff_stored *stored,
-                                    enum handoff_decision decision, struct handoff_span target,
+                                    enum handoff_decision decision, struct base_span target,
                                     struct handoff_agent **agent, struct handoff_error *error)
 {
-    struct handoff_span name = target.data ? target : stored->standing.target;
+    struct base_span name = target.data ? target : stored->standing.target;
     *agent = decision == HANDOFF_DECISION_REPLAY ? handoff_agents_find(agents, name)
                                                  : handoff_agents_remember(agents, name);
     if (*agent)
@@ -77,7 +77,7 @@ static enum handoff_code check_other(struct handoff_agent *agent,
                                      const struct handoff_delivery *delivery,
                                      struct handoff_error *error)
 {
-    if (handoff_span_equal(handoff_span_text(agent->name), delivery->asked_target))
+    if (base_span_equal(base_span_text(agent->name), delivery->asked_target))
         return HANDOFF_OK;
     struct handoff_settings *settings = handoff_agent_settings(agent);
     enum handoff_code code =
@@ -131,7 +131,7 @@ static void carry_out(struct handoff_delivery *delivery, enum handoff_decision d
 /* Puts a claimed one on its lane, parked as the store has it. */
 static enum handoff_code take_up(struct handoff_delivery *delivery,
                                  const struct handoff_stored *stored,
-                                 enum handoff_decision decision, struct handoff_span target,
+                                 enum handoff_decision decision, struct base_span target,
                                  struct handoff_error *error)
 {
     struct handoff_engine *engine = delivery->lane->engine;
@@ -155,41 +155,41 @@ static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
                                         const struct handoff_stored *stored,
                                         enum handoff_decision decision, struct handoff_error *error)
 {
-    char id[HANDOFF_UUID_TEXT];
+    char id[BASE_UUID_TEXT];
     enum handoff_code code = check_parked(lane, stored, decision, error);
     if (code != HANDOFF_OK)
         return code;
-    handoff_uuid_format(&stored->id, id);
+    base_uuid_format(&stored->id, id);
     return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "somebody else has just decided about it",
                              "id", id);
 }
 
 static enum handoff_code read_and_take_up(struct handoff_delivery *delivery, bool claimed,
-                                          enum handoff_decision decision,
-                                          struct handoff_span target, struct handoff_error *error)
+                                          enum handoff_decision decision, struct base_span target,
+                                          struct handoff_error *error)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored stored;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     enum handoff_code code = handoff_store_get_handoff(delivery->lane->engine->options.store,
                                                        &delivery->id, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = claimed ? take_up(delivery, &stored, decision, target, error)
                        : refuse_claimed(delivery->lane, &stored, decision, error);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }
 
-enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct handoff_uuid *id,
-                                        enum handoff_decision decision, struct handoff_span target,
-                                        struct handoff_span reason, struct handoff_waiter *waiter,
+enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
+                                        enum handoff_decision decision, struct base_span target,
+                                        struct base_span reason, struct handoff_waiter *waiter,
                                         struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     struct handoff_delivery *delivery =
         handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + reason.size);
-    const char *words = delivery ? handoff_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
-                                                        reason.data ? reason.data : "")
+    const char *words = delivery ? base_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
+                                                     reason.data ? reason.data : "")
                                  : NULL;
     if (!words) {
         if (delivery)
@@ -215,10 +215,10 @@ enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct 
 /* ---- making a new one of it -------------------------------------------------------------------
  */
 
-enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct handoff_uuid *id,
+enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                                       struct handoff_waiter *waiter, struct handoff_error *error)
 {
-    const struct handoff_span none = handoff_span(NULL, 0);
+    const struct base_span none = base_span(NULL, 0);
     return handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter, error);
 }
 
@@ -239,6 +239,6 @@ void handoff_engine_let_go(struct handoff_waiter *waiter)
 void handoff_engine_replace(struct handoff_waiter *waiter, const char *reason)
 {
     struct handoff_delivery *delivery = waiter->delivery;
-    const char *words = handoff_arena_printf(&delivery->arena, "%s", reason);
+    const char *words = base_arena_printf(&delivery->arena, "%s", reason);
     carry_out(delivery, HANDOFF_DECISION_DISCARD, words ? words : "replaced");
 }

@@ -24,9 +24,9 @@ enum handoff_decision {
    is not parked, or its deadline has passed, or somebody else just decided), unknown_agent,
    too_many_in_flight, out_of_memory, or a failure of the store.
    target: to another agent; absent: to the one it was parked for. reason: for a discard. */
-enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct handoff_uuid *id,
-                                        enum handoff_decision decision, struct handoff_span target,
-                                        struct handoff_span reason, struct handoff_waiter *waiter,
+enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
+                                        enum handoff_decision decision, struct base_span target,
+                                        struct base_span reason, struct handoff_waiter *waiter,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* ---- making a new one of it -------------------------------------------------------------------
@@ -35,7 +35,7 @@ enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct 
 /* Holds a parked one on the lane: until it is let go or replaced nobody else decides about it.
    `settled` of the waiter is called when it was replaced, or when the lane ends; then the store has
    it as it was. Refused as a replay is, but for its deadline. */
-enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct handoff_uuid *id,
+enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                                       struct handoff_waiter *waiter,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* How it stands with the one that is held. */

@@ -10,7 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
-static void tell(struct handoff_mail *mail)
+static void tell(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
     reply->told(reply);
@@ -20,13 +20,13 @@ static void tell(struct handoff_mail *mail)
 static void send_back(struct handoff_reply *reply)
 {
     reply->mail.deliver = tell;
-    handoff_mailbox_post(&reply->lane->mailbox, &reply->mail);
+    base_mailbox_post(&reply->lane->mailbox, &reply->mail);
 }
 
 static enum handoff_code unknown(struct handoff_reply *reply)
 {
-    char text[HANDOFF_UUID_TEXT];
-    handoff_uuid_format(&reply->id, text);
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(&reply->id, text);
     return handoff_error_set(&reply->error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id",
                              text);
 }
@@ -141,7 +141,7 @@ static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery
    there. False: it was refused. */
 static bool may_answer(struct handoff_reply *reply, const struct handoff_stored *parties)
 {
-    if (!reply->agent.data || handoff_span_equal(reply->agent, parties->standing.target))
+    if (!reply->agent.data || base_span_equal(reply->agent, parties->standing.target))
         return true;
     if (handoff_stored_concerns(parties, reply->agent))
         forbid(reply);
@@ -155,10 +155,10 @@ static struct handoff_stored parties_of(const struct handoff_delivery *delivery)
     return (struct handoff_stored){
         .source = delivery->source,
         .asked_target = delivery->asked_target,
-        .standing.target = handoff_span(delivery->agent->name, delivery->agent->name_size)};
+        .standing.target = base_span(delivery->agent->name, delivery->agent->name_size)};
 }
 
-static void on_owning_lane(struct handoff_mail *mail)
+static void on_owning_lane(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
     struct handoff_engine *engine = reply->owner->engine;
@@ -167,7 +167,7 @@ static void on_owning_lane(struct handoff_mail *mail)
         handoff_engine_reply(engine, reply); /* it settled meanwhile: the store knows */
         return;
     }
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     const struct handoff_stored parties = parties_of(delivery);
     if (!delivery->seq)
         unknown(reply); /* nobody can know it before it is accepted */
@@ -190,10 +190,10 @@ static void acknowledged_late(struct handoff_waiter *waiter, const struct handof
 
 /* On the caller's lane: the agent had done the work after all. Where somebody else has decided
    since the row was read (a replay, say), the word is about the handoff as that left it. */
-static void acknowledge_parked(struct handoff_mail *mail)
+static void acknowledge_parked(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
-    const struct handoff_span none = handoff_span(NULL, 0);
+    const struct base_span none = base_span(NULL, 0);
     reply->waiter = (struct handoff_waiter){.settled = acknowledged_late};
     enum handoff_code code =
         handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE, none, none,
@@ -207,10 +207,10 @@ static void acknowledge_parked(struct handoff_mail *mail)
 /* Not live: what the store has of it. */
 static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored stored;
     bool late = false;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     if (handoff_store_get_handoff(engine->options.store, &reply->id, &arena, &stored,
                                   &reply->error) == HANDOFF_OK &&
         may_answer(reply, &stored)) {
@@ -221,9 +221,9 @@ static void answer_stored(struct handoff_engine *engine, struct handoff_reply *r
         else if (!late)
             answer_settled(reply, state);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     reply->mail.deliver = late ? acknowledge_parked : tell;
-    handoff_mailbox_post(&reply->lane->mailbox, &reply->mail);
+    base_mailbox_post(&reply->lane->mailbox, &reply->mail);
 }
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)
@@ -235,5 +235,5 @@ void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *r
         return;
     }
     reply->mail.deliver = on_owning_lane;
-    handoff_mailbox_post(&reply->owner->mailbox, &reply->mail);
+    base_mailbox_post(&reply->owner->mailbox, &reply->mail);
 }

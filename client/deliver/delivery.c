@@ -28,12 +28,12 @@ enum {
 
 int64_t handoff_delivery_wall_ms(const struct handoff_delivery *delivery)
 {
-    return handoff_wall_ms(delivery->lane->engine->options.clock);
+    return base_wall_ms(delivery->lane->engine->options.clock);
 }
 
 int64_t handoff_delivery_now_ns(const struct handoff_delivery *delivery)
 {
-    return handoff_monotonic_ns(delivery->lane->engine->options.clock);
+    return base_monotonic_ns(delivery->lane->engine->options.clock);
 }
 
 int64_t handoff_delivery_from_wall_ms(const struct handoff_delivery *delivery, int64_t wall_ms)
@@ -68,8 +68,8 @@ void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms
 {
     int64_t left = handoff_delivery_until_deadline(delivery);
     int64_t wait = wait_ms < left ? wait_ms : left;
-    handoff_timers_start(&delivery->lane->timers, &delivery->timer,
-                         handoff_lane_now_ms(delivery->lane) + (wait > 0 ? wait : 0));
+    base_timers_start(&delivery->lane->timers, &delivery->timer,
+                      handoff_lane_now_ms(delivery->lane) + (wait > 0 ? wait : 0));
 }
 
 /* ---- beginning ------------------------------------------------------------------------------ */
@@ -134,7 +134,7 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
     if (words != delivery->attempt_error)
         handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, words,
                                  strlen(words));
-    delivery->attempt.error = handoff_span_text(delivery->attempt_error);
+    delivery->attempt.error = base_span_text(delivery->attempt_error);
     delivery->attempt.result = (int)finding->result;
     if (delivery->attempt.duration_us ==
         0) /* no POST: a lease, or a word that overtook the answer */
@@ -302,11 +302,11 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
         begin(delivery);
 }
 
-void handoff_delivery_timer_fired(struct handoff_timer *timer)
+void handoff_delivery_timer_fired(struct base_timer *timer)
 {
     struct handoff_delivery *delivery =
         (void *)((char *)timer - offsetof(struct handoff_delivery, timer));
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     if (!delivery->writing)
         handoff_delivery_go_on(delivery); /* else written() does */
 }

@@ -30,19 +30,19 @@ struct handoff_delivery_record {
 /* All of it belongs to the thread of its lane, and lies in its own arena. */
 struct handoff_delivery {
     unsigned magic;
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_lane *lane;
     TAILQ_ENTRY(handoff_delivery) entry;
     struct handoff_live_entry live;
 
     /* what it is; never changes */
-    struct handoff_uuid id;
-    char id_text[HANDOFF_UUID_TEXT];
-    struct handoff_span envelope; /* empty where it cannot be read any more */
-    struct handoff_span source, asked_target, task_id;
+    struct base_uuid id;
+    char id_text[BASE_UUID_TEXT];
+    struct base_span envelope; /* empty where it cannot be read any more */
+    struct base_span source, asked_target, task_id;
     struct handoff_excerpt excerpt;       /* of the envelope */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
-    struct handoff_span trace_id;
+    struct base_span trace_id;
     int pattern;
     int64_t created_ms;       /* wall clock */
     int64_t deadline_mono_ms; /* monotonic clock; INT64_MAX: none */
@@ -67,10 +67,10 @@ struct handoff_delivery {
     bool unheard; /* the last one timed out: its connection may have been dead */
 
     /* the attempt that is out, or was the last */
-    struct handoff_timer timer;
+    struct base_timer timer;
     struct handoff_post post;
     struct handoff_tls tls;
-    struct handoff_buffer flat; /* version 1, for an agent that reads nothing newer */
+    struct base_buffer flat; /* version 1, for an agent that reads nothing newer */
     const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
     char id_header[64], key_header[64], attempt_header[40];
     char attempt_error[200], attempt_peer[72];
@@ -91,20 +91,20 @@ struct handoff_delivery {
     int64_t seq;                                 /* 0: not accepted yet */
     bool usual_record_used, writing, changed, has_attempt;
     uint32_t attempt_told; /* number of the attempt that the observer heard of last */
-    struct handoff_timer write_timer;
+    struct base_timer write_timer;
 };
 
 /* Not on a lane's list or in the live table yet; with room for texts that are so long together, so
    that all of it is one block. NULL: no memory. */
-struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
-                                              const struct handoff_uuid *id, size_t texts_size);
+struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane, const struct base_uuid *id,
+                                              size_t texts_size);
 /* Copies into its arena; false: no memory. What is absent stays so. */
-bool handoff_delivery_keep(struct handoff_delivery *delivery, struct handoff_span from,
-                           struct handoff_span *to);
-bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct handoff_span traceparent,
-                                 struct handoff_span tracestate);
+bool handoff_delivery_keep(struct handoff_delivery *delivery, struct base_span from,
+                           struct base_span *to);
+bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct base_span traceparent,
+                                 struct base_span tracestate);
 /* Lends from it; absent where it is none. */
-struct handoff_span handoff_trace_id(struct handoff_span traceparent);
+struct base_span handoff_trace_id(struct base_span traceparent);
 /* Whatever state it is in; nothing of it may be out. */
 void handoff_delivery_free(struct handoff_delivery *delivery);
 
@@ -181,7 +181,7 @@ void handoff_delivery_set_due_in(struct handoff_delivery *delivery, int64_t wait
 int64_t handoff_delivery_until_deadline(const struct handoff_delivery *delivery);
 /* Wakes it in `wait_ms`, or at its deadline if that is earlier. */
 void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms);
-void handoff_delivery_timer_fired(struct handoff_timer *timer);
+void handoff_delivery_timer_fired(struct base_timer *timer);
 
 /* move.c: the one place where a handoff changes its state */
 void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to);
@@ -196,7 +196,7 @@ void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool postin
 
 /* record.c */
 void handoff_delivery_write(struct handoff_delivery *delivery);
-void handoff_delivery_write_timer_fired(struct handoff_timer *timer);
+void handoff_delivery_write_timer_fired(struct base_timer *timer);
 
 /* A record that the agent was not given the handoff, and why; constant text. Without memory there
    is none. */

@@ -15,9 +15,9 @@ enum handoff_code handoff_engine_new(struct handoff_engine **engine,
                                      struct handoff_error *error)
 {
     *engine = NULL;
-    struct handoff_engine *made = handoff_calloc(1, sizeof *made);
+    struct handoff_engine *made = base_calloc(1, sizeof *made);
     if (!made || !handoff_live_init(&made->live)) {
-        handoff_free(made);
+        base_free(made);
         return handoff_error_no_memory(error);
     }
     made->magic = ENGINE_MAGIC;
@@ -31,11 +31,11 @@ void handoff_engine_free(struct handoff_engine **engine)
     struct handoff_engine *dying = *engine;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, ENGINE_MAGIC);
+    BASE_CHECK_MAGIC(dying, ENGINE_MAGIC);
     *engine = NULL;
     handoff_live_free(&dying->live);
     dying->magic = 0;
-    handoff_free(dying);
+    base_free(dying);
 }
 
 void handoff_engine_limit(struct handoff_engine *engine, unsigned all, unsigned per_agent)
@@ -70,7 +70,7 @@ unsigned handoff_engine_attempting(const struct handoff_engine *engine)
 }
 
 bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
-                          struct handoff_span name)
+                          struct base_span name)
 {
     struct handoff_breaker after;
     struct handoff_agent *agent = handoff_agents_find(engine->options.agents, name);

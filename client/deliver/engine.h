@@ -36,8 +36,8 @@ struct handoff_engine;
 struct handoff_engine_options {
     struct handoff_store *store;
     struct handoff_agents *agents;
-    const struct handoff_clock *clock;
-    const struct handoff_random *random;
+    const struct base_clock *clock;
+    const struct base_random *random;
     handoff_delivery_observer *observe; /* NULL: nobody */
     void *observer;
 };
@@ -77,33 +77,33 @@ unsigned handoff_engine_attempting(const struct handoff_engine *engine);
 
 /* An assembled envelope on its way in. Everything is copied. */
 struct handoff_parcel {
-    struct handoff_uuid id;
-    struct handoff_span envelope;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct base_uuid id;
+    struct base_span envelope;
+    uint8_t digest[BASE_SHA256_BYTES];
     uint32_t cut_at, cut_size; /* where the envelope names its digest */
     struct handoff_excerpt excerpt;
-    struct handoff_span task_id, source, target;
+    struct base_span task_id, source, target;
     int pattern;
     int64_t created_ms;
     int64_t deadline_ms; /* wall clock; 0: none */
     uint64_t tokens;     /* an alternate with a smaller budget is passed over */
-    struct handoff_span traceparent, tracestate;
-    struct handoff_span idempotency_key; /* absent: none */
-    uint8_t request_digest[HANDOFF_SHA256_BYTES];
+    struct base_span traceparent, tracestate;
+    struct base_span idempotency_key; /* absent: none */
+    uint8_t request_digest[BASE_SHA256_BYTES];
 };
 
 /* What is known of a handoff without its envelope. */
 struct handoff_label {
-    char id[HANDOFF_UUID_TEXT];
+    char id[BASE_UUID_TEXT];
     int pattern;
-    struct handoff_span source, task_id;
+    struct base_span source, task_id;
     int64_t created_ms;
 };
 
 /* How it stands with a handoff, as the sender is told. */
 struct handoff_news {
     struct handoff_label label;
-    struct handoff_span envelope; /* as it was assembled; empty where it cannot be read any more */
+    struct base_span envelope; /* as it was assembled; empty where it cannot be read any more */
     struct handoff_excerpt excerpt;
     uint64_t tokens; /* of the envelope, where the excerpt is known */
     enum handoff_state state;
@@ -147,14 +147,14 @@ enum handoff_word {
 
 /* Embedded in its owner, who keeps it until `told`. */
 struct handoff_reply {
-    struct handoff_mail mail;  /* the engine's */
+    struct base_mail mail;     /* the engine's */
     struct handoff_lane *lane; /* of the caller; `told` is called there */
     void (*told)(struct handoff_reply *reply);
-    struct handoff_uuid id;
+    struct base_uuid id;
     enum handoff_word word;
-    char said[200];            /* the nack's reason, or "" */
-    struct handoff_span agent; /* who speaks; absent: anybody. Lent until `told`. */
-    uint32_t attempt;          /* of a return: which lease */
+    char said[200];         /* the nack's reason, or "" */
+    struct base_span agent; /* who speaks; absent: anybody. Lent until `told`. */
+    uint32_t attempt;       /* of a return: which lease */
 
     /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict,
        shutting_down */
@@ -170,6 +170,6 @@ void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *r
 
 /* Closes a breaker by hand. Any thread. false: no agent of this name is configured. */
 bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
-                          struct handoff_span agent);
+                          struct base_span agent);
 
 #endif

@@ -8,28 +8,28 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-static void mail_arrived(struct handoff_watch *watch, uint32_t events)
+static void mail_arrived(struct base_watch *watch, uint32_t events)
 {
     (void)events;
     struct handoff_lane *lane =
         (void *)((char *)watch - offsetof(struct handoff_lane, mailbox_watch));
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    handoff_mailbox_run(&lane->mailbox);
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    base_mailbox_run(&lane->mailbox);
 }
 
 static enum handoff_code open_parts(struct handoff_lane *lane, struct handoff_error *error)
 {
-    enum handoff_code code = handoff_poller_init(&lane->poller, error);
+    enum handoff_code code = base_poller_init(&lane->poller, error);
     if (code == HANDOFF_OK)
-        code = handoff_mailbox_init(&lane->mailbox, error);
+        code = base_mailbox_init(&lane->mailbox, error);
     if (code == HANDOFF_OK)
         code = handoff_transport_new(&lane->transport, &lane->poller, &lane->timers,
                                      lane->engine->options.clock, error);
     if (code != HANDOFF_OK)
         return code;
     lane->mailbox_watch.ready = mail_arrived;
-    if (handoff_poller_watch(&lane->poller, handoff_mailbox_fd(&lane->mailbox), EPOLLIN,
-                             &lane->mailbox_watch) != 0)
+    if (base_poller_watch(&lane->poller, base_mailbox_fd(&lane->mailbox), EPOLLIN,
+                          &lane->mailbox_watch) != 0)
         return handoff_error_no_memory(error);
     return HANDOFF_OK;
 }
@@ -37,17 +37,17 @@ static enum handoff_code open_parts(struct handoff_lane *lane, struct handoff_er
 static void close_parts(struct handoff_lane *lane)
 {
     handoff_transport_free(&lane->transport);
-    handoff_mailbox_free(&lane->mailbox);
-    handoff_poller_free(&lane->poller);
+    base_mailbox_free(&lane->mailbox);
+    base_poller_free(&lane->poller);
     lane->magic = 0;
-    handoff_free(lane);
+    base_free(lane);
 }
 
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
                                    struct handoff_error *error)
 {
     *lane = NULL;
-    struct handoff_lane *made = handoff_calloc(1, sizeof *made);
+    struct handoff_lane *made = base_calloc(1, sizeof *made);
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = HANDOFF_LANE_MAGIC;
@@ -79,12 +79,12 @@ static void submit_writes(struct handoff_lane *lane)
 
 void handoff_lane_stop(struct handoff_lane *lane)
 {
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     lane->closing = true;
     dismiss_pollers(lane);
     while (lane->awaited > 0) {
         submit_writes(lane);
-        handoff_mailbox_wait(&lane->mailbox, -1);
+        base_mailbox_wait(&lane->mailbox, -1);
     }
     while (!TAILQ_EMPTY(&lane->deliveries)) /* whoever is told may let go of others */
         handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
@@ -97,14 +97,14 @@ void handoff_lane_free(struct handoff_lane **lane)
         return;
     handoff_lane_stop(dying);
     while (!TAILQ_EMPTY(&dying->pollers))
-        handoff_mailbox_wait(&dying->mailbox, -1);
+        base_mailbox_wait(&dying->mailbox, -1);
     *lane = NULL;
     close_parts(dying);
 }
 
 int64_t handoff_lane_now_ms(const struct handoff_lane *lane)
 {
-    return handoff_monotonic_ns(lane->engine->options.clock) / 1000000;
+    return base_monotonic_ns(lane->engine->options.clock) / 1000000;
 }
 
 /* Nothing new is handed out in a drain, and who waits for it must not hold up the end. */
@@ -117,16 +117,16 @@ int64_t handoff_lane_wait_ms(const struct handoff_lane *lane)
 {
     if (lane->writes.first || keeps_pollers_in_a_drain(lane))
         return 0; /* the host's turn is over: they are submitted now, or sent home */
-    return handoff_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
+    return base_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
 }
 
 void handoff_lane_run(struct handoff_lane *lane)
 {
-    HANDOFF_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     if (keeps_pollers_in_a_drain(lane))
         dismiss_pollers(lane);
-    handoff_poller_run(&lane->poller);
-    handoff_timers_run(&lane->timers, handoff_lane_now_ms(lane));
+    base_poller_run(&lane->poller);
+    base_timers_run(&lane->timers, handoff_lane_now_ms(lane));
     handoff_transport_settle(lane->transport);
     submit_writes(lane);
 }

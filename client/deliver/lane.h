@@ -27,12 +27,12 @@ struct handoff_poller_request;
 struct handoff_lane {
     unsigned magic;
     struct handoff_engine *engine;
-    struct handoff_mailbox mailbox; /* any thread posts, the lane's thread runs */
+    struct base_mailbox mailbox; /* any thread posts, the lane's thread runs */
 
     /* the lane's thread: */
-    struct handoff_poller poller;
-    struct handoff_watch mailbox_watch;
-    struct handoff_timers timers;
+    struct base_poller poller;
+    struct base_watch mailbox_watch;
+    struct base_timers timers;
     struct handoff_transport *transport;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
     TAILQ_HEAD(handoff_open_list, handoff_poller_request) pollers;  /* whose caller is not told */

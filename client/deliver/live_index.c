@@ -8,7 +8,7 @@
 
 bool handoff_live_init(struct handoff_live *live)
 {
-    live->shards = handoff_calloc(HANDOFF_LIVE_SHARDS, sizeof live->shards[0]);
+    live->shards = base_calloc(HANDOFF_LIVE_SHARDS, sizeof live->shards[0]);
     for (size_t i = 0; live->shards && i < HANDOFF_LIVE_SHARDS; i++)
         pthread_mutex_init(&live->shards[i].lock, NULL);
     return live->shards != NULL;
@@ -18,15 +18,15 @@ void handoff_live_free(struct handoff_live *live)
 {
     for (size_t i = 0; live->shards && i < HANDOFF_LIVE_SHARDS; i++) {
         for (size_t k = 0; k < HANDOFF_LIVE_BUCKETS; k++)
-            HANDOFF_CHECK(LIST_EMPTY(&live->shards[i].buckets[k]));
+            BASE_CHECK(LIST_EMPTY(&live->shards[i].buckets[k]));
         pthread_mutex_destroy(&live->shards[i].lock);
     }
-    handoff_free(live->shards);
+    base_free(live->shards);
     live->shards = NULL;
 }
 
 /* The last bytes of a UUIDv7 are random. */
-static uint32_t hash(const struct handoff_uuid *id)
+static uint32_t hash(const struct base_uuid *id)
 {
     uint32_t bits;
     memcpy(&bits, id->bytes + 12, sizeof bits);
@@ -44,7 +44,7 @@ static size_t bucket_of(uint32_t bits)
 }
 
 static struct handoff_live_entry *find(const struct handoff_live_shard *shard, size_t bucket,
-                                       const struct handoff_uuid *id)
+                                       const struct base_uuid *id)
 {
     struct handoff_live_entry *entry;
     LIST_FOREACH (entry, &shard->buckets[bucket], link) {
@@ -85,7 +85,7 @@ void handoff_live_begin(struct handoff_live *live, struct handoff_live_entry *en
     pthread_mutex_unlock(&shard->lock);
 }
 
-struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct handoff_uuid *id)
+struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct base_uuid *id)
 {
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);
@@ -96,7 +96,7 @@ struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct h
     return lane;
 }
 
-int handoff_live_state(struct handoff_live *live, const struct handoff_uuid *id)
+int handoff_live_state(struct handoff_live *live, const struct base_uuid *id)
 {
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);
@@ -116,7 +116,7 @@ void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *ent
     pthread_mutex_unlock(&shard->lock);
 }
 
-bool handoff_live_look(struct handoff_live *live, const struct handoff_uuid *id,
+bool handoff_live_look(struct handoff_live *live, const struct base_uuid *id,
                        struct handoff_live_view *view)
 {
     uint32_t bits = hash(id);
@@ -130,7 +130,7 @@ bool handoff_live_look(struct handoff_live *live, const struct handoff_uuid *id,
     return shown;
 }
 
-void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,
+void *handoff_live_find(struct handoff_live *live, const struct base_uuid *id,
                         const struct handoff_lane *lane)
 {
     uint32_t bits = hash(id);

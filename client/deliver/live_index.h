@@ -31,7 +31,7 @@ struct handoff_live_view {
 
 struct handoff_live_entry {
     LIST_ENTRY(handoff_live_entry) link;
-    const struct handoff_uuid *id;
+    const struct base_uuid *id;
     struct handoff_lane *lane;
     void *owner;
     int64_t since_ns; /* monotonic; when it was accepted; lock of the shard */
@@ -64,7 +64,7 @@ void handoff_live_begin(struct handoff_live *live, struct handoff_live_entry *en
                         struct handoff_agent *agent, int64_t since_ns);
 
 /* Any thread: the lane that has it, or NULL. */
-struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct handoff_uuid *id);
+struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct base_uuid *id);
 
 static inline void handoff_live_note(struct handoff_live_entry *entry, int state)
 {
@@ -72,13 +72,13 @@ static inline void handoff_live_note(struct handoff_live_entry *entry, int state
 }
 
 /* Any thread: the state that was noted last; 0: it is not here. */
-int handoff_live_state(struct handoff_live *live, const struct handoff_uuid *id);
+int handoff_live_state(struct handoff_live *live, const struct base_uuid *id);
 
 /* What is told of it from now on. */
 void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *entry,
                        const struct handoff_live_view *view);
 /* Any thread. false: the store's row is what there is to tell. */
-bool handoff_live_look(struct handoff_live *live, const struct handoff_uuid *id,
+bool handoff_live_look(struct handoff_live *live, const struct base_uuid *id,
                        struct handoff_live_view *view);
 
 static inline void handoff_live_note_agent(struct handoff_live_entry *entry,
@@ -92,7 +92,7 @@ void handoff_live_each(struct handoff_live *live,
                        void (*visit)(const struct handoff_live_entry *entry, void *arg), void *arg);
 
 /* The lane's thread: the owner of the entry, if it is on this lane; else NULL. */
-void *handoff_live_find(struct handoff_live *live, const struct handoff_uuid *id,
+void *handoff_live_find(struct handoff_live *live, const struct base_uuid *id,
                         const struct handoff_lane *lane);
 
 #endif

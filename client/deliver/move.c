@@ -18,7 +18,7 @@ enum {
 /* ---- making and freeing --------------------------------------------------------------------- */
 
 /* "Name: value" */
-static void write_header(char *to, struct handoff_span name, struct handoff_span value)
+static void write_header(char *to, struct base_span name, struct base_span value)
 {
     memcpy(to, name.data, name.size);
     memcpy(to + name.size, ": ", 2);
@@ -28,16 +28,16 @@ static void write_header(char *to, struct handoff_span name, struct handoff_span
 
 static void write_id_header(char *to, size_t room, const char *name, const char *id_text)
 {
-    HANDOFF_CHECK(strlen(name) + sizeof ": " + HANDOFF_UUID_TEXT <= room);
-    write_header(to, handoff_span_text(name), handoff_span(id_text, HANDOFF_UUID_TEXT - 1));
+    BASE_CHECK(strlen(name) + sizeof ": " + BASE_UUID_TEXT <= room);
+    write_header(to, base_span_text(name), base_span(id_text, BASE_UUID_TEXT - 1));
 }
 
-struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
-                                              const struct handoff_uuid *id, size_t texts_size)
+struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane, const struct base_uuid *id,
+                                              size_t texts_size)
 {
-    struct handoff_arena arena;
-    handoff_arena_init(&arena, sizeof(struct handoff_delivery) + ROOM_FOR_ENDS + texts_size);
-    struct handoff_delivery *delivery = handoff_arena_calloc(&arena, 1, sizeof *delivery);
+    struct base_arena arena;
+    base_arena_init(&arena, sizeof(struct handoff_delivery) + ROOM_FOR_ENDS + texts_size);
+    struct handoff_delivery *delivery = base_arena_calloc(&arena, 1, sizeof *delivery);
     if (!delivery)
         return NULL;
     arena.block_size = LATER_BLOCK;
@@ -45,7 +45,7 @@ struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
     delivery->arena = arena;
     delivery->lane = lane;
     delivery->id = *id;
-    handoff_uuid_format(id, delivery->id_text);
+    base_uuid_format(id, delivery->id_text);
     write_id_header(delivery->id_header, sizeof delivery->id_header, "Handoff-Id",
                     delivery->id_text);
     write_id_header(delivery->key_header, sizeof delivery->key_header, "Idempotency-Key",
@@ -62,59 +62,59 @@ struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane,
     return delivery;
 }
 
-bool handoff_delivery_keep(struct handoff_delivery *delivery, struct handoff_span from,
-                           struct handoff_span *to)
+bool handoff_delivery_keep(struct handoff_delivery *delivery, struct base_span from,
+                           struct base_span *to)
 {
     *to = from;
     if (!from.data)
         return true;
-    to->data = handoff_arena_copy(&delivery->arena, from.data, from.size);
+    to->data = base_arena_copy(&delivery->arena, from.data, from.size);
     return to->data != NULL;
 }
 
-static bool copy_header(struct handoff_arena *arena, const char *name, struct handoff_span value,
+static bool copy_header(struct base_arena *arena, const char *name, struct base_span value,
                         const char **header)
 {
     *header = NULL;
     if (!value.data || value.size == 0)
         return true;
-    char *text = handoff_arena_alloc(arena, strlen(name) + sizeof ": " + value.size);
+    char *text = base_arena_alloc(arena, strlen(name) + sizeof ": " + value.size);
     if (text)
-        write_header(text, handoff_span_text(name), value);
+        write_header(text, base_span_text(name), value);
     *header = text;
     return text != NULL;
 }
 
 /* "00-<32 digits>-<16 digits>-01" */
-struct handoff_span handoff_trace_id(struct handoff_span traceparent)
+struct base_span handoff_trace_id(struct base_span traceparent)
 {
     enum { BEFORE = sizeof "00-" - 1, DIGITS = 32 };
     if (!traceparent.data || traceparent.size < BEFORE + DIGITS)
-        return handoff_span(NULL, 0);
-    return handoff_span(traceparent.data + BEFORE, DIGITS);
+        return base_span(NULL, 0);
+    return base_span(traceparent.data + BEFORE, DIGITS);
 }
 
-bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct handoff_span traceparent,
-                                 struct handoff_span tracestate)
+bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct base_span traceparent,
+                                 struct base_span tracestate)
 {
     if (!copy_header(&delivery->arena, "traceparent", traceparent, &delivery->traceparent) ||
         !copy_header(&delivery->arena, "tracestate", tracestate, &delivery->tracestate))
         return false;
     if (delivery->traceparent)
         delivery->trace_id =
-            handoff_trace_id(handoff_span_text(delivery->traceparent + sizeof "traceparent: " - 1));
+            handoff_trace_id(base_span_text(delivery->traceparent + sizeof "traceparent: " - 1));
     return true;
 }
 
 void handoff_delivery_free(struct handoff_delivery *delivery)
 {
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    HANDOFF_CHECK(!delivery->writing && !delivery->post.transfer);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK(!delivery->writing && !delivery->post.transfer);
     handoff_settings_release(&delivery->settings);
-    handoff_buffer_free(&delivery->flat);
-    struct handoff_arena arena = delivery->arena; /* it holds the delivery itself */
+    base_buffer_free(&delivery->flat);
+    struct base_arena arena = delivery->arena; /* it holds the delivery itself */
     delivery->magic = 0;
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }
 
 static bool agent_counts(struct handoff_agent *agent, unsigned limit)
@@ -163,10 +163,10 @@ void handoff_delivery_take_back_offer(struct handoff_delivery *delivery)
 void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to)
 {
     enum handoff_state from = delivery->state;
-    HANDOFF_CHECK(handoff_life_move(from, to) != NULL);
+    BASE_CHECK(handoff_life_move(from, to) != NULL);
     handoff_delivery_take_back_offer(delivery);
     if (!handoff_state_is_live(to)) {
-        handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
+        base_timers_stop(&delivery->lane->timers, &delivery->timer);
         delivery->settled_ms = handoff_delivery_wall_ms(delivery);
         delivery->due_mono_ms = 0;
     }
@@ -240,8 +240,8 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 void handoff_delivery_leave(struct handoff_delivery *delivery)
 {
     handoff_delivery_take_back_offer(delivery);
-    handoff_timers_stop(&delivery->lane->timers, &delivery->timer);
-    handoff_timers_stop(&delivery->lane->timers, &delivery->write_timer);
+    base_timers_stop(&delivery->lane->timers, &delivery->timer);
+    base_timers_stop(&delivery->lane->timers, &delivery->write_timer);
     handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
     TAILQ_REMOVE(&delivery->lane->deliveries, delivery, entry);
     handoff_delivery_free(delivery);

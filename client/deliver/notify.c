@@ -68,7 +68,7 @@ void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
     if (error)
         news.error = *error;
     if (!delivery->seq) /* there is no such handoff */
-        news.envelope = handoff_span(NULL, 0);
+        news.envelope = base_span(NULL, 0);
     delivery->waiter = NULL;
     waiter->delivery = NULL;
     waiter->settled(waiter, &news);

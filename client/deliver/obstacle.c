@@ -3,7 +3,7 @@
 
 #include "client/envelope/read.h"
 
-static bool is_dual(struct handoff_span envelope)
+static bool is_dual(struct base_span envelope)
 {
     struct handoff_envelope read;
     if (handoff_envelope_read(envelope, &read, NULL) != HANDOFF_OK)
@@ -13,14 +13,14 @@ static bool is_dual(struct handoff_span envelope)
     return dual;
 }
 
-bool handoff_fit_reads(const struct handoff_agent_options *options, struct handoff_span envelope)
+bool handoff_fit_reads(const struct handoff_agent_options *options, struct base_span envelope)
 {
     return options->accepts != HANDOFF_ACCEPTS_1 || options->emit != HANDOFF_EMIT_DUAL ||
            is_dual(envelope);
 }
 
 static const char *settings_obstacle(const struct handoff_settings *settings,
-                                     struct handoff_span envelope, uint64_t tokens)
+                                     struct base_span envelope, uint64_t tokens)
 {
     if (!settings)
         return "unknown_agent";
@@ -29,7 +29,7 @@ static const char *settings_obstacle(const struct handoff_settings *settings,
     return handoff_fit_reads(&settings->options, envelope) ? NULL : "version";
 }
 
-const char *handoff_fit_obstacle(struct handoff_agent *agent, struct handoff_span envelope,
+const char *handoff_fit_obstacle(struct handoff_agent *agent, struct base_span envelope,
                                  uint64_t tokens, int64_t now_ms)
 {
     int64_t wait_ms;

@@ -12,11 +12,11 @@
 
 /* The flat form is made for an agent that reads version 1 alone, but not for one that wants both
    forms in one document: that has to be so from the beginning. */
-bool handoff_fit_reads(const struct handoff_agent_options *options, struct handoff_span envelope);
+bool handoff_fit_reads(const struct handoff_agent_options *options, struct base_span envelope);
 
 /* Why the envelope cannot go to the agent now: "circuit_open", "unknown_agent" (it is not
    configured any more, or NULL), "budget_too_small" or "version"; NULL where it can. Any thread. */
-const char *handoff_fit_obstacle(struct handoff_agent *agent, struct handoff_span envelope,
+const char *handoff_fit_obstacle(struct handoff_agent *agent, struct base_span envelope,
                                  uint64_t tokens, int64_t now_ms);
 
 #endif

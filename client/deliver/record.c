@@ -20,8 +20,8 @@ static void fill_standing(const struct handoff_delivery *delivery,
         delivery->state == HANDOFF_STATE_IN_FLIGHT ? HANDOFF_STATE_READY : delivery->state;
     *standing = (struct handoff_standing){
         .state = (int)state,
-        .target = handoff_span(delivery->agent->name, delivery->agent->name_size),
-        .reason = handoff_span_text(delivery->reason),
+        .target = base_span(delivery->agent->name, delivery->agent->name_size),
+        .reason = base_span_text(delivery->reason),
         .due_ms = delivery->due_mono_ms
                       ? handoff_delivery_to_wall_ms(delivery, delivery->due_mono_ms)
                       : 0,
@@ -33,11 +33,11 @@ static void fill_standing(const struct handoff_delivery *delivery,
     };
 }
 
-static struct handoff_span lend(char *to, size_t room, struct handoff_span from)
+static struct base_span lend(char *to, size_t room, struct base_span from)
 {
-    HANDOFF_CHECK(from.size <= room);
+    BASE_CHECK(from.size <= room);
     memcpy(to, from.data, from.size);
-    return handoff_span(to, from.size);
+    return base_span(to, from.size);
 }
 
 static void append(struct handoff_delivery *delivery, struct handoff_attempt_record *record)
@@ -50,17 +50,16 @@ static void append(struct handoff_delivery *delivery, struct handoff_attempt_rec
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
                                 const char *why)
 {
-    struct handoff_attempt_record *record =
-        handoff_arena_calloc(&delivery->arena, 1, sizeof *record);
-    const char *name = record ? handoff_arena_strdup(&delivery->arena, agent) : NULL;
+    struct handoff_attempt_record *record = base_arena_calloc(&delivery->arena, 1, sizeof *record);
+    const char *name = record ? base_arena_strdup(&delivery->arena, agent) : NULL;
     if (!name)
         return;
     record->attempt = (struct handoff_attempt){.passed_over = true,
                                                .number = delivery->attempts,
                                                .at_ms = handoff_delivery_wall_ms(delivery),
-                                               .target = handoff_span_text(name),
-                                               .error = handoff_span_text(why),
-                                               .peer = handoff_span("", 0)};
+                                               .target = base_span_text(name),
+                                               .error = base_span_text(why),
+                                               .peer = base_span("", 0)};
     append(delivery, record);
 }
 
@@ -72,7 +71,7 @@ static void queue_record(struct handoff_delivery *delivery)
     if (!delivery->has_attempt)
         return;
     if (delivery->usual_record_used)
-        made = handoff_arena_alloc(&delivery->arena, sizeof *made);
+        made = base_arena_alloc(&delivery->arena, sizeof *made);
     else
         delivery->usual_record_used = true;
     if (!made)
@@ -104,7 +103,7 @@ static void written(struct handoff_store_job *job)
 {
     struct handoff_delivery *delivery =
         (void *)((char *)job - offsetof(struct handoff_delivery, write.move.job));
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;
     bool failed = job->error.code != HANDOFF_OK;
@@ -116,8 +115,8 @@ static void written(struct handoff_store_job *job)
     if (failed && !handoff_state_is_live(delivery->state)) {
         struct handoff_error error = job->error;
         handoff_delivery_tell_settled(delivery, &error);
-        handoff_timers_start(&delivery->lane->timers, &delivery->write_timer,
-                             handoff_lane_now_ms(delivery->lane) + WRITE_AGAIN_MS);
+        base_timers_start(&delivery->lane->timers, &delivery->write_timer,
+                          handoff_lane_now_ms(delivery->lane) + WRITE_AGAIN_MS);
         return;
     }
     if (!failed)
@@ -150,10 +149,10 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
     handoff_store_move(delivery->lane->engine->options.store, write);
 }
 
-void handoff_delivery_write_timer_fired(struct handoff_timer *timer)
+void handoff_delivery_write_timer_fired(struct base_timer *timer)
 {
     struct handoff_delivery *delivery =
         (void *)((char *)timer - offsetof(struct handoff_delivery, write_timer));
-    HANDOFF_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     handoff_delivery_write(delivery);
 }

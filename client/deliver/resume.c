@@ -10,10 +10,10 @@
 
 enum { RESUME_PAGE = 256 };
 
-static struct handoff_span text_at(yyjson_val *object, const char *key)
+static struct base_span text_at(yyjson_val *object, const char *key)
 {
     yyjson_val *value = yyjson_obj_get(object, key);
-    return handoff_span(yyjson_get_str(value), yyjson_get_len(value));
+    return base_span(yyjson_get_str(value), yyjson_get_len(value));
 }
 
 static enum handoff_code unreadable(const struct handoff_delivery *delivery,
@@ -54,7 +54,7 @@ static enum handoff_code load_envelope(struct handoff_delivery *delivery,
         code = read_envelope(delivery, error);
     }
     if (code != HANDOFF_OK)
-        delivery->envelope = handoff_span("", 0);
+        delivery->envelope = base_span("", 0);
     return code;
 }
 
@@ -117,10 +117,10 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
 }
 
 /* When it was accepted, on the monotonic clock of this process. */
-static int64_t began_ns(const struct handoff_clock *clock, int64_t created_ms)
+static int64_t began_ns(const struct base_clock *clock, int64_t created_ms)
 {
-    int64_t age_ms = handoff_wall_ms(clock) - created_ms;
-    return handoff_monotonic_ns(clock) - (age_ms > 0 ? age_ms : 0) * 1000000;
+    int64_t age_ms = base_wall_ms(clock) - created_ms;
+    return base_monotonic_ns(clock) - (age_ms > 0 ? age_ms : 0) * 1000000;
 }
 
 /* The attempt whose acknowledgement was announced: what becomes of it is told and recorded by this
@@ -134,7 +134,7 @@ static void load_attempt(struct handoff_delivery *delivery, const struct handoff
         count == 0)
         return;
     delivery->attempt = list[count - 1]; /* its texts lie in the delivery's arena */
-    delivery->attempt.target = handoff_span(agent->name, agent->name_size);
+    delivery->attempt.target = base_span(agent->name, agent->name_size);
     delivery->attempt_target = agent->name;
 }
 
@@ -156,7 +156,7 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     if (!delivery)
         return handoff_error_no_memory(error);
     bool fresh = handoff_delivery_claim(delivery);
-    HANDOFF_CHECK(fresh); /* the store has each once */
+    BASE_CHECK(fresh); /* the store has each once */
     enum handoff_code code = handoff_delivery_load(delivery, stored, error);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_STORE_CORRUPT) {
         handoff_delivery_unclaim(delivery);
@@ -182,19 +182,19 @@ enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct ha
         .states = 1u << HANDOFF_STATE_READY | 1u << HANDOFF_STATE_AWAITING_ACK,
         .limit = RESUME_PAGE,
     };
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored *page;
     size_t found = RESUME_PAGE, next = 0;
     enum handoff_code code = HANDOFF_OK;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     while (code == HANDOFF_OK && found == RESUME_PAGE) {
-        handoff_arena_reset(&arena);
+        base_arena_reset(&arena);
         code = handoff_store_list(engine->options.store, &filter, &arena, &page, &found, error);
         for (size_t i = 0; code == HANDOFF_OK && i < found; i++) {
             filter.after_seq = page[i].seq;
             code = resume_one(lanes[next++ % count], &page[i], error);
         }
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return code;
 }

@@ -12,6 +12,6 @@
 #include "client/envelope/read.h"
 #include "lib/base/buffer.h"
 
-void handoff_brief_write(struct handoff_buffer *out, const struct handoff_envelope *envelope);
+void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope *envelope);
 
 #endif

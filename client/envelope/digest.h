@@ -22,18 +22,17 @@
 #define HANDOFF_DIGEST_BEFORE "{" HANDOFF_EXCERPT_VERSION ",\"id\":\""
 #define HANDOFF_DIGEST_MEMBER "\"digest\":\"sha256:"
 enum {
-    HANDOFF_DIGEST_AT = sizeof(HANDOFF_DIGEST_BEFORE) - 1 + HANDOFF_UUID_TEXT - 1 + 2,
-    HANDOFF_DIGEST_SIZE = sizeof(HANDOFF_DIGEST_MEMBER) - 1 + (HANDOFF_SHA256_HEX_SIZE - 1) + 2,
+    HANDOFF_DIGEST_AT = sizeof(HANDOFF_DIGEST_BEFORE) - 1 + BASE_UUID_TEXT - 1 + 2,
+    HANDOFF_DIGEST_SIZE = sizeof(HANDOFF_DIGEST_MEMBER) - 1 + (BASE_SHA256_HEX_SIZE - 1) + 2,
 };
 
 /* Appends the head of a new envelope, with room for its digest. The buffer is empty. */
-void handoff_digest_begin(struct handoff_buffer *envelope, const char id[HANDOFF_UUID_TEXT]);
+void handoff_digest_begin(struct base_buffer *envelope, const char id[BASE_UUID_TEXT]);
 
 /* Computes the digest of the finished document and writes it into its place. */
-void handoff_digest_seal(struct handoff_buffer *envelope,
-                         unsigned char digest[HANDOFF_SHA256_BYTES]);
+void handoff_digest_seal(struct base_buffer *envelope, unsigned char digest[BASE_SHA256_BYTES]);
 
 /* Whether the bytes are an envelope of ours in which nothing was changed. */
-bool handoff_digest_verify(struct handoff_span envelope);
+bool handoff_digest_verify(struct base_span envelope);
 
 #endif

@@ -4,50 +4,50 @@
 
 #include "lib/base/json.h"
 
-static void write_text(struct handoff_buffer *out, const char *key, struct handoff_span text)
+static void write_text(struct base_buffer *out, const char *key, struct base_span text)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_json_write_string(out, text);
+    base_json_write_key(out, base_span_text(key));
+    base_json_write_string(out, text);
 }
 
-static void write_value(struct handoff_buffer *out, const char *key, yyjson_val *value)
+static void write_value(struct base_buffer *out, const char *key, yyjson_val *value)
 {
-    handoff_json_write_key(out, handoff_span_text(key));
-    handoff_json_write(out, value);
+    base_json_write_key(out, base_span_text(key));
+    base_json_write(out, value);
 }
 
-static void write_head(struct handoff_buffer *out, struct handoff_span source_agent,
-                       struct handoff_span target_agent, struct handoff_span summary)
+static void write_head(struct base_buffer *out, struct base_span source_agent,
+                       struct base_span target_agent, struct base_span summary)
 {
-    handoff_json_write_key(out, handoff_span_text("version"));
-    handoff_buffer_byte(out, '1');
+    base_json_write_key(out, base_span_text("version"));
+    base_buffer_byte(out, '1');
     write_text(out, "from", source_agent);
     write_text(out, "to", target_agent);
     write_text(out, "task", summary);
 }
 
-void handoff_legacy_write(struct handoff_buffer *out, const struct handoff_envelope *envelope)
+void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
-    handoff_buffer_byte(out, '{');
+    base_buffer_byte(out, '{');
     write_head(out, envelope->source_agent, envelope->target_agent, envelope->summary);
-    handoff_json_write_key(out, handoff_span_text("context"));
-    handoff_buffer_byte(out, '{');
+    base_json_write_key(out, base_span_text("context"));
+    base_buffer_byte(out, '{');
     write_value(out, "task", yyjson_obj_get(envelope->context, "task"));
     write_value(out, "history", envelope->history);
     write_value(out, "expected_output", envelope->expected_output);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
     write_value(out, "memories", envelope->memories);
     write_value(out, "constraints", envelope->constraints);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
-void handoff_legacy_write_members(struct handoff_buffer *out, struct handoff_span source_agent,
-                                  struct handoff_span target_agent, struct handoff_span summary,
-                                  struct handoff_span memories, yyjson_val *constraints)
+void handoff_legacy_write_members(struct base_buffer *out, struct base_span source_agent,
+                                  struct base_span target_agent, struct base_span summary,
+                                  struct base_span memories, yyjson_val *constraints)
 {
     write_head(out, source_agent, target_agent, summary);
-    handoff_buffer_text(out, ",\"memories\":");
-    handoff_buffer_append(out, memories.data, memories.size);
-    handoff_buffer_text(out, ",\"constraints\":");
-    handoff_json_write_object(out, constraints);
+    base_buffer_text(out, ",\"memories\":");
+    base_buffer_append(out, memories.data, memories.size);
+    base_buffer_text(out, ",\"constraints\":");
+    base_json_write_object(out, constraints);
 }

@@ -16,12 +16,12 @@
 #include "lib/base/buffer.h"
 
 /* Appends the version 1 document. */
-void handoff_legacy_write(struct handoff_buffer *out, const struct handoff_envelope *envelope);
+void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope *envelope);
 
 /* Appends what makes an envelope dual: the members of version 1 except context, each with a comma
  * before it. The memories are given as JSON; constraints may be NULL. */
-void handoff_legacy_write_members(struct handoff_buffer *out, struct handoff_span source_agent,
-                                  struct handoff_span target_agent, struct handoff_span summary,
-                                  struct handoff_span memories, yyjson_val *constraints);
+void handoff_legacy_write_members(struct base_buffer *out, struct base_span source_agent,
+                                  struct base_span target_agent, struct base_span summary,
+                                  struct base_span memories, yyjson_val *constraints);
 
 #endif

@@ -77,10 +77,10 @@ static bool take(yyjson_val *value, enum kind kind, void *at)
     switch (kind) {
     case TEXT:
     case TEXT_OPTIONAL:
-        *(struct handoff_span *)at = handoff_json_span(value);
+        *(struct base_span *)at = base_json_span(value);
         return value ? yyjson_is_str(value) : kind == TEXT_OPTIONAL;
     case WHOLE:
-        return handoff_json_whole(value, (int64_t *)at) && *(int64_t *)at > 0;
+        return base_json_whole(value, (int64_t *)at) && *(int64_t *)at > 0;
     default:
         *(yyjson_val **)at = value;
         return kind == OBJECT          ? is_object(value)
@@ -117,7 +117,7 @@ static enum handoff_code check_version(yyjson_val *root, struct handoff_error *e
     return HANDOFF_ERR_INVALID;
 }
 
-enum handoff_code handoff_envelope_read(struct handoff_span text, struct handoff_envelope *envelope,
+enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_envelope *envelope,
                                         struct handoff_error *error)
 {
     *envelope = (struct handoff_envelope){0};
@@ -128,7 +128,7 @@ enum handoff_code handoff_envelope_read(struct handoff_span text, struct handoff
         handoff_error_allow(error, "%d bytes", HANDOFF_ENVELOPE_MAX);
         return HANDOFF_ERR_TOO_LARGE;
     }
-    enum handoff_code code = handoff_json_read_envelope(text, &envelope->doc, error);
+    enum handoff_code code = base_json_read_envelope(text, &envelope->doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);

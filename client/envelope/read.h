@@ -19,9 +19,9 @@ enum { HANDOFF_ENVELOPE_MAX = 64 * 1024 * 1024 }; /* bytes */
 
 struct handoff_envelope {
     yyjson_doc *doc; /* owns the texts and values below */
-    struct handoff_span id, digest, created_at, task_id, source_agent, target_agent, pattern;
-    struct handoff_span intent, summary;
-    struct handoff_span traceparent, tracestate; /* absent where it has none */
+    struct base_span id, digest, created_at, task_id, source_agent, target_agent, pattern;
+    struct base_span intent, summary;
+    struct base_span traceparent, tracestate; /* absent where it has none */
     int64_t hop_count, hop_max;
     yyjson_val *path;            /* array of strings */
     yyjson_val *context;         /* with the five components: */
@@ -33,7 +33,7 @@ struct handoff_envelope {
 };
 
 /* Reads one. On success the caller frees it; on failure there is nothing to free. */
-enum handoff_code handoff_envelope_read(struct handoff_span text, struct handoff_envelope *envelope,
+enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_envelope *envelope,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_envelope_free(struct handoff_envelope *envelope);
 

@@ -20,7 +20,7 @@ static bool is_id(const char *text, size_t size)
     return is_hex(text, size) && strspn(text, "0") < size;
 }
 
-bool handoff_traceparent_is_valid(struct handoff_span text)
+bool handoff_traceparent_is_valid(struct base_span text)
 {
     const char *t = text.data;
     return text.size == LENGTH && t[TRACE_AT - 1] == '-' && t[SPAN_AT - 1] == '-' &&
@@ -29,7 +29,7 @@ bool handoff_traceparent_is_valid(struct handoff_span text)
            is_hex(t + FLAGS_AT, 2);
 }
 
-bool handoff_tracestate_is_valid(struct handoff_span text)
+bool handoff_tracestate_is_valid(struct base_span text)
 {
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] < 0x20 || text.data[i] > 0x7e)
@@ -47,8 +47,7 @@ static void write_hex(char *to, const unsigned char *bytes, size_t count)
     }
 }
 
-void handoff_traceparent_make(const struct handoff_random *random,
-                              char text[HANDOFF_TRACEPARENT_SIZE])
+void handoff_traceparent_make(const struct base_random *random, char text[HANDOFF_TRACEPARENT_SIZE])
 {
     unsigned char bytes[(TRACE_SIZE + SPAN_SIZE) / 2];
     random->fill(random, bytes, sizeof(bytes));

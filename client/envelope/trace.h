@@ -14,13 +14,13 @@ enum {
 };
 
 /* A traceparent that may be passed on: right form, no version ff, no id of zeros. */
-bool handoff_traceparent_is_valid(struct handoff_span text);
+bool handoff_traceparent_is_valid(struct base_span text);
 
 /* Printable and not too long. */
-bool handoff_tracestate_is_valid(struct handoff_span text);
+bool handoff_tracestate_is_valid(struct base_span text);
 
 /* A new trace, marked as sampled. */
-void handoff_traceparent_make(const struct handoff_random *random,
+void handoff_traceparent_make(const struct base_random *random,
                               char text[HANDOFF_TRACEPARENT_SIZE]);
 
 #endif

@@ -40,8 +40,8 @@ const char *handoff_outcome_name(enum handoff_outcome outcome);
 struct handoff_delivery_event {
     enum handoff_happening happened;
     const char *handoff_id;
-    struct handoff_span source, trace_id; /* trace_id: 32 digits, or absent */
-    const char *target;                   /* the agent that has it now, or whose circuit it is */
+    struct base_span source, trace_id; /* trace_id: 32 digits, or absent */
+    const char *target;                /* the agent that has it now, or whose circuit it is */
     int pattern;
 
     /* a move; from is 0 when it was just accepted, or found at the start */

@@ -37,7 +37,7 @@ static size_t row_of(enum handoff_state state)
     size_t i = 0;
     while (i < STATES && states[i].state != state)
         i++;
-    HANDOFF_CHECK(i < STATES);
+    BASE_CHECK(i < STATES);
     return i;
 }
 

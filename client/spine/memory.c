@@ -32,10 +32,10 @@ const char *handoff_importance_name(enum handoff_importance importance)
     return importances[importance];
 }
 
-bool handoff_importance_parse(struct handoff_span text, enum handoff_importance *importance)
+bool handoff_importance_parse(struct base_span text, enum handoff_importance *importance)
 {
     for (unsigned i = 0; i < sizeof importances / sizeof *importances; i++) {
-        if (handoff_span_equal(text, handoff_span_text(importances[i]))) {
+        if (base_span_equal(text, base_span_text(importances[i]))) {
             *importance = (enum handoff_importance)i;
             return true;
         }
@@ -51,7 +51,7 @@ static bool is_id_byte(char byte)
            (byte >= '0' && byte <= '9') || byte == '.' || byte == '_' || byte == ':' || byte == '-';
 }
 
-enum handoff_code handoff_memory_validate_id(struct handoff_span id, const char *field,
+enum handoff_code handoff_memory_validate_id(struct base_span id, const char *field,
                                              struct handoff_error *error)
 {
     size_t good = 0;
@@ -80,12 +80,12 @@ static enum handoff_code too_large(const char *field, size_t seen, size_t allowe
     return HANDOFF_ERR_TOO_LARGE;
 }
 
-static enum handoff_code check_text(struct handoff_span text, const char *field, size_t allowed,
+static enum handoff_code check_text(struct base_span text, const char *field, size_t allowed,
                                     struct handoff_error *error)
 {
     if (text.size > allowed)
         return too_large(field, text.size, allowed, "bytes", error);
-    size_t bad_at = handoff_utf8_valid_length(text.data, text.size);
+    size_t bad_at = base_utf8_valid_length(text.data, text.size);
     if (bad_at == text.size)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID, "the text is not UTF-8", field, NULL);
@@ -94,7 +94,7 @@ static enum handoff_code check_text(struct handoff_span text, const char *field,
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code check_tag(struct handoff_span tag, size_t allowed,
+static enum handoff_code check_tag(struct base_span tag, size_t allowed,
                                    struct handoff_error *error)
 {
     enum handoff_code code = check_text(tag, "tags", allowed, error);
@@ -172,7 +172,7 @@ static enum handoff_code check_object(yyjson_val *root, const struct handoff_mem
     return HANDOFF_ERR_TOO_LARGE;
 }
 
-static enum handoff_code check_metadata(struct handoff_span metadata,
+static enum handoff_code check_metadata(struct base_span metadata,
                                         const struct handoff_memory_limits *limits,
                                         struct handoff_error *error)
 {

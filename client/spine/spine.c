@@ -16,7 +16,7 @@ static enum handoff_spine_progress refused(void)
 
 static void begin(const struct handoff_spine *spine, struct handoff_spine_call *call)
 {
-    HANDOFF_CHECK_MAGIC(spine, HANDOFF_SPINE_MAGIC);
+    BASE_CHECK_MAGIC(spine, HANDOFF_SPINE_MAGIC);
     handoff_error_clear(&call->error);
 }
 
@@ -57,7 +57,7 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
     begin(spine, &list->call);
     list->memories = NULL;
     list->count = 0;
-    list->next = handoff_span(NULL, 0);
+    list->next = base_span(NULL, 0);
     if (!within(&list->call, "limit", list->limit, 1, spine->limits.page))
         return refused();
     return spine->methods->list(spine, list);
@@ -108,7 +108,7 @@ void handoff_spine_destroy(struct handoff_spine **spine)
 {
     if (!spine || !*spine)
         return;
-    HANDOFF_CHECK_MAGIC(*spine, HANDOFF_SPINE_MAGIC);
+    BASE_CHECK_MAGIC(*spine, HANDOFF_SPINE_MAGIC);
     (*spine)->methods->destroy(*spine);
     *spine = NULL;
 }

@@ -48,14 +48,14 @@ enum handoff_importance {
 /* "low", "medium", "high", "critical"; static. */
 const char *handoff_importance_name(enum handoff_importance importance);
 /* false for any other text. */
-bool handoff_importance_parse(struct handoff_span text, enum handoff_importance *importance);
+bool handoff_importance_parse(struct base_span text, enum handoff_importance *importance);
 
 struct handoff_memory {
-    struct handoff_span id;       /* chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ : - */
-    struct handoff_span content;  /* UTF-8, not empty */
-    struct handoff_span summary;  /* absent (data NULL) where there is none */
-    struct handoff_span metadata; /* the text of a JSON object; absent is {} */
-    const struct handoff_span *tags;
+    struct base_span id;       /* chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ : - */
+    struct base_span content;  /* UTF-8, not empty */
+    struct base_span summary;  /* absent (data NULL) where there is none */
+    struct base_span metadata; /* the text of a JSON object; absent is {} */
+    const struct base_span *tags;
     size_t tag_count;
     enum handoff_importance importance;
     bool pinned;
@@ -83,7 +83,7 @@ enum handoff_code handoff_memory_validate(const struct handoff_memory *memory,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The id alone; field names it in the error ("id", "memory_ids[3]"). */
-enum handoff_code handoff_memory_validate_id(struct handoff_span id, const char *field,
+enum handoff_code handoff_memory_validate_id(struct base_span id, const char *field,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* ---- calls --------------------------------------------------------------------------------- */
@@ -95,7 +95,7 @@ enum handoff_spine_progress {
 
 /* The head of every call. */
 struct handoff_spine_call {
-    struct handoff_mailbox *mailbox;
+    struct base_mailbox *mailbox;
     void (*done)(struct handoff_spine_call *call);
     struct handoff_error error;
 
@@ -135,19 +135,19 @@ struct handoff_found_memory {
 
 struct handoff_spine_resolve {
     struct handoff_spine_call call;
-    struct handoff_arena *arena;
+    struct base_arena *arena;
 
-    const struct handoff_span *ids; /* a repeated id counts once */
+    const struct base_span *ids; /* a repeated id counts once */
     size_t id_count;
-    bool pins;     /* all pinned memories */
-    size_t recent; /* so many of the most relevant recent ones, found or not otherwise */
-    struct handoff_span query;    /* any text; absent or without words: the newest are the best */
-    struct handoff_span encoding; /* whose kept token counts are wanted; absent: none */
+    bool pins;              /* all pinned memories */
+    size_t recent;          /* so many of the most relevant recent ones, found or not otherwise */
+    struct base_span query; /* any text; absent or without words: the newest are the best */
+    struct base_span encoding; /* whose kept token counts are wanted; absent: none */
 
     /* results, in the arena */
     struct handoff_found_memory *found; /* best score first, equal ones by id */
     size_t found_count;
-    struct handoff_span *missing; /* ids that are not there, in the order they were asked for */
+    struct base_span *missing; /* ids that are not there, in the order they were asked for */
     size_t missing_count;
 };
 
@@ -156,16 +156,16 @@ enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
 
 struct handoff_spine_list {
     struct handoff_spine_call call;
-    struct handoff_arena *arena;
+    struct base_arena *arena;
 
-    size_t limit;               /* 1 to limits.page */
-    struct handoff_span cursor; /* `next` of the page before; absent: the first page */
+    size_t limit;            /* 1 to limits.page */
+    struct base_span cursor; /* `next` of the page before; absent: the first page */
     bool pinned_only;
 
     /* results, in the arena: the one that was put last comes first */
     struct handoff_memory *memories;
     size_t count;
-    struct handoff_span next; /* absent: this was the last page */
+    struct base_span next; /* absent: this was the last page */
 };
 
 /* A memory that is put anew while somebody pages moves to the front; no other is skipped or
@@ -194,7 +194,7 @@ enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
 
 struct handoff_spine_remove {
     struct handoff_spine_call call;
-    struct handoff_span id;
+    struct base_span id;
 };
 
 /* not_found if it is not there. */
@@ -203,7 +203,7 @@ enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
 
 struct handoff_spine_pin {
     struct handoff_spine_call call;
-    struct handoff_span id;
+    struct base_span id;
     bool pinned;
 };
 
@@ -214,7 +214,7 @@ enum handoff_spine_progress handoff_spine_pin(struct handoff_spine *spine,
 /* ---- token counts -------------------------------------------------------------------------- */
 
 struct handoff_token_count {
-    struct handoff_span id;
+    struct base_span id;
     int64_t version; /* of the memory that was counted: a count of an older text is dropped */
     enum handoff_memory_rendering rendering;
     int64_t tokens;
@@ -222,7 +222,7 @@ struct handoff_token_count {
 
 struct handoff_spine_keep_tokens {
     struct handoff_spine_call call;
-    struct handoff_span encoding; /* "o200k_base" */
+    struct base_span encoding; /* "o200k_base" */
     const struct handoff_token_count *counts;
     size_t count;
 };
@@ -272,7 +272,7 @@ void handoff_spine_destroy(struct handoff_spine **spine);
 struct handoff_embedded_options {
     struct handoff_memory_limits limits; /* a 0 is the default */
     int64_t half_life_ms;                /* after which recency counts half; 0: 7 days */
-    const struct handoff_clock *clock;   /* NULL: the system's */
+    const struct base_clock *clock;      /* NULL: the system's */
 };
 
 /* The one in the store, which must live longer. Reads finish at once, writes are pending. */

@@ -17,14 +17,14 @@
 
 /* Where a handoff stands. Times are wall-clock milliseconds, 0: none. */
 struct handoff_standing {
-    int state;                  /* enum handoff_state */
-    struct handoff_span target; /* the agent that has it, or had it last */
-    struct handoff_span reason; /* code of the failure that parked it, or "" */
-    int64_t due_ms;             /* of the next attempt, or the end of an acknowledgement's time */
-    int64_t settled_ms;         /* acknowledged, parked, expired or discarded since then */
-    uint32_t attempts;          /* made in all */
-    uint32_t failures;          /* of these, in a row and with this target */
-    uint32_t alternate;         /* how many of the first target's alternates were used up */
+    int state;               /* enum handoff_state */
+    struct base_span target; /* the agent that has it, or had it last */
+    struct base_span reason; /* code of the failure that parked it, or "" */
+    int64_t due_ms;          /* of the next attempt, or the end of an acknowledgement's time */
+    int64_t settled_ms;      /* acknowledged, parked, expired or discarded since then */
+    uint32_t attempts;       /* made in all */
+    uint32_t failures;       /* of these, in a row and with this target */
+    uint32_t alternate;      /* how many of the first target's alternates were used up */
     uint32_t replays;
 };
 
@@ -33,11 +33,11 @@ struct handoff_attempt {
     uint32_t number;  /* 1 is the first; of one passed over, how many attempts were made before */
     int64_t at_ms;
     int64_t duration_us;
-    struct handoff_span target;
-    int result;                /* enum handoff_attempt_result */
-    int status;                /* HTTP; 0: no answer */
-    struct handoff_span error; /* what went wrong, or "" */
-    struct handoff_span peer;  /* "127.0.0.1:9001", or "" */
+    struct base_span target;
+    int result;             /* enum handoff_attempt_result */
+    int status;             /* HTTP; 0: no answer */
+    struct base_span error; /* what went wrong, or "" */
+    struct base_span peer;  /* "127.0.0.1:9001", or "" */
 };
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -47,11 +47,11 @@ struct handoff_attempt {
 struct handoff_store_accept {
     struct handoff_store_put_envelope put; /* with the job; `finished` is false */
     struct handoff_standing standing;
-    struct handoff_span source, asked_target; /* asked_target: as the sender named it */
+    struct base_span source, asked_target; /* asked_target: as the sender named it */
     int pattern;
     int64_t deadline_ms;
-    struct handoff_span idempotency_key; /* absent: none */
-    uint8_t request_digest[HANDOFF_SHA256_BYTES];
+    struct base_span idempotency_key; /* absent: none */
+    uint8_t request_digest[BASE_SHA256_BYTES];
 
     int64_t seq; /* answer: the number by which the other writes name it */
 };
@@ -78,7 +78,7 @@ struct handoff_store_move {
 void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move);
 
 struct handoff_stored_circuit {
-    struct handoff_span agent;
+    struct base_span agent;
     uint32_t consecutive_failures;
     int64_t open_until_ms; /* 0: closed */
 };
@@ -94,8 +94,8 @@ void handoff_store_put_circuit(struct handoff_store *store, struct handoff_store
 
 struct handoff_stored {
     int64_t seq;
-    struct handoff_uuid id;
-    struct handoff_span task_id, source, asked_target;
+    struct base_uuid id;
+    struct base_span task_id, source, asked_target;
     int pattern;
     int64_t created_ms, deadline_ms;
     struct handoff_standing standing;
@@ -103,56 +103,54 @@ struct handoff_stored {
 
 /* Whether the agent is a party to it: its source, the agent it was sent to, or the one that has it.
    Absent: somebody who may see all. */
-bool handoff_stored_concerns(const struct handoff_stored *stored, struct handoff_span agent);
+bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent);
 
 /* All texts are copied into the arena. not_found, or a failure of the store. */
-enum handoff_code handoff_store_get_handoff(struct handoff_store *store,
-                                            const struct handoff_uuid *id,
-                                            struct handoff_arena *arena,
-                                            struct handoff_stored *stored,
+enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const struct base_uuid *id,
+                                            struct base_arena *arena, struct handoff_stored *stored,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* A page of handoffs in the order of their acceptance. */
 struct handoff_store_filter {
-    uint32_t states;             /* bit 1 << state for each one wanted */
-    struct handoff_span target;  /* absent: any */
-    struct handoff_span reason;  /* absent: any */
-    struct handoff_span task_id; /* absent: any */
-    struct handoff_span party;   /* only those that concern this agent; absent: any */
-    int64_t after_seq;           /* only those behind it; 0: from the first */
+    uint32_t states;          /* bit 1 << state for each one wanted */
+    struct base_span target;  /* absent: any */
+    struct base_span reason;  /* absent: any */
+    struct base_span task_id; /* absent: any */
+    struct base_span party;   /* only those that concern this agent; absent: any */
+    int64_t after_seq;        /* only those behind it; 0: from the first */
     size_t limit;
 };
 
 /* *list is an array in the arena; fewer than `limit` entries are the last page. */
 enum handoff_code handoff_store_list(struct handoff_store *store,
                                      const struct handoff_store_filter *filter,
-                                     struct handoff_arena *arena, struct handoff_stored **list,
+                                     struct base_arena *arena, struct handoff_stored **list,
                                      size_t *count, struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Attempts, and among them the agents that were passed over, in their order. */
 enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t seq,
-                                         struct handoff_arena *arena, struct handoff_attempt **list,
+                                         struct base_arena *arena, struct handoff_attempt **list,
                                          size_t *count,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Which handoff was accepted under this key, and for which request. not_found: none. */
-enum handoff_code handoff_store_find_key(struct handoff_store *store, struct handoff_span source,
-                                         struct handoff_span key, struct handoff_uuid *id,
-                                         uint8_t request_digest[HANDOFF_SHA256_BYTES],
+enum handoff_code handoff_store_find_key(struct handoff_store *store, struct base_span source,
+                                         struct base_span key, struct base_uuid *id,
+                                         uint8_t request_digest[BASE_SHA256_BYTES],
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-enum handoff_code handoff_store_circuits(struct handoff_store *store, struct handoff_arena *arena,
+enum handoff_code handoff_store_circuits(struct handoff_store *store, struct base_arena *arena,
                                          struct handoff_stored_circuit **list, size_t *count,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* How many handoffs are parked for a target, and since when the oldest. For gauges. */
 struct handoff_stored_parked {
-    struct handoff_span target;
+    struct base_span target;
     uint64_t count;
     int64_t oldest_ms;
 };
 
-enum handoff_code handoff_store_parked(struct handoff_store *store, struct handoff_arena *arena,
+enum handoff_code handoff_store_parked(struct handoff_store *store, struct base_arena *arena,
                                        struct handoff_stored_parked **list, size_t *count,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 

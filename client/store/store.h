@@ -75,7 +75,7 @@ struct handoff_store_options {
     unsigned group_max;         /* jobs in one commit; 0 for the default of 512 */
     int64_t body_file_bytes;    /* a file of bodies ends beyond this; 0 for the default of 64 MiB */
     unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
-    const struct handoff_clock *clock; /* NULL: the system's */
+    const struct base_clock *clock; /* NULL: the system's */
     /* Called on the writer thread after every commit; must be quick. NULL: nobody is told. */
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
     void *observer;
@@ -97,13 +97,13 @@ void handoff_store_close(struct handoff_store **store);
 /* Jobs of one thread on their way to the writer together: one lock, one waking, and one commit
    where a loop's turn would else be torn into several. */
 struct handoff_store_batch {
-    struct handoff_mail *first, **last;
+    struct base_mail *first, **last;
     unsigned awaited; /* of these, not lazy */
 };
 
 /* The head of every write. The caller owns the memory and lends it from submit to done. */
 struct handoff_store_job {
-    struct handoff_mail mail; /* the store's; also links the queue */
+    struct base_mail mail; /* the store's; also links the queue */
 
     /* set by the caller or NULL: where it waits until handoff_store_submit_batch */
     struct handoff_store_batch *batch;
@@ -111,7 +111,7 @@ struct handoff_store_job {
     bool lazy;
 
     /* set by the caller, both: somebody always has to own the memory again */
-    struct handoff_mailbox *mailbox;
+    struct base_mailbox *mailbox;
     void (*done)(struct handoff_store_job *job); /* on the mailbox's loop */
 
     /* the verdict, to be read in done */
@@ -143,10 +143,10 @@ enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_
    is noticed, and nothing is hashed twice for it when the envelope is made. */
 struct handoff_store_put_envelope {
     struct handoff_store_job job;
-    struct handoff_uuid id;
-    struct handoff_span task_id;
-    struct handoff_span body;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct base_uuid id;
+    struct base_span task_id;
+    struct base_span body;
+    uint8_t digest[BASE_SHA256_BYTES];
     uint32_t cut_at, cut_size;
     int64_t created_ms;
     bool finished; /* nothing will be delivered: retention may remove it when its time comes */
@@ -159,7 +159,7 @@ void handoff_store_put_envelope(struct handoff_store *store,
 /* Says that an envelope's handoff is over. not_found if retention or nobody ever had it. */
 struct handoff_store_finish_envelope {
     struct handoff_store_job job;
-    struct handoff_uuid id;
+    struct base_uuid id;
     int64_t finished_ms;
 };
 
@@ -167,17 +167,16 @@ void handoff_store_finish_envelope(struct handoff_store *store,
                                    struct handoff_store_finish_envelope *finish);
 
 struct handoff_stored_envelope {
-    struct handoff_uuid id;
-    struct handoff_span task_id, body; /* in the arena */
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct base_uuid id;
+    struct base_span task_id, body; /* in the arena */
+    uint8_t digest[BASE_SHA256_BYTES];
     int64_t created_ms;
     int64_t finished_ms; /* 0 while its handoff is under way */
 };
 
 /* not_found, or store_corrupt when the bytes are not those that were stored. Any thread. */
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
-                                             const struct handoff_uuid *id,
-                                             struct handoff_arena *arena,
+                                             const struct base_uuid *id, struct base_arena *arena,
                                              struct handoff_stored_envelope *envelope,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -20,8 +20,8 @@ struct handoff_stored_task {
    forbidden, or the store's. */
 struct handoff_store_complete_task {
     struct handoff_store_job job;
-    struct handoff_span task_id;
-    struct handoff_span agent; /* who completes it; absent: anybody. Else it took part, as the
+    struct base_span task_id;
+    struct base_span agent; /* who completes it; absent: anybody. Else it took part, as the
                                   source or the target of one of its handoffs */
     int64_t now_ms;
 
@@ -35,9 +35,8 @@ void handoff_store_complete_task(struct handoff_store *store,
 
 /* At once, any thread. A task that nobody knows is not completed, nor is one, as `party` sees it,
    that has no handoff which concerns that agent (absent: sees all). */
-enum handoff_code handoff_store_get_task(struct handoff_store *store, struct handoff_span task_id,
-                                         struct handoff_span party,
-                                         struct handoff_stored_task *task,
+enum handoff_code handoff_store_get_task(struct handoff_store *store, struct base_span task_id,
+                                         struct base_span party, struct handoff_stored_task *task,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

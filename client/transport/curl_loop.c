@@ -27,7 +27,7 @@ enum {
 
 /* A socket, found by its number. Made once for each number and kept until the end. */
 struct socket {
-    struct handoff_watch watch;
+    struct base_watch watch;
     struct handoff_curl *curl;
     int fd;
     uint32_t events; /* as registered in epoll; 0: not there */
@@ -38,24 +38,24 @@ struct socket {
 struct handoff_curl {
     unsigned magic;
     CURLM *multi;
-    struct handoff_poller *poller;
-    struct handoff_timers *timers;
-    const struct handoff_clock *clock;
-    struct handoff_timer timer;
+    struct base_poller *poller;
+    struct base_timers *timers;
+    const struct base_clock *clock;
+    struct base_timer timer;
     struct socket **sockets; /* by descriptor */
     size_t nsockets;
 };
 
 /* ---- sockets -------------------------------------------------------------------------------- */
 
-static void socket_ready(struct handoff_watch *watch, uint32_t events);
+static void socket_ready(struct base_watch *watch, uint32_t events);
 
 static bool grow_sockets(struct handoff_curl *curl, size_t fd)
 {
     size_t count = curl->nsockets ? curl->nsockets : 64;
     while (count <= fd)
         count *= 2;
-    struct socket **sockets = handoff_realloc(curl->sockets, count * sizeof sockets[0]);
+    struct socket **sockets = base_realloc(curl->sockets, count * sizeof sockets[0]);
     if (!sockets)
         return false;
     memset(sockets + curl->nsockets, 0, (count - curl->nsockets) * sizeof sockets[0]);
@@ -66,11 +66,11 @@ static bool grow_sockets(struct handoff_curl *curl, size_t fd)
 
 static struct socket *socket_of(struct handoff_curl *curl, int fd)
 {
-    HANDOFF_CHECK(fd >= 0);
+    BASE_CHECK(fd >= 0);
     if ((size_t)fd >= curl->nsockets && !grow_sockets(curl, (size_t)fd))
         return NULL;
     struct socket **place = &curl->sockets[fd];
-    if (!*place && (*place = handoff_calloc(1, sizeof **place)) != NULL) {
+    if (!*place && (*place = base_calloc(1, sizeof **place)) != NULL) {
         (*place)->watch.ready = socket_ready;
         (*place)->curl = curl;
         (*place)->fd = fd;
@@ -81,7 +81,7 @@ static struct socket *socket_of(struct handoff_curl *curl, int fd)
 static void forget(struct socket *socket)
 {
     if (socket->events)
-        handoff_poller_forget(socket->curl->poller, socket->fd);
+        base_poller_forget(socket->curl->poller, socket->fd);
     socket->events = 0;
 }
 
@@ -89,12 +89,12 @@ static void watch_for(struct socket *socket, uint32_t events)
 {
     if (socket->events == events)
         return;
-    int failed = handoff_poller_watch(socket->curl->poller, socket->fd, events, &socket->watch);
+    int failed = base_poller_watch(socket->curl->poller, socket->fd, events, &socket->watch);
     /* no memory in the kernel: the transfer runs into its time-out, and is tried again */
     socket->events = failed ? 0 : events;
 }
 
-static void socket_ready(struct handoff_watch *watch, uint32_t events)
+static void socket_ready(struct base_watch *watch, uint32_t events)
 {
     struct socket *socket = (struct socket *)watch;
     if (!socket->wanted) {
@@ -113,7 +113,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *un
 {
     (void)easy, (void)unused;
     struct handoff_curl *curl = arg;
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     struct socket *socket = socket_of(curl, fd);
     if (!socket) /* as below: it runs into its time-out. An error would end all transfers in curl */
         return 0;
@@ -132,7 +132,7 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 {
     (void)purpose;
     struct handoff_curl *curl = arg;
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
@@ -150,7 +150,7 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 static int on_close(void *arg, curl_socket_t fd)
 {
     struct handoff_curl *curl = arg;
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     struct socket *socket = socket_of(curl, fd);
     if (socket) {
         forget(socket);
@@ -166,20 +166,20 @@ static int on_timer(CURLM *multi, long timeout_ms, void *arg)
 {
     (void)multi;
     struct handoff_curl *curl = arg;
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     if (timeout_ms < 0) {
-        handoff_timers_stop(curl->timers, &curl->timer);
+        base_timers_stop(curl->timers, &curl->timer);
         return 0;
     }
-    int64_t now_ms = handoff_monotonic_ns(curl->clock) / 1000000;
-    handoff_timers_start(curl->timers, &curl->timer, now_ms + timeout_ms);
+    int64_t now_ms = base_monotonic_ns(curl->clock) / 1000000;
+    base_timers_start(curl->timers, &curl->timer, now_ms + timeout_ms);
     return 0;
 }
 
-static void timer_fired(struct handoff_timer *timer)
+static void timer_fired(struct base_timer *timer)
 {
     struct handoff_curl *curl = (void *)((char *)timer - offsetof(struct handoff_curl, timer));
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     int running;
     curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
@@ -188,7 +188,7 @@ static void timer_fired(struct handoff_timer *timer)
 
 bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *job)
 {
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     CURL *easy = job->easy;
     bool failed = false;
 #define SET(option, value) failed |= curl_easy_setopt(easy, option, value) != CURLE_OK
@@ -216,20 +216,20 @@ bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *jo
 
 bool handoff_curl_start(struct handoff_curl *curl, struct handoff_curl_job *job)
 {
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     job->error[0] = '\0';
     return curl_multi_add_handle(curl->multi, job->easy) == CURLM_OK;
 }
 
 void handoff_curl_stop(struct handoff_curl *curl, struct handoff_curl_job *job)
 {
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     curl_multi_remove_handle(curl->multi, job->easy);
 }
 
 void handoff_curl_settle(struct handoff_curl *curl)
 {
-    HANDOFF_CHECK_MAGIC(curl, CURL_MAGIC);
+    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     int left;
     for (CURLMsg *message; (message = curl_multi_info_read(curl->multi, &left)) != NULL;) {
         if (message->msg != CURLMSG_DONE)
@@ -243,14 +243,14 @@ void handoff_curl_settle(struct handoff_curl *curl)
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
-enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct handoff_poller *poller,
-                                   struct handoff_timers *timers, const struct handoff_clock *clock,
+enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct base_poller *poller,
+                                   struct base_timers *timers, const struct base_clock *clock,
                                    struct handoff_error *error)
 {
-    struct handoff_curl *made = handoff_calloc(1, sizeof *made);
+    struct handoff_curl *made = base_calloc(1, sizeof *made);
     CURLM *multi = made ? curl_multi_init() : NULL;
     if (!multi) {
-        handoff_free(made);
+        base_free(made);
         return handoff_error_no_memory(error);
     }
     made->magic = CURL_MAGIC;
@@ -273,13 +273,13 @@ void handoff_curl_free(struct handoff_curl **curl)
     struct handoff_curl *dying = *curl;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, CURL_MAGIC);
+    BASE_CHECK_MAGIC(dying, CURL_MAGIC);
     *curl = NULL;
     curl_multi_cleanup(dying->multi); /* closes the kept connections through on_close */
-    handoff_timers_stop(dying->timers, &dying->timer);
+    base_timers_stop(dying->timers, &dying->timer);
     for (size_t i = 0; i < dying->nsockets; i++)
-        handoff_free(dying->sockets[i]);
-    handoff_free(dying->sockets);
+        base_free(dying->sockets[i]);
+    base_free(dying->sockets);
     dying->magic = 0;
-    handoff_free(dying);
+    base_free(dying);
 }

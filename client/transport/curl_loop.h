@@ -27,8 +27,8 @@ struct handoff_curl_job {
 };
 
 /* The poller, the timers and the clock are lent for its life. */
-enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct handoff_poller *poller,
-                                   struct handoff_timers *timers, const struct handoff_clock *clock,
+enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct base_poller *poller,
+                                   struct base_timers *timers, const struct base_clock *clock,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* No job may be under way. */
 void handoff_curl_free(struct handoff_curl **curl);

@@ -29,7 +29,7 @@ static void free_dial(struct handoff_dial *dial)
 {
     curl_easy_cleanup(dial->job.easy);
     dial->magic = 0;
-    handoff_free(dial);
+    base_free(dial);
 }
 
 static void write_peer(CURL *easy, char peer[PEER_MAX])
@@ -52,7 +52,7 @@ static int take_socket(CURL *easy)
 static void ended(struct handoff_curl_job *job, CURLcode code)
 {
     struct handoff_dial *dial = (struct handoff_dial *)job;
-    HANDOFF_CHECK_MAGIC(dial, DIAL_MAGIC);
+    BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
     char peer[PEER_MAX] = "";
     struct handoff_dialled dialled = {.fd = -1, .peer = peer};
     write_peer(job->easy, peer);
@@ -80,7 +80,7 @@ struct handoff_dial *handoff_dial_start(struct handoff_curl *curl, const char *u
                                         void (*done)(void *arg, const struct handoff_dialled *),
                                         void *arg)
 {
-    struct handoff_dial *dial = handoff_calloc(1, sizeof *dial);
+    struct handoff_dial *dial = base_calloc(1, sizeof *dial);
     if (!dial)
         return NULL;
     dial->magic = DIAL_MAGIC;
@@ -102,7 +102,7 @@ void handoff_dial_cancel(struct handoff_dial **dial)
     if (!dying)
         return;
     *dial = NULL;
-    HANDOFF_CHECK_MAGIC(dying, DIAL_MAGIC);
+    BASE_CHECK_MAGIC(dying, DIAL_MAGIC);
     handoff_curl_stop(dying->curl, &dying->job);
     free_dial(dying);
 }

@@ -24,8 +24,8 @@ void handoff_http_answer_begin(struct handoff_http_answer *answer)
 
 void handoff_http_answer_free(struct handoff_http_answer *answer)
 {
-    handoff_buffer_free(&answer->body);
-    handoff_buffer_free(&answer->line);
+    base_buffer_free(&answer->body);
+    base_buffer_free(&answer->line);
 }
 
 static enum handoff_http_progress broken(struct handoff_http_answer *answer,
@@ -49,32 +49,32 @@ static bool is_space(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-static struct handoff_span trimmed(struct handoff_span text)
+static struct base_span trimmed(struct base_span text)
 {
     while (text.size > 0 && is_space(text.data[0]))
-        text = handoff_span(text.data + 1, text.size - 1);
+        text = base_span(text.data + 1, text.size - 1);
     while (text.size > 0 && is_space(text.data[text.size - 1]))
         text.size--;
     return text;
 }
 
-static bool is_word(struct handoff_span text, const char *word)
+static bool is_word(struct base_span text, const char *word)
 {
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
 /* What a list with commas begins with; the list goes on behind it. */
-static struct handoff_span next_of(struct handoff_span *list)
+static struct base_span next_of(struct base_span *list)
 {
     const char *comma = memchr(list->data, ',', list->size);
     size_t size = comma ? (size_t)(comma - list->data) : list->size;
-    struct handoff_span first = trimmed(handoff_span(list->data, size));
+    struct base_span first = trimmed(base_span(list->data, size));
     size_t past = comma ? size + 1 : size;
-    *list = handoff_span(list->data + past, list->size - past);
+    *list = base_span(list->data + past, list->size - past);
     return first;
 }
 
-static bool has_word(struct handoff_span list, const char *word)
+static bool has_word(struct base_span list, const char *word)
 {
     while (list.size > 0) {
         if (is_word(next_of(&list), word))
@@ -93,7 +93,7 @@ static int digit_value(char digit)
 }
 
 /* Digits alone; what is larger than any body that we take stays that large. */
-static bool read_number(struct handoff_span text, unsigned base, uint64_t *number)
+static bool read_number(struct base_span text, unsigned base, uint64_t *number)
 {
     *number = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -105,7 +105,7 @@ static bool read_number(struct handoff_span text, unsigned base, uint64_t *numbe
     return text.size > 0;
 }
 
-static void keep_text(char *to, size_t room, struct handoff_span from)
+static void keep_text(char *to, size_t room, struct base_span from)
 {
     size_t size = from.size < room ? from.size : room - 1;
     memcpy(to, from.data, size);
@@ -116,14 +116,13 @@ static void keep_text(char *to, size_t room, struct handoff_span from)
 
 /* "HTTP/1.1 200 OK"; the words behind the number may be missing, and the space before them too. */
 static enum handoff_http_progress read_status(struct handoff_http_answer *answer,
-                                              struct handoff_span line)
+                                              struct base_span line)
 {
     enum { MINOR = sizeof "HTTP/1." - 1, STATUS = sizeof "HTTP/1.1 " - 1, END = STATUS + 3 };
     uint64_t minor, status;
     if (line.size < END || memcmp(line.data, "HTTP/1.", MINOR) != 0 ||
-        !read_number(handoff_span(line.data + MINOR, 1), 10, &minor) ||
-        line.data[MINOR + 1] != ' ' ||
-        !read_number(handoff_span(line.data + STATUS, 3), 10, &status) || status < 100 ||
+        !read_number(base_span(line.data + MINOR, 1), 10, &minor) || line.data[MINOR + 1] != ' ' ||
+        !read_number(base_span(line.data + STATUS, 3), 10, &status) || status < 100 ||
         (line.size > END && line.data[END] != ' '))
         return broken(answer, HANDOFF_FAULT_NOT_HTTP);
     answer->status = (int)status;
@@ -134,14 +133,14 @@ static enum handoff_http_progress read_status(struct handoff_http_answer *answer
     return HANDOFF_HTTP_MORE;
 }
 
-static void note_ack(struct handoff_http_answer *answer, struct handoff_span value)
+static void note_ack(struct handoff_http_answer *answer, struct base_span value)
 {
     keep_text(answer->ack, sizeof answer->ack, value);
     answer->has_ack = true;
 }
 
 static enum handoff_http_progress note_length(struct handoff_http_answer *answer,
-                                              struct handoff_span value)
+                                              struct base_span value)
 {
     uint64_t length;
     if (!read_number(value, 10, &length) || (answer->has_length && length != answer->missing))
@@ -152,7 +151,7 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
 }
 
 static enum handoff_http_progress note_coding(struct handoff_http_answer *answer,
-                                              struct handoff_span value)
+                                              struct base_span value)
 {
     if (is_word(value, "identity")) /* what old servers call none */
         return HANDOFF_HTTP_MORE;
@@ -162,14 +161,14 @@ static enum handoff_http_progress note_coding(struct handoff_http_answer *answer
     return HANDOFF_HTTP_MORE;
 }
 
-static void note_connection(struct handoff_http_answer *answer, struct handoff_span value)
+static void note_connection(struct handoff_http_answer *answer, struct base_span value)
 {
     answer->closes |= has_word(value, "close");
     answer->keep |= has_word(value, "keep-alive"); /* HTTP/1.0 has to say so */
 }
 
 static enum handoff_http_progress note_header(struct handoff_http_answer *answer,
-                                              struct handoff_span name, struct handoff_span value)
+                                              struct base_span name, struct base_span value)
 {
     if (is_word(name, "Content-Length"))
         return note_length(answer, value);
@@ -219,7 +218,7 @@ static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
 
 /* A header, a trailer, or the empty line behind them. Trailers frame nothing any more. */
 static enum handoff_http_progress read_header(struct handoff_http_answer *answer,
-                                              struct handoff_span line)
+                                              struct base_span line)
 {
     const bool is_trailer = answer->part == HANDOFF_HTTP_TRAILERS;
     if (line.size == 0)
@@ -232,8 +231,8 @@ static enum handoff_http_progress read_header(struct handoff_http_answer *answer
     if (memchr(line.data, '\0', line.size)) /* RFC 9110 5.5; our copies of values would end there */
         return garbled(answer, "a NUL in a header");
     size_t size = (size_t)(colon - line.data);
-    struct handoff_span name = handoff_span(line.data, size);
-    struct handoff_span value = trimmed(handoff_span(colon + 1, line.size - size - 1));
+    struct base_span name = base_span(line.data, size);
+    struct base_span value = trimmed(base_span(colon + 1, line.size - size - 1));
     if (!is_trailer)
         return note_header(answer, name, value);
     if (is_word(name, "Handoff-Ack"))
@@ -244,7 +243,7 @@ static enum handoff_http_progress read_header(struct handoff_http_answer *answer
 /* ---- the body ------------------------------------------------------------------------------- */
 
 static enum handoff_http_progress read_chunk_size(struct handoff_http_answer *answer,
-                                                  struct handoff_span line)
+                                                  struct base_span line)
 {
     const char *extension = memchr(line.data, ';', line.size);
     if (extension)
@@ -258,7 +257,7 @@ static enum handoff_http_progress read_chunk_size(struct handoff_http_answer *an
 }
 
 static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *answer,
-                                                 struct handoff_span line)
+                                                 struct base_span line)
 {
     if (line.size != 0)
         return garbled(answer, "a chunk longer than its size");
@@ -269,7 +268,7 @@ static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *ans
 static enum handoff_http_progress take_body(struct handoff_http_answer *answer, const char *bytes,
                                             size_t size)
 {
-    handoff_buffer_append(&answer->body, bytes, size);
+    base_buffer_append(&answer->body, bytes, size);
     if (answer->body.failed) /* or there is no memory for it */
         return broken(answer, HANDOFF_FAULT_BODY_SIZE);
     if (answer->part == HANDOFF_HTTP_BODY_TO_THE_END)
@@ -286,7 +285,7 @@ static enum handoff_http_progress take_body(struct handoff_http_answer *answer, 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
 static enum handoff_http_progress read_line(struct handoff_http_answer *answer,
-                                            struct handoff_span line)
+                                            struct base_span line)
 {
     if (line.size > 0 && line.data[line.size - 1] == '\r')
         line.size--;
@@ -311,16 +310,16 @@ static enum handoff_http_progress take_line(struct handoff_http_answer *answer, 
     answer->head_size += *used;
     if (answer->head_size > HANDOFF_HTTP_HEAD_MAX)
         return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
-    struct handoff_span line = handoff_span(bytes, end ? *used - 1 : size);
+    struct base_span line = base_span(bytes, end ? *used - 1 : size);
     if (end && answer->line.size == 0)
         return read_line(answer, line);
-    handoff_buffer_append(&answer->line, line.data, line.size);
+    base_buffer_append(&answer->line, line.data, line.size);
     if (answer->line.failed)
         return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
     if (!end)
         return HANDOFF_HTTP_MORE;
-    enum handoff_http_progress progress = read_line(answer, handoff_buffer_span(&answer->line));
-    handoff_buffer_clear(&answer->line);
+    enum handoff_http_progress progress = read_line(answer, base_buffer_span(&answer->line));
+    base_buffer_clear(&answer->line);
     return progress;
 }
 

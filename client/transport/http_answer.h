@@ -45,17 +45,17 @@ struct handoff_http_answer {
     bool has_ack;
     char ack[HANDOFF_HTTP_ACK_MAX];             /* value of Handoff-Ack */
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* value of Retry-After, or "" */
-    struct handoff_buffer body;
+    struct base_buffer body;
     enum handoff_fault fault; /* why it is broken */
     const char *detail;       /* constant words; NULL: none */
     /* the reader's own */
     enum handoff_http_part part;
     bool begun; /* a byte has come */
     bool has_length, chunked;
-    bool is_1_0, closes;        /* "close" outranks any "keep-alive" */
-    uint64_t missing;           /* of the body, or of the chunk */
-    size_t head_size;           /* read so far */
-    struct handoff_buffer line; /* the begin of one whose end is to come */
+    bool is_1_0, closes;     /* "close" outranks any "keep-alive" */
+    uint64_t missing;        /* of the body, or of the chunk */
+    size_t head_size;        /* read so far */
+    struct base_buffer line; /* the begin of one whose end is to come */
 };
 
 void handoff_http_answer_begin(struct handoff_http_answer *answer);

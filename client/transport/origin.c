@@ -57,45 +57,45 @@ static bool has(CURLU *url, CURLUPart part)
     return text != NULL;
 }
 
-static bool write_host(struct handoff_buffer *head, CURLU *url)
+static bool write_host(struct base_buffer *head, CURLU *url)
 {
     char *host = part_of(url, CURLUPART_HOST), *port = part_of(url, CURLUPART_PORT);
     bool is_default = !port || strcmp(port, "80") == 0, good = host != NULL;
-    handoff_buffer_printf(head, "Host: %s%s%s\r\n", host ? host : "", is_default ? "" : ":",
-                          is_default ? "" : port);
+    base_buffer_printf(head, "Host: %s%s%s\r\n", host ? host : "", is_default ? "" : ":",
+                       is_default ? "" : port);
     curl_free(host);
     curl_free(port);
     return good;
 }
 
 /* A user would have to be sent, and a zone of the address belongs in no header: both are rare. */
-static bool write_headers(struct handoff_buffer *head, const char *text)
+static bool write_headers(struct base_buffer *head, const char *text)
 {
     CURLU *url = curl_url();
     bool good = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
                 !has(url, CURLUPART_USER) && !has(url, CURLUPART_PASSWORD) &&
                 !has(url, CURLUPART_ZONEID) && write_host(head, url);
     curl_url_cleanup(url);
-    handoff_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n"
-                              "Accept: */*\r\n");
+    base_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n"
+                           "Accept: */*\r\n");
     return good && !head->failed;
 }
 
 void handoff_origin_write(const struct handoff_origin *origin, const char *url,
-                          struct handoff_buffer *head)
+                          struct base_buffer *head)
 {
     const char *target = url + origin->url_size;
-    handoff_buffer_text(head, *target == '/' ? "POST " : "POST /");
-    handoff_buffer_append(head, target, strcspn(target, "#"));
-    handoff_buffer_text(head, " HTTP/1.1\r\n");
-    handoff_buffer_append(head, origin->head.data, origin->head.size);
+    base_buffer_text(head, *target == '/' ? "POST " : "POST /");
+    base_buffer_append(head, target, strcspn(target, "#"));
+    base_buffer_text(head, " HTTP/1.1\r\n");
+    base_buffer_append(head, origin->head.data, origin->head.size);
 }
 
 /* ---- origins -------------------------------------------------------------------------------- */
 
 static struct handoff_origin *make(const char *url, size_t size)
 {
-    struct handoff_origin *origin = handoff_calloc(1, sizeof *origin + size + 1);
+    struct handoff_origin *origin = base_calloc(1, sizeof *origin + size + 1);
     if (!origin)
         return NULL;
     TAILQ_INIT(&origin->idle);
@@ -103,8 +103,8 @@ static struct handoff_origin *make(const char *url, size_t size)
     origin->url_size = size;
     if (write_headers(&origin->head, origin->url))
         return origin;
-    handoff_buffer_free(&origin->head);
-    handoff_free(origin);
+    base_buffer_free(&origin->head);
+    base_free(origin);
     return NULL;
 }
 
@@ -133,8 +133,8 @@ void handoff_origin_leave(struct handoff_origin **origin)
     *origin = NULL;
     if (!left || --left->users > 0)
         return;
-    HANDOFF_CHECK(TAILQ_EMPTY(&left->idle));
+    BASE_CHECK(TAILQ_EMPTY(&left->idle));
     LIST_REMOVE(left, entry);
-    handoff_buffer_free(&left->head);
-    handoff_free(left);
+    base_buffer_free(&left->head);
+    base_free(left);
 }

@@ -21,7 +21,7 @@ struct handoff_origin {
     LIST_ENTRY(handoff_origin) entry;
     unsigned users;
     struct handoff_connections idle; /* the last used first, so that the others grow old */
-    struct handoff_buffer head;      /* the headers that every request to it has */
+    struct base_buffer head;         /* the headers that every request to it has */
     size_t url_size;
     char url[]; /* "http://127.0.0.1:9001" */
 };
@@ -40,6 +40,6 @@ void handoff_origin_leave(struct handoff_origin **origin);
 
 /* The request line for a URL of this origin, and the headers that every request has. */
 void handoff_origin_write(const struct handoff_origin *origin, const char *url,
-                          struct handoff_buffer *head);
+                          struct base_buffer *head);
 
 #endif

@@ -50,7 +50,7 @@ enum {
 struct exchange;
 
 struct handoff_connection {
-    struct handoff_watch watch;
+    struct base_watch watch;
     unsigned magic;
     struct handoff_plain *plain;
     struct handoff_origin *origin;
@@ -72,7 +72,7 @@ struct exchange {
     struct handoff_post *post;
     struct handoff_connection *connection; /* NULL: not yet, or not any more */
     struct handoff_dial *dial;             /* NULL: none under way */
-    struct handoff_timer timer;            /* the post's time-out */
+    struct base_timer timer;               /* the post's time-out */
     int64_t began_ns;
     size_t sent; /* of head and body */
     bool sent_all;
@@ -89,33 +89,33 @@ TAILQ_HEAD(exchanges, exchange);
 struct handoff_plain {
     unsigned magic;
     struct handoff_curl *curl;
-    struct handoff_poller *poller;
-    struct handoff_timers *timers;
-    const struct handoff_clock *clock;
+    struct base_poller *poller;
+    struct base_timers *timers;
+    const struct base_clock *clock;
     struct handoff_origins origins;
     struct handoff_connections idle; /* the longest idle first */
-    struct handoff_timer idle_timer; /* for that one */
+    struct base_timer idle_timer;    /* for that one */
     struct handoff_connections closed;
     struct exchanges ended;
     size_t under_way;
-    struct handoff_buffer head; /* of the request that is being sent */
+    struct base_buffer head; /* of the request that is being sent */
     char received[RECEIVE_SIZE];
 };
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-static void ready(struct handoff_watch *watch, uint32_t events);
+static void ready(struct base_watch *watch, uint32_t events);
 
 static int64_t now_ms(const struct handoff_plain *plain)
 {
-    return handoff_monotonic_ns(plain->clock) / 1000000;
+    return base_monotonic_ns(plain->clock) / 1000000;
 }
 
 /* Takes the descriptor over, also on failure. */
 static struct handoff_connection *new_connection(struct handoff_plain *plain,
                                                  struct handoff_origin *origin, int fd)
 {
-    struct handoff_connection *connection = handoff_calloc(1, sizeof *connection);
+    struct handoff_connection *connection = base_calloc(1, sizeof *connection);
     if (!connection) {
         close(fd);
         return NULL;
@@ -134,7 +134,7 @@ static void watch_for(struct handoff_connection *connection, uint32_t events)
     if (connection->events == events)
         return;
     int failed =
-        handoff_poller_watch(connection->plain->poller, connection->fd, events, &connection->watch);
+        base_poller_watch(connection->plain->poller, connection->fd, events, &connection->watch);
     /* no memory in the kernel: the exchange runs into its time-out, and is tried again */
     connection->events = failed ? 0 : events;
 }
@@ -147,7 +147,7 @@ static void leave_idle(struct handoff_connection *connection)
 
 static void close_connection(struct handoff_connection *connection)
 {
-    handoff_poller_forget(connection->plain->poller, connection->fd); /* a fork may hold it open */
+    base_poller_forget(connection->plain->poller, connection->fd); /* a fork may hold it open */
     close(connection->fd);
     connection->fd = -1;
     connection->exchange = NULL;
@@ -161,7 +161,7 @@ static void free_closed(struct handoff_plain *plain)
     while ((connection = TAILQ_FIRST(&plain->closed)) != NULL) {
         TAILQ_REMOVE(&plain->closed, connection, entry);
         connection->magic = 0;
-        handoff_free(connection);
+        base_free(connection);
     }
 }
 
@@ -173,15 +173,15 @@ static void keep(struct handoff_connection *connection, int64_t since_ms)
     connection->idle_since_ms = since_ms;
     TAILQ_INSERT_HEAD(&connection->origin->idle, connection, entry);
     TAILQ_INSERT_TAIL(&plain->idle, connection, age);
-    if (!handoff_timer_started(&plain->idle_timer))
-        handoff_timers_start(plain->timers, &plain->idle_timer, since_ms + IDLE_MAX_MS);
+    if (!base_timer_started(&plain->idle_timer))
+        base_timers_start(plain->timers, &plain->idle_timer, since_ms + IDLE_MAX_MS);
 }
 
-static void idle_too_long(struct handoff_timer *timer)
+static void idle_too_long(struct base_timer *timer)
 {
     struct handoff_plain *plain =
         (void *)((char *)timer - offsetof(struct handoff_plain, idle_timer));
-    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
     const int64_t since_ms = now_ms(plain) - IDLE_MAX_MS;
     struct handoff_connection *oldest;
     while ((oldest = TAILQ_FIRST(&plain->idle)) != NULL && oldest->idle_since_ms <= since_ms) {
@@ -189,7 +189,7 @@ static void idle_too_long(struct handoff_timer *timer)
         close_connection(oldest);
     }
     if (oldest)
-        handoff_timers_start(plain->timers, timer, oldest->idle_since_ms + IDLE_MAX_MS);
+        base_timers_start(plain->timers, timer, oldest->idle_since_ms + IDLE_MAX_MS);
 }
 
 /* ---- how an exchange ends ------------------------------------------------------------------- */
@@ -199,8 +199,8 @@ static void end(struct exchange *exchange)
     struct handoff_plain *plain = exchange->plain;
     exchange->ended = true;
     exchange->connection = NULL;
-    exchange->facts.duration_us = (handoff_monotonic_ns(plain->clock) - exchange->began_ns) / 1000;
-    handoff_timers_stop(plain->timers, &exchange->timer);
+    exchange->facts.duration_us = (base_monotonic_ns(plain->clock) - exchange->began_ns) / 1000;
+    base_timers_stop(plain->timers, &exchange->timer);
     TAILQ_INSERT_TAIL(&plain->ended, exchange, entry);
 }
 
@@ -237,10 +237,10 @@ static void succeed(struct exchange *exchange, bool keeps)
         close_connection(connection);
 }
 
-static void timed_out(struct handoff_timer *timer)
+static void timed_out(struct base_timer *timer)
 {
     struct exchange *exchange = (void *)((char *)timer - offsetof(struct exchange, timer));
-    HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
+    BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     if (exchange->ended)
         return;
     fail(exchange,
@@ -251,12 +251,12 @@ static void timed_out(struct handoff_timer *timer)
 
 static void free_exchange(struct exchange *exchange)
 {
-    handoff_timers_stop(exchange->plain->timers, &exchange->timer);
+    base_timers_stop(exchange->plain->timers, &exchange->timer);
     exchange->plain->under_way--;
     handoff_origin_leave(&exchange->origin);
     handoff_http_answer_free(&exchange->answer);
     exchange->magic = 0;
-    handoff_free(exchange);
+    base_free(exchange);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -264,24 +264,24 @@ static void free_exchange(struct exchange *exchange)
 static bool dial(struct exchange *exchange);
 
 /* Made anew for every piece that is sent; nearly always there is one. */
-static struct handoff_span write_head(struct exchange *exchange)
+static struct base_span write_head(struct exchange *exchange)
 {
     const struct handoff_post *post = exchange->post;
-    struct handoff_buffer *head = &exchange->plain->head;
-    handoff_buffer_clear(head);
+    struct base_buffer *head = &exchange->plain->head;
+    base_buffer_clear(head);
     handoff_origin_write(exchange->origin, post->url, head);
     for (size_t i = 0; i < post->nheaders; i++) {
-        handoff_buffer_text(head, post->headers[i]);
-        handoff_buffer_append(head, "\r\n", 2);
+        base_buffer_text(head, post->headers[i]);
+        base_buffer_append(head, "\r\n", 2);
     }
-    handoff_buffer_text(head, "Content-Length: ");
-    handoff_buffer_number(head, (int64_t)post->size);
-    handoff_buffer_text(head, "\r\n\r\n");
-    return handoff_buffer_span(head);
+    base_buffer_text(head, "Content-Length: ");
+    base_buffer_number(head, (int64_t)post->size);
+    base_buffer_text(head, "\r\n\r\n");
+    return base_buffer_span(head);
 }
 
 /* What of `whole` is still to be sent, where `sent` bytes of it and of what follows are. */
-static struct iovec rest_of(struct handoff_span whole, size_t sent)
+static struct iovec rest_of(struct base_span whole, size_t sent)
 {
     size_t done = sent < whole.size ? sent : whole.size;
     return (struct iovec){(char *)(uintptr_t)whole.data + done, whole.size - done};
@@ -290,8 +290,8 @@ static struct iovec rest_of(struct handoff_span whole, size_t sent)
 /* false: errno tells. */
 static bool send_some(struct exchange *exchange)
 {
-    struct handoff_span head = write_head(exchange);
-    struct handoff_span body = handoff_span(exchange->post->body, exchange->post->size);
+    struct base_span head = write_head(exchange);
+    struct base_span body = base_span(exchange->post->body, exchange->post->size);
     if (exchange->plain->head.failed) {
         errno = ENOMEM;
         return false;
@@ -343,7 +343,7 @@ static void carry(struct exchange *exchange, struct handoff_connection *connecti
 static void dialled(void *arg, const struct handoff_dialled *dialled)
 {
     struct exchange *exchange = arg;
-    HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
+    BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     exchange->dial = NULL;
     if (dialled->fd < 0) {
         fail(exchange, dialled->failure);
@@ -417,10 +417,10 @@ static void could_not_send(struct exchange *exchange, int error)
         broke_by(exchange, error);
 }
 
-static void ready(struct handoff_watch *watch, uint32_t events)
+static void ready(struct base_watch *watch, uint32_t events)
 {
     struct handoff_connection *connection = (struct handoff_connection *)watch;
-    HANDOFF_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     struct exchange *exchange = connection->exchange;
     if (connection->fd < 0)
         return;
@@ -449,12 +449,12 @@ static void read_answer(const struct exchange *exchange, struct handoff_answer *
     told->body = answer->body.data;
     told->body_size = answer->body.size;
     told->retry_after_ms =
-        handoff_retry_after_ms(answer->retry_after, handoff_wall_ms(exchange->plain->clock));
+        handoff_retry_after_ms(answer->retry_after, base_wall_ms(exchange->plain->clock));
 }
 
 void handoff_plain_settle(struct handoff_plain *plain)
 {
-    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
     struct exchange *exchange;
     while ((exchange = TAILQ_FIRST(&plain->ended)) != NULL) {
         struct handoff_post *post = exchange->post;
@@ -473,7 +473,7 @@ void handoff_plain_settle(struct handoff_plain *plain)
 static void cancel(struct handoff_transfer *transfer)
 {
     struct exchange *exchange = (struct exchange *)transfer;
-    HANDOFF_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
+    BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     let_go(exchange);
     if (exchange->ended)
         TAILQ_REMOVE(&exchange->plain->ended, exchange, entry);
@@ -485,7 +485,7 @@ static void cancel(struct handoff_transfer *transfer)
 static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff_origin *origin,
                                      struct handoff_post *post)
 {
-    struct exchange *exchange = handoff_calloc(1, sizeof *exchange);
+    struct exchange *exchange = base_calloc(1, sizeof *exchange);
     if (!exchange) {
         handoff_origin_leave(&origin);
         return NULL;
@@ -496,7 +496,7 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
     exchange->origin = origin;
     exchange->post = post;
     exchange->timer.fire = timed_out;
-    exchange->began_ns = handoff_monotonic_ns(plain->clock);
+    exchange->began_ns = base_monotonic_ns(plain->clock);
     handoff_http_answer_begin(&exchange->answer);
     plain->under_way++;
     return exchange;
@@ -504,14 +504,14 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
 
 struct handoff_origin *handoff_plain_origin(struct handoff_plain *plain, const char *url)
 {
-    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
     return handoff_origin_use(&plain->origins, url);
 }
 
 enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handoff_origin *origin,
                                       struct handoff_post *post)
 {
-    HANDOFF_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
     struct exchange *exchange = new_exchange(plain, origin, post);
     if (!exchange)
         return HANDOFF_ERR_OUT_OF_MEMORY;
@@ -526,18 +526,17 @@ enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handof
     }
     /* one that failed at once is told in the next turn, which the timer brings */
     const int64_t wait_ms = exchange->ended ? 0 : post->timeout_ms;
-    handoff_timers_start(plain->timers, &exchange->timer, exchange->began_ns / 1000000 + wait_ms);
+    base_timers_start(plain->timers, &exchange->timer, exchange->began_ns / 1000000 + wait_ms);
     post->transfer = &exchange->transfer;
     return HANDOFF_OK;
 }
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
-struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct handoff_poller *poller,
-                                        struct handoff_timers *timers,
-                                        const struct handoff_clock *clock)
+struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct base_poller *poller,
+                                        struct base_timers *timers, const struct base_clock *clock)
 {
-    struct handoff_plain *plain = handoff_calloc(1, sizeof *plain);
+    struct handoff_plain *plain = base_calloc(1, sizeof *plain);
     if (!plain)
         return NULL;
     plain->magic = PLAIN_MAGIC;
@@ -557,8 +556,8 @@ void handoff_plain_free(struct handoff_plain **plain)
     struct handoff_plain *dying = *plain;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, PLAIN_MAGIC);
-    HANDOFF_CHECK(dying->under_way == 0);
+    BASE_CHECK_MAGIC(dying, PLAIN_MAGIC);
+    BASE_CHECK(dying->under_way == 0);
     *plain = NULL;
     struct handoff_connection *connection;
     while ((connection = TAILQ_FIRST(&dying->idle)) != NULL) {
@@ -566,8 +565,8 @@ void handoff_plain_free(struct handoff_plain **plain)
         close_connection(connection);
     }
     free_closed(dying);
-    handoff_timers_stop(dying->timers, &dying->idle_timer);
-    handoff_buffer_free(&dying->head);
+    base_timers_stop(dying->timers, &dying->idle_timer);
+    base_buffer_free(&dying->head);
     dying->magic = 0;
-    handoff_free(dying);
+    base_free(dying);
 }

@@ -14,9 +14,8 @@
 struct handoff_plain;
 
 /* All are lent for its life; curl makes the connections. NULL: no memory. */
-struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct handoff_poller *poller,
-                                        struct handoff_timers *timers,
-                                        const struct handoff_clock *clock);
+struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct base_poller *poller,
+                                        struct base_timers *timers, const struct base_clock *clock);
 /* Nothing may be under way. */
 void handoff_plain_free(struct handoff_plain **plain);
 

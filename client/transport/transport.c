@@ -42,13 +42,13 @@ struct curl_transfer {
     char ack_header[ACK_HEADER_MAX];
     bool ack_header_seen;
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
-    struct handoff_buffer body;
+    struct base_buffer body;
     struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 1];
 };
 
 struct handoff_transport {
     unsigned magic;
-    const struct handoff_clock *clock;
+    const struct base_clock *clock;
     struct handoff_curl *curl;
     struct handoff_plain *plain;
     struct curl_transfer *free;
@@ -61,8 +61,8 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
 {
     (void)one;
     struct curl_transfer *transfer = arg;
-    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
-    handoff_buffer_append(&transfer->body, data, size);
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    base_buffer_append(&transfer->body, data, size);
     return transfer->body.failed ? 0 : size; /* 0 breaks it off: too long, or no memory */
 }
 
@@ -105,7 +105,7 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
 {
     (void)one;
     struct curl_transfer *transfer = arg;
-    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     transfer->head_size += size;
     if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
         return 0; /* breaks it off */
@@ -150,7 +150,7 @@ static void read_answer(struct curl_transfer *transfer, const struct handoff_fai
     answer->body = transfer->body.data;
     answer->body_size = transfer->body.size;
     answer->retry_after_ms =
-        handoff_retry_after_ms(transfer->retry_after, handoff_wall_ms(transfer->transport->clock));
+        handoff_retry_after_ms(transfer->retry_after, base_wall_ms(transfer->transport->clock));
 }
 
 static void read_facts(struct curl_transfer *transfer, const struct handoff_failure *failure,
@@ -197,13 +197,13 @@ static void ended(struct handoff_curl_job *job, CURLcode code);
 static void free_transfer(struct curl_transfer *transfer)
 {
     curl_easy_cleanup(transfer->job.easy);
-    handoff_buffer_free(&transfer->body);
-    handoff_free(transfer);
+    base_buffer_free(&transfer->body);
+    base_free(transfer);
 }
 
 static struct curl_transfer *new_transfer(struct handoff_transport *transport)
 {
-    struct curl_transfer *transfer = handoff_calloc(1, sizeof *transfer);
+    struct curl_transfer *transfer = base_calloc(1, sizeof *transfer);
     if (!transfer)
         return NULL;
     transfer->transfer.cancel = cancel;
@@ -240,8 +240,7 @@ static void give_back(struct handoff_transport *transport, struct curl_transfer 
         free_transfer(transfer);
         return;
     }
-    handoff_buffer_free(
-        &transfer->body); /* a pool of thousands must not keep thousands of bodies */
+    base_buffer_free(&transfer->body); /* a pool of thousands must not keep thousands of bodies */
     transfer->next_free = transport->free;
     transport->free = transfer;
 }
@@ -250,7 +249,7 @@ static void give_back(struct handoff_transport *transport, struct curl_transfer 
 static struct curl_slist *link_headers(struct curl_transfer *transfer,
                                        const struct handoff_post *post)
 {
-    HANDOFF_CHECK(post->nheaders <= HANDOFF_TRANSPORT_HEADERS_MAX);
+    BASE_CHECK(post->nheaders <= HANDOFF_TRANSPORT_HEADERS_MAX);
     struct curl_slist *list = &transfer->headers[HANDOFF_TRANSPORT_HEADERS_MAX];
     *list = (struct curl_slist){.data = (char *)(uintptr_t) "Expect:"}; /* curl only reads it */
     for (size_t i = post->nheaders; i-- > 0;) {
@@ -314,7 +313,7 @@ static enum handoff_code start_over_curl(struct handoff_transport *transport,
 static void cancel(struct handoff_transfer *base)
 {
     struct curl_transfer *transfer = (struct curl_transfer *)base;
-    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     handoff_curl_stop(transfer->transport->curl, &transfer->job);
     give_back(transfer->transport, transfer, false);
 }
@@ -322,7 +321,7 @@ static void cancel(struct handoff_transfer *base)
 static void ended(struct handoff_curl_job *job, CURLcode code)
 {
     struct curl_transfer *transfer = (void *)((char *)job - offsetof(struct curl_transfer, job));
-    HANDOFF_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     struct handoff_transport *transport = transfer->transport;
     struct handoff_answer answer;
     struct handoff_transport_facts facts;
@@ -333,8 +332,8 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
 
     /* the answer's body stays ours until it was told */
     struct handoff_post *post = transfer->post;
-    struct handoff_buffer body = transfer->body;
-    transfer->body = (struct handoff_buffer){.limit = HANDOFF_TRANSPORT_ANSWER_MAX};
+    struct base_buffer body = transfer->body;
+    transfer->body = (struct base_buffer){.limit = HANDOFF_TRANSPORT_ANSWER_MAX};
     char ack_header[ACK_HEADER_MAX];
     if (answer.ack_header) {
         memcpy(ack_header, transfer->ack_header, sizeof ack_header);
@@ -342,7 +341,7 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
     }
     give_back(transport, transfer, !answer.answered);
     post->done(post, &answer, &facts);
-    handoff_buffer_free(&body);
+    base_buffer_free(&body);
 }
 
 /* ---- the transport -------------------------------------------------------------------------- */
@@ -350,8 +349,8 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
 enum handoff_code handoff_transport_start(struct handoff_transport *transport,
                                           struct handoff_post *post)
 {
-    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
-    HANDOFF_CHECK(!post->transfer && post->timeout_ms > 0 && post->timeout_ms <= INT_MAX);
+    BASE_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
+    BASE_CHECK(!post->transfer && post->timeout_ms > 0 && post->timeout_ms <= INT_MAX);
     struct handoff_origin *origin = handoff_plain_origin(transport->plain, post->url);
     return origin ? handoff_plain_start(transport->plain, origin, post)
                   : start_over_curl(transport, post);
@@ -359,7 +358,7 @@ enum handoff_code handoff_transport_start(struct handoff_transport *transport,
 
 void handoff_transport_cancel(struct handoff_transport *transport, struct handoff_post *post)
 {
-    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
+    BASE_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
     if (post->transfer)
         post->transfer->cancel(post->transfer);
 }
@@ -367,18 +366,16 @@ void handoff_transport_cancel(struct handoff_transport *transport, struct handof
 /* In this order: a connection that curl has made is used at once. */
 void handoff_transport_settle(struct handoff_transport *transport)
 {
-    HANDOFF_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
+    BASE_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
     handoff_curl_settle(transport->curl);
     handoff_plain_settle(transport->plain);
 }
 
 enum handoff_code handoff_transport_new(struct handoff_transport **transport,
-                                        struct handoff_poller *poller,
-                                        struct handoff_timers *timers,
-                                        const struct handoff_clock *clock,
-                                        struct handoff_error *error)
+                                        struct base_poller *poller, struct base_timers *timers,
+                                        const struct base_clock *clock, struct handoff_error *error)
 {
-    struct handoff_transport *made = handoff_calloc(1, sizeof *made);
+    struct handoff_transport *made = base_calloc(1, sizeof *made);
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = TRANSPORT_MAGIC;
@@ -400,8 +397,8 @@ void handoff_transport_free(struct handoff_transport **transport)
     struct handoff_transport *dying = *transport;
     if (!dying)
         return;
-    HANDOFF_CHECK_MAGIC(dying, TRANSPORT_MAGIC);
-    HANDOFF_CHECK(dying->under_way == 0);
+    BASE_CHECK_MAGIC(dying, TRANSPORT_MAGIC);
+    BASE_CHECK(dying->under_way == 0);
     *transport = NULL;
     for (struct curl_transfer *next; dying->free; dying->free = next) {
         next = dying->free->next_free;
@@ -410,5 +407,5 @@ void handoff_transport_free(struct handoff_transport **transport)
     handoff_plain_free(&dying->plain);
     handoff_curl_free(&dying->curl);
     dying->magic = 0;
-    handoff_free(dying);
+    base_free(dying);
 }

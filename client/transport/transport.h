@@ -60,9 +60,8 @@ struct handoff_post {
 
 /* The poller, the timers and the clock are lent for the transport's life. */
 enum handoff_code handoff_transport_new(struct handoff_transport **transport,
-                                        struct handoff_poller *poller,
-                                        struct handoff_timers *timers,
-                                        const struct handoff_clock *clock,
+                                        struct base_poller *poller, struct base_timers *timers,
+                                        const struct base_clock *clock,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Nothing may be under way. */
 void handoff_transport_free(struct handoff_transport **transport);

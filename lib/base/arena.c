@@ -35,25 +35,25 @@ enum {
     LARGEST_BLOCK = 1 << 20, /* doubling ends here; larger requests get a block of their own */
 };
 
-struct handoff_arena_block {
-    struct handoff_arena_block *older;
+struct base_arena_block {
+    struct base_arena_block *older;
     size_t size; /* of the bytes that follow */
     _Alignas(max_align_t) char bytes[];
 };
 
-void handoff_arena_init(struct handoff_arena *arena, size_t first_size)
+void base_arena_init(struct base_arena *arena, size_t first_size)
 {
-    *arena = (struct handoff_arena){.block_size = first_size ? first_size : FIRST_BLOCK};
+    *arena = (struct base_arena){.block_size = first_size ? first_size : FIRST_BLOCK};
 }
 
-static int add_block(struct handoff_arena *arena, size_t at_least)
+static int add_block(struct base_arena *arena, size_t at_least)
 {
     if (arena->block_size == 0)
         arena->block_size = FIRST_BLOCK;
     size_t size = arena->block_size > at_least ? arena->block_size : at_least;
-    if (size > SIZE_MAX - sizeof(struct handoff_arena_block))
+    if (size > SIZE_MAX - sizeof(struct base_arena_block))
         return 0;
-    struct handoff_arena_block *block = handoff_malloc(sizeof *block + size);
+    struct base_arena_block *block = base_malloc(sizeof *block + size);
     if (!block)
         return 0;
     block->older = arena->blocks;
@@ -75,7 +75,7 @@ static size_t step_of(size_t size)
     return step ? step : ALIGNMENT;
 }
 
-void *handoff_arena_alloc(struct handoff_arena *arena, size_t size)
+void *base_arena_alloc(struct base_arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2)
         return NULL;
@@ -88,7 +88,7 @@ void *handoff_arena_alloc(struct handoff_arena *arena, size_t size)
     return pointer;
 }
 
-void *handoff_arena_resize(struct handoff_arena *arena, void *pointer, size_t old_size, size_t size)
+void *base_arena_resize(struct base_arena *arena, void *pointer, size_t old_size, size_t size)
 {
     char *old = pointer;
     if (size > SIZE_MAX / 2)
@@ -100,25 +100,25 @@ void *handoff_arena_resize(struct handoff_arena *arena, void *pointer, size_t ol
         ASAN_UNPOISON_MEMORY_REGION(old, size);
         return old;
     }
-    char *moved = handoff_arena_alloc(arena, size);
+    char *moved = base_arena_alloc(arena, size);
     if (moved && old)
         memcpy(moved, old, old_size < size ? old_size : size);
     return moved;
 }
 
-void *handoff_arena_calloc(struct handoff_arena *arena, size_t count, size_t size)
+void *base_arena_calloc(struct base_arena *arena, size_t count, size_t size)
 {
     if (size != 0 && count > SIZE_MAX / size)
         return NULL;
-    void *pointer = handoff_arena_alloc(arena, count * size);
+    void *pointer = base_arena_alloc(arena, count * size);
     if (pointer)
         memset(pointer, 0, count * size);
     return pointer;
 }
 
-char *handoff_arena_copy(struct handoff_arena *arena, const void *data, size_t size)
+char *base_arena_copy(struct base_arena *arena, const void *data, size_t size)
 {
-    char *copy = size < SIZE_MAX ? handoff_arena_alloc(arena, size + 1) : NULL;
+    char *copy = size < SIZE_MAX ? base_arena_alloc(arena, size + 1) : NULL;
     if (!copy)
         return NULL;
     if (size > 0)
@@ -127,38 +127,38 @@ char *handoff_arena_copy(struct handoff_arena *arena, const void *data, size_t s
     return copy;
 }
 
-char *handoff_arena_strdup(struct handoff_arena *arena, const char *text)
+char *base_arena_strdup(struct base_arena *arena, const char *text)
 {
-    return handoff_arena_copy(arena, text, strlen(text));
+    return base_arena_copy(arena, text, strlen(text));
 }
 
-char *handoff_arena_printf(struct handoff_arena *arena, const char *format, ...)
+char *base_arena_printf(struct base_arena *arena, const char *format, ...)
 {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    char *text = length < 0 ? NULL : handoff_arena_alloc(arena, (size_t)length + 1);
+    char *text = length < 0 ? NULL : base_arena_alloc(arena, (size_t)length + 1);
     if (text)
         vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }
 
-static void release_blocks(struct handoff_arena_block *block)
+static void release_blocks(struct base_arena_block *block)
 {
     while (block) {
-        struct handoff_arena_block *older = block->older;
+        struct base_arena_block *older = block->older;
         ASAN_UNPOISON_MEMORY_REGION(block->bytes, block->size);
-        handoff_free(block);
+        base_free(block);
         block = older;
     }
 }
 
-void handoff_arena_reset(struct handoff_arena *arena)
+void base_arena_reset(struct base_arena *arena)
 {
-    struct handoff_arena_block *newest = arena->blocks;
+    struct base_arena_block *newest = arena->blocks;
     if (!newest)
         return;
     release_blocks(newest->older);
@@ -169,8 +169,8 @@ void handoff_arena_reset(struct handoff_arena *arena)
     arena->held = newest->size;
 }
 
-void handoff_arena_free(struct handoff_arena *arena)
+void base_arena_free(struct base_arena *arena)
 {
     release_blocks(arena->blocks);
-    handoff_arena_init(arena, 0);
+    base_arena_init(arena, 0);
 }

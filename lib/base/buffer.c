@@ -13,7 +13,7 @@ enum { FIRST_CAPACITY = 256 };
 
 /* At least the double, and never more than the limit and the NUL, so that whoever finds room is
  * within the limit. */
-static size_t capacity_for(const struct handoff_buffer *buffer, size_t need, size_t most)
+static size_t capacity_for(const struct base_buffer *buffer, size_t need, size_t most)
 {
     size_t capacity = buffer->capacity ? 2 * buffer->capacity : FIRST_CAPACITY;
     if (capacity < need)
@@ -21,7 +21,7 @@ static size_t capacity_for(const struct handoff_buffer *buffer, size_t need, siz
     return capacity <= most ? capacity : most + 1;
 }
 
-char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size)
+char *base_buffer_extend(struct base_buffer *buffer, size_t size)
 {
     if (buffer->failed)
         return NULL;
@@ -32,8 +32,8 @@ char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size)
     }
     size_t capacity = capacity_for(buffer, buffer->size + size + 1, most);
     char *data = buffer->arena
-                     ? handoff_arena_resize(buffer->arena, buffer->data, buffer->capacity, capacity)
-                     : handoff_realloc(buffer->data, capacity);
+                     ? base_arena_resize(buffer->arena, buffer->data, buffer->capacity, capacity)
+                     : base_realloc(buffer->data, capacity);
     if (!data) {
         buffer->failed = true;
         return NULL;
@@ -43,30 +43,30 @@ char *handoff_buffer_extend(struct handoff_buffer *buffer, size_t size)
     return buffer->data + buffer->size;
 }
 
-void handoff_buffer_number(struct handoff_buffer *buffer, int64_t number)
+void base_buffer_number(struct base_buffer *buffer, int64_t number)
 {
-    char digits[HANDOFF_DECIMAL_SIZE];
-    handoff_buffer_append(buffer, digits, handoff_decimal(number, digits));
+    char digits[BASE_DECIMAL_SIZE];
+    base_buffer_append(buffer, digits, base_decimal(number, digits));
 }
 
-void handoff_buffer_printf(struct handoff_buffer *buffer, const char *format, ...)
+void base_buffer_printf(struct base_buffer *buffer, const char *format, ...)
 {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    char *to = length < 0 ? NULL : handoff_buffer_reserve(buffer, (size_t)length);
+    char *to = length < 0 ? NULL : base_buffer_reserve(buffer, (size_t)length);
     if (to) {
         vsnprintf(to, (size_t)length + 1, format, again);
-        handoff_buffer_grow(buffer, (size_t)length);
+        base_buffer_grow(buffer, (size_t)length);
     }
     va_end(again);
     if (length < 0)
         buffer->failed = true;
 }
 
-void handoff_buffer_clear(struct handoff_buffer *buffer)
+void base_buffer_clear(struct base_buffer *buffer)
 {
     buffer->size = 0;
     buffer->failed = false;
@@ -74,9 +74,9 @@ void handoff_buffer_clear(struct handoff_buffer *buffer)
         buffer->data[0] = '\0';
 }
 
-void handoff_buffer_free(struct handoff_buffer *buffer)
+void base_buffer_free(struct base_buffer *buffer)
 {
     if (!buffer->arena)
-        handoff_free(buffer->data);
-    *buffer = (struct handoff_buffer){.limit = buffer->limit, .arena = buffer->arena};
+        base_free(buffer->data);
+    *buffer = (struct base_buffer){.limit = buffer->limit, .arena = buffer->arena};
 }

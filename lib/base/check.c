@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-_Noreturn void handoff_check_failed(const char *what, const char *file, int line)
+_Noreturn void base_check_failed(const char *what, const char *file, int line)
 {
     fprintf(stderr, "handoff: broken invariant: %s (%s:%d)\n", what, file, line);
     abort();

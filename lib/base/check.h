@@ -2,23 +2,23 @@
 /*
  * check.h - assertions that stay on in every build.
  *
- * HANDOFF_CHECK is for our own bugs and for nothing else: a broken invariant, a pointer that came
+ * BASE_CHECK is for our own bugs and for nothing else: a broken invariant, a pointer that came
  * back wrong. Input, the disk and memory never trip one. It names the place on stderr and aborts,
  * because to go on would mean to acknowledge work on top of a state we do not understand.
  */
-#ifndef HANDOFF_BASE_CHECK_H
-#define HANDOFF_BASE_CHECK_H
+#ifndef BASE_CHECK_H
+#define BASE_CHECK_H
 
-_Noreturn void handoff_check_failed(const char *what, const char *file, int line);
+_Noreturn void base_check_failed(const char *what, const char *file, int line);
 
-#define HANDOFF_CHECK(expression)                                                                  \
+#define BASE_CHECK(expression)                                                                     \
     do {                                                                                           \
         if (__builtin_expect(!(expression), 0))                                                    \
-            handoff_check_failed(#expression, __FILE__, __LINE__);                                 \
+            base_check_failed(#expression, __FILE__, __LINE__);                                    \
     } while (0)
 
 /* A pointer to a long-lived object that came back is of the type it claims to be. NULL faults here.
  */
-#define HANDOFF_CHECK_MAGIC(pointer, number) HANDOFF_CHECK((pointer)->magic == (number))
+#define BASE_CHECK_MAGIC(pointer, number) BASE_CHECK((pointer)->magic == (number))
 
 #endif

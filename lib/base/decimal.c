@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-size_t handoff_decimal(int64_t number, char text[HANDOFF_DECIMAL_SIZE])
+size_t base_decimal(int64_t number, char text[BASE_DECIMAL_SIZE])
 {
-    char digits[HANDOFF_DECIMAL_SIZE];
+    char digits[BASE_DECIMAL_SIZE];
     char *end = digits + sizeof digits, *first = end;
     uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
     do

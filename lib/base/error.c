@@ -49,7 +49,7 @@ enum handoff_class handoff_code_class(enum handoff_code code)
    outside that never were any. */
 static void end_at_utf8(char *text, size_t length)
 {
-    text[handoff_utf8_valid_length(text, length)] = '\0';
+    text[base_utf8_valid_length(text, length)] = '\0';
 }
 
 static void copy_cut(char *to, size_t size, const char *from)

@@ -35,22 +35,21 @@ static bool is_within(yyjson_val *value, unsigned levels)
 /* yyjson's memory: an arena's, which is given as the context, or the client's. */
 static void *alc_malloc(void *arena, size_t size)
 {
-    return arena ? handoff_arena_alloc(arena, size) : handoff_malloc(size);
+    return arena ? base_arena_alloc(arena, size) : base_malloc(size);
 }
 
 static void *alc_realloc(void *arena, void *pointer, size_t old_size, size_t size)
 {
-    return arena ? handoff_arena_resize(arena, pointer, old_size, size)
-                 : handoff_realloc(pointer, size);
+    return arena ? base_arena_resize(arena, pointer, old_size, size) : base_realloc(pointer, size);
 }
 
 static void alc_free(void *arena, void *pointer)
 {
     if (!arena)
-        handoff_free(pointer);
+        base_free(pointer);
 }
 
-static enum handoff_code read_within(struct handoff_arena *arena, struct handoff_span text,
+static enum handoff_code read_within(struct base_arena *arena, struct base_span text,
                                      const char *what, unsigned most, yyjson_doc **doc,
                                      struct handoff_error *error)
 {
@@ -77,34 +76,33 @@ static enum handoff_code read_within(struct handoff_arena *arena, struct handoff
     return code;
 }
 
-enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
-                                    struct handoff_error *error)
+enum handoff_code base_json_read(struct base_span text, const char *what, yyjson_doc **doc,
+                                 struct handoff_error *error)
 {
-    return read_within(NULL, text, what, HANDOFF_JSON_DEPTH_MAX, doc, error);
+    return read_within(NULL, text, what, BASE_JSON_DEPTH_MAX, doc, error);
 }
 
-enum handoff_code handoff_json_read_in(struct handoff_arena *arena, struct handoff_span text,
-                                       const char *what, yyjson_doc **doc,
-                                       struct handoff_error *error)
+enum handoff_code base_json_read_in(struct base_arena *arena, struct base_span text,
+                                    const char *what, yyjson_doc **doc, struct handoff_error *error)
 {
-    return read_within(arena, text, what, HANDOFF_JSON_DEPTH_MAX, doc, error);
+    return read_within(arena, text, what, BASE_JSON_DEPTH_MAX, doc, error);
 }
 
-enum handoff_code handoff_json_read_envelope(struct handoff_span text, yyjson_doc **doc,
-                                             struct handoff_error *error)
+enum handoff_code base_json_read_envelope(struct base_span text, yyjson_doc **doc,
+                                          struct handoff_error *error)
 {
-    return read_within(NULL, text, "envelope", HANDOFF_JSON_ENVELOPE_DEPTH_MAX, doc, error);
+    return read_within(NULL, text, "envelope", BASE_JSON_ENVELOPE_DEPTH_MAX, doc, error);
 }
 
 static bool object_keys_are_plain(yyjson_val *object, const char **bad)
 {
-    yyjson_val *keys[HANDOFF_JSON_KEYS_MAX];
+    yyjson_val *keys[BASE_JSON_KEYS_MAX];
     size_t i, n;
     yyjson_val *key, *value;
     yyjson_obj_foreach(object, i, n, key, value)
     {
         *bad = yyjson_get_str(key);
-        if (i == HANDOFF_JSON_KEYS_MAX)
+        if (i == BASE_JSON_KEYS_MAX)
             return false;
         for (size_t k = 0; k < i; k++) {
             if (yyjson_get_len(keys[k]) == yyjson_get_len(key) &&
@@ -116,14 +114,14 @@ static bool object_keys_are_plain(yyjson_val *object, const char **bad)
     return true;
 }
 
-bool handoff_json_keys_are_plain(yyjson_val *value, const char **bad)
+bool base_json_keys_are_plain(yyjson_val *value, const char **bad)
 {
     size_t i, n;
     yyjson_val *key, *item;
     if (yyjson_is_arr(value)) {
         yyjson_arr_foreach(value, i, n, item)
         {
-            if (!handoff_json_keys_are_plain(item, bad))
+            if (!base_json_keys_are_plain(item, bad))
                 return false;
         }
     } else if (yyjson_is_obj(value)) {
@@ -131,7 +129,7 @@ bool handoff_json_keys_are_plain(yyjson_val *value, const char **bad)
             return false;
         yyjson_obj_foreach(value, i, n, key, item)
         {
-            if (!handoff_json_keys_are_plain(item, bad))
+            if (!base_json_keys_are_plain(item, bad))
                 return false;
         }
     }
@@ -193,86 +191,86 @@ static char escape_of(unsigned char c)
     }
 }
 
-static void write_escape(struct handoff_buffer *out, unsigned char c)
+static void write_escape(struct base_buffer *out, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";
     const char letter = escape_of(c);
     if (letter == 'u') {
         char text[6] = {'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]};
-        handoff_buffer_append(out, text, sizeof(text));
+        base_buffer_append(out, text, sizeof(text));
     } else {
         char text[2] = {'\\', letter};
-        handoff_buffer_append(out, text, sizeof(text));
+        base_buffer_append(out, text, sizeof(text));
     }
 }
 
 /* From the first byte on that has to be escaped. */
-static void write_escaped(struct handoff_buffer *out, struct handoff_span text)
+static void write_escaped(struct base_buffer *out, struct base_span text)
 {
     for (size_t at = 0; at < text.size; at++) {
         write_escape(out, (unsigned char)text.data[at]);
         size_t plain = plain_run(text.data + at + 1, text.size - at - 1);
-        handoff_buffer_append(out, text.data + at + 1, plain);
+        base_buffer_append(out, text.data + at + 1, plain);
         at += plain;
     }
-    handoff_buffer_byte(out, '"');
+    base_buffer_byte(out, '"');
 }
 
-void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text)
+void base_json_write_string(struct base_buffer *out, struct base_span text)
 {
     const size_t plain = plain_run(text.data, text.size);
-    char *to = handoff_buffer_reserve(out, text.size + 2);
+    char *to = base_buffer_reserve(out, text.size + 2);
     if (!to)
         return;
     to[0] = '"';
     if (plain > 0)
         memcpy(to + 1, text.data, plain);
     to[plain + 1] = '"';
-    handoff_buffer_grow(out, plain + 1 + (plain == text.size));
+    base_buffer_grow(out, plain + 1 + (plain == text.size));
     if (plain < text.size)
-        write_escaped(out, handoff_span(text.data + plain, text.size - plain));
+        write_escaped(out, base_span(text.data + plain, text.size - plain));
 }
 
-void handoff_json_write_key(struct handoff_buffer *out, struct handoff_span key)
+void base_json_write_key(struct base_buffer *out, struct base_span key)
 {
     char before = out->size ? out->data[out->size - 1] : '{';
     if (before != '{' && before != '[')
-        handoff_buffer_byte(out, ',');
-    handoff_json_write_string(out, key);
-    handoff_buffer_byte(out, ':');
+        base_buffer_byte(out, ',');
+    base_json_write_string(out, key);
+    base_buffer_byte(out, ':');
 }
 
-static void write_array(struct handoff_buffer *out, yyjson_val *array)
+static void write_array(struct base_buffer *out, yyjson_val *array)
 {
     size_t i, n;
     yyjson_val *item;
-    handoff_buffer_byte(out, '[');
+    base_buffer_byte(out, '[');
     yyjson_arr_foreach(array, i, n, item)
     {
         if (i)
-            handoff_buffer_byte(out, ',');
-        handoff_json_write(out, item);
+            base_buffer_byte(out, ',');
+        base_json_write(out, item);
     }
-    handoff_buffer_byte(out, ']');
+    base_buffer_byte(out, ']');
 }
 
-static void write_object(struct handoff_buffer *out, yyjson_val *object)
+static void write_object(struct base_buffer *out, yyjson_val *object)
 {
     size_t i, n;
     yyjson_val *key, *value;
-    handoff_buffer_byte(out, '{');
+    base_buffer_byte(out, '{');
     yyjson_obj_foreach(object, i, n, key, value)
     {
         if (i)
-            handoff_buffer_byte(out, ',');
-        handoff_json_write(out, key);
-        handoff_buffer_byte(out, ':');
-        handoff_json_write(out, value);
+            base_buffer_byte(out, ',');
+        base_json_write(out, key);
+        base_buffer_byte(out, ':');
+        base_json_write(out, value);
     }
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
 }
 
-void handoff_json_write(struct handoff_buffer *out, yyjson_val *value)
+void base_json_write(struct base_buffer *out, yyjson_val *value)
 {
     switch (yyjson_get_type(value)) {
     case YYJSON_TYPE_OBJ:
@@ -282,26 +280,26 @@ void handoff_json_write(struct handoff_buffer *out, yyjson_val *value)
         write_array(out, value);
         break;
     case YYJSON_TYPE_STR:
-        handoff_json_write_string(out, handoff_json_span(value));
+        base_json_write_string(out, base_json_span(value));
         break;
     case YYJSON_TYPE_RAW:
-        handoff_buffer_append(out, yyjson_get_raw(value), yyjson_get_len(value));
+        base_buffer_append(out, yyjson_get_raw(value), yyjson_get_len(value));
         break;
     case YYJSON_TYPE_BOOL:
-        handoff_buffer_text(out, yyjson_is_true(value) ? "true" : "false");
+        base_buffer_text(out, yyjson_is_true(value) ? "true" : "false");
         break;
     default:
-        handoff_buffer_text(out, "null");
+        base_buffer_text(out, "null");
         break;
     }
 }
 
-void handoff_json_write_object(struct handoff_buffer *out, yyjson_val *object)
+void base_json_write_object(struct base_buffer *out, yyjson_val *object)
 {
     if (object)
-        handoff_json_write(out, object);
+        base_json_write(out, object);
     else
-        handoff_buffer_text(out, "{}");
+        base_buffer_text(out, "{}");
 }
 
 /* ---- numbers and equality ------------------------------------------------------------------ */
@@ -318,7 +316,7 @@ static bool number_text(yyjson_val *value, char text[NUMBER_MAX + 1])
     return true;
 }
 
-bool handoff_json_whole(yyjson_val *value, int64_t *answer)
+bool base_json_whole(yyjson_val *value, int64_t *answer)
 {
     char text[NUMBER_MAX + 1], *end;
     if (!number_text(value, text))
@@ -332,7 +330,7 @@ bool handoff_json_whole(yyjson_val *value, int64_t *answer)
 }
 
 /* yyjson reads the text again: unlike strtod it does not follow the host's locale. */
-bool handoff_json_double(yyjson_val *value, double *answer)
+bool base_json_double(yyjson_val *value, double *answer)
 {
     char text[NUMBER_MAX + 1];
     yyjson_val number;
@@ -349,7 +347,7 @@ static bool numbers_equal(yyjson_val *one, yyjson_val *other)
         memcmp(yyjson_get_raw(one), yyjson_get_raw(other), length) == 0)
         return true;
     double a, b;
-    return handoff_json_double(one, &a) && handoff_json_double(other, &b) && a >= b && a <= b;
+    return base_json_double(one, &a) && base_json_double(other, &b) && a >= b && a <= b;
 }
 
 static bool arrays_equal(yyjson_val *one, yyjson_val *other)
@@ -360,7 +358,7 @@ static bool arrays_equal(yyjson_val *one, yyjson_val *other)
         return false;
     yyjson_arr_foreach(one, i, n, item)
     {
-        if (!handoff_json_equal(item, twin))
+        if (!base_json_equal(item, twin))
             return false;
         twin = unsafe_yyjson_get_next(twin);
     }
@@ -376,13 +374,13 @@ static bool objects_equal(yyjson_val *one, yyjson_val *other)
     yyjson_obj_foreach(one, i, n, key, value)
     {
         yyjson_val *twin = yyjson_obj_getn(other, yyjson_get_str(key), yyjson_get_len(key));
-        if (!twin || !handoff_json_equal(value, twin))
+        if (!twin || !base_json_equal(value, twin))
             return false;
     }
     return true;
 }
 
-bool handoff_json_equal(yyjson_val *one, yyjson_val *other)
+bool base_json_equal(yyjson_val *one, yyjson_val *other)
 {
     if (yyjson_get_type(one) != yyjson_get_type(other))
         return false;

@@ -8,8 +8,8 @@
  * the quote, the backslash and controls; \u00XX in lower case), so that anyone can rebuild the
  * bytes that a digest covers. Text that is not UTF-8 is refused: JSON has no other encoding.
  */
-#ifndef HANDOFF_BASE_JSON_H
-#define HANDOFF_BASE_JSON_H
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,63 +20,63 @@
 #include "lib/base/error.h"
 
 enum {
-    HANDOFF_JSON_DEPTH_MAX = 64, /* nesting; deeper has no use and would cost stack */
+    BASE_JSON_DEPTH_MAX = 64, /* nesting; deeper has no use and would cost stack */
     /* An envelope carries a request's state two levels deeper, in context.task. */
-    HANDOFF_JSON_ENVELOPE_DEPTH_MAX = HANDOFF_JSON_DEPTH_MAX + 2,
-    HANDOFF_JSON_KEYS_MAX = 256, /* of one object; looking for a key twice is quadratic in it */
+    BASE_JSON_ENVELOPE_DEPTH_MAX = BASE_JSON_DEPTH_MAX + 2,
+    BASE_JSON_KEYS_MAX = 256, /* of one object; looking for a key twice is quadratic in it */
 };
 
 /* Reads one JSON document; `what` names it in errors. The document is the caller's:
  * yyjson_doc_free. */
-enum handoff_code handoff_json_read(struct handoff_span text, const char *what, yyjson_doc **doc,
-                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code base_json_read(struct base_span text, const char *what, yyjson_doc **doc,
+                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The same in an arena, or without one where that is NULL. Freeing the document is then harmless,
  * and of no use. */
-enum handoff_code handoff_json_read_in(struct handoff_arena *arena, struct handoff_span text,
-                                       const char *what, yyjson_doc **doc,
-                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code base_json_read_in(struct base_arena *arena, struct base_span text,
+                                    const char *what, yyjson_doc **doc,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The same for an envelope of ours, which is nested deeper than the request it was made of. */
-enum handoff_code handoff_json_read_envelope(struct handoff_span text, yyjson_doc **doc,
-                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code base_json_read_envelope(struct base_span text, yyjson_doc **doc,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Whether every object inside has at most HANDOFF_JSON_KEYS_MAX keys and none of them twice; else
+/* Whether every object inside has at most BASE_JSON_KEYS_MAX keys and none of them twice; else
  * `key` is set to the offending one. */
-bool handoff_json_keys_are_plain(yyjson_val *value, const char **key);
+bool base_json_keys_are_plain(yyjson_val *value, const char **key);
 
 /* Compact. The buffer remembers a failed allocation; check it once at the end. */
-void handoff_json_write(struct handoff_buffer *out, yyjson_val *value);
+void base_json_write(struct base_buffer *out, yyjson_val *value);
 /* The same for an object that may be absent, NULL: {}. */
-void handoff_json_write_object(struct handoff_buffer *out, yyjson_val *object);
-void handoff_json_write_string(struct handoff_buffer *out, struct handoff_span text);
+void base_json_write_object(struct base_buffer *out, yyjson_val *object);
+void base_json_write_string(struct base_buffer *out, struct base_span text);
 
 /* `"key":` with a comma before it unless the buffer ends in an opening bracket. */
-void handoff_json_write_key(struct handoff_buffer *out, struct handoff_span key);
+void base_json_write_key(struct base_buffer *out, struct base_span key);
 
 /* The same for a name of ours, which has nothing to escape. Inline, since its length is then known
  * to the compiler. */
-static inline void handoff_json_write_name(struct handoff_buffer *out, const char *name)
+static inline void base_json_write_name(struct base_buffer *out, const char *name)
 {
     char before = out->size ? out->data[out->size - 1] : '{';
-    handoff_buffer_text(out, before != '{' && before != '[' ? ",\"" : "\"");
-    handoff_buffer_text(out, name);
-    handoff_buffer_text(out, "\":");
+    base_buffer_text(out, before != '{' && before != '[' ? ",\"" : "\"");
+    base_buffer_text(out, name);
+    base_buffer_text(out, "\":");
 }
 
 /* A string's text, lent by its document; absent where the value is no string. */
-static inline struct handoff_span handoff_json_span(yyjson_val *value)
+static inline struct base_span base_json_span(yyjson_val *value)
 {
     const char *text = yyjson_get_str(value); /* an array has a length too */
-    return handoff_span(text, text ? yyjson_get_len(value) : 0);
+    return base_span(text, text ? yyjson_get_len(value) : 0);
 }
 
 /* A number, read from its text. False where the value is not a number, or is no whole number in
  * the range of the answer. */
-bool handoff_json_whole(yyjson_val *value, int64_t *answer);
-bool handoff_json_double(yyjson_val *value, double *answer);
+bool base_json_whole(yyjson_val *value, int64_t *answer);
+bool base_json_double(yyjson_val *value, double *answer);
 
 /* Equal as JSON values: the order of keys does not matter, and numbers are equal by value. */
-bool handoff_json_equal(yyjson_val *one, yyjson_val *other);
+bool base_json_equal(yyjson_val *one, yyjson_val *other);
 
 #endif

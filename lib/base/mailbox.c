@@ -22,7 +22,7 @@
 
 enum { MAGIC = 0x6d61696cu };
 
-enum handoff_code handoff_mailbox_init(struct handoff_mailbox *mailbox, struct handoff_error *error)
+enum handoff_code base_mailbox_init(struct base_mailbox *mailbox, struct handoff_error *error)
 {
     mailbox->magic = 0;
     mailbox->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -35,11 +35,11 @@ enum handoff_code handoff_mailbox_init(struct handoff_mailbox *mailbox, struct h
     return HANDOFF_OK;
 }
 
-void handoff_mailbox_post(struct handoff_mailbox *mailbox, struct handoff_mail *mail)
+void base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail)
 {
-    HANDOFF_CHECK_MAGIC(mailbox, MAGIC);
+    BASE_CHECK_MAGIC(mailbox, MAGIC);
     int fd = mailbox->fd; /* before the push, after which the owner may be done with it */
-    struct handoff_mail *newest = atomic_load_explicit(&mailbox->newest, memory_order_relaxed);
+    struct base_mail *newest = atomic_load_explicit(&mailbox->newest, memory_order_relaxed);
     do {
         mail->next = newest;
     } while (!atomic_compare_exchange_weak_explicit(&mailbox->newest, &newest, mail,
@@ -48,14 +48,14 @@ void handoff_mailbox_post(struct handoff_mailbox *mailbox, struct handoff_mail *
         return;
     uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof one);
-    HANDOFF_CHECK(written == (ssize_t)sizeof one || errno == EAGAIN);
+    BASE_CHECK(written == (ssize_t)sizeof one || errno == EAGAIN);
 }
 
-static struct handoff_mail *in_order(struct handoff_mail *newest)
+static struct base_mail *in_order(struct base_mail *newest)
 {
-    struct handoff_mail *oldest = NULL;
+    struct base_mail *oldest = NULL;
     while (newest) {
-        struct handoff_mail *next = newest->next;
+        struct base_mail *next = newest->next;
         newest->next = oldest;
         oldest = newest;
         newest = next;
@@ -63,17 +63,17 @@ static struct handoff_mail *in_order(struct handoff_mail *newest)
     return oldest;
 }
 
-size_t handoff_mailbox_run(struct handoff_mailbox *mailbox)
+size_t base_mailbox_run(struct base_mailbox *mailbox)
 {
-    HANDOFF_CHECK_MAGIC(mailbox, MAGIC);
+    BASE_CHECK_MAGIC(mailbox, MAGIC);
     uint64_t count;
     ssize_t got = read(mailbox->fd, &count, sizeof count);
-    HANDOFF_CHECK(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
-    struct handoff_mail *mail =
+    BASE_CHECK(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
+    struct base_mail *mail =
         in_order(atomic_exchange_explicit(&mailbox->newest, NULL, memory_order_acquire));
     size_t delivered = 0;
     while (mail) {
-        struct handoff_mail *next = mail->next; /* deliver may release the mail */
+        struct base_mail *next = mail->next; /* deliver may release the mail */
         mail->deliver(mail);
         mail = next;
         delivered++;
@@ -81,20 +81,20 @@ size_t handoff_mailbox_run(struct handoff_mailbox *mailbox)
     return delivered;
 }
 
-size_t handoff_mailbox_wait(struct handoff_mailbox *mailbox, int timeout_ms)
+size_t base_mailbox_wait(struct base_mailbox *mailbox, int timeout_ms)
 {
     struct pollfd poller = {.fd = mailbox->fd, .events = POLLIN};
     while (poll(&poller, 1, timeout_ms) < 0)
-        HANDOFF_CHECK(errno == EINTR);
-    return handoff_mailbox_run(mailbox);
+        BASE_CHECK(errno == EINTR);
+    return base_mailbox_run(mailbox);
 }
 
-void handoff_mailbox_free(struct handoff_mailbox *mailbox)
+void base_mailbox_free(struct base_mailbox *mailbox)
 {
     if (mailbox->magic == 0)
         return;
-    HANDOFF_CHECK_MAGIC(mailbox, MAGIC);
-    HANDOFF_CHECK(atomic_load(&mailbox->newest) == NULL);
+    BASE_CHECK_MAGIC(mailbox, MAGIC);
+    BASE_CHECK(atomic_load(&mailbox->newest) == NULL);
     close(mailbox->fd);
     mailbox->magic = 0;
 }

@@ -6,43 +6,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct handoff_allocator c_library = {realloc, free};
-static struct handoff_allocator current = {realloc, free};
+static const struct base_allocator c_library = {realloc, free};
+static struct base_allocator current = {realloc, free};
 
-void handoff_allocator_set(const struct handoff_allocator *allocator)
+void base_allocator_set(const struct base_allocator *allocator)
 {
     current = allocator ? *allocator : c_library;
 }
 
-void *handoff_malloc(size_t size)
+void *base_malloc(size_t size)
 {
     return current.resize(NULL, size ? size : 1);
 }
 
-void *handoff_calloc(size_t count, size_t size)
+void *base_calloc(size_t count, size_t size)
 {
     if (size != 0 && count > SIZE_MAX / size)
         return NULL;
-    void *pointer = handoff_malloc(count * size);
+    void *pointer = base_malloc(count * size);
     if (pointer)
         memset(pointer, 0, count * size);
     return pointer;
 }
 
-void *handoff_realloc(void *pointer, size_t size)
+void *base_realloc(void *pointer, size_t size)
 {
     return current.resize(pointer, size ? size : 1);
 }
 
-void handoff_free(void *pointer)
+void base_free(void *pointer)
 {
     current.release(pointer);
 }
 
-char *handoff_strdup(const char *text)
+char *base_strdup(const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = handoff_malloc(size);
+    char *copy = base_malloc(size);
     if (copy)
         memcpy(copy, text, size);
     return copy;

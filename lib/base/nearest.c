@@ -28,7 +28,7 @@ static size_t distance(const char *from, size_t from_length, const char *to, siz
     return row[to_length];
 }
 
-const char *handoff_nearest(const char *name, const char *const *names, size_t count)
+const char *base_nearest(const char *name, const char *const *names, size_t count)
 {
     size_t length = strlen(name);
     if (length > LENGTH_MAX)

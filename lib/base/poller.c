@@ -11,7 +11,7 @@
 
 enum { MAGIC = 0x706f6c6cu, BATCH = 64 };
 
-enum handoff_code handoff_poller_init(struct handoff_poller *poller, struct handoff_error *error)
+enum handoff_code base_poller_init(struct base_poller *poller, struct handoff_error *error)
 {
     poller->fd = epoll_create1(EPOLL_CLOEXEC);
     if (poller->fd < 0)
@@ -22,17 +22,16 @@ enum handoff_code handoff_poller_init(struct handoff_poller *poller, struct hand
     return HANDOFF_OK;
 }
 
-void handoff_poller_free(struct handoff_poller *poller)
+void base_poller_free(struct base_poller *poller)
 {
     if (!poller->magic)
         return;
-    HANDOFF_CHECK_MAGIC(poller, MAGIC);
+    BASE_CHECK_MAGIC(poller, MAGIC);
     close(poller->fd);
-    *poller = (struct handoff_poller){0};
+    *poller = (struct base_poller){0};
 }
 
-int handoff_poller_watch(struct handoff_poller *poller, int fd, uint32_t events,
-                         struct handoff_watch *watch)
+int base_poller_watch(struct base_poller *poller, int fd, uint32_t events, struct base_watch *watch)
 {
     struct epoll_event event = {.events = events, .data.ptr = watch};
     if (epoll_ctl(poller->fd, EPOLL_CTL_MOD, fd, &event) == 0)
@@ -42,19 +41,19 @@ int handoff_poller_watch(struct handoff_poller *poller, int fd, uint32_t events,
     return errno;
 }
 
-void handoff_poller_forget(struct handoff_poller *poller, int fd)
+void base_poller_forget(struct base_poller *poller, int fd)
 {
     epoll_ctl(poller->fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-void handoff_poller_run(struct handoff_poller *poller)
+void base_poller_run(struct base_poller *poller)
 {
-    HANDOFF_CHECK_MAGIC(poller, MAGIC);
+    BASE_CHECK_MAGIC(poller, MAGIC);
     struct epoll_event events[BATCH];
     int ready = epoll_wait(poller->fd, events, BATCH, 0);
-    HANDOFF_CHECK(ready >= 0 || errno == EINTR);
+    BASE_CHECK(ready >= 0 || errno == EINTR);
     for (int i = 0; i < ready; i++) {
-        struct handoff_watch *watch = events[i].data.ptr;
+        struct base_watch *watch = events[i].data.ptr;
         watch->ready(watch, events[i].events);
     }
 }

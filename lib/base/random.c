@@ -36,7 +36,7 @@ static void forked(void)
 
 static void watch_forks(void)
 {
-    HANDOFF_CHECK(pthread_atfork(NULL, NULL, forked) == 0);
+    BASE_CHECK(pthread_atfork(NULL, NULL, forked) == 0);
 }
 
 /* getrandom cannot fail for small sizes once the system has booted. */
@@ -44,7 +44,7 @@ static void ask_kernel(void *bytes, size_t size)
 {
     for (char *to = bytes; size > 0;) {
         ssize_t got = getrandom(to, size, 0);
-        HANDOFF_CHECK(got > 0 || errno == EINTR);
+        BASE_CHECK(got > 0 || errno == EINTR);
         if (got > 0) {
             to += got;
             size -= (size_t)got;
@@ -61,7 +61,7 @@ static void renew(struct block *block, unsigned fork)
     block->fork = fork;
 }
 
-static void system_fill(const struct handoff_random *random, void *bytes, size_t size)
+static void system_fill(const struct base_random *random, void *bytes, size_t size)
 {
     (void)random;
     if (size > BLOCK) {
@@ -77,4 +77,4 @@ static void system_fill(const struct handoff_random *random, void *bytes, size_t
     own.left -= size;
 }
 
-const struct handoff_random handoff_random_system = {system_fill};
+const struct base_random base_random_system = {system_fill};

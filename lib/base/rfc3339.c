@@ -42,7 +42,7 @@ static char *put(char *to, int64_t number, int digits)
     return to + digits;
 }
 
-void handoff_rfc3339_format(int64_t wall_ms, char text[HANDOFF_RFC3339_SIZE])
+void base_rfc3339_format(int64_t wall_ms, char text[BASE_RFC3339_SIZE])
 {
     int64_t first = days_of(0, 1, 1) * DAY_MS, last = days_of(10000, 1, 1) * DAY_MS - 1;
     int64_t ms = wall_ms < first ? first : wall_ms > last ? last : wall_ms;
@@ -116,7 +116,7 @@ static int64_t days_in(int64_t year, int64_t month)
     return month == 12 ? 31 : days_of(year, month + 1, 1) - days_of(year, month, 1);
 }
 
-bool handoff_rfc3339_parse(const char *text, size_t size, int64_t *wall_ms)
+bool base_rfc3339_parse(const char *text, size_t size, int64_t *wall_ms)
 {
     const char *end = text + size;
     int64_t year, month, day, hour, minute, second, ms, offset;

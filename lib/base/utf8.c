@@ -62,7 +62,7 @@ static const uint8_t *skip_ascii(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-size_t handoff_utf8_valid_length(const char *text, size_t length)
+size_t base_utf8_valid_length(const char *text, size_t length)
 {
     const uint8_t *start = (const uint8_t *)text, *end = start + length, *at = start;
     size_t width;
@@ -79,7 +79,7 @@ size_t handoff_utf8_valid_length(const char *text, size_t length)
     return (size_t)(at - start);
 }
 
-char *handoff_utf8_repair(const char *text, size_t length, size_t *repaired_length)
+char *base_utf8_repair(const char *text, size_t length, size_t *repaired_length)
 {
     size_t done = 0, written = 0, width;
     char *copy;
@@ -87,11 +87,11 @@ char *handoff_utf8_repair(const char *text, size_t length, size_t *repaired_leng
     /* A broken byte grows to three; more than that cannot happen. */
     if (length > SIZE_MAX / REPLACEMENT_LENGTH)
         return NULL;
-    copy = handoff_malloc(length * REPLACEMENT_LENGTH);
+    copy = base_malloc(length * REPLACEMENT_LENGTH);
     if (!copy)
         return NULL;
     while (done < length) {
-        size_t valid = handoff_utf8_valid_length(text + done, length - done);
+        size_t valid = base_utf8_valid_length(text + done, length - done);
 
         memcpy(copy + written, text + done, valid);
         written += valid;

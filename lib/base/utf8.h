@@ -6,21 +6,21 @@
  * one U+FFFD in place of every maximal ill-formed subsequence, as Unicode (chapter 3, table 3-8)
  * recommends and as browsers, Python and Rust do.
  */
-#ifndef HANDOFF_BASE_UTF8_H
-#define HANDOFF_BASE_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* The length of the longest valid beginning: equal to length when all of it is valid. */
-size_t handoff_utf8_valid_length(const char *text, size_t length);
+size_t base_utf8_valid_length(const char *text, size_t length);
 
-/* A repaired copy, for handoff_free(); NULL when memory ran out. */
-char *handoff_utf8_repair(const char *text, size_t length, size_t *repaired_length);
+/* A repaired copy, for base_free(); NULL when memory ran out. */
+char *base_utf8_repair(const char *text, size_t length, size_t *repaired_length);
 
 /* Reads the character at a place in valid text; the width says how many bytes it took. */
-static inline uint32_t handoff_utf8_read(const uint8_t *at, unsigned *width)
+static inline uint32_t base_utf8_read(const uint8_t *at, unsigned *width)
 {
     if (at[0] < 0x80) {
         *width = 1;

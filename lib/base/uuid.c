@@ -13,17 +13,17 @@
 
 enum { COUNTER_BITS = 12, COUNTER_SEED_MASK = 0x7FF };
 
-void handoff_uuid_source_init(struct handoff_uuid_source *source, const struct handoff_clock *clock,
-                              const struct handoff_random *random)
+void base_uuid_source_init(struct base_uuid_source *source, const struct base_clock *clock,
+                           const struct base_random *random)
 {
-    source->clock = clock ? clock : &handoff_clock_system;
-    source->random = random ? random : &handoff_random_system;
+    source->clock = clock ? clock : &base_clock_system;
+    source->random = random ? random : &base_random_system;
     atomic_init(&source->last, 0);
 }
 
-static uint64_t next_tick(struct handoff_uuid_source *source, uint64_t seed)
+static uint64_t next_tick(struct base_uuid_source *source, uint64_t seed)
 {
-    uint64_t now = (uint64_t)handoff_wall_ms(source->clock) << COUNTER_BITS | seed;
+    uint64_t now = (uint64_t)base_wall_ms(source->clock) << COUNTER_BITS | seed;
     uint64_t last = atomic_load_explicit(&source->last, memory_order_relaxed), next;
     do {
         uint64_t same_ms = last >> COUNTER_BITS == now >> COUNTER_BITS;
@@ -32,9 +32,9 @@ static uint64_t next_tick(struct handoff_uuid_source *source, uint64_t seed)
     return next;
 }
 
-struct handoff_uuid handoff_uuid_make(struct handoff_uuid_source *source)
+struct base_uuid base_uuid_make(struct base_uuid_source *source)
 {
-    struct handoff_uuid uuid;
+    struct base_uuid uuid;
     uint8_t random[10];
     source->random->fill(source->random, random, sizeof random);
     uint64_t tick = next_tick(source, ((uint64_t)random[0] << 8 | random[1]) & COUNTER_SEED_MASK);
@@ -53,7 +53,7 @@ static bool is_dash(int at)
     return at == 8 || at == 13 || at == 18 || at == 23;
 }
 
-void handoff_uuid_format(const struct handoff_uuid *uuid, char text[HANDOFF_UUID_TEXT])
+void base_uuid_format(const struct base_uuid *uuid, char text[BASE_UUID_TEXT])
 {
     static const char digits[] = "0123456789abcdef";
     const uint8_t *byte = uuid->bytes;
@@ -77,7 +77,7 @@ static int hex_value(char digit)
     return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
 }
 
-bool handoff_uuid_parse(const char *text, size_t size, struct handoff_uuid *uuid)
+bool base_uuid_parse(const char *text, size_t size, struct base_uuid *uuid)
 {
     uint8_t *byte = uuid->bytes;
     if (size != 36)
@@ -97,7 +97,7 @@ bool handoff_uuid_parse(const char *text, size_t size, struct handoff_uuid *uuid
     return true;
 }
 
-int64_t handoff_uuid_wall_ms(const struct handoff_uuid *uuid)
+int64_t base_uuid_wall_ms(const struct base_uuid *uuid)
 {
     uint64_t ms = 0;
     for (int i = 0; i < 6; i++)

@@ -72,7 +72,7 @@ static size_t count_anew(const struct handoff_vocabulary *vocabulary, const uint
         HANDOFF_VOCABULARY_NO_TOKEN)
         return 1;
     code = handoff_merge(vocabulary, piece, length, &sink);
-    HANDOFF_CHECK(code == HANDOFF_OK);
+    BASE_CHECK(code == HANDOFF_OK);
     return sink.count;
 }
 

@@ -146,7 +146,7 @@ size_t handoff_tokens_estimate(const char *text, size_t length)
 {
     size_t tokens = 0, valid;
 
-    while ((valid = handoff_utf8_valid_length(text, length)) < length) {
+    while ((valid = base_utf8_valid_length(text, length)) < length) {
         tokens += estimate_valid(text, valid) + 3; /* U+FFFD has three bytes */
         text += valid + 1;
         length -= valid + 1;

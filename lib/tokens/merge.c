@@ -223,8 +223,7 @@ static enum handoff_code merge_long(const struct handoff_vocabulary *vocabulary,
     uint64_t on_stack[WORDS_PER_BYTE * HANDOFF_MERGE_ON_STACK];
     bool allocate = length > HANDOFF_MERGE_ON_STACK;
 
-    merge.heap =
-        allocate ? handoff_malloc(length * WORDS_PER_BYTE * sizeof(*merge.heap)) : on_stack;
+    merge.heap = allocate ? base_malloc(length * WORDS_PER_BYTE * sizeof(*merge.heap)) : on_stack;
     if (!merge.heap)
         return HANDOFF_ERR_OUT_OF_MEMORY;
     merge.ids = (uint32_t *)(merge.heap + 2 * length);
@@ -236,14 +235,14 @@ static enum handoff_code merge_long(const struct handoff_vocabulary *vocabulary,
     for (uint32_t place = 0; place < merge.length; place = merge.next[place])
         handoff_token_sink_put(sink, merge.ids[place]);
     if (allocate)
-        handoff_free(merge.heap);
+        base_free(merge.heap);
     return HANDOFF_OK;
 }
 
 enum handoff_code handoff_merge(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
                                 size_t length, struct handoff_token_sink *sink)
 {
-    HANDOFF_CHECK(length > 0);
+    BASE_CHECK(length > 0);
     if (length > HANDOFF_MERGE_LONGEST)
         return HANDOFF_ERR_TOO_LARGE;
     if (length > HANDOFF_MERGE_SHORT)

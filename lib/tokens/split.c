@@ -49,7 +49,7 @@ static inline unsigned class_at(const uint8_t *at, const uint8_t *end, unsigned 
         *width = 1;
         return 1u << handoff_unicode_blocks[0][*at];
     }
-    return 1u << handoff_unicode_class(handoff_utf8_read(at, width));
+    return 1u << handoff_unicode_class(base_utf8_read(at, width));
 }
 
 /* Skips characters while they are in a set. */

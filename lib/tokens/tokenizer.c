@@ -34,14 +34,14 @@ static struct handoff_tokenizer estimating = {.magic = TOKENIZER_MAGIC};
 
 struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handoff_error *error)
 {
-    struct handoff_tokenizer *tokenizer = handoff_calloc(1, sizeof(*tokenizer));
+    struct handoff_tokenizer *tokenizer = base_calloc(1, sizeof(*tokenizer));
 
     if (!tokenizer) {
         handoff_error_no_memory(error);
         return NULL;
     }
     if (handoff_vocabulary_open(path, &tokenizer->vocabulary, error) != HANDOFF_OK) {
-        handoff_free(tokenizer);
+        base_free(tokenizer);
         return NULL;
     }
     tokenizer->magic = TOKENIZER_MAGIC;
@@ -118,10 +118,10 @@ void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer)
     *tokenizer = NULL;
     if (!closing || closing == &estimating)
         return;
-    HANDOFF_CHECK_MAGIC(closing, TOKENIZER_MAGIC);
+    BASE_CHECK_MAGIC(closing, TOKENIZER_MAGIC);
     handoff_vocabulary_close(&closing->vocabulary);
     closing->magic = 0;
-    handoff_free(closing);
+    base_free(closing);
 }
 
 /* --- counting and encoding ----------------------------------------------------------------- */
@@ -161,13 +161,13 @@ static enum handoff_code encode_repaired(const struct handoff_tokenizer *tokeniz
                                          struct handoff_token_sink *sink)
 {
     size_t repaired_length;
-    char *repaired = handoff_utf8_repair(text, length, &repaired_length);
+    char *repaired = base_utf8_repair(text, length, &repaired_length);
     enum handoff_code code;
 
     if (!repaired)
         return HANDOFF_ERR_OUT_OF_MEMORY;
     code = run_valid(tokenizer, repaired, repaired_length, sink);
-    handoff_free(repaired);
+    base_free(repaired);
     return code;
 }
 
@@ -181,7 +181,7 @@ enum handoff_code handoff_tokens_encode(const struct handoff_tokenizer *tokenize
     sink.ids = ids;
     if (!tokenizer->split)
         return HANDOFF_ERR_UNKNOWN_ENCODING;
-    if (handoff_utf8_valid_length(text, length) == length)
+    if (base_utf8_valid_length(text, length) == length)
         code = run_valid(tokenizer, text, length, &sink);
     else
         code = encode_repaired(tokenizer, text, length, &sink);

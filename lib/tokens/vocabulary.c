@@ -296,7 +296,7 @@ static enum handoff_code open_and_check(const char *path, struct handoff_vocabul
     (void)close(descriptor);
     if (code)
         return code;
-    HANDOFF_CHECK(file);
+    BASE_CHECK(file);
     code = handoff_vocabulary_check(file, size, error);
     if (code)
         (void)munmap((void *)(uintptr_t)file, size);

@@ -67,24 +67,24 @@ static const char *const words[] = {
     "rarely",  "always",  "error",  "status",  "header",  "token",  "budget",  "a",    "in"};
 
 /* About a kilobyte of words; one memory in ten speaks of what the summary asks for. */
-static void write_memory(struct handoff_buffer *out, struct property *property, size_t number)
+static void write_memory(struct base_buffer *out, struct property *property, size_t number)
 {
-    handoff_buffer_clear(out);
-    handoff_buffer_text(out, "{\"content\":\"");
+    base_buffer_clear(out);
+    base_buffer_text(out, "{\"content\":\"");
     if (number % 10 == 0)
-        handoff_buffer_text(out, "Refund reconciliation: ");
+        base_buffer_text(out, "Refund reconciliation: ");
     while (out->size < 1024)
-        handoff_buffer_printf(out, "%s %u ",
-                              words[property_below(property, sizeof(words) / sizeof(words[0]))],
-                              property_below(property, 1000));
-    handoff_buffer_text(out, "\",\"summary\":\"what was learnt about the gateway\",\"tags\":["
-                             "\"payments\"]}");
+        base_buffer_printf(out, "%s %u ",
+                           words[property_below(property, sizeof(words) / sizeof(words[0]))],
+                           property_below(property, 1000));
+    base_buffer_text(out, "\",\"summary\":\"what was learnt about the gateway\",\"tags\":["
+                          "\"payments\"]}");
 }
 
 static void fill(size_t stored)
 {
     struct property property = {42};
-    struct handoff_buffer body = {0};
+    struct base_buffer body = {0};
     for (size_t i = 0; i < stored; i++) {
         char id[32];
         snprintf(id, sizeof(id), "ms-%zu", i);
@@ -94,7 +94,7 @@ static void fill(size_t stored)
             wait_for(0);
     }
     wait_for(0);
-    handoff_buffer_free(&body);
+    base_buffer_free(&body);
 }
 
 /* ---- rounds -------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static double median_us(int64_t *values, size_t count)
 static void assemble(const char *request, size_t round)
 {
     struct handoff_ask ask = {.body = request, .size = strlen(request)};
-    int64_t began = handoff_monotonic_ns(&handoff_clock_system);
+    int64_t began = base_monotonic_ns(&base_clock_system);
     bench.answers = 0;
     handoff_envelope_assemble(bench.loop, &ask, answered, NULL);
     while (bench.answers == 0) {
@@ -124,7 +124,7 @@ static void assemble(const char *request, size_t round)
     }
     const int64_t took[STAGES] = {bench.event.resolve_ns, bench.event.trim_ns,
                                   bench.event.encode_ns, bench.event.persist_ns,
-                                  handoff_monotonic_ns(&handoff_clock_system) - began};
+                                  base_monotonic_ns(&base_clock_system) - began};
     for (int s = 0; s < STAGES; s++)
         bench.round[s][round] = took[s];
     bench.tokens = bench.event.tokens;
@@ -141,14 +141,14 @@ static void print_row(size_t stored, const char *what, size_t rounds)
 
 static char *request_by_id(size_t from, unsigned budget)
 {
-    struct handoff_buffer out = {0};
-    handoff_buffer_text(&out, "{\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":"
-                              "\"Refund reconciliation for the gateway\",\"constraints\":{"
-                              "\"max_tokens\":");
-    handoff_buffer_printf(&out, "%u},\"memory_ids\":[", budget);
+    struct base_buffer out = {0};
+    base_buffer_text(&out, "{\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":"
+                           "\"Refund reconciliation for the gateway\",\"constraints\":{"
+                           "\"max_tokens\":");
+    base_buffer_printf(&out, "%u},\"memory_ids\":[", budget);
     for (size_t i = 0; i < MEMORIES; i++)
-        handoff_buffer_printf(&out, "%s\"ms-%zu\"", i ? "," : "", from + i);
-    handoff_buffer_text(&out, "]}");
+        base_buffer_printf(&out, "%s\"ms-%zu\"", i ? "," : "", from + i);
+    base_buffer_text(&out, "]}");
     return out.data;
 }
 
@@ -164,7 +164,7 @@ static void measure(size_t stored)
     for (size_t round = 0; round < first_rounds; round++) {
         char *request = request_by_id(round * MEMORIES, 4000);
         assemble(request, round);
-        handoff_free(request);
+        base_free(request);
     }
     if (first_rounds)
         print_row(stored, "by id, first", first_rounds);
@@ -176,7 +176,7 @@ static void measure(size_t stored)
         char *request = request_by_id(0, rows[row].budget);
         for (size_t round = 0; round < ROUNDS; round++)
             assemble(request, round);
-        handoff_free(request);
+        base_free(request);
         print_row(stored, rows[row].what, ROUNDS);
     }
     for (size_t round = 0; round < ROUNDS; round++)

@@ -44,7 +44,7 @@ static void die(const char *what)
 
 static double now_ns(void)
 {
-    return (double)handoff_monotonic_ns(&handoff_clock_system);
+    return (double)base_monotonic_ns(&base_clock_system);
 }
 
 /* CPU time of this thread: a search runs here from end to end, and waiting for a core is not its
@@ -72,8 +72,8 @@ static double at_share(double *samples, int count, double share)
 
 struct load {
     struct handoff_store *store;
-    struct handoff_mailbox mailbox;
-    struct handoff_uuid_source ids;
+    struct base_mailbox mailbox;
+    struct base_uuid_source ids;
     double ends_ns;
     long done;
     int under_way;
@@ -91,10 +91,10 @@ static void put_next(struct one *one)
     struct load *load = one->load;
     if (now_ns() >= load->ends_ns)
         return;
-    one->put.id = handoff_uuid_make(&load->ids);
-    one->put.task_id = handoff_span_text("task-1");
-    one->put.body = handoff_span(body, sizeof body);
-    one->put.created_ms = handoff_uuid_wall_ms(&one->put.id);
+    one->put.id = base_uuid_make(&load->ids);
+    one->put.task_id = base_span_text("task-1");
+    one->put.body = base_span(body, sizeof body);
+    one->put.created_ms = base_uuid_wall_ms(&one->put.id);
     load->under_way++;
     handoff_store_put_envelope(load->store, &one->put);
 }
@@ -122,7 +122,7 @@ static double put_round(struct load *load, int at_once)
         put_next(&ones[i]);
     }
     while (load->under_way > 0)
-        handoff_mailbox_wait(&load->mailbox, -1);
+        base_mailbox_wait(&load->mailbox, -1);
     return (double)load->done / (now_ns() - begun) * 1e9;
 }
 
@@ -143,8 +143,8 @@ static void bench_puts(const char *directory, enum handoff_durability durability
     struct handoff_store_stats before, after;
     double rates[ROUNDS];
     MUST(handoff_store_open(&load.store, &options, NULL) == HANDOFF_OK);
-    MUST(handoff_mailbox_init(&load.mailbox, NULL) == HANDOFF_OK);
-    handoff_uuid_source_init(&load.ids, NULL, NULL);
+    MUST(base_mailbox_init(&load.mailbox, NULL) == HANDOFF_OK);
+    base_uuid_source_init(&load.ids, NULL, NULL);
     put_round(&load, at_once); /* warms up */
     handoff_store_stats(load.store, &before);
     for (int i = 0; i < ROUNDS; i++)
@@ -157,7 +157,7 @@ static void bench_puts(const char *directory, enum handoff_durability durability
         (double)(after.jobs - before.jobs) / (double)(after.commits - before.commits),
         (unsigned long long)(after.checkpoints - before.checkpoints));
     handoff_store_close(&load.store);
-    handoff_mailbox_free(&load.mailbox);
+    base_mailbox_free(&load.mailbox);
     remove_store(directory);
 }
 
@@ -220,7 +220,7 @@ static void filled(struct handoff_spine_call *call)
 }
 
 /* Memories with the numbers from to to. */
-static void fill(struct handoff_spine *spine, struct handoff_mailbox *mailbox, int from, int to)
+static void fill(struct handoff_spine *spine, struct base_mailbox *mailbox, int from, int to)
 {
     static struct filling fillings[256];
     for (int at = from; at < to;) {
@@ -232,35 +232,35 @@ static void fill(struct handoff_spine *spine, struct handoff_mailbox *mailbox, i
             filling->put.call.mailbox = mailbox;
             filling->put.call.done = filled;
             snprintf(filling->id, sizeof filling->id, "ms-%d", at);
-            filling->put.memory.id = handoff_span_text(filling->id);
-            filling->put.memory.content = handoff_span(
+            filling->put.memory.id = base_span_text(filling->id);
+            filling->put.memory.content = base_span(
                 filling->content, text(filling->content, sizeof filling->content, MEMORY_WORDS));
             filling->put.memory.importance = (enum handoff_importance)(at % 4);
             left++;
             MUST(handoff_spine_put(spine, &filling->put) == HANDOFF_SPINE_PENDING);
         }
         while (left > 0)
-            handoff_mailbox_wait(mailbox, -1);
+            base_mailbox_wait(mailbox, -1);
     }
 }
 
-static double search_once(struct handoff_spine *spine, struct handoff_arena *arena, int words)
+static double search_once(struct handoff_spine *spine, struct base_arena *arena, int words)
 {
     char query[1024];
     size_t size = text(query, sizeof query, words);
     struct handoff_spine_resolve resolve = {
-        .arena = arena, .recent = 20, .pins = true, .query = handoff_span(query, size)};
+        .arena = arena, .recent = 20, .pins = true, .query = base_span(query, size)};
     double begun = thread_ns();
     MUST(handoff_spine_resolve(spine, &resolve) == HANDOFF_SPINE_DONE);
     double took = thread_ns() - begun;
     MUST(resolve.call.error.code == HANDOFF_OK && resolve.found_count > 0);
-    handoff_arena_reset(arena);
+    base_arena_reset(arena);
     return took / 1e3;
 }
 
 static void bench_search(struct handoff_spine *spine, int memories, int words, double *smallest)
 {
-    struct handoff_arena arena = {0};
+    struct base_arena arena = {0};
     double us[SEARCHES];
     for (int i = 0; i < 10; i++)
         search_once(spine, &arena, words);
@@ -271,7 +271,7 @@ static void bench_search(struct handoff_spine *spine, int memories, int words, d
         *smallest = median;
     printf("search, %2d words, %6d memories  p50 %7.0f us  p99 %7.0f us  growth %5.1f\n", words,
            memories, median, at_share(us, SEARCHES, 0.99), median / *smallest);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }
 
 static void bench_spine(const char *directory)
@@ -280,13 +280,13 @@ static void bench_spine(const char *directory)
     double few = 0, many = 0;
     struct handoff_store *store;
     struct handoff_spine *spine;
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_options options = {.path = directory,
                                             .durability = HANDOFF_DURABILITY_NONE};
     struct handoff_embedded_options embedded = {0};
     MUST(handoff_store_open(&store, &options, NULL) == HANDOFF_OK);
     MUST(handoff_spine_embedded(&spine, store, &embedded, NULL) == HANDOFF_OK);
-    MUST(handoff_mailbox_init(&mailbox, NULL) == HANDOFF_OK);
+    MUST(base_mailbox_init(&mailbox, NULL) == HANDOFF_OK);
     for (int i = 0, filled_up = 0; i < 3; filled_up = sizes[i++]) {
         double begun = now_ns();
         fill(spine, &mailbox, filled_up, sizes[i]);
@@ -297,7 +297,7 @@ static void bench_spine(const char *directory)
     }
     handoff_spine_destroy(&spine);
     handoff_store_close(&store);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     remove_store(directory);
 }
 

@@ -16,23 +16,23 @@
 
 static void check_legacy(const struct handoff_envelope *envelope)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     yyjson_doc *doc;
     handoff_legacy_write(&out, envelope);
-    HANDOFF_CHECK(!out.failed);
-    HANDOFF_CHECK(handoff_json_read(handoff_buffer_span(&out), "v1", &doc, NULL) == HANDOFF_OK);
+    BASE_CHECK(!out.failed);
+    BASE_CHECK(base_json_read(base_buffer_span(&out), "v1", &doc, NULL) == HANDOFF_OK);
     yyjson_doc_free(doc);
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
 }
 
 /* Lines as CommonMark sees them: a block closes by a fence at least as long as the one it began
  * with. */
 static void check_brief(const struct handoff_envelope *envelope)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     size_t fence = 0;
     handoff_brief_write(&out, envelope);
-    HANDOFF_CHECK(!out.failed);
+    BASE_CHECK(!out.failed);
     for (size_t at = 0; at < out.size;) {
         size_t ticks = 0, end = at;
         while (end < out.size && out.data[end] != '\n' && out.data[end] != '\r')
@@ -45,8 +45,8 @@ static void check_brief(const struct handoff_envelope *envelope)
             fence = 0;
         at = end + 1;
     }
-    HANDOFF_CHECK(fence == 0);
-    handoff_buffer_free(&out);
+    BASE_CHECK(fence == 0);
+    base_buffer_free(&out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -54,12 +54,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct handoff_envelope envelope;
-    struct handoff_span text = handoff_span((const char *)data, size);
+    struct base_span text = base_span((const char *)data, size);
     bool sealed = handoff_digest_verify(text);
     if (handoff_envelope_read(text, &envelope, NULL) != HANDOFF_OK)
         return 0;
     (void)sealed;
-    HANDOFF_CHECK(envelope.hop_count > 0 && envelope.hop_max > 0);
+    BASE_CHECK(envelope.hop_count > 0 && envelope.hop_max > 0);
     check_legacy(&envelope);
     check_brief(&envelope);
     handoff_envelope_free(&envelope);

@@ -17,7 +17,7 @@ static enum handoff_http_progress feed(struct handoff_http_answer *answer, const
     enum handoff_http_progress progress = handoff_http_answer_read(answer, bytes, cut, taken);
     if (progress == HANDOFF_HTTP_MORE) {
         size_t used;
-        HANDOFF_CHECK(*taken == cut);
+        BASE_CHECK(*taken == cut);
         progress = handoff_http_answer_read(answer, bytes + cut, size - cut, &used);
         *taken += used;
     }
@@ -27,13 +27,13 @@ static enum handoff_http_progress feed(struct handoff_http_answer *answer, const
 static void check_bounds(const struct handoff_http_answer *answer,
                          enum handoff_http_progress progress)
 {
-    HANDOFF_CHECK(progress == HANDOFF_HTTP_WHOLE || progress == HANDOFF_HTTP_BROKEN);
-    HANDOFF_CHECK((progress == HANDOFF_HTTP_BROKEN) == (answer->fault != HANDOFF_FAULT_NONE));
-    HANDOFF_CHECK(answer->body.size <= HANDOFF_HTTP_BODY_MAX);
-    HANDOFF_CHECK(strlen(answer->ack) < HANDOFF_HTTP_ACK_MAX);
-    HANDOFF_CHECK(strlen(answer->retry_after) < HANDOFF_RETRY_AFTER_SIZE);
+    BASE_CHECK(progress == HANDOFF_HTTP_WHOLE || progress == HANDOFF_HTTP_BROKEN);
+    BASE_CHECK((progress == HANDOFF_HTTP_BROKEN) == (answer->fault != HANDOFF_FAULT_NONE));
+    BASE_CHECK(answer->body.size <= HANDOFF_HTTP_BODY_MAX);
+    BASE_CHECK(strlen(answer->ack) < HANDOFF_HTTP_ACK_MAX);
+    BASE_CHECK(strlen(answer->retry_after) < HANDOFF_RETRY_AFTER_SIZE);
     if (progress == HANDOFF_HTTP_WHOLE)
-        HANDOFF_CHECK(answer->status >= 200 && answer->status <= 999);
+        BASE_CHECK(answer->status >= 200 && answer->status <= 999);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -48,12 +48,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size--;
     enum handoff_http_progress progress = feed(&whole, bytes, size, size, &whole_taken);
     check_bounds(&whole, progress);
-    HANDOFF_CHECK(feed(&cut, bytes, size, data[0] < size ? data[0] : size, &cut_taken) == progress);
+    BASE_CHECK(feed(&cut, bytes, size, data[0] < size ? data[0] : size, &cut_taken) == progress);
     if (progress == HANDOFF_HTTP_WHOLE) {
-        HANDOFF_CHECK(whole_taken == cut_taken && whole.status == cut.status &&
-                      whole.keep == cut.keep && whole.has_ack == cut.has_ack &&
-                      strcmp(whole.ack, cut.ack) == 0);
-        HANDOFF_CHECK(
+        BASE_CHECK(whole_taken == cut_taken && whole.status == cut.status &&
+                   whole.keep == cut.keep && whole.has_ack == cut.has_ack &&
+                   strcmp(whole.ack, cut.ack) == 0);
+        BASE_CHECK(
             whole.body.size == cut.body.size &&
             (whole.body.size == 0 || memcmp(whole.body.data, cut.body.data, whole.body.size) == 0));
     }

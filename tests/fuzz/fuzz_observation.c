@@ -19,31 +19,31 @@ enum { NOW_MS = 1000000000 };
 
 static void check_refs(const struct handoff_observed_refs *refs)
 {
-    HANDOFF_CHECK((refs->ratio >= 0 && refs->ratio <= 1) || refs->included < 0);
+    BASE_CHECK((refs->ratio >= 0 && refs->ratio <= 1) || refs->included < 0);
     if (refs->included < 0)
         return;
-    HANDOFF_CHECK(refs->missing >= 0 && refs->trimmed >= 0);
-    HANDOFF_CHECK(refs->included + refs->missing + refs->trimmed == refs->requested);
-    HANDOFF_CHECK(refs->requested <= 3 * (int64_t)HANDOFF_OBSERVATION_REFS_MAX);
+    BASE_CHECK(refs->missing >= 0 && refs->trimmed >= 0);
+    BASE_CHECK(refs->included + refs->missing + refs->trimmed == refs->requested);
+    BASE_CHECK(refs->requested <= 3 * (int64_t)HANDOFF_OBSERVATION_REFS_MAX);
 }
 
 static void check_accepted(const struct handoff_observation *observation)
 {
-    HANDOFF_CHECK(observation->source_agent.size > 0 && observation->target_agent.size > 0);
-    HANDOFF_CHECK(observation->outcome >= HANDOFF_OUTCOME_ACKNOWLEDGED &&
-                  observation->outcome <= HANDOFF_OUTCOME_CIRCUIT_OPEN);
-    HANDOFF_CHECK(handoff_pattern_name((enum handoff_pattern)observation->pattern) != NULL);
-    HANDOFF_CHECK(!observation->id.data || strlen(observation->id.data) == observation->id.size);
-    HANDOFF_CHECK(!observation->trace_id.data || observation->trace_id.size == 32);
-    HANDOFF_CHECK(observation->at_ms == HANDOFF_OBSERVATION_NO_TIME ||
-                  (observation->at_ms >= NOW_MS - HANDOFF_OBSERVATION_PAST_MS &&
-                   observation->at_ms <= NOW_MS + HANDOFF_OBSERVATION_FUTURE_MS));
-    HANDOFF_CHECK(observation->latency_s >= -1 &&
-                  observation->latency_s <= HANDOFF_OBSERVATION_LATENCY_MAX_S);
+    BASE_CHECK(observation->source_agent.size > 0 && observation->target_agent.size > 0);
+    BASE_CHECK(observation->outcome >= HANDOFF_OUTCOME_ACKNOWLEDGED &&
+               observation->outcome <= HANDOFF_OUTCOME_CIRCUIT_OPEN);
+    BASE_CHECK(handoff_pattern_name((enum handoff_pattern)observation->pattern) != NULL);
+    BASE_CHECK(!observation->id.data || strlen(observation->id.data) == observation->id.size);
+    BASE_CHECK(!observation->trace_id.data || observation->trace_id.size == 32);
+    BASE_CHECK(observation->at_ms == HANDOFF_OBSERVATION_NO_TIME ||
+               (observation->at_ms >= NOW_MS - HANDOFF_OBSERVATION_PAST_MS &&
+                observation->at_ms <= NOW_MS + HANDOFF_OBSERVATION_FUTURE_MS));
+    BASE_CHECK(observation->latency_s >= -1 &&
+               observation->latency_s <= HANDOFF_OBSERVATION_LATENCY_MAX_S);
     for (int i = 0; i < HANDOFF_RESULT_COUNT; i++)
-        HANDOFF_CHECK(observation->attempts[i] >= 0 &&
-                      observation->attempts[i] <= HANDOFF_OBSERVATION_ATTEMPTS_MAX);
-    HANDOFF_CHECK(observation->tokens >= -1 && observation->budget >= 0 && observation->hops >= 0);
+        BASE_CHECK(observation->attempts[i] >= 0 &&
+                   observation->attempts[i] <= HANDOFF_OBSERVATION_ATTEMPTS_MAX);
+    BASE_CHECK(observation->tokens >= -1 && observation->budget >= 0 && observation->hops >= 0);
     check_refs(&observation->refs);
 }
 
@@ -53,12 +53,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct handoff_observation observation;
     struct handoff_error error = {0};
-    struct handoff_span caller = {0};
+    struct base_span caller = {0};
     yyjson_doc *doc;
     if (size > 0 && data[0] == ' ')
-        caller = handoff_span_text("researcher");
-    if (handoff_json_read(handoff_span((const char *)data, size), "body", &doc, &error) !=
-        HANDOFF_OK)
+        caller = base_span_text("researcher");
+    if (base_json_read(base_span((const char *)data, size), "body", &doc, &error) != HANDOFF_OK)
         return 0;
     if (handoff_observation_read(yyjson_doc_get_root(doc), caller, NOW_MS, &observation, &error) ==
         HANDOFF_OK)

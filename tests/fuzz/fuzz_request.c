@@ -16,41 +16,39 @@
 
 static void check_constraints(yyjson_val *constraints)
 {
-    struct handoff_buffer once = {0}, twice = {0};
+    struct base_buffer once = {0}, twice = {0};
     struct handoff_error error;
-    HANDOFF_CHECK(handoff_inherit_constraints(&once, NULL, constraints, &error) == HANDOFF_OK);
-    HANDOFF_CHECK(handoff_inherit_constraints(&twice, constraints, constraints, &error) ==
-                  HANDOFF_OK);
-    HANDOFF_CHECK(once.size == twice.size && memcmp(once.data, twice.data, once.size) == 0);
-    handoff_buffer_free(&once);
-    handoff_buffer_free(&twice);
+    BASE_CHECK(handoff_inherit_constraints(&once, NULL, constraints, &error) == HANDOFF_OK);
+    BASE_CHECK(handoff_inherit_constraints(&twice, constraints, constraints, &error) == HANDOFF_OK);
+    BASE_CHECK(once.size == twice.size && memcmp(once.data, twice.data, once.size) == 0);
+    base_buffer_free(&once);
+    base_buffer_free(&twice);
 }
 
 static void check_steps(yyjson_val *steps)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     yyjson_doc *doc;
     size_t i, n;
     yyjson_val *step;
     yyjson_arr_foreach(steps, i, n, step)
     {
-        handoff_buffer_clear(&out);
-        handoff_buffer_text(&out, "{\"agent");
+        base_buffer_clear(&out);
+        base_buffer_text(&out, "{\"agent");
         handoff_segment_step_write(&out, step);
-        HANDOFF_CHECK(handoff_json_read(handoff_buffer_span(&out), "step", &doc, NULL) ==
-                      HANDOFF_OK);
+        BASE_CHECK(base_json_read(base_buffer_span(&out), "step", &doc, NULL) == HANDOFF_OK);
         yyjson_doc_free(doc);
     }
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
 }
 
 static void check_accepted(const struct handoff_request *request)
 {
-    HANDOFF_CHECK(request->source_agent.size > 0 && request->target_agent.size > 0);
-    HANDOFF_CHECK(request->task_summary.size > 0 && !request->raw_log);
-    HANDOFF_CHECK(request->include_recent >= 0 && request->include_recent <= HANDOFF_RECENT_MAX);
-    HANDOFF_CHECK(handoff_strategy_name((enum handoff_strategy)request->strategy) != NULL);
-    HANDOFF_CHECK(handoff_pattern_name((enum handoff_pattern)request->pattern) != NULL);
+    BASE_CHECK(request->source_agent.size > 0 && request->target_agent.size > 0);
+    BASE_CHECK(request->task_summary.size > 0 && !request->raw_log);
+    BASE_CHECK(request->include_recent >= 0 && request->include_recent <= HANDOFF_RECENT_MAX);
+    BASE_CHECK(handoff_strategy_name((enum handoff_strategy)request->strategy) != NULL);
+    BASE_CHECK(handoff_pattern_name((enum handoff_pattern)request->pattern) != NULL);
     check_constraints(request->constraints);
     check_steps(request->execution_history);
 }
@@ -61,11 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct handoff_request request;
     struct handoff_error error = {0};
-    struct handoff_span caller = {0};
+    struct base_span caller = {0};
     if (size > 0 && data[0] == ' ')
-        caller = handoff_span_text("researcher");
-    if (handoff_request_read(NULL, handoff_span((const char *)data, size), caller, &request,
-                             &error) != HANDOFF_OK) {
+        caller = base_span_text("researcher");
+    if (handoff_request_read(NULL, base_span((const char *)data, size), caller, &request, &error) !=
+        HANDOFF_OK) {
         check_refused(&error);
         return 0;
     }

@@ -49,7 +49,7 @@ static void check_split(handoff_split_function *split, const char *text, size_t 
         const uint8_t *stop = split(at, end);
 
         EXPECT(stop > at && stop <= end);
-        EXPECT(handoff_utf8_valid_length((const char *)at, (size_t)(stop - at)) ==
+        EXPECT(base_utf8_valid_length((const char *)at, (size_t)(stop - at)) ==
                (size_t)(stop - at));
         at = stop;
     }
@@ -114,10 +114,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
     size_t repaired_length = 0;
-    char *repaired = handoff_utf8_repair(text, size, &repaired_length);
+    char *repaired = base_utf8_repair(text, size, &repaired_length);
 
     EXPECT(repaired);
-    EXPECT(handoff_utf8_valid_length(repaired, repaired_length) == repaired_length);
+    EXPECT(base_utf8_valid_length(repaired, repaired_length) == repaired_length);
     check_split(handoff_split_cl100k, repaired, repaired_length);
     check_split(handoff_split_o200k, repaired, repaired_length);
     check_cuts(HANDOFF_SPLIT_CL100K, repaired, repaired_length);
@@ -126,6 +126,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < 2; i++)
         if (tokenizers[i])
             check_encoding(tokenizers[i], text, size, repaired, repaired_length);
-    handoff_free(repaired);
+    base_free(repaired);
     return 0;
 }

@@ -23,8 +23,8 @@ enum { ENVELOPES = 24, MEMORIES = 8, MEMORY_IDS = 40, LINE = 64 };
 
 static struct handoff_store *store;
 static struct handoff_spine *spine;
-static struct handoff_mailbox mailbox;
-static struct handoff_uuid_source ids;
+static struct base_mailbox mailbox;
+static struct base_uuid_source ids;
 static unsigned seed;
 static long number;
 
@@ -58,10 +58,10 @@ static void open_store(const char *directory)
         fail("open", &error);
     }
     if (handoff_spine_embedded(&spine, store, &embedded, &error) != HANDOFF_OK ||
-        handoff_mailbox_init(&mailbox, &error) != HANDOFF_OK) {
+        base_mailbox_init(&mailbox, &error) != HANDOFF_OK) {
         fail("begin", &error);
     }
-    handoff_uuid_source_init(&ids, NULL, NULL);
+    base_uuid_source_init(&ids, NULL, NULL);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -71,11 +71,11 @@ static void put_envelope(struct handoff_store_put_envelope *put);
 static void envelope_put(struct handoff_store_job *job)
 {
     struct handoff_store_put_envelope *put = (struct handoff_store_put_envelope *)(void *)job;
-    char uuid[HANDOFF_UUID_TEXT], line[LINE];
+    char uuid[BASE_UUID_TEXT], line[LINE];
     if (job->error.code != HANDOFF_OK) {
         fail("envelope", &job->error);
     }
-    handoff_uuid_format(&put->id, uuid);
+    base_uuid_format(&put->id, uuid);
     snprintf(line, sizeof line, "e %s\n", uuid);
     say(line);
     temp_envelope_free(put);
@@ -121,8 +121,8 @@ static void put_memory(struct memory *memory)
     snprintf(memory->content, sizeof memory->content, "%ld is the number", memory->number);
     memory->put.call.mailbox = &mailbox;
     memory->put.call.done = memory_put;
-    memory->put.memory.id = handoff_span_text(memory->id);
-    memory->put.memory.content = handoff_span_text(memory->content);
+    memory->put.memory.id = base_span_text(memory->id);
+    memory->put.memory.content = base_span_text(memory->content);
     if (handoff_spine_put(spine, &memory->put) == HANDOFF_SPINE_DONE) {
         fail("memory", &memory->put.call.error);
     }
@@ -133,7 +133,7 @@ static void write_for_ever(void)
 {
     static struct handoff_store_put_envelope envelopes[ENVELOPES];
     static struct memory memories[MEMORIES];
-    number = (long)handoff_wall_ms(&handoff_clock_system) * 1000;
+    number = (long)base_wall_ms(&base_clock_system) * 1000;
     say("open\n");
     for (int i = 0; i < ENVELOPES; i++) {
         put_envelope(&envelopes[i]);
@@ -143,7 +143,7 @@ static void write_for_ever(void)
         put_memory(&memories[i]);
     }
     for (;;) {
-        handoff_mailbox_wait(&mailbox, -1);
+        base_mailbox_wait(&mailbox, -1);
     }
 }
 
@@ -152,24 +152,24 @@ static void write_for_ever(void)
 
 static void check_envelope(const char *text)
 {
-    struct handoff_uuid id;
+    struct base_uuid id;
     struct handoff_error error;
-    struct handoff_arena arena = {0};
+    struct base_arena arena = {0};
     struct handoff_stored_envelope found;
-    if (!handoff_uuid_parse(text, strlen(text), &id)) {
+    if (!base_uuid_parse(text, strlen(text), &id)) {
         fail(text, NULL);
     }
     if (handoff_store_get_envelope(store, &id, &arena, &found, &error) != HANDOFF_OK) {
         fail("an acknowledged envelope", &error);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }
 
 /* The number that was acknowledged last, or a later one whose acknowledgement did not get out. */
 static void check_memory(const char *id, long expected)
 {
-    struct handoff_arena arena = {0};
-    struct handoff_span wanted = handoff_span_text(id);
+    struct base_arena arena = {0};
+    struct base_span wanted = base_span_text(id);
     struct handoff_spine_resolve resolve = {.arena = &arena, .ids = &wanted, .id_count = 1};
     if (handoff_spine_resolve(spine, &resolve) != HANDOFF_SPINE_DONE ||
         resolve.call.error.code != HANDOFF_OK) {
@@ -179,7 +179,7 @@ static void check_memory(const char *id, long expected)
         strtol(resolve.found[0].memory.content.data, NULL, 10) < expected) {
         fail(id, NULL);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }
 
 static void check_lines(void)
@@ -199,7 +199,7 @@ static void check_lines(void)
     printf("%ld\n", checked);
     handoff_spine_destroy(&spine);
     handoff_store_close(&store);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
 }
 
 int main(int argc, char *argv[])

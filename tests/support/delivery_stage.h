@@ -20,27 +20,27 @@
 /* The system's clocks, but for what a test adds: no test waits for a time-out, and none has to be
    quicker than one. */
 static struct {
-    struct handoff_clock clock; /* first */
+    struct base_clock clock; /* first */
     atomic_int_fast64_t passed_ms, wall_set_by_ms;
 } stage_time;
 
-static inline int64_t stage_monotonic_ns(const struct handoff_clock *clock)
+static inline int64_t stage_monotonic_ns(const struct base_clock *clock)
 {
     (void)clock;
-    return handoff_monotonic_ns(&handoff_clock_system) +
+    return base_monotonic_ns(&base_clock_system) +
            atomic_load(&stage_time.passed_ms) * INT64_C(1000000);
 }
 
-static inline int64_t stage_wall_ms(const struct handoff_clock *clock)
+static inline int64_t stage_wall_ms(const struct base_clock *clock)
 {
     (void)clock;
-    return handoff_wall_ms(&handoff_clock_system) + atomic_load(&stage_time.passed_ms) +
+    return base_wall_ms(&base_clock_system) + atomic_load(&stage_time.passed_ms) +
            atomic_load(&stage_time.wall_set_by_ms);
 }
 
 static inline void time_starts(void)
 {
-    stage_time.clock = (struct handoff_clock){stage_monotonic_ns, stage_wall_ms};
+    stage_time.clock = (struct base_clock){stage_monotonic_ns, stage_wall_ms};
     atomic_store(&stage_time.passed_ms, 0);
     atomic_store(&stage_time.wall_set_by_ms, 0);
 }
@@ -71,22 +71,22 @@ static struct {
     struct handoff_agents *agents;
     struct handoff_engine *engine;
     struct handoff_lane *lane;
-    struct handoff_uuid_source ids;
+    struct base_uuid_source ids;
     struct handoff_agent_options options[3]; /* coder, coder-b, reviewer */
     char urls[3][96];
     unsigned max_in_flight, max_per_agent;
     const char *vfs; /* of the store; NULL: the system's */
-    const struct handoff_random *random;
+    const struct base_random *random;
     struct seen events[EVENTS_MAX];
     size_t nevents;
 } stage;
 
-static inline void zeros(const struct handoff_random *random, void *bytes, size_t size)
+static inline void zeros(const struct base_random *random, void *bytes, size_t size)
 {
     (void)random;
     memset(bytes, 0, size);
 }
-static const struct handoff_random no_jitter = {zeros}; /* each draw is 0: retries follow at once */
+static const struct base_random no_jitter = {zeros}; /* each draw is 0: retries follow at once */
 
 static inline void watch(void *unused, const struct handoff_delivery_event *event)
 {
@@ -160,7 +160,7 @@ static inline int set_up(void **state)
     stage.directory = temp_directory();
     time_starts();
     stage.random = &no_jitter;
-    handoff_uuid_source_init(&stage.ids, NULL, NULL);
+    base_uuid_source_init(&stage.ids, NULL, NULL);
     for (int i = 0; i < 3; i++) {
         stage.options[i] = (struct handoff_agent_options){.name = names[i],
                                                           .token_budget = 8000,
@@ -210,13 +210,13 @@ static inline void on_accepted(struct handoff_waiter *waiter, const struct hando
     struct sender *sender = (struct sender *)waiter;
     sender->accepted++;
     sender->news = *news;
-    struct handoff_arena arena; /* accepted means durable */
+    struct base_arena arena; /* accepted means durable */
     struct handoff_stored stored;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     assert_int_equal(
         handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &stored, NULL),
         HANDOFF_OK);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
 }
 
 static inline void on_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
@@ -238,12 +238,12 @@ static inline void prepare(struct sender *sender, const char *target, int64_t de
         .cut_at = sender->envelope.cut_at,
         .cut_size = sender->envelope.cut_size,
         .task_id = sender->envelope.task_id,
-        .source = handoff_span_text("analyst"),
-        .target = handoff_span_text(target),
+        .source = base_span_text("analyst"),
+        .target = base_span_text(target),
         .created_ms = sender->envelope.created_ms,
-        .deadline_ms = deadline_in_ms ? handoff_wall_ms(&stage_time.clock) + deadline_in_ms : 0,
+        .deadline_ms = deadline_in_ms ? base_wall_ms(&stage_time.clock) + deadline_in_ms : 0,
         .tokens = 100,
-        .traceparent = handoff_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        .traceparent = base_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     };
     memcpy(sender->parcel.digest, sender->envelope.digest, sizeof sender->parcel.digest);
 }
@@ -317,12 +317,12 @@ static inline void read_record(struct row *row, const struct handoff_attempt *at
 /* false: it is not accepted yet */
 static inline bool read_row(const struct sender *sender, struct row *row)
 {
-    struct handoff_arena arena;
+    struct base_arena arena;
     struct handoff_stored found;
     struct handoff_attempt *attempts;
     size_t count = 0;
     memset(row, 0, sizeof *row);
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     bool there = handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &found, NULL) ==
                  HANDOFF_OK;
     if (there) {
@@ -336,7 +336,7 @@ static inline bool read_row(const struct sender *sender, struct row *row)
     }
     for (size_t i = 0; i < count; i++)
         read_record(row, &attempts[i]);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return there;
 }
 
@@ -345,9 +345,9 @@ static inline bool read_row(const struct sender *sender, struct row *row)
 static inline struct row stored(const struct sender *sender, enum handoff_state state)
 {
     struct row row;
-    int64_t deadline_ns = handoff_monotonic_ns(&handoff_clock_system) + INT64_C(60000000000);
+    int64_t deadline_ns = base_monotonic_ns(&base_clock_system) + INT64_C(60000000000);
     while (!read_row(sender, &row) || row.state != state) {
-        if (handoff_monotonic_ns(&handoff_clock_system) > deadline_ns)
+        if (base_monotonic_ns(&base_clock_system) > deadline_ns)
             fail_msg("the handoff is %s (%s) after %u attempts, not %s",
                      handoff_state_name(row.state), row.reason, (unsigned)row.attempts,
                      handoff_state_name(state));
@@ -400,7 +400,7 @@ static inline enum handoff_code say_why(const struct sender *about, enum handoff
                                         .told = on_told,
                                         .id = about->parcel.id,
                                         .word = word,
-                                        .agent = handoff_span_text(agent)}};
+                                        .agent = base_span_text(agent)}};
     snprintf(speaker.reply.said, sizeof speaker.reply.said, "%s", why);
     handoff_engine_reply(stage.engine, &speaker.reply);
     while (!speaker.told)

@@ -33,8 +33,8 @@ static inline void *failing_memory_resize(void *pointer, size_t size)
 /* The n-th allocation from now fails; 0 ends it. */
 static inline void failing_memory_at(long n)
 {
-    static const struct handoff_allocator failing = {failing_memory_resize, free};
-    handoff_allocator_set(&failing);
+    static const struct base_allocator failing = {failing_memory_resize, free};
+    base_allocator_set(&failing);
     atomic_store(&failing_memory_hit, false);
     atomic_store(&failing_memory_countdown, n);
 }

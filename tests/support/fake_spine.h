@@ -20,14 +20,13 @@ struct fake_spine {
     enum handoff_code failure; /* HANDOFF_OK: it works */
     bool later;                /* answers through the mailbox */
     size_t asked;              /* how often */
-    struct handoff_span last_query;
+    struct base_span last_query;
 };
 
-static inline bool fake_is_asked(const struct handoff_spine_resolve *resolve,
-                                 struct handoff_span id)
+static inline bool fake_is_asked(const struct handoff_spine_resolve *resolve, struct base_span id)
 {
     for (size_t i = 0; i < resolve->id_count; i++) {
-        if (handoff_span_equal(resolve->ids[i], id))
+        if (base_span_equal(resolve->ids[i], id))
             return true;
     }
     return false;
@@ -54,10 +53,10 @@ static inline void fake_find(struct fake_spine *fake, struct handoff_spine_resol
     }
 }
 
-static inline bool fake_has(const struct fake_spine *fake, struct handoff_span id)
+static inline bool fake_has(const struct fake_spine *fake, struct base_span id)
 {
     for (size_t i = 0; i < fake->count; i++) {
-        if (handoff_span_equal(fake->memories[i].memory.id, id))
+        if (base_span_equal(fake->memories[i].memory.id, id))
             return true;
     }
     return false;
@@ -68,13 +67,13 @@ static inline void fake_miss(struct fake_spine *fake, struct handoff_spine_resol
     for (size_t i = 0; i < resolve->id_count; i++) {
         bool repeated = fake_has(fake, resolve->ids[i]);
         for (size_t j = 0; j < resolve->missing_count; j++)
-            repeated = repeated || handoff_span_equal(resolve->missing[j], resolve->ids[i]);
+            repeated = repeated || base_span_equal(resolve->missing[j], resolve->ids[i]);
         if (!repeated)
             resolve->missing[resolve->missing_count++] = resolve->ids[i];
     }
 }
 
-static inline void fake_deliver(struct handoff_mail *mail)
+static inline void fake_deliver(struct base_mail *mail)
 {
     struct handoff_spine_call *call =
         (void *)((char *)mail - offsetof(struct handoff_spine_call, work.mail));
@@ -83,9 +82,9 @@ static inline void fake_deliver(struct handoff_mail *mail)
 
 static inline void fake_answer(struct fake_spine *fake, struct handoff_spine_resolve *resolve)
 {
-    resolve->found = handoff_arena_calloc(resolve->arena, fake->count + 1, sizeof(*resolve->found));
+    resolve->found = base_arena_calloc(resolve->arena, fake->count + 1, sizeof(*resolve->found));
     resolve->missing =
-        handoff_arena_calloc(resolve->arena, resolve->id_count + 1, sizeof(*resolve->missing));
+        base_arena_calloc(resolve->arena, resolve->id_count + 1, sizeof(*resolve->missing));
     if (!resolve->found || !resolve->missing) {
         handoff_error_no_memory(&resolve->call.error);
         return;
@@ -107,7 +106,7 @@ static inline enum handoff_spine_progress fake_resolve(struct handoff_spine *spi
     if (!fake->later)
         return HANDOFF_SPINE_DONE;
     resolve->call.work.mail.deliver = fake_deliver;
-    handoff_mailbox_post(resolve->call.mailbox, &resolve->call.work.mail);
+    base_mailbox_post(resolve->call.mailbox, &resolve->call.work.mail);
     return HANDOFF_SPINE_PENDING;
 }
 
@@ -125,9 +124,9 @@ static inline struct handoff_found_memory *fake_add(struct fake_spine *fake, con
 {
     struct handoff_found_memory *found = &fake->memories[fake->count++];
     *found = (struct handoff_found_memory){
-        .memory = {.id = handoff_span_text(id),
-                   .content = handoff_span_text(content),
-                   .summary = handoff_span_text(summary),
+        .memory = {.id = base_span_text(id),
+                   .content = base_span_text(content),
+                   .summary = base_span_text(summary),
                    .importance = HANDOFF_IMPORTANCE_MEDIUM,
                    .created_ms = 1769500800000 + (int64_t)fake->count},
         .tokens = {-1, -1, -1},

@@ -10,7 +10,7 @@
 #include "lib/base/span.h"
 
 /* The whole file, to be freed with free(); aborts the test program where there is none. */
-static inline struct handoff_span files_read(const char *path)
+static inline struct base_span files_read(const char *path)
 {
     char full[4096];
     const char *top = getenv("HANDOFF_SOURCE_DIR");
@@ -28,10 +28,10 @@ static inline struct handoff_span files_read(const char *path)
         abort();
     text[size] = '\0';
     fclose(file);
-    return handoff_span(text, size);
+    return base_span(text, size);
 }
 
-static inline void files_free(struct handoff_span file)
+static inline void files_free(struct base_span file)
 {
     free((void *)(uintptr_t)file.data);
 }

@@ -12,10 +12,10 @@ static inline void check_refused(const struct handoff_error *error)
 {
     char text[1024];
     size_t length = handoff_error_text(error, text, sizeof(text));
-    HANDOFF_CHECK(error->code != HANDOFF_OK && error->message != NULL);
+    BASE_CHECK(error->code != HANDOFF_OK && error->message != NULL);
     if (length >= sizeof(text))
         length = sizeof(text) - 1;
-    HANDOFF_CHECK(handoff_utf8_valid_length(text, length) == length);
+    BASE_CHECK(base_utf8_valid_length(text, length) == length);
 }
 
 #endif

@@ -10,9 +10,9 @@ struct temp_spine {
     char *directory;
     struct handoff_store *store;
     struct handoff_spine *spine;
-    struct handoff_manual_clock clock;
-    struct handoff_mailbox mailbox;
-    struct handoff_arena arena;
+    struct base_manual_clock clock;
+    struct base_mailbox mailbox;
+    struct base_arena arena;
     struct handoff_error error; /* of the last call */
 };
 
@@ -30,13 +30,13 @@ static inline void temp_spine_open(struct temp_spine *temp,
 {
     struct handoff_store_options store = more ? *more : (struct handoff_store_options){0};
     memset(temp, 0, sizeof *temp);
-    handoff_manual_clock_init(&temp->clock, INT64_C(1767225600000)); /* 2026-01-01 */
+    base_manual_clock_init(&temp->clock, INT64_C(1767225600000)); /* 2026-01-01 */
     struct handoff_embedded_options options = {.limits = limits, .clock = &temp->clock.clock};
     temp->directory = temp_directory();
     store.path = temp->directory;
     if (handoff_store_open(&temp->store, &store, &temp->error) != HANDOFF_OK ||
         handoff_spine_embedded(&temp->spine, temp->store, &options, &temp->error) != HANDOFF_OK ||
-        handoff_mailbox_init(&temp->mailbox, &temp->error) != HANDOFF_OK)
+        base_mailbox_init(&temp->mailbox, &temp->error) != HANDOFF_OK)
         abort();
 }
 
@@ -44,8 +44,8 @@ static inline void temp_spine_close(struct temp_spine *temp)
 {
     handoff_spine_destroy(&temp->spine);
     handoff_store_close(&temp->store);
-    handoff_mailbox_free(&temp->mailbox);
-    handoff_arena_free(&temp->arena);
+    base_mailbox_free(&temp->mailbox);
+    base_arena_free(&temp->arena);
     temp_remove(temp->directory);
 }
 
@@ -61,7 +61,7 @@ static inline enum handoff_code temp_spine_end(struct temp_spine *temp,
                                                enum handoff_spine_progress progress)
 {
     while (progress == HANDOFF_SPINE_PENDING && temp_spine_done == 0)
-        handoff_mailbox_wait(&temp->mailbox, -1);
+        base_mailbox_wait(&temp->mailbox, -1);
     temp->error = call->error;
     return call->error.code;
 }
@@ -81,8 +81,8 @@ static inline enum handoff_code temp_remember(struct temp_spine *temp, const cha
                                               const char *content,
                                               enum handoff_importance importance)
 {
-    struct handoff_spine_put put = {.memory = {.id = handoff_span_text(id),
-                                               .content = handoff_span_text(content),
+    struct handoff_spine_put put = {.memory = {.id = base_span_text(id),
+                                               .content = base_span_text(content),
                                                .importance = importance}};
     return temp_put_call(temp, &put);
 }

@@ -42,32 +42,32 @@ static inline void temp_remove(char *path)
 
 /* An envelope whose document names its own digest, as the real ones do. The body is malloc'ed. */
 static inline void temp_envelope(struct handoff_store_put_envelope *put,
-                                 struct handoff_uuid_source *ids, const char *task, size_t filling)
+                                 struct base_uuid_source *ids, const char *task, size_t filling)
 {
-    char id[HANDOFF_UUID_TEXT], hex[HANDOFF_SHA256_HEX_SIZE];
-    struct handoff_sha256 hash;
+    char id[BASE_UUID_TEXT], hex[BASE_SHA256_HEX_SIZE];
+    struct base_sha256 hash;
     memset(put, 0, sizeof *put);
-    put->id = handoff_uuid_make(ids);
-    handoff_uuid_format(&put->id, id);
-    put->task_id = handoff_span_text(task);
-    put->created_ms = handoff_uuid_wall_ms(&put->id);
+    put->id = base_uuid_make(ids);
+    base_uuid_format(&put->id, id);
+    put->task_id = base_span_text(task);
+    put->created_ms = base_uuid_wall_ms(&put->id);
     char *body = malloc(filling + 200);
     int head = sprintf(body, "{\"id\":\"%s\"", id);
     char *tail = body + head + 83; /* ,"digest":"sha256:<64 digits>" */
     memset(tail, 'x', filling);
     memcpy(tail, ",\"x\":\"", 6 < filling ? 6 : filling);
     memcpy(tail + filling, "\"}", 2);
-    handoff_sha256_start(&hash);
-    handoff_sha256_add(&hash, body, (size_t)head);
-    handoff_sha256_add(&hash, tail, filling + 2);
-    handoff_sha256_finish(&hash, put->digest);
-    handoff_sha256_hex(put->digest, hex);
+    base_sha256_start(&hash);
+    base_sha256_add(&hash, body, (size_t)head);
+    base_sha256_add(&hash, tail, filling + 2);
+    base_sha256_finish(&hash, put->digest);
+    base_sha256_hex(put->digest, hex);
     char named[90];
     snprintf(named, sizeof named, ",\"digest\":\"sha256:%s\"", hex);
     memcpy(body + head, named, 83);
     put->cut_at = (uint32_t)head;
     put->cut_size = 83;
-    put->body = handoff_span(body, (size_t)head + 83 + filling + 2);
+    put->body = base_span(body, (size_t)head + 83 + filling + 2);
 }
 
 static inline void temp_envelope_free(struct handoff_store_put_envelope *put)
@@ -84,15 +84,15 @@ static inline void temp_nothing(struct handoff_store_job *job)
 static inline enum handoff_code temp_put(struct handoff_store *store,
                                          struct handoff_store_put_envelope *put)
 {
-    struct handoff_mailbox mailbox;
-    if (handoff_mailbox_init(&mailbox, NULL) != HANDOFF_OK)
+    struct base_mailbox mailbox;
+    if (base_mailbox_init(&mailbox, NULL) != HANDOFF_OK)
         abort();
     put->job.mailbox = &mailbox;
     put->job.done = temp_nothing;
     handoff_store_put_envelope(store, put);
-    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+    while (base_mailbox_wait(&mailbox, -1) == 0)
         ;
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     return put->job.error.code;
 }
 

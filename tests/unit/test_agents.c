@@ -26,7 +26,7 @@ static struct handoff_agents *agents_with(const struct handoff_agent_options *op
 
 static struct handoff_agent *find(struct handoff_agents *agents, const char *name)
 {
-    return handoff_agents_find(agents, handoff_span_text(name));
+    return handoff_agents_find(agents, base_span_text(name));
 }
 
 static void test_finds_by_whole_name(void **state)
@@ -94,8 +94,8 @@ static void test_a_removed_agent_is_remembered_but_not_found(void **state)
     assert_int_equal(handoff_agents_configure(agents, NULL, 0, NULL), HANDOFF_OK);
     assert_null(find(agents, "coder"));
     assert_null(handoff_agent_settings(agent));
-    assert_ptr_equal(handoff_agents_remember(agents, handoff_span_text("coder")), agent);
-    struct handoff_agent *stranger = handoff_agents_remember(agents, handoff_span_text("gone"));
+    assert_ptr_equal(handoff_agents_remember(agents, base_span_text("coder")), agent);
+    struct handoff_agent *stranger = handoff_agents_remember(agents, base_span_text("gone"));
     assert_string_equal(stranger->name, "gone");
     assert_null(find(agents, "gone"));
     handoff_agents_free(&agents);
@@ -178,7 +178,7 @@ static void test_readers_beside_reloads(void **state)
         char name[16];
         snprintf(name, sizeof name, "agent-%d", i);
         assert_int_equal(handoff_agents_configure(agents, &coder, i % 3 ? 1 : 0, NULL), HANDOFF_OK);
-        assert_non_null(handoff_agents_remember(agents, handoff_span_text(name)));
+        assert_non_null(handoff_agents_remember(agents, base_span_text(name)));
     }
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++)

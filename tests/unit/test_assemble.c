@@ -21,10 +21,10 @@ struct world {
     struct handoff_assembler assembler;
     struct handoff_tokenizer *tokenizer;
     struct handoff_store *store;
-    struct handoff_manual_clock clock;
-    struct handoff_uuid_source uuids;
+    struct base_manual_clock clock;
+    struct base_uuid_source uuids;
     struct fake_spine spine;
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     char *directory;
     uint64_t token_budget;
     size_t first_block; /* of an assembly's arena; 0: as large as usual */
@@ -41,9 +41,9 @@ static int open_world(void **state)
     world.directory = temp_directory();
     options.path = world.directory;
     assert_int_equal(handoff_store_open(&world.store, &options, NULL), HANDOFF_OK);
-    assert_int_equal(handoff_mailbox_init(&world.mailbox, NULL), HANDOFF_OK);
-    handoff_manual_clock_init(&world.clock, 1769592600250);
-    handoff_uuid_source_init(&world.uuids, &world.clock.clock, NULL);
+    assert_int_equal(base_mailbox_init(&world.mailbox, NULL), HANDOFF_OK);
+    base_manual_clock_init(&world.clock, 1769592600250);
+    base_uuid_source_init(&world.uuids, &world.clock.clock, NULL);
     return 0;
 }
 
@@ -52,8 +52,8 @@ static int close_world(void **state)
     (void)state;
     handoff_tokenizer_close(&world.tokenizer);
     handoff_store_close(&world.store);
-    handoff_mailbox_run(&world.mailbox);
-    handoff_mailbox_free(&world.mailbox);
+    base_mailbox_run(&world.mailbox);
+    base_mailbox_free(&world.mailbox);
     temp_remove(world.directory);
     return 0;
 }
@@ -73,7 +73,7 @@ static bool use_encoding(const char *encoding)
         .spine = &world.spine.spine,
         .store = world.store,
         .clock = &world.clock.clock,
-        .random = &handoff_random_system,
+        .random = &base_random_system,
         .uuids = &world.uuids,
         .memory_max_bytes = 64 * 1024,
     };
@@ -104,7 +104,7 @@ static enum handoff_code assemble(struct handoff_assembly *assembly, const char 
                                           .with = &world.assembler,
                                           .mailbox = &world.mailbox,
                                           .hop_max = 12,
-                                          .body = handoff_span_text(body),
+                                          .body = base_span_text(body),
                                           .target = target_of_world,
                                           .finished = finish};
     world.finished = false;
@@ -112,7 +112,7 @@ static enum handoff_code assemble(struct handoff_assembly *assembly, const char 
         assert_false(world.finished);
     } else {
         while (!world.finished)
-            assert_int_equal(handoff_mailbox_wait(&world.mailbox, 5000), 1);
+            assert_int_equal(base_mailbox_wait(&world.mailbox, 5000), 1);
     }
     return assembly->error.code;
 }
@@ -121,7 +121,7 @@ static void persist(struct handoff_assembly *assembly)
 {
     struct handoff_store_put_envelope put = {.id = assembly->id,
                                              .task_id = assembly->task_id,
-                                             .body = handoff_buffer_span(&assembly->out),
+                                             .body = base_buffer_span(&assembly->out),
                                              .cut_at = HANDOFF_DIGEST_AT,
                                              .cut_size = HANDOFF_DIGEST_SIZE,
                                              .created_ms = assembly->created_ms};
@@ -139,18 +139,18 @@ static size_t count_tokens(const char *text, size_t size)
 static int64_t number_at(yyjson_val *root, const char *object, const char *name)
 {
     int64_t number = -1;
-    handoff_json_whole(yyjson_obj_get(yyjson_obj_get(root, object), name), &number);
+    base_json_whole(yyjson_obj_get(yyjson_obj_get(root, object), name), &number);
     return number;
 }
 
 /* An answer that copies what it tells is the same as one that reads the envelope. */
 static void check_answer(const struct handoff_assembly *assembly)
 {
-    struct handoff_buffer copied = {0}, read = {0};
+    struct base_buffer copied = {0}, read = {0};
     struct handoff_news news = {.label = {.source = assembly->request.source_agent,
                                           .task_id = assembly->task_id,
                                           .created_ms = assembly->created_ms},
-                                .envelope = handoff_buffer_span(&assembly->out),
+                                .envelope = base_buffer_span(&assembly->out),
                                 .excerpt = assembly->excerpt,
                                 .tokens = assembly->plan.count,
                                 .state = HANDOFF_STATE_ACKNOWLEDGED,
@@ -161,20 +161,20 @@ static void check_answer(const struct handoff_assembly *assembly)
     news.excerpt = (struct handoff_excerpt){0};
     handoff_object_write(&read, &news);
     assert_string_equal(copied.data, read.data);
-    handoff_buffer_free(&copied);
-    handoff_buffer_free(&read);
+    base_buffer_free(&copied);
+    base_buffer_free(&read);
 }
 
 /* Everything that holds for every envelope. */
 static void check_envelope(const struct handoff_assembly *assembly)
 {
-    struct handoff_span text = handoff_buffer_span(&assembly->out);
+    struct base_span text = base_buffer_span(&assembly->out);
     struct handoff_envelope envelope;
-    struct handoff_buffer context = {0};
+    struct base_buffer context = {0};
     assert_true(handoff_digest_verify(text));
     assert_int_equal(handoff_envelope_read(text, &envelope, NULL), HANDOFF_OK);
     yyjson_val *root = yyjson_doc_get_root(envelope.doc);
-    handoff_json_write(&context, envelope.context);
+    base_json_write(&context, envelope.context);
     int64_t count = number_at(root, "tokens", "count");
     if (strcmp(handoff_tokenizer_encoding(world.tokenizer), "estimate") == 0)
         assert_true(count >= (int64_t)count_tokens(context.data, context.size));
@@ -188,14 +188,14 @@ static void check_envelope(const struct handoff_assembly *assembly)
                          yyjson_arr_size(yyjson_obj_get(root, "trimmed")),
                      number_at(root, "completeness", "requested"));
     check_answer(assembly);
-    handoff_buffer_free(&context);
+    base_buffer_free(&context);
     handoff_envelope_free(&envelope);
 }
 
 /* ---- random texts, spines and requests ----------------------------------------------------- */
 
 /* What tokenizers find difficult, at the ends of texts too. */
-static void add_text(struct handoff_buffer *out, struct property *property, uint32_t most)
+static void add_text(struct base_buffer *out, struct property *property, uint32_t most)
 {
     static const char *const parts[] = {
         "the gateway ",
@@ -233,28 +233,28 @@ static void add_text(struct handoff_buffer *out, struct property *property, uint
     };
     uint32_t count = property_below(property, most);
     for (uint32_t i = 0; i < count; i++)
-        handoff_buffer_text(out, parts[property_below(property, sizeof(parts) / sizeof(parts[0]))]);
+        base_buffer_text(out, parts[property_below(property, sizeof(parts) / sizeof(parts[0]))]);
 }
 
 /* The same as it is outside JSON. */
 static char *plain_text(struct property *property, uint32_t most)
 {
-    struct handoff_buffer json = {0};
+    struct base_buffer json = {0};
     yyjson_doc *doc;
-    handoff_buffer_byte(&json, '"');
-    handoff_buffer_byte(&json, 'x');
+    base_buffer_byte(&json, '"');
+    base_buffer_byte(&json, 'x');
     add_text(&json, property, most);
-    handoff_buffer_byte(&json, '"');
-    assert_int_equal(handoff_json_read(handoff_buffer_span(&json), "t", &doc, NULL), HANDOFF_OK);
+    base_buffer_byte(&json, '"');
+    assert_int_equal(base_json_read(base_buffer_span(&json), "t", &doc, NULL), HANDOFF_OK);
     char *text = strdup(yyjson_get_str(yyjson_doc_get_root(doc)));
     yyjson_doc_free(doc);
-    handoff_buffer_free(&json);
+    base_buffer_free(&json);
     return text;
 }
 
 static struct {
     char *texts[4 * FAKE_MEMORIES_MAX];
-    struct handoff_span tags[FAKE_MEMORIES_MAX][2];
+    struct base_span tags[FAKE_MEMORIES_MAX][2];
     size_t count;
 } owned;
 
@@ -285,9 +285,9 @@ static void make_spine(struct property *property)
         found->memory.pinned = property_chance(property, 15);
         found->relevance = (double)property_below(property, 100) / 100;
         if (property_chance(property, 5))
-            found->memory.metadata = handoff_span_text("{\"kind\":\"conversation\"}");
+            found->memory.metadata = base_span_text("{\"kind\":\"conversation\"}");
         for (size_t t = 0; t < 2 && property_chance(property, 50); t++) {
-            owned.tags[i][t] = handoff_span_text(own(plain_text(property, 4)));
+            owned.tags[i][t] = base_span_text(own(plain_text(property, 4)));
             found->memory.tags = owned.tags[i];
             found->memory.tag_count = t + 1;
         }
@@ -296,59 +296,59 @@ static void make_spine(struct property *property)
     world.spine.failure = property_chance(property, 5) ? HANDOFF_ERR_STORE_IO : HANDOFF_OK;
 }
 
-static void add_quoted(struct handoff_buffer *out, struct property *property, const char *key,
+static void add_quoted(struct base_buffer *out, struct property *property, const char *key,
                        uint32_t most)
 {
-    handoff_buffer_printf(out, "\"%s\":\"x", key);
+    base_buffer_printf(out, "\"%s\":\"x", key);
     add_text(out, property, most);
-    handoff_buffer_text(out, "\"");
+    base_buffer_text(out, "\"");
 }
 
-static void add_steps(struct handoff_buffer *out, struct property *property)
+static void add_steps(struct base_buffer *out, struct property *property)
 {
     uint32_t count = property_below(property, 6);
-    handoff_buffer_text(out, ",\"execution_history\":[");
+    base_buffer_text(out, ",\"execution_history\":[");
     for (uint32_t i = 0; i < count; i++) {
-        handoff_buffer_text(out, i ? ",{" : "{");
+        base_buffer_text(out, i ? ",{" : "{");
         add_quoted(out, property, "agent", 2);
-        handoff_buffer_byte(out, ',');
+        base_buffer_byte(out, ',');
         add_quoted(out, property, "action", 12);
         if (property_chance(property, 40)) {
-            handoff_buffer_byte(out, ',');
+            base_buffer_byte(out, ',');
             add_quoted(out, property, property_chance(property, 50) ? "reason" : "extra", 8);
         }
-        handoff_buffer_byte(out, '}');
+        base_buffer_byte(out, '}');
     }
-    handoff_buffer_byte(out, ']');
+    base_buffer_byte(out, ']');
 }
 
-static const char *make_request(struct handoff_buffer *out, struct property *property,
+static const char *make_request(struct base_buffer *out, struct property *property,
                                 const char *previous)
 {
     static const char *const strategies[] = {"priority", "priority", "full", "summary", "lazy"};
-    handoff_buffer_clear(out);
-    handoff_buffer_text(out, "{\"source_agent\":\"a\",\"target_agent\":\"b\",");
+    base_buffer_clear(out);
+    base_buffer_text(out, "{\"source_agent\":\"a\",\"target_agent\":\"b\",");
     add_quoted(out, property, "task_summary", 20);
-    handoff_buffer_byte(out, ',');
+    base_buffer_byte(out, ',');
     add_quoted(out, property, "intent", 12);
     add_steps(out, property);
-    handoff_buffer_printf(out, ",\"strategy\":\"%s\",\"include_recent\":%u",
-                          strategies[property_below(property, 5)], property_below(property, 20));
+    base_buffer_printf(out, ",\"strategy\":\"%s\",\"include_recent\":%u",
+                       strategies[property_below(property, 5)], property_below(property, 20));
     if (property_chance(property, 30))
-        handoff_buffer_text(out, ",\"include_pins\":false");
-    handoff_buffer_text(out, ",\"memory_ids\":[\"m0\"");
+        base_buffer_text(out, ",\"include_pins\":false");
+    base_buffer_text(out, ",\"memory_ids\":[\"m0\"");
     for (uint32_t i = property_below(property, 12); i > 0; i--)
-        handoff_buffer_printf(out, ",\"m%u\"", property_below(property, 40));
-    handoff_buffer_text(out, "],\"constraints\":{");
+        base_buffer_printf(out, ",\"m%u\"", property_below(property, 40));
+    base_buffer_text(out, "],\"constraints\":{");
     add_quoted(out, property, "style", 4);
     if (property_chance(property, 90) && !previous)
-        handoff_buffer_printf(out, ",\"max_tokens\":%u", 60 + property_below(property, 4000));
-    handoff_buffer_text(out, "},\"expected_output\":{");
+        base_buffer_printf(out, ",\"max_tokens\":%u", 60 + property_below(property, 4000));
+    base_buffer_text(out, "},\"expected_output\":{");
     add_quoted(out, property, "format", 4);
-    handoff_buffer_byte(out, '}');
+    base_buffer_byte(out, '}');
     if (previous)
-        handoff_buffer_printf(out, ",\"previous_id\":\"%s\"", previous);
-    handoff_buffer_byte(out, '}');
+        base_buffer_printf(out, ",\"previous_id\":\"%s\"", previous);
+    base_buffer_byte(out, '}');
     assert_false(out->failed);
     return out->data;
 }
@@ -397,7 +397,7 @@ enum { ROUNDS = 1500 };
 static void random_envelopes(const char *encoding)
 {
     struct property property = property_begin(encoding);
-    struct handoff_buffer request = {0};
+    struct base_buffer request = {0};
     size_t refused = 0;
     for (int round = 0; round < ROUNDS; round++) {
         struct handoff_assembly assembly;
@@ -416,7 +416,7 @@ static void random_envelopes(const char *encoding)
         free_owned();
     }
     assert_true(refused > 0 && refused < ROUNDS / 2);
-    handoff_buffer_free(&request);
+    base_buffer_free(&request);
 }
 
 static void test_random_envelopes(void **state)
@@ -434,23 +434,23 @@ static void assert_chained(const struct handoff_assembly *child,
                            const struct handoff_envelope *first, const char *parent_id, int hop)
 {
     struct handoff_envelope envelope;
-    assert_int_equal(handoff_envelope_read(handoff_buffer_span(&child->out), &envelope, NULL),
+    assert_int_equal(handoff_envelope_read(base_buffer_span(&child->out), &envelope, NULL),
                      HANDOFF_OK);
     yyjson_val *previous = yyjson_obj_get(yyjson_doc_get_root(envelope.doc), "previous");
     assert_string_equal(yyjson_get_str(yyjson_obj_get(previous, "id")), parent_id);
-    assert_true(handoff_span_equal(handoff_json_span(yyjson_obj_get(previous, "digest")),
-                                   child->parent.digest));
-    assert_true(handoff_span_equal(envelope.intent, first->intent));
-    assert_true(handoff_span_equal(envelope.task_id, first->task_id));
-    assert_true(handoff_span_equal(envelope.traceparent, first->traceparent));
-    assert_true(handoff_json_equal(envelope.constraints, first->constraints));
+    assert_true(
+        base_span_equal(base_json_span(yyjson_obj_get(previous, "digest")), child->parent.digest));
+    assert_true(base_span_equal(envelope.intent, first->intent));
+    assert_true(base_span_equal(envelope.task_id, first->task_id));
+    assert_true(base_span_equal(envelope.traceparent, first->traceparent));
+    assert_true(base_json_equal(envelope.constraints, first->constraints));
     assert_int_equal(envelope.hop_count, hop);
     assert_int_equal(yyjson_arr_size(envelope.path), hop - 1);
     handoff_envelope_free(&envelope);
 }
 
 /* The style is the request's own and random, so a child repeats the parent's by leaving it out. */
-static const char *child_request(struct handoff_buffer *out, struct property *property,
+static const char *child_request(struct base_buffer *out, struct property *property,
                                  const char *previous)
 {
     make_request(out, property, previous);
@@ -461,10 +461,10 @@ static const char *child_request(struct handoff_buffer *out, struct property *pr
 
 static void chain_of_twelve(struct property *property)
 {
-    struct handoff_buffer request = {0};
+    struct base_buffer request = {0};
     struct handoff_assembly assembly;
     struct handoff_envelope first;
-    char parent_id[HANDOFF_UUID_TEXT];
+    char parent_id[BASE_UUID_TEXT];
     world.token_budget = 1000000;
     make_spine(property);
     char *head = strdup(make_request(&request, property, NULL));
@@ -472,7 +472,7 @@ static void chain_of_twelve(struct property *property)
     if (limit)
         memmove(limit, strchr(limit, '}'), strlen(strchr(limit, '}')) + 1);
     assert_int_equal(assemble(&assembly, head), HANDOFF_OK);
-    assert_int_equal(handoff_envelope_read(handoff_buffer_span(&assembly.out), &first, NULL),
+    assert_int_equal(handoff_envelope_read(base_buffer_span(&assembly.out), &first, NULL),
                      HANDOFF_OK);
     for (int hop = 2;; hop++) {
         persist(&assembly);
@@ -489,7 +489,7 @@ static void chain_of_twelve(struct property *property)
     }
     handoff_assembly_free(&assembly);
     handoff_envelope_free(&first);
-    handoff_buffer_free(&request);
+    base_buffer_free(&request);
     free_owned();
     free(head);
 }
@@ -583,7 +583,7 @@ static void mask(char *text)
 
 static void assert_golden(const struct handoff_assembly *assembly, const char *path)
 {
-    struct handoff_span golden = files_read(path);
+    struct base_span golden = files_read(path);
     char *made = strndup(assembly->out.data, assembly->out.size);
     mask((char *)(uintptr_t)golden.data);
     mask(made);
@@ -603,7 +603,7 @@ static char *words(size_t count)
 static void test_golden(void **state)
 {
     (void)state;
-    static const struct handoff_span tags[] = {{"gateway", 7}, {"failure-modes", 13}};
+    static const struct base_span tags[] = {{"gateway", 7}, {"failure-modes", 13}};
     struct handoff_assembly first, child;
     char *long_low = words(5079), *long_high = words(4000);
     if (!use_encoding("o200k_base")) {
@@ -626,10 +626,10 @@ static void test_golden(void **state)
     high->memory.created_ms = 1769505300500;
     fake_add(&world.spine, "ms-4821", long_low, NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
 
-    handoff_manual_clock_init(&world.clock, 1769590800000);
+    base_manual_clock_init(&world.clock, 1769590800000);
     struct handoff_assembly given = {
         .given_traceparent =
-            handoff_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")};
+            base_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")};
     const char *request =
         "{\"source_agent\":\"researcher\",\"target_agent\":\"analyst\",\"task_id\":\"payments-17\","
         "\"intent\":\"Make payments survive a flaky gateway.\",\"task_summary\":\"Find out how the "
@@ -638,7 +638,7 @@ static void test_golden(void **state)
         "\"max_tokens\":8000,\"security\":\"no plaintext credentials\"}}";
     first = (struct handoff_assembly){.with = &world.assembler,
                                       .mailbox = &world.mailbox,
-                                      .body = handoff_span_text(request),
+                                      .body = base_span_text(request),
                                       .hop_max = 10,
                                       .given_traceparent = given.given_traceparent,
                                       .target = target_of_world};
@@ -647,7 +647,7 @@ static void test_golden(void **state)
     assert_golden(&first, "tests/golden/envelope-first.json");
     persist(&first);
 
-    handoff_manual_clock_advance(&world.clock, 1800250);
+    base_manual_clock_advance(&world.clock, 1800250);
     char body[2048];
     snprintf(
         body, sizeof(body),
@@ -666,10 +666,10 @@ static void test_golden(void **state)
         first.id_text);
     child = (struct handoff_assembly){.with = &world.assembler,
                                       .mailbox = &world.mailbox,
-                                      .body = handoff_span_text(body),
+                                      .body = base_span_text(body),
                                       .hop_max = 10,
                                       .given_traceparent = given.given_traceparent,
-                                      .given_tracestate = handoff_span_text("vendor=1"),
+                                      .given_tracestate = base_span_text("vendor=1"),
                                       .target = target_of_world};
     assert_true(handoff_assembly_run(&child));
     assert_int_equal(child.error.code, HANDOFF_OK);
@@ -689,8 +689,7 @@ static yyjson_doc *assembled(const char *body)
     yyjson_doc *doc;
     assert_int_equal(assemble(&assembly, body), HANDOFF_OK);
     check_envelope(&assembly);
-    assert_int_equal(handoff_json_read(handoff_buffer_span(&assembly.out), "e", &doc, NULL),
-                     HANDOFF_OK);
+    assert_int_equal(base_json_read(base_buffer_span(&assembly.out), "e", &doc, NULL), HANDOFF_OK);
     handoff_assembly_free(&assembly);
     return doc;
 }
@@ -723,13 +722,13 @@ static void test_what_may_not_go_in_full(void **state)
     use_encoding("estimate");
     fake_spine_init(&world.spine);
     world.assembler.memory_max_bytes = 20;
-    struct handoff_span log = handoff_span_text("{\"raw_log\":true}");
+    struct base_span log = base_span_text("{\"raw_log\":true}");
     fake_add(&world.spine, "large", "this is more than twenty bytes", NULL);
     fake_add(&world.spine, "told", "this is more than twenty bytes", "in short");
     fake_add(&world.spine, "log", "user: hi", NULL)->memory.metadata = log;
     fake_add(&world.spine, "logged", "user: hi", "they met")->memory.metadata = log;
     fake_add(&world.spine, "fine", "short", "also short")->memory.metadata =
-        handoff_span_text("{\"about\":\"conversation\"}");
+        base_span_text("{\"about\":\"conversation\"}");
     const char *ids = ",\"memory_ids\":[\"large\",\"told\",\"log\",\"logged\",\"fine\"]";
     const char *strategies[] = {"priority", "full"};
     for (int i = 0; i < 2; i++) {
@@ -806,7 +805,7 @@ static void test_relevance_is_asked_for_when_it_matters(void **state)
         assert_int_equal(assemble(&assembly, request), HANDOFF_OK);
         assert_int_equal(world.spine.asked, 2);
         assert_string_equal(world.spine.last_query.data, "s");
-        assert_true(handoff_span_equal(assembly.slots[0].show.id, handoff_span_text("more")));
+        assert_true(base_span_equal(assembly.slots[0].show.id, base_span_text("more")));
         assert_int_equal(assembly.plan.memories[0].form, HANDOFF_FORM_FULL);
         assert_int_equal(assembly.plan.memories[1].form, HANDOFF_FORM_NONE);
         check_envelope(&assembly);
@@ -824,10 +823,10 @@ static void test_dual(void **state)
     world.dual = true;
     yyjson_doc *doc = assembled(BASE ",\"memory_ids\":[\"m\"],\"constraints\":{\"a\":1.0}}");
     yyjson_val *root = yyjson_doc_get_root(doc);
-    assert_true(handoff_json_equal(yyjson_obj_get(root, "memories"),
-                                   yyjson_doc_ptr_get(doc, "/context/memories")));
-    assert_true(handoff_json_equal(yyjson_obj_get(root, "constraints"),
-                                   yyjson_doc_ptr_get(doc, "/context/constraints")));
+    assert_true(base_json_equal(yyjson_obj_get(root, "memories"),
+                                yyjson_doc_ptr_get(doc, "/context/memories")));
+    assert_true(base_json_equal(yyjson_obj_get(root, "constraints"),
+                                yyjson_doc_ptr_get(doc, "/context/constraints")));
     assert_string_equal(text_at(doc, "/from"), "a");
     assert_string_equal(text_at(doc, "/to"), "b");
     assert_string_equal(text_at(doc, "/task"), "s");
@@ -847,21 +846,21 @@ static void test_ratio(void **state)
     use_encoding("estimate");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         static char ids[32][12];
-        struct handoff_buffer body = {0};
+        struct base_buffer body = {0};
         struct handoff_assembly assembly;
         fake_spine_init(&world.spine);
-        handoff_buffer_text(&body, BASE ",\"memory_ids\":[");
+        base_buffer_text(&body, BASE ",\"memory_ids\":[");
         for (unsigned m = 0; m < rows[i].asked; m++) {
             snprintf(ids[m], sizeof(ids[m]), "m%u", m);
             if (m < rows[i].there)
                 fake_add(&world.spine, ids[m], "c", NULL);
-            handoff_buffer_printf(&body, "%s\"m%u\"", m ? "," : "", m);
+            base_buffer_printf(&body, "%s\"m%u\"", m ? "," : "", m);
         }
-        handoff_buffer_text(&body, "]}");
+        base_buffer_text(&body, "]}");
         assert_int_equal(assemble(&assembly, body.data), HANDOFF_OK);
         assert_non_null(strstr(assembly.out.data, rows[i].ratio));
         handoff_assembly_free(&assembly);
-        handoff_buffer_free(&body);
+        base_buffer_free(&body);
     }
 }
 
@@ -905,7 +904,7 @@ static long assemble_without_memory(const char *body, struct handoff_assembly *a
             break;
         assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_OUT_OF_MEMORY);
         if (code == HANDOFF_OK)
-            assert_true(handoff_digest_verify(handoff_buffer_span(&assembly->out)));
+            assert_true(handoff_digest_verify(base_buffer_span(&assembly->out)));
         handoff_assembly_free(assembly);
     }
     failing_memory_at(0);
@@ -921,7 +920,7 @@ static void test_no_memory(void **state)
     use_encoding("estimate");
     fake_spine_init(&world.spine);
     fake_add(&world.spine, "m", "content", "summary")->memory.metadata =
-        handoff_span_text("{\"raw_log\":false}");
+        base_span_text("{\"raw_log\":false}");
     world.dual = true;
     world.first_block = 1;
     assert_true(assemble_without_memory(

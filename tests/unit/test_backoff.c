@@ -13,11 +13,11 @@
 static const struct handoff_backoff defaults = {.base_ms = 1000, .max_ms = 30000};
 
 struct fixed_random {
-    struct handoff_random random;
+    struct base_random random;
     uint64_t value;
 };
 
-static void fixed_fill(const struct handoff_random *random, void *bytes, size_t size)
+static void fixed_fill(const struct base_random *random, void *bytes, size_t size)
 {
     assert_int_equal(size, sizeof(uint64_t));
     memcpy(bytes, &((const struct fixed_random *)(const void *)random)->value, size);
@@ -67,7 +67,7 @@ static void test_draw_is_even(void **state)
     enum { DRAWS = 40000, TENTHS = 10 };
     unsigned tenths[TENTHS] = {0};
     for (unsigned i = 0; i < DRAWS; i++) {
-        int64_t wait = handoff_backoff_draw_ms(&defaults, 3, &handoff_random_system);
+        int64_t wait = handoff_backoff_draw_ms(&defaults, 3, &base_random_system);
         assert_in_range(wait, 0, 4000);
         tenths[wait * TENTHS / 4001]++;
     }

@@ -10,12 +10,12 @@
 
 enum { HOUR_MS = 3600 * 1000, WAIT_MS = 10000, SOON_MS = 40 };
 
-static void ones(const struct handoff_random *random, void *bytes, size_t size)
+static void ones(const struct base_random *random, void *bytes, size_t size)
 {
     (void)random;
     memset(bytes, 0xff, size);
 }
-static const struct handoff_random full_jitter = {ones}; /* each draw is nearly the longest */
+static const struct base_random full_jitter = {ones}; /* each draw is nearly the longest */
 
 static int set_up_clock(void **state)
 {
@@ -135,13 +135,13 @@ static unsigned pull(int64_t wait_ms)
 {
     struct poller poller = {
         .request = {.lane = stage.lane,
-                    .agent = handoff_agents_find(stage.agents, handoff_span_text("coder")),
+                    .agent = handoff_agents_find(stage.agents, base_span_text("coder")),
                     .told = on_poll_told}};
     handoff_inbox_poll(&poller.request, wait_ms);
     while (!poller.told)
         turn();
     bool got = poller.request.envelope != NULL;
-    handoff_free(poller.request.envelope);
+    base_free(poller.request.envelope);
     return got ? poller.request.attempt : 0;
 }
 

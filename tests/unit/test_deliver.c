@@ -32,12 +32,12 @@ static void test_acknowledged_at_once(void **state)
 static void test_the_receiver_gets_its_headers(void **state)
 {
     (void)state;
-    char id[HANDOFF_UUID_TEXT], line[96];
+    char id[BASE_UUID_TEXT], line[96];
     static struct sender sender;
     stage.options[0].bearer_token = "s3cret";
     behave(0, "ack");
     send_and_wait(&sender, "coder");
-    handoff_uuid_format(&sender.parcel.id, id);
+    base_uuid_format(&sender.parcel.id, id);
     pthread_mutex_lock(&receiver.lock);
     const char *head = receiver.last_head;
     snprintf(line, sizeof line, "\r\nHandoff-Id: %s\r\n", id);
@@ -247,7 +247,7 @@ static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
     assert_int_equal(sender.news.attempts, 1);
-    assert_true(handoff_wall_ms(&handoff_clock_system) < sender.parcel.deadline_ms);
+    assert_true(base_wall_ms(&base_clock_system) < sender.parcel.deadline_ms);
 }
 
 /* ---- escalation ----------------------------------------------------------------------------- */
@@ -436,11 +436,11 @@ static void test_the_breaker_survives_a_restart(void **state)
     open_the_circuit();
     restart();
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
-    assert_true(handoff_engine_reset(stage.engine, stage.lane, handoff_span_text("coder")));
+    assert_true(handoff_engine_reset(stage.engine, stage.lane, base_span_text("coder")));
     behave(0, "ack");
     send_and_wait(&sender, "coder");
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
-    assert_false(handoff_engine_reset(stage.engine, stage.lane, handoff_span_text("nobody")));
+    assert_false(handoff_engine_reset(stage.engine, stage.lane, base_span_text("nobody")));
 }
 
 /* One lane saw it open and another saw it closed by hand, and the first one is the last to have it
@@ -450,12 +450,12 @@ static void test_circuits_that_overtake_each_other_are_stored_as_they_are(void *
     (void)state;
     static struct sender sender;
     struct handoff_breaker after;
-    struct handoff_agent *coder = handoff_agents_find(stage.agents, handoff_span_text("coder"));
+    struct handoff_agent *coder = handoff_agents_find(stage.agents, base_span_text("coder"));
     int64_t now_ms = handoff_lane_now_ms(stage.lane);
     for (int i = 0; i < 3; i++)
         assert_true(handoff_agent_learn(coder, HANDOFF_LESSON_EXHAUSTED, now_ms, &after));
     assert_int_equal(after.circuit, HANDOFF_CIRCUIT_OPEN);
-    assert_true(handoff_engine_reset(stage.engine, stage.lane, handoff_span_text("coder")));
+    assert_true(handoff_engine_reset(stage.engine, stage.lane, base_span_text("coder")));
     handoff_circuit_save(stage.lane, coder);
     restart();
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_OK);

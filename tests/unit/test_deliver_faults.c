@@ -334,7 +334,7 @@ static void poll_coder(struct poller *poller)
 {
     *poller = (struct poller){
         .request = {.lane = stage.lane,
-                    .agent = handoff_agents_find(stage.agents, handoff_span_text("coder")),
+                    .agent = handoff_agents_find(stage.agents, base_span_text("coder")),
                     .told = on_poll_told}};
     handoff_inbox_poll(&poller->request, 60000);
 }
@@ -358,7 +358,7 @@ static void test_no_memory_for_a_lease(void **state)
     assert_true(atomic_load(&failing_memory_hit));
     failing_memory_at(0);
     assert_non_null(poller.request.envelope);
-    handoff_free(poller.request.envelope);
+    base_free(poller.request.envelope);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, NULL), HANDOFF_OK);
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
 }

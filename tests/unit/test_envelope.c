@@ -20,12 +20,12 @@
 
 static void read_golden(const char *path, struct handoff_envelope *envelope)
 {
-    struct handoff_span text = files_read(path);
+    struct base_span text = files_read(path);
     assert_int_equal(handoff_envelope_read(text, envelope, NULL), HANDOFF_OK);
     files_free(text);
 }
 
-static void assert_text(struct handoff_span span, const char *text)
+static void assert_text(struct base_span span, const char *text)
 {
     assert_non_null(span.data);
     assert_string_equal(span.data, text);
@@ -52,7 +52,7 @@ static void test_what_is_read(void **state)
 }
 
 /* A copy in which the first `from` became `to`. */
-static char *changed(struct handoff_span text, const char *from, const char *to)
+static char *changed(struct base_span text, const char *from, const char *to)
 {
     const char *at = strstr(text.data, from);
     char *copy = malloc(text.size + strlen(to) + 1);
@@ -65,10 +65,10 @@ static char *changed(struct handoff_span text, const char *from, const char *to)
 
 static enum handoff_code read_changed(const char *from, const char *to, struct handoff_error *error)
 {
-    struct handoff_span text = files_read(CHILD);
+    struct base_span text = files_read(CHILD);
     struct handoff_envelope envelope;
     char *copy = changed(text, from, to);
-    enum handoff_code code = handoff_envelope_read(handoff_span_text(copy), &envelope, error);
+    enum handoff_code code = handoff_envelope_read(base_span_text(copy), &envelope, error);
     if (code == HANDOFF_OK)
         handoff_envelope_free(&envelope);
     free(copy);
@@ -120,7 +120,7 @@ static void test_what_is_no_envelope(void **state)
 static void test_reading_without_memory(void **state)
 {
     (void)state;
-    struct handoff_span text = files_read(CHILD);
+    struct base_span text = files_read(CHILD);
     struct handoff_envelope envelope;
     enum handoff_code code;
     long n = 1;
@@ -142,7 +142,7 @@ static void test_reading_without_memory(void **state)
 static void test_every_changed_byte_breaks_the_seal(void **state)
 {
     (void)state;
-    struct handoff_span text = files_read(CHILD);
+    struct base_span text = files_read(CHILD);
     char *bytes = (char *)(uintptr_t)text.data;
     assert_true(handoff_digest_verify(text));
     for (size_t i = 0; i < text.size; i++) {
@@ -151,40 +151,40 @@ static void test_every_changed_byte_breaks_the_seal(void **state)
         bytes[i] ^= 1;
     }
     for (size_t size = 0; size < text.size; size++)
-        assert_false(handoff_digest_verify(handoff_span(text.data, size)));
+        assert_false(handoff_digest_verify(base_span(text.data, size)));
     files_free(text);
 }
 
 static void test_a_new_seal_verifies(void **state)
 {
     (void)state;
-    struct handoff_buffer envelope = {0};
-    unsigned char digest[HANDOFF_SHA256_BYTES];
+    struct base_buffer envelope = {0};
+    unsigned char digest[BASE_SHA256_BYTES];
     handoff_digest_begin(&envelope, "0190aaaa-0000-7000-8000-000000000002");
-    handoff_buffer_text(&envelope, "\"created_at\":\"now\"}");
+    base_buffer_text(&envelope, "\"created_at\":\"now\"}");
     handoff_digest_seal(&envelope, digest);
-    assert_true(handoff_digest_verify(handoff_buffer_span(&envelope)));
+    assert_true(handoff_digest_verify(base_buffer_span(&envelope)));
     /* by sha256sum of the text without the member */
     assert_non_null(strstr(envelope.data,
                            "\"digest\":\"sha256:"
                            "dab2ccf43c81834233bfcd3599321f045ce28638f10002f4955224f5134746d1"
                            "\","));
-    handoff_buffer_free(&envelope);
+    base_buffer_free(&envelope);
 }
 
 /* ---- the other forms ----------------------------------------------------------------------- */
 
-static void assert_written(void (*write)(struct handoff_buffer *, const struct handoff_envelope *),
+static void assert_written(void (*write)(struct base_buffer *, const struct handoff_envelope *),
                            const char *golden)
 {
     struct handoff_envelope envelope;
-    struct handoff_buffer out = {0};
-    struct handoff_span expected = files_read(golden);
+    struct base_buffer out = {0};
+    struct base_span expected = files_read(golden);
     read_golden(CHILD, &envelope);
     write(&out, &envelope);
     assert_string_equal(out.data, expected.data);
     handoff_envelope_free(&envelope);
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
     files_free(expected);
 }
 
@@ -203,7 +203,7 @@ static void test_brief(void **state)
 /* ---- a brief cannot be broken out of ------------------------------------------------------- */
 
 /* Text that tries to: fences of all lengths, headings, line ends of all kinds, HTML, links. */
-static void write_nasty(struct handoff_buffer *out, struct property *property)
+static void write_nasty(struct base_buffer *out, struct property *property)
 {
     static const char *const parts[] = {
         "\\n",  "\\r",   "\\r\\n",    "\\u000b",       "`",
@@ -212,13 +212,13 @@ static void write_nasty(struct handoff_buffer *out, struct property *property)
         "- ",   "> ",    "---",       "===",           "\\u2028",
         "&lt;", "word",  "\\\\"};
     uint32_t count = property_below(property, 24);
-    handoff_buffer_byte(out, '"');
+    base_buffer_byte(out, '"');
     for (uint32_t i = 0; i < count; i++)
-        handoff_buffer_text(out, parts[property_below(property, sizeof(parts) / sizeof(parts[0]))]);
-    handoff_buffer_byte(out, '"');
+        base_buffer_text(out, parts[property_below(property, sizeof(parts) / sizeof(parts[0]))]);
+    base_buffer_byte(out, '"');
 }
 
-static const char *write_template(struct handoff_buffer *out, struct property *property)
+static const char *write_template(struct base_buffer *out, struct property *property)
 {
     static const char template[] =
         "{'envelope_version':'2.0','id':'i','digest':'d','created_at':'c','task_id':?,"
@@ -231,7 +231,7 @@ static const char *write_template(struct handoff_buffer *out, struct property *p
         if (*c == '?')
             write_nasty(out, property);
         else
-            handoff_buffer_byte(out, *c == '\'' ? '"' : *c);
+            base_buffer_byte(out, *c == '\'' ? '"' : *c);
     }
     return out->data;
 }
@@ -246,7 +246,7 @@ static size_t run_of(const char *line, char c)
 
 /* What CommonMark makes of a brief: the headings outside fenced blocks, and whether one is open at
  * the end. Lines end at \n, \r\n and \r. */
-static void outline(char *text, struct handoff_buffer *headings, bool *open)
+static void outline(char *text, struct base_buffer *headings, bool *open)
 {
     size_t fence = 0;
     for (char *line = text; *line;) {
@@ -262,8 +262,7 @@ static void outline(char *text, struct handoff_buffer *headings, bool *open)
         } else if (ticks >= 3 && !strchr(line + indent + ticks, '`')) {
             fence = ticks;
         } else if (indent < 4 && line[indent] == '#') {
-            handoff_buffer_printf(headings, "%.*s\n", (int)run_of(line + indent, '#'),
-                                  line + indent);
+            base_buffer_printf(headings, "%.*s\n", (int)run_of(line + indent, '#'), line + indent);
         } else {
             assert_int_not_equal(line[indent], '~');
             assert_int_not_equal(line[indent], '<');
@@ -284,11 +283,11 @@ static void test_a_brief_cannot_be_broken_out_of(void **state)
     (void)state;
     struct property property = property_begin("brief");
     for (int round = 0; round < 3000; round++) {
-        struct handoff_buffer text = {0}, brief = {0}, headings = {0};
+        struct base_buffer text = {0}, brief = {0}, headings = {0};
         struct handoff_envelope envelope;
         bool open;
         write_template(&text, &property);
-        assert_int_equal(handoff_envelope_read(handoff_buffer_span(&text), &envelope, NULL),
+        assert_int_equal(handoff_envelope_read(base_buffer_span(&text), &envelope, NULL),
                          HANDOFF_OK);
         handoff_brief_write(&brief, &envelope);
         assert_false(brief.failed);
@@ -296,9 +295,9 @@ static void test_a_brief_cannot_be_broken_out_of(void **state)
         assert_false(open);
         assert_string_equal(headings.data, "#\n##\n##\n##\n##\n##\n##\n##\n###\n###\n##\n");
         handoff_envelope_free(&envelope);
-        handoff_buffer_free(&text);
-        handoff_buffer_free(&brief);
-        handoff_buffer_free(&headings);
+        base_buffer_free(&text);
+        base_buffer_free(&brief);
+        base_buffer_free(&headings);
     }
 }
 
@@ -308,23 +307,22 @@ static void test_a_brief_of_odd_members(void **state)
     (void)state;
     static const char *const odd[] = {"[1,2,3]", "{\"a\":1}", "null", "7", "true"};
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-        struct handoff_span text = files_read(CHILD);
-        struct handoff_buffer brief = {0}, legacy = {0};
+        struct base_span text = files_read(CHILD);
+        struct base_buffer brief = {0}, legacy = {0};
         struct handoff_envelope envelope;
         char step[64], memory[64];
         snprintf(step, sizeof(step), "\"agent\":%s,\"was\":\"analyst\"", odd[i]);
         snprintf(memory, sizeof(memory), "\"id\":%s,\"priority\":%s,\"content\"", odd[i], odd[i]);
         char *once = changed(text, "\"agent\":\"analyst\"", step);
-        char *twice = changed(handoff_span_text(once), "\"id\":\"ms-4824\",\"content\"", memory);
-        assert_int_equal(handoff_envelope_read(handoff_span_text(twice), &envelope, NULL),
-                         HANDOFF_OK);
+        char *twice = changed(base_span_text(once), "\"id\":\"ms-4824\",\"content\"", memory);
+        assert_int_equal(handoff_envelope_read(base_span_text(twice), &envelope, NULL), HANDOFF_OK);
         handoff_brief_write(&brief, &envelope);
         handoff_legacy_write(&legacy, &envelope);
         assert_non_null(strstr(brief.data, "Timeouts come in bursts"));
         assert_false(brief.failed || legacy.failed);
         handoff_envelope_free(&envelope);
-        handoff_buffer_free(&brief);
-        handoff_buffer_free(&legacy);
+        base_buffer_free(&brief);
+        base_buffer_free(&legacy);
         free(once);
         free(twice);
         files_free(text);
@@ -353,16 +351,15 @@ static void test_traceparent(void **state)
         {"", false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_int_equal(handoff_traceparent_is_valid(handoff_span_text(rows[i].text)),
-                         rows[i].valid);
+        assert_int_equal(handoff_traceparent_is_valid(base_span_text(rows[i].text)), rows[i].valid);
     for (int i = 0; i < 100; i++) {
         char made[HANDOFF_TRACEPARENT_SIZE];
-        handoff_traceparent_make(&handoff_random_system, made);
-        assert_true(handoff_traceparent_is_valid(handoff_span_text(made)));
+        handoff_traceparent_make(&base_random_system, made);
+        assert_true(handoff_traceparent_is_valid(base_span_text(made)));
     }
-    assert_true(handoff_tracestate_is_valid(handoff_span_text("a=1,b=2")));
-    assert_false(handoff_tracestate_is_valid(handoff_span_text("")));
-    assert_false(handoff_tracestate_is_valid(handoff_span_text("a=\n")));
+    assert_true(handoff_tracestate_is_valid(base_span_text("a=1,b=2")));
+    assert_false(handoff_tracestate_is_valid(base_span_text("")));
+    assert_false(handoff_tracestate_is_valid(base_span_text("a=\n")));
 }
 
 int main(void)

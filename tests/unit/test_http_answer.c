@@ -169,13 +169,13 @@ static void test_what_is_no_answer(void **state)
     }
 }
 
-static void append(struct handoff_buffer *bytes, const char *text, int times)
+static void append(struct base_buffer *bytes, const char *text, int times)
 {
     for (int i = 0; i < times; i++)
-        handoff_buffer_text(bytes, text);
+        base_buffer_text(bytes, text);
 }
 
-static void check_long(struct handoff_buffer *bytes, enum handoff_http_progress progress,
+static void check_long(struct base_buffer *bytes, enum handoff_http_progress progress,
                        const char *fault)
 {
     struct handoff_http_answer answer;
@@ -186,13 +186,13 @@ static void check_long(struct handoff_buffer *bytes, enum handoff_http_progress 
     assert_true(answer.body.size <= HANDOFF_HTTP_BODY_MAX);
     assert_true(answer.line.size <= HANDOFF_HTTP_HEAD_MAX);
     handoff_http_answer_free(&answer);
-    handoff_buffer_clear(bytes);
+    base_buffer_clear(bytes);
 }
 
 static void test_nothing_grows_without_end(void **state)
 {
     (void)state;
-    struct handoff_buffer bytes = {0};
+    struct base_buffer bytes = {0};
     append(&bytes, OK, 1);
     append(&bytes, "X-Filler: 0123456789\r\n", HANDOFF_HTTP_HEAD_MAX / 20);
     check_long(&bytes, HANDOFF_HTTP_BROKEN, "head is too long");
@@ -214,7 +214,7 @@ static void test_nothing_grows_without_end(void **state)
     check_long(&bytes, HANDOFF_HTTP_BROKEN, "longer than");
     append(&bytes, "HTTP/1.1 100 Continue\r\n\r\n", HANDOFF_HTTP_HEAD_MAX / 24);
     check_long(&bytes, HANDOFF_HTTP_BROKEN, "head is too long");
-    handoff_buffer_free(&bytes);
+    base_buffer_free(&bytes);
 }
 
 /* "x1" and then anything would be read as "x1". */
@@ -235,7 +235,7 @@ static void test_long_values_are_cut(void **state)
 {
     (void)state;
     struct handoff_http_answer answer;
-    struct handoff_buffer bytes = {0};
+    struct base_buffer bytes = {0};
     size_t taken;
     append(&bytes, OK "Handoff-Ack: ", 1);
     append(&bytes, "a", 300);
@@ -246,7 +246,7 @@ static void test_long_values_are_cut(void **state)
     assert_int_equal(strlen(answer.ack), HANDOFF_HTTP_ACK_MAX - 1);
     assert_int_equal(strlen(answer.retry_after), HANDOFF_RETRY_AFTER_SIZE - 1);
     handoff_http_answer_free(&answer);
-    handoff_buffer_free(&bytes);
+    base_buffer_free(&bytes);
 }
 
 int main(void)

@@ -22,7 +22,7 @@ static void poll_inbox(struct poller *poller, int64_t wait_ms)
 {
     *poller = (struct poller){
         .request = {.lane = stage.lane,
-                    .agent = handoff_agents_find(stage.agents, handoff_span_text("coder")),
+                    .agent = handoff_agents_find(stage.agents, base_span_text("coder")),
                     .told = on_poll_told}};
     handoff_inbox_poll(&poller->request, wait_ms);
     assert_int_equal(poller->told, 0); /* never from within the call */
@@ -39,7 +39,7 @@ static bool got(struct poller *poller, const struct sender *sender)
 {
     bool same = poller->request.envelope &&
                 memcmp(poller->request.id.bytes, sender->parcel.id.bytes, 16) == 0;
-    handoff_free(poller->request.envelope);
+    base_free(poller->request.envelope);
     return same;
 }
 
@@ -397,7 +397,7 @@ static void test_an_offer_that_moved_on_is_not_leased(void **state)
     static struct sender sender;
     struct poller late = {
         .request = {.lane = stage.lane,
-                    .agent = handoff_agents_find(stage.agents, handoff_span_text("reviewer")),
+                    .agent = handoff_agents_find(stage.agents, base_span_text("reviewer")),
                     .told = on_poll_told}};
     pulls();
     send_to(&sender, "coder");

@@ -68,14 +68,13 @@ static yyjson_doc *parse(const char *text)
 {
     yyjson_doc *doc = NULL;
     if (text)
-        assert_int_equal(handoff_json_read(handoff_span_text(text), "test", &doc, NULL),
-                         HANDOFF_OK);
+        assert_int_equal(base_json_read(base_span_text(text), "test", &doc, NULL), HANDOFF_OK);
     return doc;
 }
 
 static void check_row(const struct row *row)
 {
-    struct handoff_buffer out = {0};
+    struct base_buffer out = {0};
     struct handoff_error error = {0};
     yyjson_doc *parent = parse(row->parent), *child = parse(row->child);
     enum handoff_code code = handoff_inherit_constraints(&out, yyjson_doc_get_root(parent),
@@ -90,7 +89,7 @@ static void check_row(const struct row *row)
     }
     yyjson_doc_free(parent);
     yyjson_doc_free(child);
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
 }
 
 static void test_rules(void **state)

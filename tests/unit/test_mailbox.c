@@ -12,7 +12,7 @@
 enum { SENDERS = 3, LETTERS = 20000 };
 
 struct letter {
-    struct handoff_mail mail;
+    struct base_mail mail;
     int sender, number;
 };
 
@@ -20,47 +20,47 @@ static struct letter letters[SENDERS][LETTERS];
 static int expected[SENDERS];
 static pthread_t reader;
 
-static void take(struct handoff_mail *mail)
+static void take(struct base_mail *mail)
 {
     struct letter *letter = (struct letter *)mail;
     assert_true(pthread_equal(reader, pthread_self()));
     assert_int_equal(letter->number, expected[letter->sender]++);
 }
 
-static bool readable(const struct handoff_mailbox *mailbox)
+static bool readable(const struct base_mailbox *mailbox)
 {
-    struct pollfd poller = {.fd = handoff_mailbox_fd(mailbox), .events = POLLIN};
+    struct pollfd poller = {.fd = base_mailbox_fd(mailbox), .events = POLLIN};
     return poll(&poller, 1, 0) == 1;
 }
 
-static void post(struct handoff_mailbox *mailbox, int sender, int number)
+static void post(struct base_mailbox *mailbox, int sender, int number)
 {
     letters[sender][number] = (struct letter){{NULL, take}, sender, number};
-    handoff_mailbox_post(mailbox, &letters[sender][number].mail);
+    base_mailbox_post(mailbox, &letters[sender][number].mail);
 }
 
 static void test_readable_exactly_while_there_is_mail(void **state)
 {
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     (void)state;
     reader = pthread_self();
     memset(expected, 0, sizeof expected);
-    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     assert_false(readable(&mailbox));
-    assert_int_equal(handoff_mailbox_run(&mailbox), 0);
+    assert_int_equal(base_mailbox_run(&mailbox), 0);
     for (int i = 0; i < 3; i++)
         post(&mailbox, 0, i);
     assert_true(readable(&mailbox));
-    assert_int_equal(handoff_mailbox_run(&mailbox), 3);
+    assert_int_equal(base_mailbox_run(&mailbox), 3);
     assert_false(readable(&mailbox));
-    assert_int_equal(handoff_mailbox_wait(&mailbox, 0), 0);
-    handoff_mailbox_free(&mailbox);
-    handoff_mailbox_free(&mailbox);
+    assert_int_equal(base_mailbox_wait(&mailbox, 0), 0);
+    base_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
 }
 
 struct sender {
     pthread_t thread;
-    struct handoff_mailbox *mailbox;
+    struct base_mailbox *mailbox;
     int number;
 };
 
@@ -74,54 +74,54 @@ static void *send_all(void *argument)
 
 static void test_many_senders(void **state)
 {
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct sender senders[SENDERS];
     size_t delivered = 0;
     (void)state;
     reader = pthread_self();
     memset(expected, 0, sizeof expected);
-    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     for (int i = 0; i < SENDERS; i++) {
         senders[i] = (struct sender){.mailbox = &mailbox, .number = i};
         assert_int_equal(pthread_create(&senders[i].thread, NULL, send_all, &senders[i]), 0);
     }
     while (delivered <
            SENDERS * LETTERS) /* a lost wake-up hangs here until the test's time limit */
-        delivered += handoff_mailbox_wait(&mailbox, -1);
+        delivered += base_mailbox_wait(&mailbox, -1);
     for (int i = 0; i < SENDERS; i++) {
         pthread_join(senders[i].thread, NULL);
         assert_int_equal(expected[i], LETTERS);
     }
-    assert_int_equal(handoff_mailbox_run(&mailbox), 0);
-    handoff_mailbox_free(&mailbox);
+    assert_int_equal(base_mailbox_run(&mailbox), 0);
+    base_mailbox_free(&mailbox);
 }
 
 /* A mail posted from within deliver waits for the next run, so one loop turn cannot last for ever.
  */
-static struct handoff_mailbox *again_box;
+static struct base_mailbox *again_box;
 static int again_count;
 
-static void post_again(struct handoff_mail *mail)
+static void post_again(struct base_mail *mail)
 {
     if (++again_count < 3)
-        handoff_mailbox_post(again_box, mail);
+        base_mailbox_post(again_box, mail);
 }
 
 static void test_mail_posted_while_delivering_waits(void **state)
 {
-    struct handoff_mailbox mailbox;
-    struct handoff_mail mail = {NULL, post_again};
+    struct base_mailbox mailbox;
+    struct base_mail mail = {NULL, post_again};
     (void)state;
-    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     again_box = &mailbox;
-    handoff_mailbox_post(&mailbox, &mail);
+    base_mailbox_post(&mailbox, &mail);
     for (int i = 1; i <= 3; i++) {
         assert_true(readable(&mailbox));
-        assert_int_equal(handoff_mailbox_run(&mailbox), 1);
+        assert_int_equal(base_mailbox_run(&mailbox), 1);
         assert_int_equal(again_count, i);
     }
     assert_false(readable(&mailbox));
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
 }
 
 int main(void)

@@ -142,9 +142,9 @@ static void test_the_least(void **state)
 static void test_everything(void **state)
 {
     (void)state;
-    char now[HANDOFF_RFC3339_SIZE], body[1024];
+    char now[BASE_RFC3339_SIZE], body[1024];
     const struct seen *seen = &fixture.seen;
-    handoff_rfc3339_format(handoff_wall_ms(&handoff_clock_system), now);
+    base_rfc3339_format(base_wall_ms(&base_clock_system), now);
     snprintf(
         body, sizeof body,
         "{\"id\":\"run-17/3\",\"task_id\":\"task-1\",\"trace_id\":\"" TRACE "\","
@@ -299,8 +299,8 @@ static void test_bad_fields(void **state)
 
 static void tell_at(int64_t offset_ms, bool accepted)
 {
-    char at[HANDOFF_RFC3339_SIZE], body[256];
-    handoff_rfc3339_format(handoff_wall_ms(&handoff_clock_system) + offset_ms, at);
+    char at[BASE_RFC3339_SIZE], body[256];
+    base_rfc3339_format(base_wall_ms(&base_clock_system) + offset_ms, at);
     snprintf(body, sizeof body, "{" BASE ",\"timestamp\":\"%s\"}", at);
     assert_int_equal(tell(body), accepted ? HANDOFF_OK : HANDOFF_ERR_INVALID);
 }
@@ -407,7 +407,7 @@ static void *tell_all(void *arg)
     for (unsigned i = 0; i < TOLD_BY_EACH; i++) {
         char name[16];
         snprintf(name, sizeof name, "%u", i);
-        first += !handoff_recent_add(recent, handoff_span_text("a"), handoff_span_text(name));
+        first += !handoff_recent_add(recent, base_span_text("a"), base_span_text(name));
     }
     return (void *)first; /* NOLINT(performance-no-int-to-ptr) */
 }
@@ -438,12 +438,12 @@ static void test_without_memory_each_is_new(void **state)
     handoff_recent_init(&recent);
     for (long n = 1; n <= 2; n++) { /* the newer set, then the older one */
         failing_memory_at(n);
-        assert_false(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("b")));
+        assert_false(handoff_recent_add(&recent, base_span_text("a"), base_span_text("b")));
         assert_true(failing_memory_hit);
     }
     failing_memory_at(0);
-    assert_false(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("b")));
-    assert_true(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("b")));
+    assert_false(handoff_recent_add(&recent, base_span_text("a"), base_span_text("b")));
+    assert_true(handoff_recent_add(&recent, base_span_text("a"), base_span_text("b")));
     handoff_recent_free(&recent);
 }
 
@@ -451,7 +451,7 @@ static bool add(struct handoff_recent *recent, const char *space, unsigned numbe
 {
     char name[16];
     snprintf(name, sizeof name, "%u", number);
-    return handoff_recent_add(recent, handoff_span_text(space), handoff_span_text(name));
+    return handoff_recent_add(recent, base_span_text(space), base_span_text(name));
 }
 
 static void test_the_latest_ids_are_known_and_old_ones_are_not(void **state)
@@ -466,8 +466,8 @@ static void test_the_latest_ids_are_known_and_old_ones_are_not(void **state)
         assert_true(add(&recent, "a", i));
     assert_false(add(&recent, "a", 0)); /* long ago */
     /* the border between the two texts is part of the key */
-    assert_false(handoff_recent_add(&recent, handoff_span_text("ab"), handoff_span_text("c")));
-    assert_false(handoff_recent_add(&recent, handoff_span_text("a"), handoff_span_text("bc")));
+    assert_false(handoff_recent_add(&recent, base_span_text("ab"), base_span_text("c")));
+    assert_false(handoff_recent_add(&recent, base_span_text("a"), base_span_text("bc")));
     handoff_recent_free(&recent);
 }
 

@@ -23,9 +23,8 @@ static void park(struct sender *sender)
 static enum handoff_code decide(struct sender *sender, enum handoff_decision decision,
                                 const char *target, const char *reason, struct handoff_error *error)
 {
-    return handoff_engine_decide(stage.lane, &sender->parcel.id, decision,
-                                 handoff_span_text(target), handoff_span_text(reason),
-                                 &sender->waiter, error);
+    return handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span_text(target),
+                                 base_span_text(reason), &sender->waiter, error);
 }
 
 static void test_replayed_to_the_same_agent(void **state)
@@ -116,8 +115,7 @@ static void test_only_one_decides(void **state)
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
     struct handoff_waiter other = {.settled = on_settled};
     assert_int_equal(handoff_engine_decide(stage.lane, &sender.parcel.id, HANDOFF_DECISION_DISCARD,
-                                           handoff_span(NULL, 0), handoff_span(NULL, 0), &other,
-                                           &error),
+                                           base_span(NULL, 0), base_span(NULL, 0), &other, &error),
                      HANDOFF_ERR_CONFLICT);
     handoff_waiter_withdraw(&sender.waiter);
 }
@@ -152,12 +150,12 @@ static void nothing(struct handoff_waiter *waiter, const struct handoff_news *ne
 
 static void decide_meanwhile(void)
 {
-    const struct handoff_uuid *id = &meanwhile.sender->parcel.id;
+    const struct base_uuid *id = &meanwhile.sender->parcel.id;
     meanwhile.happened = true;
     meanwhile.waiter = (struct handoff_waiter){.accepted = nothing, .settled = nothing};
     meanwhile.code =
-        handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, handoff_span(NULL, 0),
-                              handoff_span_text("no use"), &meanwhile.waiter, NULL);
+        handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, base_span(NULL, 0),
+                              base_span_text("no use"), &meanwhile.waiter, NULL);
     while (meanwhile.code == HANDOFF_OK &&
            handoff_live_state(handoff_engine_live(stage.engine), id) != 0)
         run_lane(meanwhile.lane);
@@ -173,7 +171,7 @@ static void *resize_meanwhile(void *pointer, size_t size)
 /* false: the first decision has not so many steps. */
 static bool decide_twice(enum handoff_decision first, enum handoff_decision second, long step)
 {
-    static const struct handoff_allocator interrupted = {resize_meanwhile, free};
+    static const struct base_allocator interrupted = {resize_meanwhile, free};
     static struct sender sender;
     behave(0, "503"); /* parked after one attempt, acknowledged at the second */
     stage.options[0].retries = 0;
@@ -183,12 +181,12 @@ static bool decide_twice(enum handoff_decision first, enum handoff_decision seco
     meanwhile.decision = second;
     meanwhile.sender = &sender;
     meanwhile.countdown = step;
-    handoff_allocator_set(&interrupted);
+    base_allocator_set(&interrupted);
     enum handoff_code code = decide(&sender, first, NULL, "no use either", NULL);
     meanwhile.countdown = 0;
     while (code == HANDOFF_OK && !sender.settled)
         turn();
-    handoff_allocator_set(NULL);
+    base_allocator_set(NULL);
     if (meanwhile.happened) { /* exactly one of them decided */
         assert_int_equal((code == HANDOFF_OK) + (meanwhile.code == HANDOFF_OK), 1);
         assert_int_equal(code == HANDOFF_OK ? meanwhile.code : code, HANDOFF_ERR_CONFLICT);
@@ -237,7 +235,7 @@ static struct speaker acknowledgement_of(const struct sender *sender)
                                       .told = on_told,
                                       .id = sender->parcel.id,
                                       .word = HANDOFF_WORD_ACK,
-                                      .agent = handoff_span_text("coder")}};
+                                      .agent = base_span_text("coder")}};
 }
 
 static void until_gone(const struct sender *sender)
@@ -261,8 +259,8 @@ static void test_acknowledged_while_it_is_replayed(void **state)
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
     assert_int_equal(handoff_engine_decide(meanwhile.lane, &sender.parcel.id,
-                                           HANDOFF_DECISION_REPLAY, handoff_span(NULL, 0),
-                                           handoff_span(NULL, 0), &waiter, NULL),
+                                           HANDOFF_DECISION_REPLAY, base_span(NULL, 0),
+                                           base_span(NULL, 0), &waiter, NULL),
                      HANDOFF_OK);
     assert_int_equal(finish_saying(&speaker), HANDOFF_OK);
     assert_int_equal(speaker.reply.view.state, HANDOFF_STATE_ACKNOWLEDGED);
@@ -284,8 +282,8 @@ static void test_acknowledged_while_it_is_discarded(void **state)
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
     assert_int_equal(handoff_engine_decide(meanwhile.lane, &sender.parcel.id,
-                                           HANDOFF_DECISION_DISCARD, handoff_span(NULL, 0),
-                                           handoff_span_text("no use"), &waiter, NULL),
+                                           HANDOFF_DECISION_DISCARD, base_span(NULL, 0),
+                                           base_span_text("no use"), &waiter, NULL),
                      HANDOFF_OK);
     assert_int_equal(finish_saying(&speaker), HANDOFF_ERR_CONFLICT);
     assert_string_equal(speaker.reply.error.seen, "discarded");

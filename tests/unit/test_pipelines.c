@@ -14,7 +14,7 @@ static const struct handoff_pipeline_options options[] = {
     {"alone", alone, 1}, {"hotfix", hotfix, 2}, {"payments", payments, 4}};
 
 static struct handoff_pipelines pipelines;
-static struct handoff_arena arena;
+static struct base_arena arena;
 static struct handoff_error error;
 
 static void configure(size_t count)
@@ -28,7 +28,7 @@ static void configure(size_t count)
 static int set_up(void **state)
 {
     (void)state;
-    handoff_arena_init(&arena, 0);
+    base_arena_init(&arena, 0);
     handoff_pipelines_init(&pipelines);
     configure(3);
     return 0;
@@ -38,7 +38,7 @@ static int tear_down(void **state)
 {
     (void)state;
     handoff_pipelines_free(&pipelines);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return 0;
 }
 
@@ -46,9 +46,9 @@ static int tear_down(void **state)
 static const char *next(const char *pipeline, const char *source)
 {
     static char text[160];
-    struct handoff_span found = {0};
-    enum handoff_code code = handoff_pipelines_next(
-        &pipelines, handoff_span_text(pipeline), handoff_span_text(source), &arena, &found, &error);
+    struct base_span found = {0};
+    enum handoff_code code = handoff_pipelines_next(&pipelines, base_span_text(pipeline),
+                                                    base_span_text(source), &arena, &found, &error);
     if (code == HANDOFF_OK)
         snprintf(text, sizeof text, "%s", found.data);
     else

@@ -17,7 +17,7 @@ typedef unsigned char piece[PIECE];
 
 static void draw(void *bytes, size_t size)
 {
-    handoff_random_system.fill(&handoff_random_system, bytes, size);
+    base_random_system.fill(&base_random_system, bytes, size);
 }
 
 static int by_bytes(const void *a, const void *b)

@@ -143,8 +143,8 @@ static void assert_told(const char *state, unsigned attempts, bool settled, cons
 
 static bool is_state(enum handoff_state state)
 {
-    struct handoff_uuid id;
-    assert_true(handoff_uuid_parse(stage.id, 36, &id));
+    struct base_uuid id;
+    assert_true(base_uuid_parse(stage.id, 36, &id));
     return handoff_live_state(handoff_engine_live(stage.client->engine), &id) == (int)state;
 }
 

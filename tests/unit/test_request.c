@@ -15,8 +15,7 @@
 static enum handoff_code read_text(const char *text, struct handoff_request *request,
                                    struct handoff_error *error)
 {
-    return handoff_request_read(NULL, handoff_span_text(text), (struct handoff_span){0}, request,
-                                error);
+    return handoff_request_read(NULL, base_span_text(text), (struct base_span){0}, request, error);
 }
 
 static void test_the_least_request(void **state)
@@ -24,7 +23,7 @@ static void test_the_least_request(void **state)
     (void)state;
     struct handoff_request request;
     assert_int_equal(read_text("{" BASE ",\"channel\":null}", &request, NULL), HANDOFF_OK);
-    assert_true(handoff_span_equal(request.source_agent, handoff_span_text("a")));
+    assert_true(base_span_equal(request.source_agent, base_span_text("a")));
     assert_true(request.include_pins);
     assert_int_equal(request.include_recent, 0);
     assert_int_equal(request.strategy, HANDOFF_STRATEGY_PRIORITY);
@@ -187,20 +186,18 @@ static void test_the_caller_cannot_take_another_name(void **state)
     (void)state;
     struct handoff_request request;
     struct handoff_error error;
-    struct handoff_span anonymous =
-        handoff_span_text("{\"target_agent\":\"b\",\"task_summary\":\"s\"}");
-    struct handoff_span named = handoff_span_text("{" BASE "}");
-    assert_int_equal(
-        handoff_request_read(NULL, anonymous, handoff_span_text("me"), &request, &error),
-        HANDOFF_OK);
-    assert_true(handoff_span_equal(request.source_agent, handoff_span_text("me")));
+    struct base_span anonymous = base_span_text("{\"target_agent\":\"b\",\"task_summary\":\"s\"}");
+    struct base_span named = base_span_text("{" BASE "}");
+    assert_int_equal(handoff_request_read(NULL, anonymous, base_span_text("me"), &request, &error),
+                     HANDOFF_OK);
+    assert_true(base_span_equal(request.source_agent, base_span_text("me")));
     handoff_request_free(&request);
-    assert_int_equal(handoff_request_read(NULL, named, handoff_span_text("me"), &request, &error),
+    assert_int_equal(handoff_request_read(NULL, named, base_span_text("me"), &request, &error),
                      HANDOFF_ERR_FORBIDDEN);
     assert_string_equal(error.field, "source_agent");
     assert_string_equal(error.seen, "a");
     assert_string_equal(error.allowed, "me, or leave it out");
-    assert_int_equal(handoff_request_read(NULL, named, handoff_span_text("a"), &request, &error),
+    assert_int_equal(handoff_request_read(NULL, named, base_span_text("a"), &request, &error),
                      HANDOFF_OK);
     handoff_request_free(&request);
 }
@@ -231,13 +228,13 @@ static void test_json_is_written_in_one_way(void **state)
     const char *text = "{ \"a\" : [1.10, -0, 1e3, true, false, null],"
                        "\"s\":\"\\u001f\\u007f\\/\\b\\f\\n\\r\\t\\\"\\\\\\u00e9\\ud83d\\ude00\" }";
     yyjson_doc *doc;
-    struct handoff_buffer out = {0};
-    assert_int_equal(handoff_json_read(handoff_span_text(text), "t", &doc, NULL), HANDOFF_OK);
-    handoff_json_write(&out, yyjson_doc_get_root(doc));
+    struct base_buffer out = {0};
+    assert_int_equal(base_json_read(base_span_text(text), "t", &doc, NULL), HANDOFF_OK);
+    base_json_write(&out, yyjson_doc_get_root(doc));
     assert_string_equal(out.data, "{\"a\":[1.10,-0,1e3,true,false,null],"
                                   "\"s\":\"\\u001f\x7f/\\b\\f\\n\\r\\t\\\"\\\\é😀\"}");
     yyjson_doc_free(doc);
-    handoff_buffer_free(&out);
+    base_buffer_free(&out);
 }
 
 /* Every byte at every place of a text, which is read sixteen bytes at a time. */
@@ -255,14 +252,14 @@ static void test_strings_are_escaped_at_every_place(void **state)
             snprintf(written, sizeof written, "\\u00%c%c", digits[byte >> 4], digits[byte & 15]);
         for (size_t at = 0; at <= sizeof around - 1; at++) {
             char text[sizeof around], expected[64];
-            struct handoff_buffer out = {0};
+            struct base_buffer out = {0};
             memset(text, 'x', sizeof text);
             text[at] = (char)byte;
             snprintf(expected, sizeof expected, "\"%.*s%s%s\"", (int)at, around, written,
                      around + at);
-            handoff_json_write_string(&out, handoff_span(text, sizeof text));
+            base_json_write_string(&out, base_span(text, sizeof text));
             assert_string_equal(out.data, expected);
-            handoff_buffer_free(&out);
+            base_buffer_free(&out);
         }
     }
 }

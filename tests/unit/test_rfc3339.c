@@ -13,7 +13,7 @@
 static int64_t parsed(const char *text)
 {
     int64_t ms = -1;
-    assert_true(handoff_rfc3339_parse(text, strlen(text), &ms));
+    assert_true(base_rfc3339_parse(text, strlen(text), &ms));
     return ms;
 }
 
@@ -52,7 +52,7 @@ static void test_what_is_not_a_time(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t ms;
-        if (handoff_rfc3339_parse(bad[i], strlen(bad[i]), &ms))
+        if (base_rfc3339_parse(bad[i], strlen(bad[i]), &ms))
             fail_msg("took %s", bad[i]);
     }
 }
@@ -61,10 +61,10 @@ static void test_format_agrees_with_the_c_library(void **state)
 {
     (void)state;
     for (int64_t second = -62000000000; second < 250000000000; second += 86400 * 13 + 3661) {
-        char ours[HANDOFF_RFC3339_SIZE], theirs[80];
+        char ours[BASE_RFC3339_SIZE], theirs[80];
         time_t time = (time_t)second;
         struct tm parts;
-        handoff_rfc3339_format(second * 1000 + 7, ours);
+        base_rfc3339_format(second * 1000 + 7, ours);
         gmtime_r(&time, &parts);
         snprintf(theirs, sizeof theirs, "%04d-%02d-%02dT%02d:%02d:%02d.007Z", parts.tm_year + 1900,
                  parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
@@ -75,28 +75,28 @@ static void test_format_agrees_with_the_c_library(void **state)
 
 static void test_format_at_the_ends(void **state)
 {
-    char text[HANDOFF_RFC3339_SIZE];
+    char text[BASE_RFC3339_SIZE];
     (void)state;
-    handoff_rfc3339_format(INT64_MAX, text);
+    base_rfc3339_format(INT64_MAX, text);
     assert_string_equal(text, "9999-12-31T23:59:59.999Z");
-    handoff_rfc3339_format(INT64_MIN, text);
+    base_rfc3339_format(INT64_MIN, text);
     assert_string_equal(text, "0000-01-01T00:00:00.000Z");
-    handoff_rfc3339_format(-1, text);
+    base_rfc3339_format(-1, text);
     assert_string_equal(text, "1969-12-31T23:59:59.999Z");
 }
 
 static void test_clocks(void **state)
 {
-    struct handoff_manual_clock manual;
+    struct base_manual_clock manual;
     (void)state;
-    handoff_manual_clock_init(&manual, 1000);
-    assert_int_equal(handoff_wall_ms(&manual.clock), 1000);
-    handoff_manual_clock_advance(&manual, 250);
-    assert_int_equal(handoff_wall_ms(&manual.clock), 1250);
-    assert_int_equal(handoff_monotonic_ns(&manual.clock), 250000000);
-    int64_t before = handoff_monotonic_ns(&handoff_clock_system);
-    assert_true(handoff_monotonic_ns(&handoff_clock_system) >= before);
-    assert_true(handoff_wall_ms(&handoff_clock_system) / 1000 - (int64_t)time(NULL) <= 1);
+    base_manual_clock_init(&manual, 1000);
+    assert_int_equal(base_wall_ms(&manual.clock), 1000);
+    base_manual_clock_advance(&manual, 250);
+    assert_int_equal(base_wall_ms(&manual.clock), 1250);
+    assert_int_equal(base_monotonic_ns(&manual.clock), 250000000);
+    int64_t before = base_monotonic_ns(&base_clock_system);
+    assert_true(base_monotonic_ns(&base_clock_system) >= before);
+    assert_true(base_wall_ms(&base_clock_system) / 1000 - (int64_t)time(NULL) <= 1);
 }
 
 int main(void)

@@ -29,11 +29,11 @@ static void test_vectors(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
-        unsigned char digest[HANDOFF_SHA256_BYTES];
-        char hex[HANDOFF_SHA256_HEX_SIZE];
+        unsigned char digest[BASE_SHA256_BYTES];
+        char hex[BASE_SHA256_HEX_SIZE];
 
-        handoff_sha256(vectors[i].text, strlen(vectors[i].text), digest);
-        handoff_sha256_hex(digest, hex);
+        base_sha256(vectors[i].text, strlen(vectors[i].text), digest);
+        base_sha256_hex(digest, hex);
         assert_string_equal(hex, vectors[i].digest);
     }
 }
@@ -41,22 +41,22 @@ static void test_vectors(void **state)
 /* A million times 'a', added in steps that never fall on a block's edge. */
 static void test_streaming(void **state)
 {
-    struct handoff_sha256 hash;
-    unsigned char digest[HANDOFF_SHA256_BYTES];
-    char hex[HANDOFF_SHA256_HEX_SIZE];
+    struct base_sha256 hash;
+    unsigned char digest[BASE_SHA256_BYTES];
+    char hex[BASE_SHA256_HEX_SIZE];
     char step[997];
     size_t left = 1000000;
 
     (void)state;
     memset(step, 'a', sizeof(step));
-    handoff_sha256_start(&hash);
+    base_sha256_start(&hash);
     while (left > 0) {
         size_t now = left < sizeof(step) ? left : sizeof(step);
-        handoff_sha256_add(&hash, step, now);
+        base_sha256_add(&hash, step, now);
         left -= now;
     }
-    handoff_sha256_finish(&hash, digest);
-    handoff_sha256_hex(digest, hex);
+    base_sha256_finish(&hash, digest);
+    base_sha256_hex(digest, hex);
     assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 

@@ -16,14 +16,14 @@
 static struct temp_spine temp;
 static const struct handoff_memory_limits usual;
 
-static struct handoff_span span(const char *text)
+static struct base_span span(const char *text)
 {
-    return handoff_span_text(text);
+    return base_span_text(text);
 }
 
-static void assert_span(struct handoff_span seen, const char *expected)
+static void assert_span(struct base_span seen, const char *expected)
 {
-    if (!handoff_span_equal(seen, span(expected)))
+    if (!base_span_equal(seen, span(expected)))
         fail_msg("seen %.*s, expected %s", (int)seen.size, seen.data, expected);
 }
 
@@ -31,7 +31,7 @@ static void assert_span(struct handoff_span seen, const char *expected)
 static struct handoff_found_memory *get(const char *id)
 {
     static struct handoff_spine_resolve resolve;
-    struct handoff_span ids[1] = {span(id)};
+    struct base_span ids[1] = {span(id)};
     resolve = (struct handoff_spine_resolve){
         .arena = &temp.arena, .ids = ids, .id_count = 1, .encoding = span("o200k_base")};
     assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
@@ -53,9 +53,9 @@ static enum handoff_code forget(const char *id)
 
 static void test_every_field_comes_back(void **state)
 {
-    struct handoff_span tags[3] = {span("auth"), span("pkce flow"), span("\xC3\xA9t\xC3\xA9")};
+    struct base_span tags[3] = {span("auth"), span("pkce flow"), span("\xC3\xA9t\xC3\xA9")};
     struct handoff_spine_put put = {.memory = {.id = span("ms-4821:a.B_c"),
-                                               .content = handoff_span("line\n\0nul", 9),
+                                               .content = base_span("line\n\0nul", 9),
                                                .summary = span("short"),
                                                .metadata = span("{\"a\":{\"b\":[1,2]}}"),
                                                .tags = tags,
@@ -69,12 +69,12 @@ static void test_every_field_comes_back(void **state)
     struct handoff_found_memory *found = get("ms-4821:a.B_c");
     assert_non_null(found);
     assert_span(found->memory.id, "ms-4821:a.B_c");
-    assert_true(handoff_span_equal(found->memory.content, put.memory.content));
+    assert_true(base_span_equal(found->memory.content, put.memory.content));
     assert_span(found->memory.summary, "short");
     assert_span(found->memory.metadata, "{\"a\":{\"b\":[1,2]}}");
     assert_int_equal(found->memory.tag_count, 3);
     for (int i = 0; i < 3; i++)
-        assert_true(handoff_span_equal(found->memory.tags[i], tags[i]));
+        assert_true(base_span_equal(found->memory.tags[i], tags[i]));
     assert_int_equal(found->memory.importance, HANDOFF_IMPORTANCE_CRITICAL);
     assert_true(found->memory.pinned);
     assert_int_equal(found->memory.created_ms, 1767225600000);
@@ -96,7 +96,7 @@ static void test_putting_again_replaces(void **state)
     assert_int_equal(temp_remember(&temp, "a", "first", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
     assert_int_equal(pin("a", true), HANDOFF_OK);
     int64_t version = get("a")->memory.version;
-    handoff_manual_clock_advance(&temp.clock, 5000);
+    base_manual_clock_advance(&temp.clock, 5000);
     struct handoff_spine_put put = {.memory = {.id = span("a"), .content = span("second")}};
     assert_int_equal(temp_put_call(&temp, &put), HANDOFF_OK);
     assert_false(put.created);
@@ -162,11 +162,11 @@ static void test_limits_name_field_seen_allowed(void **state)
 {
     static const char id_rule[] = "1 to 128 of A-Z a-z 0-9 . _ : -";
     char id[130];
-    struct handoff_span tags[3] = {span("a"), span("b"), span("c")};
+    struct base_span tags[3] = {span("a"), span("b"), span("c")};
     (void)state;
     memset(id, 'i', sizeof id);
-    refuses((struct handoff_memory){.id = handoff_span(id, 128)}, HANDOFF_OK, 0, 0, 0);
-    refuses((struct handoff_memory){.id = handoff_span(id, 129)}, HANDOFF_ERR_INVALID, "id",
+    refuses((struct handoff_memory){.id = base_span(id, 128)}, HANDOFF_OK, 0, 0, 0);
+    refuses((struct handoff_memory){.id = base_span(id, 129)}, HANDOFF_ERR_INVALID, "id",
             "129 bytes", id_rule);
     refuses((struct handoff_memory){.id = span("")}, HANDOFF_ERR_INVALID, "id", "0 bytes", id_rule);
     refuses((struct handoff_memory){.id = span("a/b")}, HANDOFF_ERR_INVALID, "id", "byte 0x2f at 1",
@@ -225,7 +225,7 @@ static void test_importance_names(void **state)
 static void test_numbers_out_of_range(void **state)
 {
     struct handoff_memory_limits limits = {.page = 5, .recent = 7, .ids = 2};
-    struct handoff_span ids[3] = {span("a"), span("b/"), span("c")};
+    struct base_span ids[3] = {span("a"), span("b/"), span("c")};
     (void)state;
     temp_spine_open(&temp, NULL, limits);
     struct handoff_spine_list list = {.arena = &temp.arena, .limit = 6};
@@ -270,7 +270,7 @@ static void test_pins_are_limited(void **state)
 
 static void test_found_once_with_all_reasons(void **state)
 {
-    struct handoff_span ids[5] = {span("x1"), span("b"), span("b"), span("x0"), span("x1")};
+    struct base_span ids[5] = {span("x1"), span("b"), span("b"), span("x0"), span("x1")};
     (void)state;
     temp_spine_open(&temp, NULL, usual);
     for (const char *id = "a\0b\0c\0d\0"; *id; id += 2)
@@ -428,14 +428,14 @@ static void test_token_counts_live_as_long_as_the_text(void **state)
 /* Whichever allocation of ours fails in a resolve: an error, no leak, and the next one works. */
 static void test_every_allocation_failure(void **state)
 {
-    struct handoff_span ids[2] = {span("a"), span("none")};
+    struct base_span ids[2] = {span("a"), span("none")};
     (void)state;
     temp_spine_open(&temp, NULL, usual);
     assert_int_equal(temp_remember(&temp, "a", "token bucket", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
     assert_int_equal(temp_remember(&temp, "b", "token ring", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
     for (long n = 1;; n++) {
-        struct handoff_arena arena;
-        handoff_arena_init(&arena, 64);
+        struct base_arena arena;
+        base_arena_init(&arena, 64);
         struct handoff_spine_resolve resolve = {.arena = &arena,
                                                 .ids = ids,
                                                 .id_count = 2,
@@ -448,7 +448,7 @@ static void test_every_allocation_failure(void **state)
         failing_memory_at(0);
         assert_int_equal(code, reached ? HANDOFF_ERR_OUT_OF_MEMORY : HANDOFF_OK);
         assert_int_equal(resolve.found_count, reached ? 0 : 2);
-        handoff_arena_free(&arena);
+        base_arena_free(&arena);
         if (!reached) {
             assert_true(n > 4);
             break;
@@ -498,15 +498,15 @@ static void *read_all_the_time(void *argument)
 {
     (void)argument;
     while (atomic_load(&writing)) {
-        struct handoff_arena arena = {0};
+        struct base_arena arena = {0};
         struct handoff_spine_resolve resolve = {
             .arena = &arena, .recent = 10, .pins = true, .query = span("bucket number")};
         enum handoff_spine_progress progress = handoff_spine_resolve(temp.spine, &resolve);
-        HANDOFF_CHECK(progress == HANDOFF_SPINE_DONE && resolve.call.error.code == HANDOFF_OK);
+        BASE_CHECK(progress == HANDOFF_SPINE_DONE && resolve.call.error.code == HANDOFF_OK);
         for (size_t i = 0; i < resolve.found_count; i++) /* never half of a memory */
-            HANDOFF_CHECK(handoff_span_equal(resolve.found[i].memory.content,
-                                             resolve.found[i].memory.summary));
-        handoff_arena_free(&arena);
+            BASE_CHECK(
+                base_span_equal(resolve.found[i].memory.content, resolve.found[i].memory.summary));
+        base_arena_free(&arena);
     }
     return NULL;
 }

@@ -21,7 +21,7 @@ static struct handoff_spine_resolve resolve;
 static void search(const char *query, size_t recent)
 {
     resolve = (struct handoff_spine_resolve){
-        .arena = &temp.arena, .recent = recent, .query = handoff_span_text(query)};
+        .arena = &temp.arena, .recent = recent, .query = base_span_text(query)};
     if (TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve) != HANDOFF_OK)
         fail_msg("%s: %s", query, temp.error.seen);
 }
@@ -33,7 +33,7 @@ static const char *order(const char *query, size_t recent)
     search(query, recent);
     text[0] = '\0';
     for (size_t i = 0; i < resolve.found_count; i++) {
-        struct handoff_span id = resolve.found[i].memory.id;
+        struct base_span id = resolve.found[i].memory.id;
         size_t at = strlen(text);
         snprintf(text + at, sizeof text - at, "%s%.*s", i ? " " : "", (int)id.size, id.data);
     }
@@ -94,7 +94,7 @@ static void test_relevance_comes_before_age_and_importance(void **state)
     (void)state;
     temp_spine_open(&temp, NULL, usual);
     remember("match", "the token bucket limits requests", HANDOFF_IMPORTANCE_LOW);
-    handoff_manual_clock_advance(&temp.clock, INT64_C(30) * 86400000);
+    base_manual_clock_advance(&temp.clock, INT64_C(30) * 86400000);
     remember("new", "nothing about it", HANDOFF_IMPORTANCE_CRITICAL);
     assert_string_equal(order("token bucket", 2), "match new");
     assert_string_equal(order("token bucket", 1), "match");
@@ -108,7 +108,7 @@ static void test_age_and_importance_between_equals(void **state)
     temp_spine_open(&temp, NULL, usual);
     remember("old", "token bucket", HANDOFF_IMPORTANCE_MEDIUM);
     remember("old-critical", "token bucket", HANDOFF_IMPORTANCE_CRITICAL);
-    handoff_manual_clock_advance(&temp.clock, INT64_C(3) * 86400000);
+    base_manual_clock_advance(&temp.clock, INT64_C(3) * 86400000);
     remember("new", "token bucket", HANDOFF_IMPORTANCE_MEDIUM);
     assert_string_equal(order("bucket", 3), "old-critical new old");
     temp_spine_close(&temp);
@@ -127,16 +127,16 @@ static void test_more_of_the_words_is_better(void **state)
 
 static void test_tags_and_summary_count(void **state)
 {
-    struct handoff_span tags[2] = {handoff_span_text("other"), handoff_span_text("oauth")};
+    struct base_span tags[2] = {base_span_text("other"), base_span_text("oauth")};
     (void)state;
     temp_spine_open(&temp, NULL, usual);
     remember("content", "oauth words", HANDOFF_IMPORTANCE_LOW);
-    struct handoff_spine_put put = {.memory = {.id = handoff_span_text("summary"),
-                                               .content = handoff_span_text("words"),
-                                               .summary = handoff_span_text("oauth")}};
+    struct handoff_spine_put put = {.memory = {.id = base_span_text("summary"),
+                                               .content = base_span_text("words"),
+                                               .summary = base_span_text("oauth")}};
     assert_int_equal(temp_put_call(&temp, &put), HANDOFF_OK);
-    put = (struct handoff_spine_put){.memory = {.id = handoff_span_text("tag"),
-                                                .content = handoff_span_text("x"),
+    put = (struct handoff_spine_put){.memory = {.id = base_span_text("tag"),
+                                                .content = base_span_text("x"),
                                                 .tags = tags,
                                                 .tag_count = 2}};
     assert_int_equal(temp_put_call(&temp, &put), HANDOFF_OK);
@@ -192,13 +192,13 @@ static void test_ties_go_by_id(void **state)
 /* A memory asked for by id is told how relevant it is too. */
 static void test_relevance_of_what_was_asked_for(void **state)
 {
-    struct handoff_span ids[2] = {handoff_span_text("a"), handoff_span_text("b")};
+    struct base_span ids[2] = {base_span_text("a"), base_span_text("b")};
     (void)state;
     temp_spine_open(&temp, NULL, usual);
     remember("b", "token", HANDOFF_IMPORTANCE_LOW);
     remember("a", "bucket", HANDOFF_IMPORTANCE_LOW);
     resolve = (struct handoff_spine_resolve){
-        .arena = &temp.arena, .ids = ids, .id_count = 2, .query = handoff_span_text("token")};
+        .arena = &temp.arena, .ids = ids, .id_count = 2, .query = base_span_text("token")};
     assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
     assert_memory_equal(resolve.found[0].memory.id.data, "b", 1);
     assert_near(resolve.found[0].relevance, 1);
@@ -214,7 +214,7 @@ static void test_relevance_of_what_was_asked_for(void **state)
 static void test_a_rare_word_reaches_far_back(void **state)
 {
     char id[16];
-    struct handoff_span ids[1] = {handoff_span_text("early")};
+    struct base_span ids[1] = {base_span_text("early")};
     (void)state;
     struct handoff_store_options options = {.durability = HANDOFF_DURABILITY_NONE};
     temp_spine_open(&temp, &options, usual);
@@ -232,7 +232,7 @@ static void test_a_rare_word_reaches_far_back(void **state)
     assert_int_equal(resolve.found_count, 3);
     /* relevance of one that lies behind the sample is measured all the same */
     resolve = (struct handoff_spine_resolve){
-        .arena = &temp.arena, .ids = ids, .id_count = 1, .query = handoff_span_text("common")};
+        .arena = &temp.arena, .ids = ids, .id_count = 1, .query = base_span_text("common")};
     assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
     assert_true(resolve.found[0].relevance > 0.5);
     temp_spine_close(&temp);
@@ -262,10 +262,10 @@ static void test_the_same_question_gets_the_same_answer(void **state)
 
 static const char *expression(const char *text)
 {
-    static struct handoff_buffer buffer;
+    static struct base_buffer buffer;
     struct handoff_query query;
-    handoff_buffer_clear(&buffer);
-    handoff_query_split(&query, handoff_span_text(text));
+    base_buffer_clear(&buffer);
+    handoff_query_split(&query, base_span_text(text));
     handoff_query_append(&buffer, &query, UINT32_MAX);
     return buffer.size ? buffer.data : "";
 }
@@ -290,12 +290,12 @@ static void test_at_most_so_many_words(void **state)
     (void)state;
     for (int i = 0; i < 100; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "word%d ", i);
-    handoff_query_split(&query, handoff_span_text(text));
+    handoff_query_split(&query, base_span_text(text));
     assert_int_equal(query.count, HANDOFF_QUERY_TERMS);
     assert_memory_equal(query.terms[0].data, "word10", 6); /* longer than word0 to word9 */
     assert_memory_equal(query.terms[15].data, "word25", 6);
     memset(text, 'x', 3000);
-    handoff_query_split(&query, handoff_span(text, 3000)); /* no word is that long */
+    handoff_query_split(&query, base_span(text, 3000)); /* no word is that long */
     assert_int_equal(query.count, 0);
 }
 
@@ -333,7 +333,7 @@ static void test_no_query_is_an_error(void **state)
                 text[j] = (char)(rand_r(&seed) % 256);
             text[40] = '\0';
         }
-        handoff_arena_reset(&temp.arena);
+        base_arena_reset(&temp.arena);
         search(text, 3);
         assert_int_equal(resolve.found_count, 3);
     }

@@ -21,14 +21,14 @@
 enum { GROUP = 8 }; /* enough to share a sync */
 
 static struct handoff_error error;
-static struct handoff_uuid_source ids;
+static struct base_uuid_source ids;
 
 struct fixture {
     char *directory, database[512], first_file[512];
     struct handoff_store_options options;
     struct handoff_store *store;
-    struct handoff_mailbox mailbox;
-    struct handoff_arena arena;
+    struct base_mailbox mailbox;
+    struct base_arena arena;
     int done;
 };
 
@@ -49,7 +49,7 @@ static int begin(void **state)
     snprintf(fixture.first_file, sizeof fixture.first_file, "%.400s-bodies-1", fixture.database);
     fixture.options = (struct handoff_store_options){
         .path = fixture.directory, .vfs = "fault", .retention_every_ms = 1 << 30};
-    assert_int_equal(handoff_mailbox_init(&fixture.mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&fixture.mailbox, &error), HANDOFF_OK);
     reopen();
     return 0;
 }
@@ -59,8 +59,8 @@ static int end(void **state)
     (void)state;
     fault_lift();
     handoff_store_close(&fixture.store);
-    handoff_mailbox_free(&fixture.mailbox);
-    handoff_arena_free(&fixture.arena);
+    base_mailbox_free(&fixture.mailbox);
+    base_arena_free(&fixture.arena);
     temp_remove(fixture.directory);
     return 0;
 }
@@ -84,7 +84,7 @@ static void put_together(struct handoff_store_put_envelope *puts, int count)
     }
     handoff_store_submit_batch(fixture.store, &batch);
     while (fixture.done < count)
-        handoff_mailbox_wait(&fixture.mailbox, -1);
+        base_mailbox_wait(&fixture.mailbox, -1);
 }
 
 static void make(struct handoff_store_put_envelope *puts, int count, size_t size)
@@ -99,7 +99,7 @@ static void release(struct handoff_store_put_envelope *puts, int count)
         temp_envelope_free(&puts[i]);
 }
 
-static enum handoff_code get(const struct handoff_uuid *id, struct handoff_stored_envelope *found)
+static enum handoff_code get(const struct base_uuid *id, struct handoff_stored_envelope *found)
 {
     return handoff_store_get_envelope(fixture.store, id, &fixture.arena, found, &error);
 }
@@ -110,7 +110,7 @@ static void assert_stored(const struct handoff_store_put_envelope *puts, int cou
     for (int i = 0; i < count; i++) {
         assert_int_equal(puts[i].job.error.code, HANDOFF_OK);
         assert_int_equal(get(&puts[i].id, &found), HANDOFF_OK);
-        assert_true(handoff_span_equal(found.body, puts[i].body));
+        assert_true(base_span_equal(found.body, puts[i].body));
     }
 }
 
@@ -135,14 +135,14 @@ static int64_t outside(void)
     return count;
 }
 
-static void finish(const struct handoff_uuid *id, int64_t finished_ms)
+static void finish(const struct base_uuid *id, int64_t finished_ms)
 {
     struct handoff_store_finish_envelope job = {.id = *id, .finished_ms = finished_ms};
     handoff_store_finish_envelope(
         fixture.store,
         (job.job.mailbox = &fixture.mailbox, job.job.done = count_done, fixture.done = 0, &job));
     while (fixture.done < 1)
-        handoff_mailbox_wait(&fixture.mailbox, -1);
+        base_mailbox_wait(&fixture.mailbox, -1);
     assert_int_equal(job.job.error.code, HANDOFF_OK);
 }
 
@@ -177,12 +177,12 @@ static void test_places(void **state)
     assert_int_equal(handoff_body_place_format(&place, text), 14);
     assert_string_equal(text, "3:1048576:9216");
     memset(&place, 0, sizeof place);
-    assert_true(handoff_body_place_parse(handoff_span_text(text), &place));
+    assert_true(handoff_body_place_parse(base_span_text(text), &place));
     assert_int_equal(place.file, 3);
     assert_int_equal(place.at, 1048576);
     assert_int_equal(place.size, 9216);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(handoff_body_place_parse(handoff_span_text(bad[i]), &place));
+        assert_false(handoff_body_place_parse(base_span_text(bad[i]), &place));
 }
 
 static void test_a_group_shares_a_file(void **state)
@@ -540,9 +540,9 @@ static void test_a_file_goes_with_its_last_envelope(void **state)
 static void test_a_removed_file_is_gone(void **state)
 {
     struct handoff_store_stats stats;
-    struct handoff_manual_clock clock;
+    struct base_manual_clock clock;
     (void)state;
-    handoff_manual_clock_init(&clock, 1000);
+    base_manual_clock_init(&clock, 1000);
     fixture.options.clock = &clock.clock;
     fixture.options.retention_age_ms = 500;
     fixture.options.retention_every_ms = 1;
@@ -555,7 +555,7 @@ static void test_a_removed_file_is_gone(void **state)
         finish(&many[1][i].id, 1000);
     for (int i = 0; i < GROUP / 2 + 1; i++)
         finish(&many[2][i].id, 1000);
-    handoff_manual_clock_advance(&clock, 1000);
+    base_manual_clock_advance(&clock, 1000);
     do
         handoff_store_stats(fixture.store, &stats);
     while (file_exists(1) || file_exists(2));
@@ -675,10 +675,10 @@ static void count_failed(void *unused, const struct handoff_store_commit *commit
 /* And goes when its last envelope does. */
 static void test_an_unreadable_file_is_told_of_once(void **state)
 {
-    struct handoff_manual_clock clock;
+    struct base_manual_clock clock;
     struct handoff_store_stats stats;
     (void)state;
-    handoff_manual_clock_init(&clock, 1000);
+    base_manual_clock_init(&clock, 1000);
     atomic_store(&failed_commits_told, 0);
     fill_files();
     for (int i = 0; i < 2; i++)
@@ -688,7 +688,7 @@ static void test_an_unreadable_file_is_told_of_once(void **state)
         finish(&many[2][i].id, 1000);
     assert_int_equal(unlink(fixture.first_file), 0);
     assert_int_equal(mkdir(fixture.first_file, 0700), 0); /* it opens, and cannot be read */
-    handoff_manual_clock_advance(&clock, 1000);
+    base_manual_clock_advance(&clock, 1000);
     fixture.options.clock = &clock.clock;
     fixture.options.on_commit = count_failed;
     fixture.options.retention_age_ms = 500;
@@ -924,7 +924,7 @@ int main(void)
         EACH(test_a_backup_beside_retention),
         EACH(test_a_backup_misses_no_file),
     };
-    handoff_uuid_source_init(&ids, NULL, NULL);
+    base_uuid_source_init(&ids, NULL, NULL);
     fault_vfs_register();
     return RUN_TESTS(tests);
 }

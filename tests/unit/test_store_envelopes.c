@@ -12,12 +12,12 @@
 #include "tests/support/temp_store.h"
 
 static struct handoff_error error;
-static struct handoff_uuid_source ids;
+static struct base_uuid_source ids;
 
 struct fixture {
     char *directory;
     struct handoff_store *store;
-    struct handoff_arena arena;
+    struct base_arena arena;
 };
 
 static void reopen(struct fixture *fixture)
@@ -36,11 +36,11 @@ static void begin(struct fixture *fixture)
 static void end(struct fixture *fixture)
 {
     handoff_store_close(&fixture->store);
-    handoff_arena_free(&fixture->arena);
+    base_arena_free(&fixture->arena);
     temp_remove(fixture->directory);
 }
 
-static enum handoff_code get(struct fixture *fixture, const struct handoff_uuid *id,
+static enum handoff_code get(struct fixture *fixture, const struct base_uuid *id,
                              struct handoff_stored_envelope *found)
 {
     return handoff_store_get_envelope(fixture->store, id, &fixture->arena, found, &error);
@@ -58,8 +58,8 @@ static void test_comes_back_byte_for_byte(void **state)
         temp_envelope(&put, &ids, "task-1", sizes[i]);
         assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
         assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
-        assert_true(handoff_span_equal(found.body, put.body));
-        assert_true(handoff_span_equal(found.task_id, put.task_id));
+        assert_true(base_span_equal(found.body, put.body));
+        assert_true(base_span_equal(found.task_id, put.task_id));
         assert_memory_equal(found.id.bytes, put.id.bytes, 16);
         assert_memory_equal(found.digest, put.digest, 32);
         assert_int_equal(found.created_ms, put.created_ms);
@@ -73,12 +73,12 @@ static void test_not_found(void **state)
 {
     struct fixture fixture;
     struct handoff_stored_envelope found;
-    struct handoff_uuid id = handoff_uuid_make(&ids);
-    char text[HANDOFF_UUID_TEXT];
+    struct base_uuid id = base_uuid_make(&ids);
+    char text[BASE_UUID_TEXT];
     (void)state;
     begin(&fixture);
     assert_int_equal(get(&fixture, &id, &found), HANDOFF_ERR_NOT_FOUND);
-    handoff_uuid_format(&id, text);
+    base_uuid_format(&id, text);
     assert_string_equal(error.seen, text);
     assert_int_equal(handoff_store_get_envelope(fixture.store, &id, &fixture.arena, &found, NULL),
                      HANDOFF_ERR_NOT_FOUND);
@@ -99,7 +99,7 @@ static void test_again_is_harmless_and_another_is_a_conflict(void **state)
     assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
     assert_int_equal(temp_put(fixture.store, &other), HANDOFF_ERR_CONFLICT);
     assert_int_equal(get(&fixture, &put.id, &found), HANDOFF_OK);
-    assert_true(handoff_span_equal(found.body, put.body));
+    assert_true(base_span_equal(found.body, put.body));
     temp_envelope_free(&put);
     temp_envelope_free(&other);
     end(&fixture);
@@ -162,17 +162,17 @@ static void test_a_changed_byte_is_noticed(void **state)
     end(&fixture);
 }
 
-static enum handoff_code finish(struct fixture *fixture, const struct handoff_uuid *id, int64_t ms)
+static enum handoff_code finish(struct fixture *fixture, const struct base_uuid *id, int64_t ms)
 {
     struct handoff_store_finish_envelope job = {.id = *id, .finished_ms = ms};
-    struct handoff_mailbox mailbox;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     job.job.mailbox = &mailbox;
     job.job.done = temp_nothing;
     handoff_store_finish_envelope(fixture->store, &job);
-    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+    while (base_mailbox_wait(&mailbox, -1) == 0)
         ;
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     return job.job.error.code;
 }
 
@@ -200,7 +200,7 @@ static void test_finish(void **state)
 enum { ROWS = 200 };
 
 /* ROWS envelopes of 8 KiB; those with an odd number are finished, number i at time 1000 + i. */
-static void fill(struct fixture *fixture, struct handoff_uuid made[ROWS])
+static void fill(struct fixture *fixture, struct base_uuid made[ROWS])
 {
     for (int i = 0; i < ROWS; i++) {
         struct handoff_store_put_envelope put;
@@ -233,7 +233,7 @@ static int retain_all(struct fixture *fixture, struct handoff_retention limits, 
 static void test_retention_by_age(void **state)
 {
     struct fixture fixture;
-    struct handoff_uuid made[ROWS];
+    struct base_uuid made[ROWS];
     struct handoff_stored_envelope found;
     (void)state;
     begin(&fixture);
@@ -252,7 +252,7 @@ static void test_retention_by_age(void **state)
 static void test_retention_by_size(void **state)
 {
     struct fixture fixture;
-    struct handoff_uuid made[ROWS];
+    struct base_uuid made[ROWS];
     struct handoff_stored_envelope found;
     struct handoff_store_stats stats;
     (void)state;
@@ -282,13 +282,13 @@ static void test_retention_by_size(void **state)
 static void test_the_writer_retains(void **state)
 {
     struct fixture fixture;
-    struct handoff_uuid made[ROWS];
+    struct base_uuid made[ROWS];
     struct handoff_store_stats stats;
-    struct handoff_manual_clock manual;
+    struct base_manual_clock manual;
     (void)state;
     begin(&fixture);
     fill(&fixture, made);
-    handoff_manual_clock_init(&manual, 1000 + ROWS + 500);
+    base_manual_clock_init(&manual, 1000 + ROWS + 500);
     struct handoff_store_options options = {.path = fixture.directory,
                                             .retention_age_ms = 500,
                                             .retention_every_ms = 1,
@@ -306,7 +306,7 @@ enum { LOAD_GROUPS = 10, LOAD_GROUP = 256 };
 /* A load that is never quiet: with every commit, the next group is there already. */
 static struct {
     struct handoff_store *store;
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_put_envelope puts[LOAD_GROUPS][LOAD_GROUP];
     int begun, done;
     struct handoff_store_stats stats; /* when the last group was committed */
@@ -349,16 +349,16 @@ static void test_retention_keeps_up_with_a_load(void **state)
     (void)state;
     for (int i = 0; i < LOAD_GROUPS * LOAD_GROUP; i++)
         temp_envelope(&load.puts[i / LOAD_GROUP][i % LOAD_GROUP], &ids, "task", 500);
-    assert_int_equal(handoff_mailbox_init(&load.mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&load.mailbox, &error), HANDOFF_OK);
     assert_int_equal(handoff_store_open(&load.store, &options, &error), HANDOFF_OK);
     begin_group(NULL, NULL);
     while (load.done < LOAD_GROUPS * LOAD_GROUP)
-        handoff_mailbox_wait(&load.mailbox, -1);
+        base_mailbox_wait(&load.mailbox, -1);
     fixture.store = load.store;
     assert_true(load.stats.removed >= LOAD_GROUPS * LOAD_GROUP / 2);
     for (int i = 0; i < LOAD_GROUPS * LOAD_GROUP; i++)
         temp_envelope_free(&load.puts[i / LOAD_GROUP][i % LOAD_GROUP]);
-    handoff_mailbox_free(&load.mailbox);
+    base_mailbox_free(&load.mailbox);
     end(&fixture);
 }
 
@@ -375,6 +375,6 @@ int main(void)
         cmocka_unit_test(test_the_writer_retains),
         cmocka_unit_test(test_retention_keeps_up_with_a_load),
     };
-    handoff_uuid_source_init(&ids, NULL, NULL);
+    base_uuid_source_init(&ids, NULL, NULL);
     return RUN_TESTS(tests);
 }

@@ -9,22 +9,22 @@
 struct fixture {
     char *directory;
     struct handoff_store *store;
-    struct handoff_uuid_source ids;
-    struct handoff_manual_clock clock;
-    struct handoff_arena arena;
+    struct base_uuid_source ids;
+    struct base_manual_clock clock;
+    struct base_arena arena;
 };
 
 static int set_up(void **state)
 {
     static struct fixture fixture;
     fixture = (struct fixture){.directory = temp_directory()};
-    handoff_manual_clock_init(&fixture.clock, 1700000000000);
-    handoff_uuid_source_init(&fixture.ids, &fixture.clock.clock, NULL);
+    base_manual_clock_init(&fixture.clock, 1700000000000);
+    base_uuid_source_init(&fixture.ids, &fixture.clock.clock, NULL);
     struct handoff_store_options options = {.path = fixture.directory,
                                             .clock = &fixture.clock.clock,
                                             .retention_age_ms = 1000,
                                             .retention_every_ms = 1};
-    handoff_arena_init(&fixture.arena, 0);
+    base_arena_init(&fixture.arena, 0);
     *state = &fixture;
     return handoff_store_open(&fixture.store, &options, NULL) == HANDOFF_OK ? 0 : -1;
 }
@@ -32,7 +32,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
-    handoff_arena_free(&fixture->arena);
+    base_arena_free(&fixture->arena);
     handoff_store_close(&fixture->store);
     temp_remove(fixture->directory);
     return 0;
@@ -45,42 +45,42 @@ static void accept_one(struct fixture *fixture, struct handoff_store_accept *acc
     memset(accept, 0, sizeof *accept);
     temp_envelope(&accept->put, &fixture->ids, "task-1", 300);
     accept->standing.state = HANDOFF_STATE_READY;
-    accept->standing.target = handoff_span_text(target);
-    accept->asked_target = handoff_span_text(target);
-    accept->source = handoff_span_text("analyst");
+    accept->standing.target = base_span_text(target);
+    accept->asked_target = base_span_text(target);
+    accept->source = base_span_text("analyst");
     accept->pattern = 1;
     accept->deadline_ms = 77;
     if (key) {
-        accept->idempotency_key = handoff_span_text(key);
+        accept->idempotency_key = base_span_text(key);
         memset(accept->request_digest, 0xAB, sizeof accept->request_digest);
     }
     /* `run` is set by the typed call, so it goes through a mailbox of its own */
-    struct handoff_mailbox mailbox;
-    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     accept->put.job.mailbox = &mailbox;
     accept->put.job.done = temp_nothing;
     handoff_store_accept(fixture->store, accept);
-    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+    while (base_mailbox_wait(&mailbox, -1) == 0)
         ;
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     assert_int_equal(accept->put.job.error.code, HANDOFF_OK);
     assert_true(accept->seq > 0);
 }
 
 static void move_one(struct fixture *fixture, struct handoff_store_move *move)
 {
-    struct handoff_mailbox mailbox;
-    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     move->job.mailbox = &mailbox;
     move->job.done = temp_nothing;
     handoff_store_move(fixture->store, move);
-    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+    while (base_mailbox_wait(&mailbox, -1) == 0)
         ;
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     assert_int_equal(move->job.error.code, HANDOFF_OK);
 }
 
-static void assert_text(struct handoff_span span, const char *text)
+static void assert_text(struct base_span span, const char *text)
 {
     assert_int_equal(span.size, strlen(text));
     assert_memory_equal(span.data, text, span.size);
@@ -111,7 +111,7 @@ static void test_accepted_is_read_back(void **state)
 static void test_unknown_is_not_found(void **state)
 {
     struct fixture *fixture = *state;
-    struct handoff_uuid id = handoff_uuid_make(&fixture->ids);
+    struct base_uuid id = base_uuid_make(&fixture->ids);
     struct handoff_stored stored;
     struct handoff_error error;
     assert_int_equal(
@@ -132,15 +132,15 @@ static void test_a_move_carries_its_attempt(void **state)
         .attempt = {.number = 1,
                     .at_ms = 1000,
                     .duration_us = 2500,
-                    .target = handoff_span_text("coder"),
+                    .target = base_span_text("coder"),
                     .result = 2,
                     .status = 503,
-                    .error = handoff_span_text("busy"),
-                    .peer = handoff_span_text("127.0.0.1:9001")}};
+                    .error = base_span_text("busy"),
+                    .peer = base_span_text("127.0.0.1:9001")}};
     struct handoff_store_move move = {
         .seq = accept.seq,
         .standing = {.state = HANDOFF_STATE_READY,
-                     .target = handoff_span_text("coder-b"),
+                     .target = base_span_text("coder-b"),
                      .due_ms = 1234,
                      .attempts = 1,
                      .failures = 1,
@@ -178,21 +178,21 @@ static void test_a_move_carries_who_was_passed_over(void **state)
     size_t count;
     accept_one(fixture, &accept, "coder", NULL);
     struct handoff_attempt_record attempt = {.attempt = {.number = 1,
-                                                         .target = handoff_span_text("coder"),
-                                                         .error = handoff_span_text("busy")}};
+                                                         .target = base_span_text("coder"),
+                                                         .error = base_span_text("busy")}};
     struct handoff_attempt_record late = {.attempt = {.passed_over = true,
                                                       .number = 1,
                                                       .at_ms = 1000,
-                                                      .target = handoff_span_text("b"),
-                                                      .error = handoff_span_text("version")},
+                                                      .target = base_span_text("b"),
+                                                      .error = base_span_text("version")},
                                           .next = &attempt};
     struct handoff_attempt_record later = late;
-    later.attempt.target = handoff_span_text("a");
+    later.attempt.target = base_span_text("a");
     later.next = NULL;
     attempt.next = &later;
     struct handoff_store_move move = {
         .seq = accept.seq,
-        .standing = {.state = HANDOFF_STATE_PARKED, .target = handoff_span_text("coder")},
+        .standing = {.state = HANDOFF_STATE_PARKED, .target = base_span_text("coder")},
         .attempts = &late,
         .nattempts = 3,
     };
@@ -221,16 +221,16 @@ static void test_the_same_again_changes_nothing(void **state)
     int64_t seq = accept.seq;
     struct handoff_store_move move = {.seq = seq,
                                       .standing = {.state = HANDOFF_STATE_AWAITING_ACK,
-                                                   .target = handoff_span_text("coder"),
+                                                   .target = base_span_text("coder"),
                                                    .attempts = 1}};
     move_one(fixture, &move);
-    struct handoff_mailbox mailbox;
-    assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
     accept.put.job.mailbox = &mailbox;
     handoff_store_accept(fixture->store, &accept);
-    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+    while (base_mailbox_wait(&mailbox, -1) == 0)
         ;
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     assert_int_equal(accept.put.job.error.code, HANDOFF_OK);
     assert_int_equal(accept.seq, seq);
     assert_int_equal(
@@ -244,17 +244,17 @@ static void test_a_key_leads_to_its_handoff(void **state)
 {
     struct fixture *fixture = *state;
     struct handoff_store_accept accept;
-    struct handoff_uuid id;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct base_uuid id;
+    uint8_t digest[BASE_SHA256_BYTES];
     accept_one(fixture, &accept, "coder", "key-1");
-    assert_int_equal(handoff_store_find_key(fixture->store, handoff_span_text("analyst"),
-                                            handoff_span_text("key-1"), &id, digest, NULL),
+    assert_int_equal(handoff_store_find_key(fixture->store, base_span_text("analyst"),
+                                            base_span_text("key-1"), &id, digest, NULL),
                      HANDOFF_OK);
     assert_memory_equal(id.bytes, accept.put.id.bytes, sizeof id.bytes);
     assert_int_equal(digest[31], 0xAB);
     /* another sender's key of the same name is another key */
-    assert_int_equal(handoff_store_find_key(fixture->store, handoff_span_text("tester"),
-                                            handoff_span_text("key-1"), &id, digest, NULL),
+    assert_int_equal(handoff_store_find_key(fixture->store, base_span_text("tester"),
+                                            base_span_text("key-1"), &id, digest, NULL),
                      HANDOFF_ERR_NOT_FOUND);
     temp_envelope_free(&accept.put);
 }
@@ -263,7 +263,7 @@ static size_t list(struct fixture *fixture, uint32_t states, const char *target,
                    size_t limit, struct handoff_stored **found)
 {
     struct handoff_store_filter filter = {
-        .states = states, .target = handoff_span_text(target), .after_seq = after, .limit = limit};
+        .states = states, .target = base_span_text(target), .after_seq = after, .limit = limit};
     size_t count;
     assert_int_equal(
         handoff_store_list(fixture->store, &filter, &fixture->arena, found, &count, NULL),
@@ -275,8 +275,8 @@ static void park(struct fixture *fixture, int64_t seq, const char *target, int64
 {
     struct handoff_store_move move = {.seq = seq,
                                       .standing = {.state = HANDOFF_STATE_PARKED,
-                                                   .target = handoff_span_text(target),
-                                                   .reason = handoff_span_text("exhausted"),
+                                                   .target = base_span_text(target),
+                                                   .reason = base_span_text("exhausted"),
                                                    .settled_ms = settled_ms}};
     move_one(fixture, &move);
 }
@@ -326,8 +326,8 @@ static void test_lists_by_state_target_and_page(void **state)
 static size_t list_of(struct fixture *fixture, uint32_t states, const char *task, const char *party)
 {
     struct handoff_store_filter filter = {.states = states,
-                                          .task_id = handoff_span_text(task),
-                                          .party = handoff_span_text(party),
+                                          .task_id = base_span_text(task),
+                                          .party = base_span_text(party),
                                           .limit = 100};
     struct handoff_stored *found;
     size_t count;
@@ -335,7 +335,7 @@ static size_t list_of(struct fixture *fixture, uint32_t states, const char *task
         handoff_store_list(fixture->store, &filter, &fixture->arena, &found, &count, NULL),
         HANDOFF_OK);
     for (size_t i = 0; i < count; i++)
-        assert_true(handoff_stored_concerns(&found[i], handoff_span_text(party)));
+        assert_true(handoff_stored_concerns(&found[i], base_span_text(party)));
     return count;
 }
 
@@ -371,16 +371,16 @@ static void test_circuits_are_remembered(void **state)
     struct handoff_stored_circuit *found;
     size_t count;
     for (uint32_t failures = 2; failures <= 3; failures++) {
-        struct handoff_mailbox mailbox;
-        assert_int_equal(handoff_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+        struct base_mailbox mailbox;
+        assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
         struct handoff_store_circuit circuit = {
             .job = {.mailbox = &mailbox, .done = temp_nothing},
-            .circuit = {handoff_span_text("coder"), failures, 5000},
+            .circuit = {base_span_text("coder"), failures, 5000},
         };
         handoff_store_put_circuit(fixture->store, &circuit);
-        while (handoff_mailbox_wait(&mailbox, -1) == 0)
+        while (base_mailbox_wait(&mailbox, -1) == 0)
             ;
-        handoff_mailbox_free(&mailbox);
+        base_mailbox_free(&mailbox);
     }
     assert_int_equal(handoff_store_circuits(fixture->store, &fixture->arena, &found, &count, NULL),
                      HANDOFF_OK);
@@ -396,27 +396,27 @@ static void test_retention_takes_all_of_a_finished_handoff_and_nothing_else(void
     struct handoff_store_accept finished, kept;
     struct handoff_stored stored;
     struct handoff_attempt *attempts;
-    struct handoff_uuid id;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    struct base_uuid id;
+    uint8_t digest[BASE_SHA256_BYTES];
     size_t count;
     accept_one(fixture, &finished, "coder", "key-1");
     accept_one(fixture, &kept, "coder", "key-2");
-    park(fixture, kept.seq, "coder", handoff_wall_ms(&fixture->clock.clock));
+    park(fixture, kept.seq, "coder", base_wall_ms(&fixture->clock.clock));
     struct handoff_attempt_record passed = {
-        .attempt = {.passed_over = true, .target = handoff_span_text("coder-b")}};
+        .attempt = {.passed_over = true, .target = base_span_text("coder-b")}};
     const struct handoff_attempt_record record = {
-        .attempt = {.number = 1, .target = handoff_span_text("coder")}, .next = &passed};
+        .attempt = {.number = 1, .target = base_span_text("coder")}, .next = &passed};
     struct handoff_store_move move = {
         .seq = finished.seq,
         .standing = {.state = HANDOFF_STATE_ACKNOWLEDGED,
-                     .target = handoff_span_text("coder"),
-                     .settled_ms = handoff_wall_ms(&fixture->clock.clock)},
+                     .target = base_span_text("coder"),
+                     .settled_ms = base_wall_ms(&fixture->clock.clock)},
         .attempts = &record,
         .nattempts = 2,
         .over = true,
     };
     move_one(fixture, &move);
-    handoff_manual_clock_advance(&fixture->clock, 5000);
+    base_manual_clock_advance(&fixture->clock, 5000);
     struct handoff_store_stats stats;
     do
         handoff_store_stats(fixture->store, &stats);
@@ -428,8 +428,8 @@ static void test_retention_takes_all_of_a_finished_handoff_and_nothing_else(void
                                             &attempts, &count, NULL),
                      HANDOFF_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(handoff_store_find_key(fixture->store, handoff_span_text("analyst"),
-                                            handoff_span_text("key-1"), &id, digest, NULL),
+    assert_int_equal(handoff_store_find_key(fixture->store, base_span_text("analyst"),
+                                            base_span_text("key-1"), &id, digest, NULL),
                      HANDOFF_ERR_NOT_FOUND);
     assert_int_equal(
         handoff_store_get_handoff(fixture->store, &kept.put.id, &fixture->arena, &stored, NULL),

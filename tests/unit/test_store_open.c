@@ -213,8 +213,8 @@ static void leave_a_wal(const char *directory)
     if (child == 0) {
         struct handoff_store *store;
         struct handoff_store_put_envelope put;
-        struct handoff_uuid_source ids;
-        handoff_uuid_source_init(&ids, NULL, NULL);
+        struct base_uuid_source ids;
+        base_uuid_source_init(&ids, NULL, NULL);
         temp_envelope(&put, &ids, "task", 3000);
         bool left =
             try_open(directory, &store) == HANDOFF_OK && temp_put(store, &put) == HANDOFF_OK;
@@ -409,9 +409,9 @@ static void test_a_check_leaves_the_locks_of_an_open_store(void **state)
     struct handoff_store *store;
     struct handoff_store_report report;
     struct handoff_store_put_envelope put;
-    struct handoff_uuid_source ids;
+    struct base_uuid_source ids;
     (void)state;
-    handoff_uuid_source_init(&ids, NULL, NULL);
+    base_uuid_source_init(&ids, NULL, NULL);
     snprintf(path, sizeof path, "%s/" HANDOFF_STORE_FILE, directory);
     snprintf(copy, sizeof copy, "%s/copy.db", directory);
     assert_int_equal(try_open(directory, &store), HANDOFF_OK);

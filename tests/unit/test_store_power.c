@@ -18,7 +18,7 @@
 enum { GROUPS = 60, GROUP_MAX = 9, ENVELOPES = GROUPS * GROUP_MAX };
 
 static struct handoff_error error;
-static struct handoff_uuid_source ids;
+static struct base_uuid_source ids;
 
 /* What was done, and when it was acknowledged. */
 static struct envelope {
@@ -44,13 +44,13 @@ static void finish_done(struct handoff_store_job *job)
     waiting--;
 }
 
-static void wait_all(struct handoff_mailbox *mailbox)
+static void wait_all(struct base_mailbox *mailbox)
 {
     while (waiting > 0)
-        handoff_mailbox_wait(mailbox, -1);
+        base_mailbox_wait(mailbox, -1);
 }
 
-static void put_group(struct handoff_store *store, struct handoff_mailbox *mailbox,
+static void put_group(struct handoff_store *store, struct base_mailbox *mailbox,
                       struct property *property)
 {
     static const size_t sizes[] = {300, 2500, 9000, 9000, 30000};
@@ -68,7 +68,7 @@ static void put_group(struct handoff_store *store, struct handoff_mailbox *mailb
 }
 
 /* Most of the older ones are over; some stay for ever, as what is parked does. */
-static void finish_some(struct handoff_store *store, struct handoff_mailbox *mailbox,
+static void finish_some(struct handoff_store *store, struct base_mailbox *mailbox,
                         struct property *property)
 {
     for (int i = 0; i < envelope_count; i++) {
@@ -115,8 +115,8 @@ static void spoil(struct property *property)
 static void live(const char *directory, enum handoff_durability durability, bool spoiled,
                  struct property *property)
 {
-    struct handoff_mailbox mailbox;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     envelope_count = 0;
     memset(envelopes, 0, sizeof envelopes);
     power_begin();
@@ -136,7 +136,7 @@ static void live(const char *directory, enum handoff_durability durability, bool
     fault_lift();
     handoff_store_close(&store);
     power_end();
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
 }
 
 /* ---- what is left --------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static void live(const char *directory, enum handoff_durability durability, bool
 static void check_envelope(struct handoff_store *store, const struct envelope *envelope,
                            size_t moment)
 {
-    struct handoff_arena arena = {0};
+    struct base_arena arena = {0};
     struct handoff_stored_envelope found;
     enum handoff_code code =
         handoff_store_get_envelope(store, &envelope->put.id, &arena, &found, &error);
@@ -153,8 +153,8 @@ static void check_envelope(struct handoff_store *store, const struct envelope *e
     if (code != HANDOFF_OK && (code != HANDOFF_ERR_NOT_FOUND || (acknowledged && !may_be_gone)))
         fail_msg("after step %zu: %s %s", moment, error.message, error.seen);
     if (code == HANDOFF_OK)
-        assert_true(handoff_span_equal(found.body, envelope->put.body));
-    handoff_arena_free(&arena);
+        assert_true(base_span_equal(found.body, envelope->put.body));
+    base_arena_free(&arena);
 }
 
 static int64_t ask(struct handoff_store *store, const char *sql)
@@ -245,7 +245,7 @@ int main(void)
         cmocka_unit_test(test_a_failing_disk_loses_nothing_either),
         cmocka_unit_test(test_without_syncs_it_stays_a_store),
     };
-    handoff_uuid_source_init(&ids, NULL, NULL);
+    base_uuid_source_init(&ids, NULL, NULL);
     fault_vfs_register();
     return RUN_TESTS(tests);
 }

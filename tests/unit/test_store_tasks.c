@@ -14,18 +14,18 @@ struct fixture {
     char *directory;
     struct handoff_store *store;
     struct handoff_store_options options;
-    struct handoff_uuid_source ids;
-    struct handoff_manual_clock clock;
-    struct handoff_mailbox mailbox;
+    struct base_uuid_source ids;
+    struct base_manual_clock clock;
+    struct base_mailbox mailbox;
 };
 
 static int set_up(void **state)
 {
     static struct fixture fixture;
     fixture = (struct fixture){.directory = temp_directory()};
-    handoff_manual_clock_init(&fixture.clock, 1700000000000);
-    handoff_uuid_source_init(&fixture.ids, &fixture.clock.clock, NULL);
-    assert_int_equal(handoff_mailbox_init(&fixture.mailbox, NULL), HANDOFF_OK);
+    base_manual_clock_init(&fixture.clock, 1700000000000);
+    base_uuid_source_init(&fixture.ids, &fixture.clock.clock, NULL);
+    assert_int_equal(base_mailbox_init(&fixture.mailbox, NULL), HANDOFF_OK);
     fixture.options = (struct handoff_store_options){.path = fixture.directory,
                                                      .clock = &fixture.clock.clock,
                                                      .retention_age_ms = 1000,
@@ -38,14 +38,14 @@ static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
     handoff_store_close(&fixture->store);
-    handoff_mailbox_free(&fixture->mailbox);
+    base_mailbox_free(&fixture->mailbox);
     temp_remove(fixture->directory);
     return 0;
 }
 
 static void wait_for(struct fixture *fixture)
 {
-    while (handoff_mailbox_wait(&fixture->mailbox, -1) == 0)
+    while (base_mailbox_wait(&fixture->mailbox, -1) == 0)
         ;
 }
 
@@ -55,9 +55,9 @@ static int64_t accept(struct fixture *fixture, const char *task, const char *sou
     struct handoff_store_accept accept = {0};
     temp_envelope(&accept.put, &fixture->ids, task, 300);
     accept.standing.state = HANDOFF_STATE_READY;
-    accept.standing.target = handoff_span_text(target);
-    accept.asked_target = handoff_span_text("asked");
-    accept.source = handoff_span_text(source);
+    accept.standing.target = base_span_text(target);
+    accept.asked_target = base_span_text("asked");
+    accept.source = base_span_text(source);
     accept.put.job.mailbox = &fixture->mailbox;
     accept.put.job.done = temp_nothing;
     handoff_store_accept(fixture->store, &accept);
@@ -73,7 +73,7 @@ static void finish(struct fixture *fixture, int64_t seq)
         .job = {.mailbox = &fixture->mailbox, .done = temp_nothing},
         .seq = seq,
         .standing = {.state = HANDOFF_STATE_ACKNOWLEDGED,
-                     .settled_ms = handoff_wall_ms(&fixture->clock.clock)},
+                     .settled_ms = base_wall_ms(&fixture->clock.clock)},
         .over = true};
     handoff_store_move(fixture->store, &move);
     wait_for(fixture);
@@ -85,8 +85,8 @@ static struct handoff_store_complete_task complete(struct fixture *fixture, cons
 {
     struct handoff_store_complete_task complete = {
         .job = {.mailbox = &fixture->mailbox, .done = temp_nothing},
-        .task_id = handoff_span_text(task),
-        .agent = handoff_span_text(agent),
+        .task_id = base_span_text(task),
+        .agent = base_span_text(agent),
         .now_ms = now_ms};
     handoff_store_complete_task(fixture->store, &complete);
     wait_for(fixture);
@@ -97,8 +97,8 @@ static struct handoff_stored_task get_as(struct fixture *fixture, const char *ta
                                          const char *party)
 {
     struct handoff_stored_task found;
-    assert_int_equal(handoff_store_get_task(fixture->store, handoff_span_text(task),
-                                            handoff_span_text(party), &found, NULL),
+    assert_int_equal(handoff_store_get_task(fixture->store, base_span_text(task),
+                                            base_span_text(party), &found, NULL),
                      HANDOFF_OK);
     return found;
 }
@@ -183,13 +183,13 @@ static void test_it_is_forgotten_with_the_last_envelope(void **state)
     int64_t second = accept(fixture, "task-1", "coder", "reviewer");
     assert_int_equal(complete(fixture, "task-1", NULL, NOW_MS).job.error.code, HANDOFF_OK);
     finish(fixture, first);
-    handoff_manual_clock_advance(&fixture->clock, 2000);
+    base_manual_clock_advance(&fixture->clock, 2000);
     do
         handoff_store_stats(fixture->store, &stats);
     while (stats.removed < 1);
     assert_int_equal(get(fixture, "task-1").handoffs, 2);
     finish(fixture, second);
-    handoff_manual_clock_advance(&fixture->clock, 2000);
+    base_manual_clock_advance(&fixture->clock, 2000);
     do
         handoff_store_stats(fixture->store, &stats);
     while (stats.removed < 2);
@@ -211,18 +211,18 @@ static int64_t ask(struct fixture *fixture, const char *sql)
 
 static size_t count_of(struct fixture *fixture, const char *task)
 {
-    struct handoff_arena arena = {0};
+    struct base_arena arena = {0};
     struct handoff_stored *list;
     size_t count;
     const struct handoff_store_filter filter = {
-        .states = UINT32_MAX, .task_id = handoff_span_text(task), .limit = 10000};
+        .states = UINT32_MAX, .task_id = base_span_text(task), .limit = 10000};
     assert_int_equal(handoff_store_list(fixture->store, &filter, &arena, &list, &count, NULL),
                      HANDOFF_OK);
     for (size_t i = 0; i < count; i++) {
-        assert_true(handoff_span_equal(list[i].task_id, filter.task_id));
+        assert_true(base_span_equal(list[i].task_id, filter.task_id));
         assert_true(i == 0 || list[i - 1].seq < list[i].seq);
     }
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return count;
 }
 
@@ -264,7 +264,7 @@ static void test_numbers_that_come_again_are_found(void **state)
     uint64_t made = 0;
     for (; ask(fixture, "SELECT through FROM task_indexed") == 0; made++)
         finish(fixture, last = accept(fixture, "task-1", "analyst", "coder"));
-    handoff_manual_clock_advance(&fixture->clock, 2000);
+    base_manual_clock_advance(&fixture->clock, 2000);
     do
         handoff_store_stats(fixture->store, &stats);
     while (stats.removed < made);

@@ -18,7 +18,7 @@
 #include "tests/support/temp_store.h"
 
 static struct handoff_error error;
-static struct handoff_uuid_source ids;
+static struct base_uuid_source ids;
 
 static struct handoff_store *open_with(const struct handoff_store_options *options)
 {
@@ -43,12 +43,12 @@ static struct handoff_store *open_without_checkpoints(const char *path,
         .path = path, .vfs = "fault", .durability = durability, .checkpoint_pages = INT_MAX});
 }
 
-static bool has(struct handoff_store *store, const struct handoff_uuid *id)
+static bool has(struct handoff_store *store, const struct base_uuid *id)
 {
-    struct handoff_arena arena = {0};
+    struct base_arena arena = {0};
     struct handoff_stored_envelope envelope;
     enum handoff_code code = handoff_store_get_envelope(store, id, &arena, &envelope, &error);
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     assert_true(code == HANDOFF_OK || code == HANDOFF_ERR_NOT_FOUND);
     return code == HANDOFF_OK;
 }
@@ -86,7 +86,7 @@ static void count_done(struct handoff_store_job *job)
 }
 
 static void hold_writer(struct handoff_store *store, struct gate *gate,
-                        struct handoff_mailbox *mailbox)
+                        struct base_mailbox *mailbox)
 {
     *gate = (struct gate){.job = {.run = run_gate, .mailbox = mailbox, .done = count_done},
                           .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -106,10 +106,10 @@ static void release_writer(struct gate *gate)
     pthread_mutex_unlock(&gate->lock);
 }
 
-static void wait_done(struct handoff_mailbox *mailbox, int count)
+static void wait_done(struct base_mailbox *mailbox, int count)
 {
     while (done_count < count)
-        handoff_mailbox_wait(mailbox, -1);
+        base_mailbox_wait(mailbox, -1);
 }
 
 /* ---- jobs that go wrong -----------------------------------------------------------------------
@@ -127,14 +127,14 @@ static enum handoff_code run_bad(struct handoff_store_job *job, struct handoff_d
     ((struct bad *)(void *)job)->runs++;
     enum handoff_code code =
         handoff_db_exec(db, "INSERT INTO envelope_state (seq) VALUES (1000000)", failure);
-    HANDOFF_CHECK(code == HANDOFF_OK);
+    BASE_CHECK(code == HANDOFF_OK);
     return handoff_db_exec(db, "INSERT INTO envelope_state (seq) VALUES (1000000)", failure);
 }
 
 enum { GROUP = 20 };
 
 /* Submits GROUP puts with one bad job in the middle behind a held writer, and waits for all. */
-static void run_group(struct handoff_store *store, struct handoff_mailbox *mailbox,
+static void run_group(struct handoff_store *store, struct base_mailbox *mailbox,
                       struct handoff_store_put_envelope *puts, struct bad *bad)
 {
     struct gate gate;
@@ -164,11 +164,11 @@ static void free_group(struct handoff_store_put_envelope *puts)
 static void test_a_group_is_one_commit_and_one_sync(void **state)
 {
     char *directory = temp_directory();
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_put_envelope puts[GROUP];
     struct handoff_store_stats before, after;
     (void)state;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     struct handoff_store *store = open_without_checkpoints(directory, HANDOFF_DURABILITY_FULL);
     handoff_store_stats(store, &before);
     long syncs = atomic_load(&fault.syncs);
@@ -183,7 +183,7 @@ static void test_a_group_is_one_commit_and_one_sync(void **state)
         assert_true(has(store, &puts[i].id));
     free_group(puts);
     handoff_store_close(&store);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     temp_remove(directory);
 }
 
@@ -191,12 +191,12 @@ static void test_a_group_is_one_commit_and_one_sync(void **state)
 static void test_a_batch_is_one_commit(void **state)
 {
     char *directory = temp_directory();
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_batch batch = {0};
     struct handoff_store_put_envelope puts[GROUP];
     struct handoff_store_stats before, after;
     (void)state;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
     handoff_store_stats(store, &before);
     done_count = 0;
@@ -217,18 +217,18 @@ static void test_a_batch_is_one_commit(void **state)
         assert_true(has(store, &puts[i].id));
     free_group(puts);
     handoff_store_close(&store);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     temp_remove(directory);
 }
 
 static void test_a_bad_job_fails_alone(void **state)
 {
     char *directory = temp_directory();
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_put_envelope puts[GROUP];
     struct bad bad;
     (void)state;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
     run_group(store, &mailbox, puts, &bad);
     assert_int_equal(bad.put.job.error.code, HANDOFF_ERR_CONFLICT);
@@ -247,7 +247,7 @@ static void test_a_bad_job_fails_alone(void **state)
     handoff_store_reader_done(store, db);
     free_group(puts);
     handoff_store_close(&store);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     temp_remove(directory);
 }
 
@@ -283,7 +283,7 @@ static void test_the_wal_stays_bounded(void **state)
     char *directory = temp_directory(), path[512];
     struct handoff_store_put_envelope put;
     struct handoff_store_stats stats;
-    struct handoff_uuid first = {{0}}, last;
+    struct base_uuid first = {{0}}, last;
     struct stat wal;
     (void)state;
     struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
@@ -389,12 +389,12 @@ static void test_every_nth_write_finds_a_full_disk(void **state)
     fail_every_nth(FAULT_WRITE, SQLITE_FULL, HANDOFF_ERR_STORE_FULL, 17);
 }
 
-static struct handoff_uuid put_small(struct handoff_store *store)
+static struct base_uuid put_small(struct handoff_store *store)
 {
     struct handoff_store_put_envelope put;
     temp_envelope(&put, &ids, "task", 1000);
     assert_int_equal(temp_put(store, &put), HANDOFF_OK);
-    struct handoff_uuid id = put.id;
+    struct base_uuid id = put.id;
     temp_envelope_free(&put);
     return id;
 }
@@ -406,7 +406,7 @@ static void test_a_failed_sync_of_a_checkpoint_is_told_once(void **state)
     enum { MANY = 1000 };
     char *directory = temp_directory();
     struct handoff_store_stats stats;
-    struct handoff_uuid last;
+    struct base_uuid last;
     int left = MANY;
     (void)state;
     struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_NONE);
@@ -435,10 +435,10 @@ static void test_a_failed_sync_of_a_checkpoint_is_told_once(void **state)
 static void test_a_full_disk_fails_the_group_and_recovers(void **state)
 {
     char *directory = temp_directory();
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_put_envelope before, puts[GROUP];
     (void)state;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
     temp_envelope(&before, &ids, "task", 100);
     assert_int_equal(temp_put(store, &before), HANDOFF_OK);
@@ -455,7 +455,7 @@ static void test_a_full_disk_fails_the_group_and_recovers(void **state)
     temp_envelope_free(&before);
     free_group(puts);
     handoff_store_close(&store);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     temp_remove(directory);
 }
 
@@ -531,8 +531,8 @@ enum { LOOPS = 3, EACH = 1500, AT_ONCE = 50 };
 struct loop {
     pthread_t thread;
     struct handoff_store *store;
-    struct handoff_mailbox mailbox;
-    struct handoff_uuid written[EACH];
+    struct base_mailbox mailbox;
+    struct base_uuid written[EACH];
     int submitted, completed;
 };
 
@@ -547,17 +547,17 @@ static void submit_next(struct loop_put *put);
 static void loop_put_done(struct handoff_store_job *job)
 {
     struct loop_put *put = (struct loop_put *)(void *)job;
-    HANDOFF_CHECK(pthread_equal(put->loop->thread, pthread_self()));
-    HANDOFF_CHECK(job->error.code == HANDOFF_OK);
+    BASE_CHECK(pthread_equal(put->loop->thread, pthread_self()));
+    BASE_CHECK(job->error.code == HANDOFF_OK);
     put->loop->completed++;
     if (put->loop->completed % 16 == 0) {
-        struct handoff_arena arena = {0};
+        struct base_arena arena = {0};
         struct handoff_stored_envelope found;
         enum handoff_code code =
             handoff_store_get_envelope(put->loop->store, &put->put.id, &arena, &found, NULL);
-        HANDOFF_CHECK(code == HANDOFF_OK);
-        HANDOFF_CHECK(handoff_span_equal(found.body, put->put.body));
-        handoff_arena_free(&arena);
+        BASE_CHECK(code == HANDOFF_OK);
+        BASE_CHECK(base_span_equal(found.body, put->put.body));
+        base_arena_free(&arena);
     }
     temp_envelope_free(&put->put);
     submit_next(put);
@@ -585,7 +585,7 @@ static void *run_loop(void *argument)
         submit_next(&puts[i]);
     }
     while (loop->completed < EACH)
-        handoff_mailbox_wait(&loop->mailbox, -1);
+        base_mailbox_wait(&loop->mailbox, -1);
     return NULL;
 }
 
@@ -593,7 +593,7 @@ static atomic_uint largest_group, observed_jobs;
 
 static void observe(void *observer, const struct handoff_store_commit *commit)
 {
-    HANDOFF_CHECK(observer == &largest_group && commit->duration_ns > 0 && !commit->failed);
+    BASE_CHECK(observer == &largest_group && commit->duration_ns > 0 && !commit->failed);
     atomic_fetch_add(&observed_jobs, commit->jobs);
     if (commit->jobs > atomic_load(&largest_group))
         atomic_store(&largest_group, commit->jobs);
@@ -616,7 +616,7 @@ static void test_many_loops_share_commits(void **state)
     for (int i = 0; i < LOOPS; i++) {
         memset(&loops[i], 0, sizeof loops[i]);
         loops[i].store = store;
-        assert_int_equal(handoff_mailbox_init(&loops[i].mailbox, &error), HANDOFF_OK);
+        assert_int_equal(base_mailbox_init(&loops[i].mailbox, &error), HANDOFF_OK);
         assert_int_equal(pthread_create(&threads[i], NULL, run_loop, &loops[i]), 0);
     }
     for (int i = 0; i < LOOPS; i++)
@@ -632,7 +632,7 @@ static void test_many_loops_share_commits(void **state)
     for (int i = 0; i < LOOPS; i++) {
         for (int j = 0; j < EACH; j++)
             assert_true(has(store, &loops[i].written[j]));
-        handoff_mailbox_free(&loops[i].mailbox);
+        base_mailbox_free(&loops[i].mailbox);
     }
     handoff_store_close(&store);
     assert_sound(directory);
@@ -643,10 +643,10 @@ static void test_many_loops_share_commits(void **state)
 static void test_close_drains(void **state)
 {
     char *directory = temp_directory();
-    struct handoff_mailbox mailbox;
+    struct base_mailbox mailbox;
     struct handoff_store_put_envelope puts[GROUP];
     (void)state;
-    assert_int_equal(handoff_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
     struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
     done_count = 0;
     for (int i = 0; i < GROUP; i++) {
@@ -657,7 +657,7 @@ static void test_close_drains(void **state)
     }
     handoff_store_close(&store);
     assert_int_equal(done_count, 0);
-    handoff_mailbox_run(&mailbox);
+    base_mailbox_run(&mailbox);
     assert_int_equal(done_count, GROUP);
     store = open_store(directory, HANDOFF_DURABILITY_FULL);
     for (int i = 0; i < GROUP; i++) {
@@ -668,7 +668,7 @@ static void test_close_drains(void **state)
     handoff_store_close(&store);
     handoff_store_close(&store);
     handoff_store_close(NULL);
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     temp_remove(directory);
 }
 
@@ -691,6 +691,6 @@ int main(void)
     };
     install_failing_memory();
     fault_vfs_register();
-    handoff_uuid_source_init(&ids, NULL, NULL);
+    base_uuid_source_init(&ids, NULL, NULL);
     return RUN_TESTS(tests);
 }

@@ -20,9 +20,9 @@
  */
 
 struct loop {
-    struct handoff_poller poller;
-    struct handoff_timers timers;
-    const struct handoff_clock *clock;
+    struct base_poller poller;
+    struct base_timers timers;
+    const struct base_clock *clock;
     struct handoff_transport *transport;
 };
 
@@ -53,10 +53,10 @@ static void told(struct handoff_post *post, const struct handoff_answer *heard,
              heard->body ? heard->body : "");
 }
 
-static void loop_open_by(struct loop *loop, const struct handoff_clock *clock)
+static void loop_open_by(struct loop *loop, const struct base_clock *clock)
 {
     *loop = (struct loop){.clock = clock};
-    assert_int_equal(handoff_poller_init(&loop->poller, NULL), HANDOFF_OK);
+    assert_int_equal(base_poller_init(&loop->poller, NULL), HANDOFF_OK);
     assert_int_equal(
         handoff_transport_new(&loop->transport, &loop->poller, &loop->timers, clock, NULL),
         HANDOFF_OK);
@@ -64,28 +64,28 @@ static void loop_open_by(struct loop *loop, const struct handoff_clock *clock)
 
 static void loop_open(struct loop *loop)
 {
-    loop_open_by(loop, &handoff_clock_system);
+    loop_open_by(loop, &base_clock_system);
 }
 
 static void loop_close(struct loop *loop)
 {
     handoff_transport_free(&loop->transport);
     assert_null(loop->timers.first);
-    handoff_poller_free(&loop->poller);
+    base_poller_free(&loop->poller);
 }
 
 static int64_t now_ms(const struct loop *loop)
 {
-    return handoff_monotonic_ns(loop->clock) / 1000000;
+    return base_monotonic_ns(loop->clock) / 1000000;
 }
 
 static void turn(struct loop *loop)
 {
-    int64_t wait = handoff_timers_wait_ms(&loop->timers, now_ms(loop));
+    int64_t wait = base_timers_wait_ms(&loop->timers, now_ms(loop));
     struct pollfd ready = {.fd = loop->poller.fd, .events = POLLIN};
     poll(&ready, 1, wait < 0 || wait > 1000 ? 1000 : (int)wait);
-    handoff_poller_run(&loop->poller);
-    handoff_timers_run(&loop->timers, now_ms(loop));
+    base_poller_run(&loop->poller);
+    base_timers_run(&loop->timers, now_ms(loop));
     handoff_transport_settle(loop->transport);
 }
 
@@ -434,7 +434,7 @@ static void test_no_memory_ends_nobody_elses_posts(void **state)
         loop_close(&loop);
         sem_post(&name_answer);
     }
-    handoff_allocator_set(NULL);
+    base_allocator_set(NULL);
 }
 
 /* ---- connections that end ------------------------------------------------------------------- */
@@ -480,7 +480,7 @@ static void test_an_answer_that_was_not_asked_for_is_none(void **state)
     atomic_store(&receiver.may_say_more, true);
     while (atomic_load(&receiver.said_more) == said)
         sched_yield();
-    handoff_poller_run(&loop.poller);
+    base_poller_run(&loop.poller);
     run_in(&loop, "/ack", &probe);
     assert_int_equal(probe.status, 200);
     loop_close(&loop);
@@ -561,7 +561,7 @@ static void test_an_early_answer_counts(void **state)
 
 /* An agent on this thread, so that it acts at a known moment. */
 struct agent {
-    struct handoff_watch watch;
+    struct base_watch watch;
     int event, fd;
 };
 
@@ -572,7 +572,7 @@ static void read_all(int fd)
         ;
 }
 
-static void refuse_and_reset(struct handoff_watch *watch, uint32_t events)
+static void refuse_and_reset(struct base_watch *watch, uint32_t events)
 {
     (void)events;
     struct agent *agent = (struct agent *)watch;
@@ -596,7 +596,7 @@ static void test_a_refusal_counts_when_the_rest_cannot_be_sent(void **state)
     char *large = calloc(1, LARGE);
     assert_int_equal(listen(listener, 1), 0);
     loop_open(&loop);
-    assert_int_equal(handoff_poller_watch(&loop.poller, agent.event, EPOLLIN, &agent.watch), 0);
+    assert_int_equal(base_poller_watch(&loop.poller, agent.event, EPOLLIN, &agent.watch), 0);
     probe_init(&probe, "", 15000);
     snprintf(probe.url, sizeof probe.url, "http://127.0.0.1:%d/", port);
     probe.post.body = large;
@@ -624,21 +624,21 @@ static void test_a_refusal_counts_when_the_rest_cannot_be_sent(void **state)
 
 enum { IDLE_MAX_MS = 118000 };
 
-static void pass(struct loop *loop, struct handoff_manual_clock *manual, int64_t ms)
+static void pass(struct loop *loop, struct base_manual_clock *manual, int64_t ms)
 {
-    handoff_manual_clock_advance(manual, ms);
-    handoff_timers_run(&loop->timers, now_ms(loop));
+    base_manual_clock_advance(manual, ms);
+    base_timers_run(&loop->timers, now_ms(loop));
     handoff_transport_settle(loop->transport);
 }
 
 static void test_an_idle_connection_is_closed_in_time(void **state)
 {
     (void)state;
-    struct handoff_manual_clock manual;
+    struct base_manual_clock manual;
     struct loop loop;
     struct probe probe;
     int connections = atomic_load(&receiver.connections), left = atomic_load(&receiver.left);
-    handoff_manual_clock_init(&manual, 0);
+    base_manual_clock_init(&manual, 0);
     loop_open_by(&loop, &manual.clock);
     run_in(&loop, "/ack", &probe);
     pass(&loop, &manual, IDLE_MAX_MS - 1);

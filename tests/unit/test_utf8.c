@@ -53,8 +53,8 @@ static void test_valid(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(valid) / sizeof(valid[0]); i++)
-        assert_int_equal(handoff_utf8_valid_length(valid[i], strlen(valid[i])), strlen(valid[i]));
-    assert_int_equal(handoff_utf8_valid_length("a\0b\xff", 4), 3);
+        assert_int_equal(base_utf8_valid_length(valid[i], strlen(valid[i])), strlen(valid[i]));
+    assert_int_equal(base_utf8_valid_length("a\0b\xff", 4), 3);
 }
 
 static void test_repair(void **state)
@@ -62,13 +62,13 @@ static void test_repair(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         size_t length = 0;
-        char *repaired = handoff_utf8_repair(broken[i].broken, strlen(broken[i].broken), &length);
+        char *repaired = base_utf8_repair(broken[i].broken, strlen(broken[i].broken), &length);
 
         assert_non_null(repaired);
         assert_int_equal(length, strlen(broken[i].repaired));
         assert_memory_equal(repaired, broken[i].repaired, length);
-        assert_int_equal(handoff_utf8_valid_length(repaired, length), length);
-        handoff_free(repaired);
+        assert_int_equal(base_utf8_valid_length(repaired, length), length);
+        base_free(repaired);
     }
 }
 
@@ -78,9 +78,9 @@ static void test_no_memory(void **state)
 
     (void)state;
     failing_memory_at(1);
-    assert_null(handoff_utf8_repair("\xff", 1, &length));
+    assert_null(base_utf8_repair("\xff", 1, &length));
     failing_memory_at(0);
-    assert_null(handoff_utf8_repair("\xff", SIZE_MAX / 2, &length));
+    assert_null(base_utf8_repair("\xff", SIZE_MAX / 2, &length));
 }
 
 /* Every code point, written by hand and read back. */
@@ -99,8 +99,8 @@ static void test_read(void **state)
             bytes[0] = (uint8_t)code;
         else
             bytes[0] = (uint8_t)((0xf00u >> width) | code >> 6 * (width - 1));
-        assert_int_equal(handoff_utf8_valid_length((const char *)bytes, width), width);
-        assert_int_equal(handoff_utf8_read(bytes, &read), code);
+        assert_int_equal(base_utf8_valid_length((const char *)bytes, width), width);
+        assert_int_equal(base_utf8_read(bytes, &read), code);
         assert_int_equal(read, width);
     }
 }

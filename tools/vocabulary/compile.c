@@ -321,7 +321,7 @@ static void seal(struct compiler *compiler, const char *text, size_t length)
 {
     struct handoff_vocabulary_header *header = writable(compiler->vocabulary.header);
 
-    handoff_sha256(text, length, header->source_digest);
+    base_sha256(text, length, header->source_digest);
     header->checksum = handoff_vocabulary_checksum(compiler->file, header->file_size);
 }
 

@@ -57,11 +57,11 @@ static char *read_file(const char *path, size_t *length)
 static bool check_digest(const struct published *published, const char *path, const char *text,
                          size_t length)
 {
-    unsigned char digest[HANDOFF_SHA256_BYTES];
-    char hex[HANDOFF_SHA256_HEX_SIZE];
+    unsigned char digest[BASE_SHA256_BYTES];
+    char hex[BASE_SHA256_HEX_SIZE];
 
-    handoff_sha256(text, length, digest);
-    handoff_sha256_hex(digest, hex);
+    base_sha256(text, length, digest);
+    base_sha256_hex(digest, hex);
     if (strcmp(hex, published->digest) == 0)
         return true;
     fprintf(stderr, "handoff-vocabulary: %s is not the published %s: SHA-256 is %s, expected %s\n",

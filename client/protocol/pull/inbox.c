@@ -17,7 +17,7 @@ void handoff_inbox_init(struct handoff_inbox *inbox)
 
 void handoff_inbox_free(struct handoff_inbox *inbox)
 {
-    HANDOFF_CHECK(TAILQ_EMPTY(&inbox->offers) && TAILQ_EMPTY(&inbox->pollers));
+    BASE_CHECK(TAILQ_EMPTY(&inbox->offers) && TAILQ_EMPTY(&inbox->pollers));
     pthread_mutex_destroy(&inbox->lock);
 }
 
@@ -50,15 +50,15 @@ void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *
 
 /* ---- the pollers' side ---------------------------------------------------------------------- */
 
-static struct handoff_poller_request *request_of(struct handoff_mail *mail)
+static struct handoff_poller_request *request_of(struct base_mail *mail)
 {
     return (void *)((char *)mail - offsetof(struct handoff_poller_request, mail));
 }
 
-static void tell_here(struct handoff_mail *mail)
+static void tell_here(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
-    handoff_timers_stop(&request->lane->timers, &request->timer);
+    base_timers_stop(&request->lane->timers, &request->timer);
     TAILQ_REMOVE(&request->lane->pollers, request, open);
     request->told(request);
 }
@@ -66,7 +66,7 @@ static void tell_here(struct handoff_mail *mail)
 void handoff_inbox_tell(struct handoff_poller_request *request)
 {
     request->mail.deliver = tell_here;
-    handoff_mailbox_post(&request->lane->mailbox, &request->mail);
+    base_mailbox_post(&request->lane->mailbox, &request->mail);
 }
 
 enum found { FOUND_OFFER, FOUND_NOTHING_YET, FOUND_NO_TIME };
@@ -96,7 +96,7 @@ static enum found take_offer(struct handoff_poller_request *request)
 static void look(struct handoff_poller_request *request);
 
 /* On the lane of the handoff that was offered; it may have ended meanwhile. */
-static void on_offers_lane(struct handoff_mail *mail)
+static void on_offers_lane(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
     struct handoff_lane *lane = request->offered_by;
@@ -110,7 +110,7 @@ static void look(struct handoff_poller_request *request)
     switch (take_offer(request)) {
     case FOUND_OFFER:
         request->mail.deliver = on_offers_lane;
-        handoff_mailbox_post(&request->offered_by->mailbox, &request->mail);
+        base_mailbox_post(&request->offered_by->mailbox, &request->mail);
         break;
     case FOUND_NOTHING_YET:
         break;
@@ -150,7 +150,7 @@ bool handoff_inbox_is_gone(struct handoff_poller_request *request)
 }
 
 /* Whoever is still there takes what is on its way. */
-static void time_is_over(struct handoff_timer *timer)
+static void time_is_over(struct base_timer *timer)
 {
     end((void *)((char *)timer - offsetof(struct handoff_poller_request, timer)), false);
 }
@@ -160,9 +160,9 @@ void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms)
     request->envelope = NULL;
     request->queued = request->gone = false;
     request->over = request->lane->closing;
-    request->timer = (struct handoff_timer){.fire = time_is_over};
+    request->timer = (struct base_timer){.fire = time_is_over};
     TAILQ_INSERT_TAIL(&request->lane->pollers, request, open); /* it will come back by mail */
-    handoff_timers_start(&request->lane->timers, &request->timer,
-                         handoff_lane_now_ms(request->lane) + wait_ms);
+    base_timers_start(&request->lane->timers, &request->timer,
+                      handoff_lane_now_ms(request->lane) + wait_ms);
     look(request);
 }

@@ -31,23 +31,23 @@ struct handoff_agent;
 struct handoff_offer {
     TAILQ_ENTRY(handoff_offer) entry; /* lock of the inbox */
     struct handoff_lane *lane;
-    struct handoff_uuid id;
+    struct base_uuid id;
     bool queued; /* lock of the inbox */
 };
 
 /* Embedded in its owner, who keeps it until `told`. */
 struct handoff_poller_request {
-    struct handoff_mail mail;  /* the inbox's */
+    struct base_mail mail;     /* the inbox's */
     struct handoff_lane *lane; /* of the caller; `told` is called there */
     struct handoff_agent *agent;
     /* With a handoff, or without one when the time is over or it was withdrawn. */
     void (*told)(struct handoff_poller_request *request);
 
-    /* answers; envelope is malloc'ed (handoff_malloc) and the owner's, NULL where there is none */
+    /* answers; envelope is malloc'ed (base_malloc) and the owner's, NULL where there is none */
     char *envelope;
     size_t envelope_size;
     int version; /* of the envelope: 2, or 1 for an agent that reads nothing newer */
-    struct handoff_uuid id;
+    struct base_uuid id;
     uint32_t attempt;
     int64_t lease_ms;
 
@@ -55,7 +55,7 @@ struct handoff_poller_request {
     TAILQ_ENTRY(handoff_poller_request) entry; /* lock of the inbox */
     TAILQ_ENTRY(handoff_poller_request) open;  /* of the caller's lane, until `told` */
     bool queued, over, gone;                   /* lock of the inbox; gone: it was withdrawn */
-    struct handoff_timer timer;                /* of the caller's lane */
+    struct base_timer timer;                   /* of the caller's lane */
     struct handoff_lane *offered_by;
 };
 

@@ -14,7 +14,7 @@
 static void destroy(struct handoff_spine *spine)
 {
     spine->magic = 0;
-    handoff_free(spine);
+    base_free(spine);
 }
 
 static const struct handoff_spine_methods methods = {
@@ -51,7 +51,7 @@ enum handoff_code handoff_spine_embedded(struct handoff_spine **spine, struct ha
                                          const struct handoff_embedded_options *options,
                                          struct handoff_error *error)
 {
-    struct handoff_embedded *embedded = handoff_calloc(1, sizeof *embedded);
+    struct handoff_embedded *embedded = base_calloc(1, sizeof *embedded);
     *spine = NULL;
     if (!embedded)
         return handoff_error_no_memory(error);
@@ -59,7 +59,7 @@ enum handoff_code handoff_spine_embedded(struct handoff_spine **spine, struct ha
     embedded->spine.methods = &methods;
     embedded->spine.limits = with_defaults(options->limits);
     embedded->store = store;
-    embedded->clock = options->clock ? options->clock : &handoff_clock_system;
+    embedded->clock = options->clock ? options->clock : &base_clock_system;
     embedded->half_life_ms = options->half_life_ms > 0 ? options->half_life_ms : WEEK_MS;
     *spine = &embedded->spine;
     return HANDOFF_OK;

@@ -21,7 +21,7 @@ enum handoff_embedded_pins {
 struct handoff_embedded {
     struct handoff_spine spine;
     struct handoff_store *store;
-    const struct handoff_clock *clock;
+    const struct base_clock *clock;
     int64_t half_life_ms;
     _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
 };
@@ -56,10 +56,10 @@ enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *,
     "seq, id, importance, pinned, created_at, updated_at, tags, metadata, summary, content"
 
 /* Copies the row into the arena. */
-enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct handoff_arena *arena,
+enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct base_arena *arena,
                                             struct handoff_memory *memory,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Tags as they are stored, one on each line; in a buffer of the caller's. */
-void handoff_embedded_join_tags(const struct handoff_memory *memory, struct handoff_buffer *buffer);
+void handoff_embedded_join_tags(const struct handoff_memory *memory, struct base_buffer *buffer);
 
 #endif

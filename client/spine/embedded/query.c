@@ -22,11 +22,11 @@ static bool is_word_byte(char byte)
 }
 
 struct words {
-    struct handoff_span list[WORDS_READ];
+    struct base_span list[WORDS_READ];
     int count;
 };
 
-static bool is_known(const struct words *words, struct handoff_span word)
+static bool is_known(const struct words *words, struct base_span word)
 {
     for (int i = 0; i < words->count; i++)
         if (words->list[i].size == word.size &&
@@ -35,19 +35,19 @@ static bool is_known(const struct words *words, struct handoff_span word)
     return false;
 }
 
-static bool is_worth_it(struct handoff_span word)
+static bool is_worth_it(struct base_span word)
 {
     return word.size >= 2 && word.size <= LONGEST_WORD;
 }
 
-static void read_words(struct words *words, struct handoff_span text)
+static void read_words(struct words *words, struct base_span text)
 {
     words->count = 0;
     for (size_t at = 0; at < text.size && words->count < WORDS_READ;) {
         size_t begin = at;
         while (at < text.size && is_word_byte(text.data[at]))
             at++;
-        struct handoff_span word = handoff_span(text.data + begin, at - begin);
+        struct base_span word = base_span(text.data + begin, at - begin);
         if (is_worth_it(word) && !is_known(words, word))
             words->list[words->count++] = word;
         if (at < text.size && !is_word_byte(text.data[at]))
@@ -67,7 +67,7 @@ static void drop_shortest(struct words *words)
             (size_t)(words->count - shortest) * sizeof *words->list);
 }
 
-void handoff_query_split(struct handoff_query *query, struct handoff_span text)
+void handoff_query_split(struct handoff_query *query, struct base_span text)
 {
     struct words words;
     read_words(&words, text);
@@ -77,17 +77,17 @@ void handoff_query_split(struct handoff_query *query, struct handoff_span text)
     query->count = words.count;
 }
 
-void handoff_query_append(struct handoff_buffer *buffer, const struct handoff_query *query,
+void handoff_query_append(struct base_buffer *buffer, const struct handoff_query *query,
                           uint32_t which)
 {
     const char *between = "\"";
     for (int i = 0; i < query->count; i++) {
         if (!(which >> i & 1))
             continue;
-        handoff_buffer_text(buffer, between);
-        handoff_buffer_append(buffer, query->terms[i].data, query->terms[i].size);
+        base_buffer_text(buffer, between);
+        base_buffer_append(buffer, query->terms[i].data, query->terms[i].size);
         between = "\" OR \"";
     }
     if (between[1] != '\0')
-        handoff_buffer_byte(buffer, '"');
+        base_buffer_byte(buffer, '"');
 }

@@ -13,17 +13,17 @@
 enum { HANDOFF_QUERY_TERMS = 16 };
 
 struct handoff_query {
-    struct handoff_span terms[HANDOFF_QUERY_TERMS]; /* parts of the text */
+    struct base_span terms[HANDOFF_QUERY_TERMS]; /* parts of the text */
     int count;
 };
 
 /* Splits text into words: runs of letters, digits and bytes above ASCII. Words that differ in the
    case of ASCII letters only count once; a single ASCII letter or digit is no word. */
-void handoff_query_split(struct handoff_query *query, struct handoff_span text);
+void handoff_query_split(struct handoff_query *query, struct base_span text);
 
 /* Appends the FTS5 expression "a" OR "b" OR ... of those terms whose bit is set in which. Every
    term is quoted and contains no quote, so none is ever an operator, a column name or a prefix. */
-void handoff_query_append(struct handoff_buffer *buffer, const struct handoff_query *query,
+void handoff_query_append(struct base_buffer *buffer, const struct handoff_query *query,
                           uint32_t which);
 
 #endif

@@ -134,19 +134,19 @@ static uint32_t all_terms(const struct handoff_query *query)
 
 /* Matches rows that have one of `must`, and counts all terms: phrases of `must` come first in the
    expression, those that we read after them. */
-static void write_expression(struct handoff_buffer *buffer, const struct handoff_query *query,
+static void write_expression(struct base_buffer *buffer, const struct handoff_query *query,
                              uint32_t must)
 {
     uint32_t all = all_terms(query);
-    handoff_buffer_clear(buffer);
+    base_buffer_clear(buffer);
     if (must != all) {
-        handoff_buffer_byte(buffer, '(');
+        base_buffer_byte(buffer, '(');
         handoff_query_append(buffer, query, must);
-        handoff_buffer_text(buffer, ") AND (");
+        base_buffer_text(buffer, ") AND (");
     }
     handoff_query_append(buffer, query, all);
     if (must != all)
-        handoff_buffer_byte(buffer, ')');
+        base_buffer_byte(buffer, ')');
 }
 
 /* false: FTS5 gave something else than was agreed. */
@@ -180,7 +180,7 @@ static enum handoff_code foreign_answer(struct handoff_error *error)
 static enum handoff_code run_round(struct handoff_rank *rank, struct handoff_db *db, uint32_t must,
                                    struct collection *collection, struct handoff_error *error)
 {
-    struct handoff_buffer expression = {0};
+    struct base_buffer expression = {0};
     int skipped = must == all_terms(&rank->query) ? 0 : bits_in(must);
     bool understood = true;
     sqlite3_stmt *match =
@@ -191,14 +191,14 @@ static enum handoff_code run_round(struct handoff_rank *rank, struct handoff_db 
     if (!match)
         return handoff_db_failure(db, NULL);
     write_expression(&expression, &rank->query, must);
-    handoff_db_bind_text(match, 1, handoff_buffer_span(&expression));
+    handoff_db_bind_text(match, 1, base_buffer_span(&expression));
     sqlite3_bind_int64(match, 2, SAMPLE);
     while (!expression.failed && understood && handoff_db_row(match))
         understood = read_seen(match, collection, &collection->seen[collection->count++], skipped,
                                rank->query.count);
     enum handoff_code code = handoff_db_end(db, match, error);
     bool failed = expression.failed;
-    handoff_buffer_free(&expression);
+    base_buffer_free(&expression);
     if (failed)
         return handoff_error_no_memory(error);
     return code == HANDOFF_OK && !understood ? foreign_answer(error) : code;
@@ -248,7 +248,7 @@ static uint32_t drop_common(const struct handoff_rank *rank, const struct collec
 static enum handoff_code make_room(struct collection *collection, struct handoff_error *error)
 {
     size_t size = (collection->count + SAMPLE) * sizeof *collection->seen;
-    struct seen *grown = handoff_realloc(collection->seen, size);
+    struct seen *grown = base_realloc(collection->seen, size);
     if (!grown)
         return handoff_error_no_memory(error);
     collection->seen = grown;
@@ -306,11 +306,11 @@ static void drop_repeated(struct handoff_rank *rank)
 }
 
 static enum handoff_code score_all(struct handoff_rank *rank, const struct collection *collection,
-                                   struct handoff_arena *arena, struct handoff_error *error)
+                                   struct base_arena *arena, struct handoff_error *error)
 {
     if (collection->count == 0)
         return HANDOFF_OK;
-    rank->candidates = handoff_arena_alloc(arena, collection->count * sizeof *rank->candidates);
+    rank->candidates = base_arena_alloc(arena, collection->count * sizeof *rank->candidates);
     if (!rank->candidates)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < collection->count; i++) {
@@ -325,7 +325,7 @@ static enum handoff_code score_all(struct handoff_rank *rank, const struct colle
 }
 
 enum handoff_code handoff_rank_collect(struct handoff_rank *rank, struct handoff_db *db,
-                                       struct handoff_span query, struct handoff_arena *arena,
+                                       struct base_span query, struct base_arena *arena,
                                        struct handoff_error *error)
 {
     struct collection collection = {0};
@@ -338,7 +338,7 @@ enum handoff_code handoff_rank_collect(struct handoff_rank *rank, struct handoff
         code = run_rounds(rank, db, &collection, error);
     if (code == HANDOFF_OK)
         code = score_all(rank, &collection, arena, error);
-    handoff_free(collection.seen);
+    base_free(collection.seen);
     return code;
 }
 
@@ -355,7 +355,7 @@ static const struct handoff_candidate *find_candidate(const struct handoff_rank 
 static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_db *db, int64_t seq,
                                      double *bm25, struct handoff_error *error)
 {
-    struct handoff_buffer expression = {0};
+    struct base_buffer expression = {0};
     struct collection collection = {0};
     struct seen seen;
     bool understood = true;
@@ -367,7 +367,7 @@ static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_d
     if (!match)
         return handoff_db_failure(db, NULL);
     write_expression(&expression, &rank->query, all_terms(&rank->query));
-    handoff_db_bind_text(match, 1, handoff_buffer_span(&expression));
+    handoff_db_bind_text(match, 1, base_buffer_span(&expression));
     sqlite3_bind_int64(match, 2, seq);
     if (!expression.failed && handoff_db_row(match)) {
         understood = read_seen(match, &collection, &seen, 0, rank->query.count);
@@ -376,7 +376,7 @@ static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_d
     }
     enum handoff_code code = handoff_db_end(db, match, error);
     bool failed = expression.failed;
-    handoff_buffer_free(&expression);
+    base_buffer_free(&expression);
     if (failed)
         return handoff_error_no_memory(error);
     return code == HANDOFF_OK && !understood ? foreign_answer(error) : code;

@@ -27,7 +27,7 @@ enum handoff_code handoff_rank_prepare(struct handoff_db *db,
 
 /* Collects candidates for a query. Without words in it there are none, and that is fine. */
 enum handoff_code handoff_rank_collect(struct handoff_rank *rank, struct handoff_db *db,
-                                       struct handoff_span query, struct handoff_arena *arena,
+                                       struct base_span query, struct base_arena *arena,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* bm25 of a single memory, also when it is no candidate. */

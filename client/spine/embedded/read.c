@@ -8,7 +8,7 @@
 /* ---- list ---------------------------------------------------------------------------------- */
 
 /* A cursor is the seq of the last memory of the page before. */
-static enum handoff_code read_cursor(struct handoff_span cursor, int64_t *below,
+static enum handoff_code read_cursor(struct base_span cursor, int64_t *below,
                                      struct handoff_error *error)
 {
     *below = INT64_MAX;
@@ -28,11 +28,11 @@ static enum handoff_code read_cursor(struct handoff_span cursor, int64_t *below,
 
 static enum handoff_code set_next(struct handoff_spine_list *list, struct handoff_error *error)
 {
-    char *text = handoff_arena_printf(list->arena, "%lld",
-                                      (long long)list->memories[list->count - 1].version);
+    char *text =
+        base_arena_printf(list->arena, "%lld", (long long)list->memories[list->count - 1].version);
     if (!text)
         return handoff_error_no_memory(error);
-    list->next = handoff_span_text(text);
+    list->next = base_span_text(text);
     return HANDOFF_OK;
 }
 
@@ -76,7 +76,7 @@ enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *spine,
     int64_t below;
     if (read_cursor(list->cursor, &below, error) != HANDOFF_OK)
         return HANDOFF_SPINE_DONE;
-    list->memories = handoff_arena_alloc(list->arena, list->limit * sizeof *list->memories);
+    list->memories = base_arena_alloc(list->arena, list->limit * sizeof *list->memories);
     if (!list->memories) {
         handoff_error_no_memory(error);
         return HANDOFF_SPINE_DONE;

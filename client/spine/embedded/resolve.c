@@ -27,7 +27,7 @@ struct resolving {
     struct handoff_embedded *embedded;
     struct handoff_spine_resolve *resolve;
     struct handoff_db *db;
-    struct handoff_arena *arena;
+    struct base_arena *arena;
     struct handoff_error *error;
     struct handoff_rank rank;
     int64_t now_ms;
@@ -39,7 +39,7 @@ static enum handoff_code choose(struct resolving *on, int64_t seq, unsigned orig
 {
     if (on->count == on->room) {
         size_t room = on->room ? on->room * 2 : 64;
-        struct choice *grown = handoff_arena_alloc(on->arena, room * sizeof *grown);
+        struct choice *grown = base_arena_alloc(on->arena, room * sizeof *grown);
         if (!grown)
             return handoff_error_no_memory(on->error);
         if (on->count > 0)
@@ -56,12 +56,12 @@ static enum handoff_code choose(struct resolving *on, int64_t seq, unsigned orig
 static bool asked_before(const struct handoff_spine_resolve *resolve, size_t which)
 {
     for (size_t i = 0; i < which; i++)
-        if (handoff_span_equal(resolve->ids[i], resolve->ids[which]))
+        if (base_span_equal(resolve->ids[i], resolve->ids[which]))
             return true;
     return false;
 }
 
-static enum handoff_code find_one(struct resolving *on, struct handoff_span id, bool *found)
+static enum handoff_code find_one(struct resolving *on, struct base_span id, bool *found)
 {
     sqlite3_stmt *find =
         handoff_db_statement(on->db, "SELECT seq FROM memories WHERE id = ?1", on->error);
@@ -82,7 +82,7 @@ static enum handoff_code find_asked(struct resolving *on)
     enum handoff_code code = HANDOFF_OK;
     if (resolve->id_count == 0)
         return HANDOFF_OK;
-    resolve->missing = handoff_arena_alloc(on->arena, resolve->id_count * sizeof *resolve->missing);
+    resolve->missing = base_arena_alloc(on->arena, resolve->id_count * sizeof *resolve->missing);
     if (!resolve->missing)
         return handoff_error_no_memory(on->error);
     for (size_t i = 0; i < resolve->id_count && code == HANDOFF_OK; i++) {
@@ -133,7 +133,7 @@ static enum handoff_code choose_matching(struct resolving *on, size_t most)
     size_t count = on->rank.count;
     if (count == 0)
         return HANDOFF_OK;
-    struct handoff_candidate *best = handoff_arena_alloc(on->arena, count * sizeof *best);
+    struct handoff_candidate *best = base_arena_alloc(on->arena, count * sizeof *best);
     if (!best)
         return handoff_error_no_memory(on->error);
     memcpy(best, on->rank.candidates, count * sizeof *best);
@@ -309,7 +309,7 @@ static enum handoff_code read_found(struct resolving *on)
     merge(on, 0);
     if (on->count == 0)
         return HANDOFF_OK;
-    on->resolve->found = handoff_arena_alloc(on->arena, on->count * sizeof *on->resolve->found);
+    on->resolve->found = base_arena_alloc(on->arena, on->count * sizeof *on->resolve->found);
     if (!on->resolve->found)
         return handoff_error_no_memory(on->error);
     for (size_t i = 0; i < on->count && code == HANDOFF_OK; i++) {
@@ -381,7 +381,7 @@ enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine
                            .error = &resolve->call.error};
     if (asks_for_nothing(on.embedded, resolve))
         return HANDOFF_SPINE_DONE;
-    on.now_ms = handoff_wall_ms(on.embedded->clock);
+    on.now_ms = base_wall_ms(on.embedded->clock);
     on.db = handoff_store_reader(on.embedded->store, on.error);
     if (!on.db)
         return HANDOFF_SPINE_DONE;

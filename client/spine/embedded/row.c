@@ -8,27 +8,27 @@
 #include "client/spine/embedded/embedded.h"
 #include "lib/base/error.h"
 
-void handoff_embedded_join_tags(const struct handoff_memory *memory, struct handoff_buffer *buffer)
+void handoff_embedded_join_tags(const struct handoff_memory *memory, struct base_buffer *buffer)
 {
     for (size_t i = 0; i < memory->tag_count; i++) {
         if (i > 0)
-            handoff_buffer_byte(buffer, '\n');
-        handoff_buffer_append(buffer, memory->tags[i].data, memory->tags[i].size);
+            base_buffer_byte(buffer, '\n');
+        base_buffer_append(buffer, memory->tags[i].data, memory->tags[i].size);
     }
 }
 
-static bool copy(struct handoff_arena *arena, struct handoff_span from, struct handoff_span *to)
+static bool copy(struct base_arena *arena, struct base_span from, struct base_span *to)
 {
     *to = from;
     if (from.data)
-        to->data = handoff_arena_copy(arena, from.data, from.size);
+        to->data = base_arena_copy(arena, from.data, from.size);
     return to->data || !from.data;
 }
 
-static bool split_tags(struct handoff_arena *arena, struct handoff_span joined,
+static bool split_tags(struct base_arena *arena, struct base_span joined,
                        struct handoff_memory *memory)
 {
-    struct handoff_span text;
+    struct base_span text;
     if (joined.size == 0)
         return true;
     if (!copy(arena, joined, &text))
@@ -36,13 +36,13 @@ static bool split_tags(struct handoff_arena *arena, struct handoff_span joined,
     size_t count = 1, filled = 0;
     for (size_t i = 0; i < text.size; i++)
         count += text.data[i] == '\n';
-    struct handoff_span *tags = handoff_arena_alloc(arena, count * sizeof *tags);
+    struct base_span *tags = base_arena_alloc(arena, count * sizeof *tags);
     if (!tags)
         return false;
     for (const char *begin = text.data, *end = text.data + text.size; filled < count; filled++) {
         const char *line = memchr(begin, '\n', (size_t)(end - begin));
         size_t size = (size_t)((line ? line : end) - begin);
-        tags[filled] = handoff_span(begin, size);
+        tags[filled] = base_span(begin, size);
         begin += size + (line != NULL);
     }
     memory->tags = tags;
@@ -50,7 +50,7 @@ static bool split_tags(struct handoff_arena *arena, struct handoff_span joined,
     return true;
 }
 
-enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct handoff_arena *arena,
+enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct base_arena *arena,
                                             struct handoff_memory *memory,
                                             struct handoff_error *error)
 {

@@ -35,7 +35,7 @@ submit(struct handoff_spine *spine, struct handoff_spine_call *call,
     return HANDOFF_SPINE_PENDING;
 }
 
-static enum handoff_code no_such_memory(struct handoff_span id, struct handoff_error *error)
+static enum handoff_code no_such_memory(struct base_span id, struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id", NULL);
     handoff_error_seen(error, "%.*s", (int)id.size, id.data);
@@ -50,7 +50,7 @@ struct stored {
     bool pinned;
 };
 
-static enum handoff_code find_stored(struct handoff_db *db, struct handoff_span id,
+static enum handoff_code find_stored(struct handoff_db *db, struct base_span id,
                                      struct stored *stored, struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(
@@ -93,7 +93,7 @@ static enum handoff_code remove_seq(struct handoff_db *db, int64_t seq, struct h
 }
 
 static enum handoff_code insert(struct handoff_db *db, const struct handoff_memory *memory,
-                                struct handoff_span tags, struct handoff_error *error)
+                                struct base_span tags, struct handoff_error *error)
 {
     sqlite3_stmt *insert = handoff_db_statement(
         db,
@@ -117,7 +117,7 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
 static enum handoff_code replace(struct handoff_db *db, const struct stored *old,
                                  struct handoff_memory *memory, struct handoff_error *error)
 {
-    struct handoff_buffer tags = {0};
+    struct base_buffer tags = {0};
     enum handoff_code code = HANDOFF_OK;
     handoff_embedded_join_tags(memory, &tags);
     if (tags.failed)
@@ -125,14 +125,14 @@ static enum handoff_code replace(struct handoff_db *db, const struct stored *old
     if (code == HANDOFF_OK && old->seq != 0)
         code = remove_seq(db, old->seq, error);
     if (code == HANDOFF_OK)
-        code = insert(db, memory, handoff_buffer_span(&tags), error);
+        code = insert(db, memory, base_buffer_span(&tags), error);
     if (code == HANDOFF_OK) {
         int64_t seq;
         code = handoff_db_number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'",
                                  &seq, error);
         memory->version = seq;
     }
-    handoff_buffer_free(&tags);
+    base_buffer_free(&tags);
     return code;
 }
 
@@ -147,7 +147,7 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
         return code;
     put->created = old.seq == 0;
     put->memory.pinned = put->pin == HANDOFF_PIN_KEEP ? old.pinned : put->pin == HANDOFF_PIN_YES;
-    put->memory.updated_ms = handoff_wall_ms(embedded->clock);
+    put->memory.updated_ms = base_wall_ms(embedded->clock);
     put->memory.created_ms = old.seq ? old.created_ms : put->memory.updated_ms;
     if (put->memory.pinned && !old.pinned)
         code = check_pins(db, &embedded->spine, error);
@@ -230,7 +230,7 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
 /* ---- token counts -------------------------------------------------------------------------- */
 
 /* A count of a text that is not there any more finds no row of its version, and is dropped. */
-static enum handoff_code keep_one(struct handoff_db *db, struct handoff_span encoding,
+static enum handoff_code keep_one(struct handoff_db *db, struct base_span encoding,
                                   const struct handoff_token_count *count,
                                   struct handoff_error *error)
 {

@@ -60,7 +60,7 @@ static enum handoff_code copy_pages(struct handoff_db *from, struct handoff_db *
 
 struct outside {
     int64_t seq;
-    struct handoff_uuid id;
+    struct base_uuid id;
     struct handoff_body_place place;
 };
 
@@ -79,7 +79,7 @@ static enum handoff_code next_outside(struct handoff_db *to, int64_t after, stru
     *next = (struct outside){0};
     if (handoff_db_row(find) && handoff_body_place_column(find, 1, &next->place)) {
         next->seq = sqlite3_column_int64(find, 0);
-        struct handoff_span id = handoff_db_column(find, 2);
+        struct base_span id = handoff_db_column(find, 2);
         if (id.size == sizeof next->id.bytes)
             memcpy(next->id.bytes, id.data, id.size);
     }
@@ -104,7 +104,7 @@ static enum handoff_code copy_what_is_now(struct handoff_db *from, struct handof
         if (code == HANDOFF_OK)
             code = handoff_task_index_trim(to, error);
     } else if (sqlite3_column_type(find, 0) == SQLITE_BLOB) {
-        struct handoff_span body = handoff_db_column(find, 0);
+        struct base_span body = handoff_db_column(find, 0);
         code = handoff_body_store_in_row(to, outside->seq, body.data, (int64_t)body.size, error);
     }
     enum handoff_code end = handoff_db_end(from, find, code == HANDOFF_OK ? error : &failure);
@@ -114,7 +114,7 @@ static enum handoff_code copy_what_is_now(struct handoff_db *from, struct handof
 static enum handoff_code copy_body(struct handoff_db *from, struct handoff_db *to,
                                    const struct outside *outside, struct handoff_error *error)
 {
-    char *body = handoff_malloc((size_t)outside->place.size + 1);
+    char *body = base_malloc((size_t)outside->place.size + 1);
     if (!body)
         return handoff_error_no_memory(error);
     enum handoff_code code = handoff_body_read(from, &outside->place, body, error);
@@ -122,7 +122,7 @@ static enum handoff_code copy_body(struct handoff_db *from, struct handoff_db *t
         code = handoff_body_store_in_row(to, outside->seq, body, outside->place.size, error);
     else if (code == HANDOFF_ERR_STORE_CORRUPT)
         code = copy_what_is_now(from, to, outside, error);
-    handoff_free(body);
+    base_free(body);
     return code;
 }
 
@@ -189,7 +189,7 @@ static enum handoff_code name_copy(const char *partial, const char *destination,
 static char *make_partial(const char *destination, struct handoff_error *error)
 {
     size_t size = strlen(destination) + 32;
-    char *path = handoff_malloc(size);
+    char *path = base_malloc(size);
     if (!path) {
         handoff_error_no_memory(error);
         return NULL;
@@ -198,7 +198,7 @@ static char *make_partial(const char *destination, struct handoff_error *error)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         destination_failure(path, errno, error);
-        handoff_free(path);
+        base_free(path);
         return NULL;
     }
     close(fd);
@@ -221,7 +221,7 @@ static enum handoff_code back_up(struct handoff_db *from, const char *destinatio
     if (code == HANDOFF_OK)
         code = name_copy(partial, destination, error);
     unlink(partial);
-    handoff_free(partial);
+    base_free(partial);
     return code;
 }
 
@@ -238,6 +238,6 @@ enum handoff_code handoff_store_backup(const char *path, const char *destination
     if (code == HANDOFF_OK)
         code = back_up(&from, destination, error);
     handoff_db_close(&from);
-    handoff_free(database);
+    base_free(database);
     return code;
 }

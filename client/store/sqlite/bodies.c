@@ -16,15 +16,15 @@
 size_t handoff_body_place_format(const struct handoff_body_place *place,
                                  char text[HANDOFF_BODY_PLACE_TEXT])
 {
-    size_t length = handoff_decimal(place->file, text);
+    size_t length = base_decimal(place->file, text);
     text[length++] = ':';
-    length += handoff_decimal(place->at, text + length);
+    length += base_decimal(place->at, text + length);
     text[length++] = ':';
-    return length + handoff_decimal(place->size, text + length);
+    return length + base_decimal(place->size, text + length);
 }
 
 /* Digits up to `after` or the end; false without any, or for more than an int64_t holds. */
-static bool read_number(struct handoff_span *text, char after, int64_t *number)
+static bool read_number(struct base_span *text, char after, int64_t *number)
 {
     size_t i = 0;
     for (*number = 0; i < text->size && text->data[i] >= '0' && text->data[i] <= '9'; i++) {
@@ -34,11 +34,11 @@ static bool read_number(struct handoff_span *text, char after, int64_t *number)
     }
     bool whole = i > 0 && (after ? i < text->size && text->data[i] == after : i == text->size);
     if (whole && after)
-        *text = handoff_span(text->data + i + 1, text->size - i - 1);
+        *text = base_span(text->data + i + 1, text->size - i - 1);
     return whole;
 }
 
-bool handoff_body_place_parse(struct handoff_span text, struct handoff_body_place *place)
+bool handoff_body_place_parse(struct base_span text, struct handoff_body_place *place)
 {
     return read_number(&text, ':', &place->file) && read_number(&text, ':', &place->at) &&
            read_number(&text, '\0', &place->size) && place->file > 0 && place->size <= INT_MAX;
@@ -81,7 +81,7 @@ static sqlite3_vfs *vfs_of(struct handoff_db *db)
 int handoff_body_file_open(struct handoff_db *db, int64_t number, int flags, sqlite3_file **file)
 {
     sqlite3_vfs *vfs = vfs_of(db);
-    *file = handoff_calloc(1, (size_t)vfs->szOsFile + name_size(db));
+    *file = base_calloc(1, (size_t)vfs->szOsFile + name_size(db));
     if (!*file)
         return SQLITE_NOMEM;
     char *name = write_name(db, number, (char *)*file + vfs->szOsFile);
@@ -98,31 +98,31 @@ void handoff_body_file_close(sqlite3_file **file)
 {
     if (*file && (*file)->pMethods)
         (*file)->pMethods->xClose(*file);
-    handoff_free(*file);
+    base_free(*file);
     *file = NULL;
 }
 
 bool handoff_body_file_protect(struct handoff_db *db, int64_t number)
 {
     struct stat database;
-    char *name = handoff_malloc(name_size(db));
+    char *name = base_malloc(name_size(db));
     bool done = name && stat(database_name(db), &database) == 0;
     if (done && geteuid() == 0)
         done = chown(write_name(db, number, name), database.st_uid, database.st_gid) == 0;
     if (done)
         done = chmod(write_name(db, number, name), database.st_mode & 0777) == 0;
-    handoff_free(name);
+    base_free(name);
     return done;
 }
 
 int handoff_body_file_remove(struct handoff_db *db, int64_t number)
 {
     sqlite3_vfs *vfs = vfs_of(db);
-    char *name = handoff_malloc(name_size(db));
+    char *name = base_malloc(name_size(db));
     if (!name)
         return SQLITE_NOMEM;
     int result = vfs->xDelete(vfs, write_name(db, number, name), 1); /* and syncs the folder */
-    handoff_free(name);
+    base_free(name);
     return result == SQLITE_IOERR_DELETE_NOENT ? SQLITE_OK : result;
 }
 
@@ -143,10 +143,10 @@ static bool is_gone(struct handoff_db *db, int64_t number)
 {
     sqlite3_vfs *vfs = vfs_of(db);
     int there = 1;
-    char *name = handoff_malloc(name_size(db));
+    char *name = base_malloc(name_size(db));
     bool told = name && vfs->xAccess(vfs, write_name(db, number, name), SQLITE_ACCESS_EXISTS,
                                      &there) == SQLITE_OK;
-    handoff_free(name);
+    base_free(name);
     return told && !there;
 }
 

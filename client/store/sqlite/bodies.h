@@ -33,7 +33,7 @@ enum { HANDOFF_BODY_PLACE_TEXT = 64 }; /* three numbers, two colons, and the NUL
 size_t handoff_body_place_format(const struct handoff_body_place *place,
                                  char text[HANDOFF_BODY_PLACE_TEXT]);
 /* false: no place that we would have written. */
-bool handoff_body_place_parse(struct handoff_span text, struct handoff_body_place *place);
+bool handoff_body_place_parse(struct base_span text, struct handoff_body_place *place);
 
 /* The body's place, if this column of a row holds one. */
 bool handoff_body_place_column(sqlite3_stmt *row, int at, struct handoff_body_place *place);

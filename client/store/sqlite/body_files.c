@@ -138,14 +138,14 @@ static enum handoff_code remove_file(struct handoff_db *db, int64_t file,
 struct straggler {
     int64_t seq;
     struct handoff_body_place place;
-    uint8_t digest[HANDOFF_SHA256_BYTES];
+    uint8_t digest[BASE_SHA256_BYTES];
     int64_t cut_at, cut_size;
 };
 
 /* false: no row that we would have written. */
 static bool read_straggler(sqlite3_stmt *row, struct straggler *straggler)
 {
-    struct handoff_span digest = handoff_db_column(row, 2);
+    struct base_span digest = handoff_db_column(row, 2);
     straggler->seq = sqlite3_column_int64(row, 0);
     straggler->cut_at = sqlite3_column_int64(row, 3);
     straggler->cut_size = sqlite3_column_int64(row, 4);
@@ -181,12 +181,12 @@ static enum handoff_code move_if_intact(struct handoff_db *db, const struct stra
                                         bool *intact, struct handoff_error *error)
 {
     int64_t size = straggler->place.size;
-    char *body = handoff_malloc((size_t)size + 1);
+    char *body = base_malloc((size_t)size + 1);
     if (!body)
         return handoff_error_no_memory(error);
     enum handoff_code code = handoff_body_read(db, &straggler->place, body, error);
     *intact = code == HANDOFF_OK &&
-              handoff_envelope_intact(handoff_span(body, (size_t)size), straggler->cut_at,
+              handoff_envelope_intact(base_span(body, (size_t)size), straggler->cut_at,
                                       straggler->cut_size, straggler->digest);
     if (*intact)
         code = handoff_body_store_in_row(db, straggler->seq, body, size, error);
@@ -194,7 +194,7 @@ static enum handoff_code move_if_intact(struct handoff_db *db, const struct stra
         code = handoff_error_clear(error); /* its file is gone, or the disk does not give it back */
     if (*intact && code == HANDOFF_OK)
         code = subtract(db, &straggler->place, error);
-    handoff_free(body);
+    base_free(body);
     return code;
 }
 

@@ -41,7 +41,7 @@ void handoff_body_log_close(struct handoff_body_log *log)
 {
     handoff_body_log_sync(log); /* closing the database is a checkpoint */
     handoff_body_file_close(&log->file);
-    handoff_buffer_free(&log->gathered);
+    base_buffer_free(&log->gathered);
 }
 
 /* The newest file with room at its end. */
@@ -65,7 +65,7 @@ void handoff_body_log_begin(struct handoff_body_log *log)
     log->taking = true;
 }
 
-bool handoff_body_log_append(struct handoff_body_log *log, struct handoff_span body,
+bool handoff_body_log_append(struct handoff_body_log *log, struct base_span body,
                              struct handoff_body_place *place)
 {
     if (!log->taking || body.size < HANDOFF_BODY_OUTSIDE)
@@ -78,11 +78,11 @@ bool handoff_body_log_append(struct handoff_body_log *log, struct handoff_span b
     place->at = log->end + (int64_t)log->gathered.size;
     place->size = (int64_t)body.size;
     log->gathered.limit = GATHERED_MAX;
-    char *room = handoff_buffer_reserve(&log->gathered, body.size);
+    char *room = base_buffer_reserve(&log->gathered, body.size);
     if (!room) /* there is no more room or memory; what was gathered is whole */
         return false;
     memcpy(room, body.data, body.size);
-    handoff_buffer_grow(&log->gathered, body.size);
+    base_buffer_grow(&log->gathered, body.size);
     return true;
 }
 
@@ -130,7 +130,7 @@ enum handoff_code handoff_body_log_flush(struct handoff_body_log *log, struct ha
 void handoff_body_log_end(struct handoff_body_log *log)
 {
     log->taking = false;
-    handoff_buffer_clear(&log->gathered);
+    base_buffer_clear(&log->gathered);
     if (log->gathered.capacity > GATHERED_KEPT)
-        handoff_buffer_free(&log->gathered);
+        base_buffer_free(&log->gathered);
 }

@@ -28,7 +28,7 @@ struct handoff_body_log {
     sqlite3_file *file;              /* NULL until the first body */
     int64_t number;                  /* of the file; 0: not looked for yet */
     int64_t end;                     /* of what is written */
-    struct handoff_buffer gathered;  /* what follows it */
+    struct base_buffer gathered;     /* what follows it */
     struct handoff_body_batch batch; /* of the group at hand */
 };
 
@@ -39,7 +39,7 @@ void handoff_body_log_close(struct handoff_body_log *log);
 void handoff_body_log_begin(struct handoff_body_log *log);
 
 /* Where the body will lie. false: it belongs into its row. */
-bool handoff_body_log_append(struct handoff_body_log *log, struct handoff_span body,
+bool handoff_body_log_append(struct handoff_body_log *log, struct base_span body,
                              struct handoff_body_place *place);
 
 /* The row with this number names the place now. What was appended and is not named is not counted.

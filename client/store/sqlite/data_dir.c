@@ -21,7 +21,7 @@
 static char *join(const char *directory, const char *name)
 {
     size_t size = strlen(directory) + strlen(name) + 2;
-    char *path = handoff_malloc(size);
+    char *path = base_malloc(size);
     if (path)
         snprintf(path, size, "%s/%s", directory, name);
     return path;
@@ -58,14 +58,14 @@ int handoff_place_sync(const char *path)
 
 int handoff_place_sync_name(const char *path)
 {
-    char *folder = handoff_strdup(path);
+    char *folder = base_strdup(path);
     if (!folder)
         return ENOMEM;
     char *slash = strrchr(folder, '/');
     if (slash && slash != folder)
         *slash = '\0';
     int number = handoff_place_sync(!slash ? "." : slash == folder ? "/" : folder);
-    handoff_free(folder);
+    base_free(folder);
     return number;
 }
 
@@ -82,7 +82,7 @@ static enum handoff_code make_directory(const char *path, struct handoff_error *
 {
     if (path[0] == '\0')
         return system_failure(path, ENOENT, error);
-    char *part = handoff_strdup(path);
+    char *part = base_strdup(path);
     if (!part)
         return handoff_error_no_memory(error);
     int number = 0;
@@ -94,7 +94,7 @@ static enum handoff_code make_directory(const char *path, struct handoff_error *
         if (slash)
             *slash = '/';
     }
-    handoff_free(part);
+    base_free(part);
     struct stat found;
     if (number != EIO && stat(path, &found) == 0 && S_ISDIR(found.st_mode))
         return HANDOFF_OK;
@@ -122,7 +122,7 @@ static enum handoff_code lock_directory(struct handoff_place *place, const char 
         return handoff_error_no_memory(error);
     place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     int number = errno;
-    handoff_free(path);
+    base_free(path);
     if (place->lock < 0)
         return system_failure(directory, number, error);
     if (flock(place->lock, LOCK_EX | LOCK_NB) != 0)
@@ -155,7 +155,7 @@ enum handoff_code handoff_place_take(struct handoff_place *place, const char *di
 
 void handoff_place_release(struct handoff_place *place)
 {
-    handoff_free(place->database);
+    base_free(place->database);
     if (place->lock >= 0)
         close(place->lock);
     place->database = NULL;
@@ -167,7 +167,7 @@ enum handoff_code handoff_place_find(const char *path, char **database, struct h
     struct stat found;
     bool there = stat(path, &found) == 0;
     *database =
-        there && S_ISDIR(found.st_mode) ? join(path, HANDOFF_STORE_FILE) : handoff_strdup(path);
+        there && S_ISDIR(found.st_mode) ? join(path, HANDOFF_STORE_FILE) : base_strdup(path);
     if (!*database)
         return handoff_error_no_memory(error);
     enum handoff_code code = HANDOFF_OK;
@@ -176,7 +176,7 @@ enum handoff_code handoff_place_find(const char *path, char **database, struct h
                                  "there is no store here; name the folder that storage.path names",
                                  "path", *database);
     if (code != HANDOFF_OK) {
-        handoff_free(*database);
+        base_free(*database);
         *database = NULL;
     }
     return code;

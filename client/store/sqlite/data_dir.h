@@ -30,7 +30,7 @@ int handoff_place_sync(const char *path);
 int handoff_place_sync_name(const char *path);
 
 /* path is a store's directory or a database file. Gives the database file, to be released with
-   handoff_free, or store_missing. */
+   base_free, or store_missing. */
 enum handoff_code handoff_place_find(const char *path, char **database,
                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -171,12 +171,12 @@ void handoff_db_close(struct handoff_db *db)
 {
     if (!db->sqlite)
         return;
-    HANDOFF_CHECK_MAGIC(db, MAGIC);
+    BASE_CHECK_MAGIC(db, MAGIC);
     for (size_t i = 0; i < HANDOFF_DB_STATEMENTS; i++)
         sqlite3_finalize(db->cache[i].statement);
     handoff_body_file_close(&db->bodies);
     int result = sqlite3_close(db->sqlite);
-    HANDOFF_CHECK(result == SQLITE_OK); /* anything else is a statement that nobody ended */
+    BASE_CHECK(result == SQLITE_OK); /* anything else is a statement that nobody ended */
     memset(db, 0, sizeof *db);
 }
 
@@ -198,7 +198,7 @@ static int write_anew(sqlite3_file *file)
 {
     enum { AT_ONCE = 65536 };
     sqlite3_int64 size = 0;
-    char *some = handoff_malloc(AT_ONCE);
+    char *some = base_malloc(AT_ONCE);
     int result = some ? file->pMethods->xFileSize(file, &size) : SQLITE_NOMEM;
     for (sqlite3_int64 at = 0; result == SQLITE_OK && at < size; at += AT_ONCE) {
         int amount = size - at < AT_ONCE ? (int)(size - at) : AT_ONCE;
@@ -208,7 +208,7 @@ static int write_anew(sqlite3_file *file)
     }
     if (result == SQLITE_OK && size > 0)
         result = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
-    handoff_free(some);
+    base_free(some);
     return result;
 }
 
@@ -245,7 +245,7 @@ static size_t slot_of(struct handoff_db *db, const char *text)
 {
     size_t slot = (size_t)((uintptr_t)text * UINT64_C(0x9E3779B97F4A7C15) >> 57);
     for (size_t tries = 0; db->cache[slot].text && db->cache[slot].text != text; tries++) {
-        HANDOFF_CHECK(tries < HANDOFF_DB_STATEMENTS);
+        BASE_CHECK(tries < HANDOFF_DB_STATEMENTS);
         slot = (slot + 1) % HANDOFF_DB_STATEMENTS;
     }
     return slot;
@@ -254,7 +254,7 @@ static size_t slot_of(struct handoff_db *db, const char *text)
 sqlite3_stmt *handoff_db_statement(struct handoff_db *db, const char *text,
                                    struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(db, MAGIC);
+    BASE_CHECK_MAGIC(db, MAGIC);
     size_t slot = slot_of(db, text);
     if (!db->cache[slot].text) {
         sqlite3_stmt *statement;
@@ -288,19 +288,19 @@ enum handoff_code handoff_db_do(struct handoff_db *db, sqlite3_stmt *statement,
                                 struct handoff_error *error)
 {
     bool row = handoff_db_row(statement);
-    HANDOFF_CHECK(!row);
+    BASE_CHECK(!row);
     return handoff_db_end(db, statement, error);
 }
 
-void handoff_db_bind_text(sqlite3_stmt *statement, int at, struct handoff_span text)
+void handoff_db_bind_text(sqlite3_stmt *statement, int at, struct base_span text)
 {
     sqlite3_bind_text64(statement, at, text.data, text.size, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-struct handoff_span handoff_db_column(sqlite3_stmt *statement, int at)
+struct base_span handoff_db_column(sqlite3_stmt *statement, int at)
 {
     if (sqlite3_column_type(statement, at) == SQLITE_NULL)
-        return handoff_span(NULL, 0);
+        return base_span(NULL, 0);
     const char *data = sqlite3_column_blob(statement, at); /* NULL for an empty value */
-    return handoff_span(data ? data : "", (size_t)sqlite3_column_bytes(statement, at));
+    return base_span(data ? data : "", (size_t)sqlite3_column_bytes(statement, at));
 }

@@ -93,9 +93,9 @@ enum handoff_code handoff_db_failure(struct handoff_db *db, struct handoff_error
 enum handoff_code handoff_db_result(struct handoff_db *db, int result, struct handoff_error *error);
 
 /* Binding lends the bytes until the statement ends. An absent span is NULL. */
-void handoff_db_bind_text(sqlite3_stmt *statement, int at, struct handoff_span text);
+void handoff_db_bind_text(sqlite3_stmt *statement, int at, struct base_span text);
 /* A column's bytes, valid until the next step. NULL gives an absent span. */
-struct handoff_span handoff_db_column(sqlite3_stmt *statement, int at);
+struct base_span handoff_db_column(sqlite3_stmt *statement, int at);
 
 /* ---- readers of a store -------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The body without the cut has this digest, and the cut names it. */
-bool handoff_envelope_intact(struct handoff_span body, int64_t cut_at, int64_t cut_size,
-                             const uint8_t digest[HANDOFF_SHA256_BYTES]);
+bool handoff_envelope_intact(struct base_span body, int64_t cut_at, int64_t cut_size,
+                             const uint8_t digest[BASE_SHA256_BYTES]);
 
 #endif

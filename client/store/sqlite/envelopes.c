@@ -34,7 +34,7 @@ static enum handoff_code insert_row(struct handoff_db *db,
     sqlite3_bind_int64(insert, 5, put->cut_at);
     sqlite3_bind_int64(insert, 6, put->cut_size);
     if (place)
-        handoff_db_bind_text(insert, 7, handoff_span(text, handoff_body_place_format(place, text)));
+        handoff_db_bind_text(insert, 7, base_span(text, handoff_body_place_format(place, text)));
     else
         sqlite3_bind_blob64(insert, 7, put->body.data, put->body.size, SQLITE_STATIC);
     return handoff_db_do(db, insert, error);
@@ -57,7 +57,7 @@ static enum handoff_code compare_with_stored(struct handoff_db *db,
                                              const struct handoff_store_put_envelope *put,
                                              struct handoff_error *error)
 {
-    char text[HANDOFF_UUID_TEXT];
+    char text[BASE_UUID_TEXT];
     sqlite3_stmt *find =
         handoff_db_statement(db, "SELECT digest = ?2 FROM envelopes WHERE id = ?1", error);
     if (!find)
@@ -68,7 +68,7 @@ static enum handoff_code compare_with_stored(struct handoff_db *db,
     enum handoff_code code = handoff_db_end(db, find, error);
     if (code != HANDOFF_OK || same)
         return code;
-    handoff_uuid_format(&put->id, text);
+    base_uuid_format(&put->id, text);
     return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                              "an envelope with this id and another digest is stored; envelopes "
                              "never change",
@@ -111,7 +111,7 @@ static enum handoff_code run_finish(struct handoff_store_job *job, struct handof
                                     struct handoff_error *error)
 {
     const struct handoff_store_finish_envelope *finish = (const void *)job;
-    char text[HANDOFF_UUID_TEXT];
+    char text[BASE_UUID_TEXT];
     sqlite3_stmt *update =
         handoff_db_statement(db,
                              "UPDATE envelope_state SET finished_at = ?2"
@@ -124,7 +124,7 @@ static enum handoff_code run_finish(struct handoff_store_job *job, struct handof
     enum handoff_code code = handoff_db_do(db, update, error);
     if (code != HANDOFF_OK || sqlite3_changes(db->sqlite) == 1)
         return code;
-    handoff_uuid_format(&finish->id, text);
+    base_uuid_format(&finish->id, text);
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
 }
 
@@ -138,34 +138,34 @@ void handoff_store_finish_envelope(struct handoff_store *store,
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* The bytes that the digest leaves out must name that very digest. */
-static bool cut_names_digest(struct handoff_span body, size_t at, size_t size,
-                             const uint8_t digest[HANDOFF_SHA256_BYTES])
+static bool cut_names_digest(struct base_span body, size_t at, size_t size,
+                             const uint8_t digest[BASE_SHA256_BYTES])
 {
-    char hex[HANDOFF_SHA256_HEX_SIZE];
-    handoff_sha256_hex(digest, hex);
+    char hex[BASE_SHA256_HEX_SIZE];
+    base_sha256_hex(digest, hex);
     return size == 0 || memmem(body.data + at, size, hex, sizeof hex - 1) != NULL;
 }
 
-bool handoff_envelope_intact(struct handoff_span body, int64_t cut_at, int64_t cut_size,
-                             const uint8_t digest[HANDOFF_SHA256_BYTES])
+bool handoff_envelope_intact(struct base_span body, int64_t cut_at, int64_t cut_size,
+                             const uint8_t digest[BASE_SHA256_BYTES])
 {
-    struct handoff_sha256 hash;
-    uint8_t found[HANDOFF_SHA256_BYTES];
+    struct base_sha256 hash;
+    uint8_t found[BASE_SHA256_BYTES];
     if (cut_at < 0 || cut_size < 0 || (uint64_t)cut_at > body.size ||
         (uint64_t)cut_size > body.size - (uint64_t)cut_at)
         return false;
     size_t at = (size_t)cut_at, size = (size_t)cut_size;
-    handoff_sha256_start(&hash);
-    handoff_sha256_add(&hash, body.data, at);
-    handoff_sha256_add(&hash, body.data + at + size, body.size - at - size);
-    handoff_sha256_finish(&hash, found);
+    base_sha256_start(&hash);
+    base_sha256_add(&hash, body.data, at);
+    base_sha256_add(&hash, body.data + at + size, body.size - at - size);
+    base_sha256_finish(&hash, found);
     return memcmp(found, digest, sizeof found) == 0 && cut_names_digest(body, at, size, digest);
 }
 
-static enum handoff_code changed(const struct handoff_uuid *id, struct handoff_error *error)
+static enum handoff_code changed(const struct base_uuid *id, struct handoff_error *error)
 {
-    char text[HANDOFF_UUID_TEXT];
-    handoff_uuid_format(id, text);
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
     return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
                              "the stored envelope does not match its digest: a byte of it was "
                              "changed; look at the store with `handoffctl store check` and restore "
@@ -173,37 +173,36 @@ static enum handoff_code changed(const struct handoff_uuid *id, struct handoff_e
                              "id", text);
 }
 
-static bool copy_span(struct handoff_arena *arena, struct handoff_span from,
-                      struct handoff_span *to)
+static bool copy_span(struct base_arena *arena, struct base_span from, struct base_span *to)
 {
-    to->data = handoff_arena_copy(arena, from.data ? from.data : "", from.size);
+    to->data = base_arena_copy(arena, from.data ? from.data : "", from.size);
     to->size = from.size;
     return to->data != NULL;
 }
 
 /* From the row, or from the file that it names. */
 static enum handoff_code read_body(struct handoff_db *db, sqlite3_stmt *row,
-                                   struct handoff_arena *arena, struct handoff_span *body,
+                                   struct base_arena *arena, struct base_span *body,
                                    struct handoff_error *error)
 {
     struct handoff_body_place place;
     if (!handoff_body_place_column(row, 6, &place))
         return copy_span(arena, handoff_db_column(row, 6), body) ? HANDOFF_OK
                                                                  : handoff_error_no_memory(error);
-    char *room = handoff_arena_alloc(arena, (size_t)place.size + 1);
+    char *room = base_arena_alloc(arena, (size_t)place.size + 1);
     if (!room)
         return handoff_error_no_memory(error);
     room[place.size] = '\0';
-    *body = handoff_span(room, (size_t)place.size);
+    *body = base_span(room, (size_t)place.size);
     return handoff_body_read(db, &place, room, error);
 }
 
 static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
-                                  struct handoff_arena *arena,
+                                  struct base_arena *arena,
                                   struct handoff_stored_envelope *envelope,
                                   struct handoff_error *error)
 {
-    struct handoff_span id = handoff_db_column(row, 0), digest = handoff_db_column(row, 3);
+    struct base_span id = handoff_db_column(row, 0), digest = handoff_db_column(row, 3);
     memset(envelope, 0, sizeof *envelope);
     if (id.size == sizeof envelope->id.bytes)
         memcpy(envelope->id.bytes, id.data, id.size);
@@ -223,10 +222,9 @@ static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
                : handoff_error_no_memory(error);
 }
 
-static enum handoff_code look_up(struct handoff_db *db, const struct handoff_uuid *id,
-                                 struct handoff_arena *arena,
-                                 struct handoff_stored_envelope *envelope, bool *found,
-                                 struct handoff_error *error)
+static enum handoff_code look_up(struct handoff_db *db, const struct base_uuid *id,
+                                 struct base_arena *arena, struct handoff_stored_envelope *envelope,
+                                 bool *found, struct handoff_error *error)
 {
     sqlite3_stmt *select = handoff_db_statement(
         db,
@@ -246,12 +244,11 @@ static enum handoff_code look_up(struct handoff_db *db, const struct handoff_uui
 }
 
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
-                                             const struct handoff_uuid *id,
-                                             struct handoff_arena *arena,
+                                             const struct base_uuid *id, struct base_arena *arena,
                                              struct handoff_stored_envelope *envelope,
                                              struct handoff_error *error)
 {
-    char text[HANDOFF_UUID_TEXT];
+    char text[BASE_UUID_TEXT];
     bool found = false;
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
@@ -262,6 +259,6 @@ enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
     handoff_store_reader_done(store, db);
     if (code != HANDOFF_OK || found)
         return code;
-    handoff_uuid_format(id, text);
+    base_uuid_format(id, text);
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", text);
 }

@@ -16,9 +16,9 @@ static enum handoff_code failed(struct handoff_db *db)
 }
 
 /* For columns that are never NULL: what is absent is empty. */
-static void bind_some(sqlite3_stmt *statement, int at, struct handoff_span text)
+static void bind_some(sqlite3_stmt *statement, int at, struct base_span text)
 {
-    handoff_db_bind_text(statement, at, text.data ? text : handoff_span("", 0));
+    handoff_db_bind_text(statement, at, text.data ? text : base_span("", 0));
 }
 
 static enum handoff_code insert_handoff(struct handoff_db *db,
@@ -65,8 +65,8 @@ static enum handoff_code insert_key(struct handoff_db *db,
 }
 
 /* The number of the envelope that was just put, and whether its handoff is already there. */
-static enum handoff_code find_seq(struct handoff_db *db, const struct handoff_uuid *id,
-                                  int64_t *seq, bool *known, struct handoff_error *error)
+static enum handoff_code find_seq(struct handoff_db *db, const struct base_uuid *id, int64_t *seq,
+                                  bool *known, struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(
         db,
@@ -99,7 +99,7 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
 
 void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept)
 {
-    HANDOFF_CHECK(!accept->put.finished);
+    BASE_CHECK(!accept->put.finished);
     accept->put.job.run = run_accept;
     handoff_store_submit(store, &accept->put.job);
 }
@@ -223,7 +223,7 @@ static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_
 
 void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move)
 {
-    HANDOFF_CHECK(move->seq > 0);
+    BASE_CHECK(move->seq > 0);
     move->job.run = run_move;
     handoff_store_submit(store, &move->job);
 }
@@ -257,9 +257,9 @@ void handoff_store_put_circuit(struct handoff_store *store, struct handoff_store
 /* A list that is read row by row into an arena, doubling; `read` fills one entry and says whether
    there was memory. */
 struct rows {
-    struct handoff_arena *arena;
+    struct base_arena *arena;
     size_t size; /* of one entry */
-    bool (*read)(sqlite3_stmt *row, struct handoff_arena *arena, void *entry);
+    bool (*read)(sqlite3_stmt *row, struct base_arena *arena, void *entry);
     char *entries;
     size_t count, capacity;
 };
@@ -268,7 +268,7 @@ static bool add_row(struct rows *rows, sqlite3_stmt *row)
 {
     if (rows->count == rows->capacity) {
         size_t capacity = rows->capacity ? rows->capacity * 2 : 16;
-        char *larger = handoff_arena_calloc(rows->arena, capacity, rows->size);
+        char *larger = base_arena_calloc(rows->arena, capacity, rows->size);
         if (!larger)
             return false;
         if (rows->count)
@@ -289,11 +289,10 @@ static enum handoff_code read_rows(struct handoff_db *db, sqlite3_stmt *select, 
     return memory ? code : handoff_error_no_memory(error);
 }
 
-static bool copy_column(sqlite3_stmt *row, int at, struct handoff_arena *arena,
-                        struct handoff_span *to)
+static bool copy_column(sqlite3_stmt *row, int at, struct base_arena *arena, struct base_span *to)
 {
-    struct handoff_span from = handoff_db_column(row, at);
-    *to = handoff_span(handoff_arena_copy(arena, from.data ? from.data : "", from.size), from.size);
+    struct base_span from = handoff_db_column(row, at);
+    *to = base_span(base_arena_copy(arena, from.data ? from.data : "", from.size), from.size);
     return to->data != NULL;
 }
 
@@ -302,11 +301,11 @@ static bool copy_column(sqlite3_stmt *row, int at, struct handoff_arena *arena,
     " h.deadline_at, h.state, h.target, h.reason, h.due_at, h.settled_at, h.attempts, h.failures," \
     " h.alternate, h.replays FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
-static bool read_handoff(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
     struct handoff_stored *stored = entry;
     struct handoff_standing *standing = &stored->standing;
-    struct handoff_span id = handoff_db_column(row, 1);
+    struct base_span id = handoff_db_column(row, 1);
     if (id.size == sizeof stored->id.bytes)
         memcpy(stored->id.bytes, id.data, id.size);
     stored->seq = sqlite3_column_int64(row, 0);
@@ -327,11 +326,11 @@ static bool read_handoff(sqlite3_stmt *row, struct handoff_arena *arena, void *e
            copy_column(row, 10, arena, &standing->reason);
 }
 
-bool handoff_stored_concerns(const struct handoff_stored *stored, struct handoff_span agent)
+bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent)
 {
-    return !agent.data || handoff_span_equal(agent, stored->source) ||
-           handoff_span_equal(agent, stored->asked_target) ||
-           handoff_span_equal(agent, stored->standing.target);
+    return !agent.data || base_span_equal(agent, stored->source) ||
+           base_span_equal(agent, stored->asked_target) ||
+           base_span_equal(agent, stored->standing.target);
 }
 
 static enum handoff_code no_reader(const struct handoff_error *error)
@@ -339,17 +338,15 @@ static enum handoff_code no_reader(const struct handoff_error *error)
     return error ? error->code : HANDOFF_ERR_STORE_IO;
 }
 
-static enum handoff_code not_found(const struct handoff_uuid *id, struct handoff_error *error)
+static enum handoff_code not_found(const struct base_uuid *id, struct handoff_error *error)
 {
-    char text[HANDOFF_UUID_TEXT];
-    handoff_uuid_format(id, text);
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", text);
 }
 
-enum handoff_code handoff_store_get_handoff(struct handoff_store *store,
-                                            const struct handoff_uuid *id,
-                                            struct handoff_arena *arena,
-                                            struct handoff_stored *stored,
+enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const struct base_uuid *id,
+                                            struct base_arena *arena, struct handoff_stored *stored,
                                             struct handoff_error *error)
 {
     struct rows rows = {.arena = arena, .size = sizeof *stored, .read = read_handoff};
@@ -397,7 +394,7 @@ static const char *select_for(const struct handoff_store_filter *filter)
 
 enum handoff_code handoff_store_list(struct handoff_store *store,
                                      const struct handoff_store_filter *filter,
-                                     struct handoff_arena *arena, struct handoff_stored **list,
+                                     struct base_arena *arena, struct handoff_stored **list,
                                      size_t *count, struct handoff_error *error)
 {
     struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_handoff};
@@ -424,7 +421,7 @@ enum handoff_code handoff_store_list(struct handoff_store *store,
     return code;
 }
 
-static bool read_attempt(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+static bool read_attempt(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
     struct handoff_attempt *attempt = entry;
     attempt->number = (uint32_t)sqlite3_column_int64(row, 0);
@@ -439,7 +436,7 @@ static bool read_attempt(sqlite3_stmt *row, struct handoff_arena *arena, void *e
 }
 
 enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t seq,
-                                         struct handoff_arena *arena, struct handoff_attempt **list,
+                                         struct base_arena *arena, struct handoff_attempt **list,
                                          size_t *count, struct handoff_error *error)
 {
     struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_attempt};
@@ -466,20 +463,20 @@ enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t se
     return code;
 }
 
-static bool read_key(sqlite3_stmt *row, struct handoff_uuid *id,
-                     uint8_t request_digest[HANDOFF_SHA256_BYTES])
+static bool read_key(sqlite3_stmt *row, struct base_uuid *id,
+                     uint8_t request_digest[BASE_SHA256_BYTES])
 {
-    struct handoff_span stored_id = handoff_db_column(row, 0), digest = handoff_db_column(row, 1);
-    if (stored_id.size != sizeof id->bytes || digest.size != HANDOFF_SHA256_BYTES)
+    struct base_span stored_id = handoff_db_column(row, 0), digest = handoff_db_column(row, 1);
+    if (stored_id.size != sizeof id->bytes || digest.size != BASE_SHA256_BYTES)
         return false;
     memcpy(id->bytes, stored_id.data, stored_id.size);
     memcpy(request_digest, digest.data, digest.size);
     return true;
 }
 
-enum handoff_code handoff_store_find_key(struct handoff_store *store, struct handoff_span source,
-                                         struct handoff_span key, struct handoff_uuid *id,
-                                         uint8_t request_digest[HANDOFF_SHA256_BYTES],
+enum handoff_code handoff_store_find_key(struct handoff_store *store, struct base_span source,
+                                         struct base_span key, struct base_uuid *id,
+                                         uint8_t request_digest[BASE_SHA256_BYTES],
                                          struct handoff_error *error)
 {
     struct handoff_db *db = handoff_store_reader(store, error);
@@ -507,7 +504,7 @@ enum handoff_code handoff_store_find_key(struct handoff_store *store, struct han
                              "Idempotency-Key", NULL);
 }
 
-static bool read_circuit(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+static bool read_circuit(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
     struct handoff_stored_circuit *circuit = entry;
     circuit->consecutive_failures = (uint32_t)sqlite3_column_int64(row, 1);
@@ -515,7 +512,7 @@ static bool read_circuit(sqlite3_stmt *row, struct handoff_arena *arena, void *e
     return copy_column(row, 0, arena, &circuit->agent);
 }
 
-static bool read_parked(sqlite3_stmt *row, struct handoff_arena *arena, void *entry)
+static bool read_parked(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
     struct handoff_stored_parked *parked = entry;
     parked->count = (uint64_t)sqlite3_column_int64(row, 1);
@@ -536,7 +533,7 @@ static enum handoff_code read_all(struct handoff_store *store, const char *text,
     return code;
 }
 
-enum handoff_code handoff_store_circuits(struct handoff_store *store, struct handoff_arena *arena,
+enum handoff_code handoff_store_circuits(struct handoff_store *store, struct base_arena *arena,
                                          struct handoff_stored_circuit **list, size_t *count,
                                          struct handoff_error *error)
 {
@@ -549,7 +546,7 @@ enum handoff_code handoff_store_circuits(struct handoff_store *store, struct han
     return code;
 }
 
-enum handoff_code handoff_store_parked(struct handoff_store *store, struct handoff_arena *arena,
+enum handoff_code handoff_store_parked(struct handoff_store *store, struct base_arena *arena,
                                        struct handoff_stored_parked **list, size_t *count,
                                        struct handoff_error *error)
 {

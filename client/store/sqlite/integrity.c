@@ -42,14 +42,14 @@ static enum handoff_code check_structure(struct handoff_db *db, struct handoff_s
 
 struct checked {
     int64_t seq;
-    struct handoff_uuid id;
+    struct base_uuid id;
     bool id_whole, intact;
 };
 
-static bool intact(sqlite3_stmt *row, struct handoff_span body)
+static bool intact(sqlite3_stmt *row, struct base_span body)
 {
-    struct handoff_span digest = handoff_db_column(row, 2);
-    return digest.size == HANDOFF_SHA256_BYTES && body.data &&
+    struct base_span digest = handoff_db_column(row, 2);
+    return digest.size == BASE_SHA256_BYTES && body.data &&
            handoff_envelope_intact(body, sqlite3_column_int64(row, 3), sqlite3_column_int64(row, 4),
                                    (const uint8_t *)digest.data);
 }
@@ -63,12 +63,12 @@ static enum handoff_code check_body(struct handoff_db *db, sqlite3_stmt *row, bo
         *is_intact = intact(row, handoff_db_column(row, 5));
         return HANDOFF_OK;
     }
-    char *body = handoff_malloc((size_t)place.size + 1);
+    char *body = base_malloc((size_t)place.size + 1);
     if (!body)
         return handoff_error_no_memory(error);
     *is_intact = handoff_body_read(db, &place, body, NULL) == HANDOFF_OK &&
-                 intact(row, handoff_span(body, (size_t)place.size));
-    handoff_free(body);
+                 intact(row, base_span(body, (size_t)place.size));
+    base_free(body);
     return HANDOFF_OK;
 }
 
@@ -87,7 +87,7 @@ static enum handoff_code check_next(struct handoff_db *db, int64_t from, struct 
     enum handoff_code code = HANDOFF_OK;
     *found = handoff_db_row(next);
     if (*found) {
-        struct handoff_span id = handoff_db_column(next, 1);
+        struct base_span id = handoff_db_column(next, 1);
         checked->seq = sqlite3_column_int64(next, 0);
         checked->id_whole = id.size == sizeof checked->id.bytes;
         if (checked->id_whole)
@@ -100,9 +100,9 @@ static enum handoff_code check_next(struct handoff_db *db, int64_t from, struct 
 
 static void note_envelope(struct handoff_store_report *report, const struct checked *checked)
 {
-    char text[HANDOFF_UUID_TEXT] = "(its id is damaged too)";
+    char text[BASE_UUID_TEXT] = "(its id is damaged too)";
     if (checked->id_whole)
-        handoff_uuid_format(&checked->id, text);
+        base_uuid_format(&checked->id, text);
     note(report, "an envelope does not match its digest: ", text);
 }
 
@@ -210,6 +210,6 @@ enum handoff_code handoff_store_check(const char *path, struct handoff_store_rep
     if (code == HANDOFF_OK)
         code = check_all(&db, report, error);
     handoff_db_close(&db);
-    handoff_free(database);
+    base_free(database);
     return code;
 }

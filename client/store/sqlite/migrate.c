@@ -215,7 +215,7 @@ static enum handoff_code run_step(struct handoff_db *db, int number, struct hand
 enum handoff_code handoff_migrate(struct handoff_db *db, int to, struct handoff_error *error)
 {
     int version;
-    HANDOFF_CHECK(to <= handoff_migrate_newest());
+    BASE_CHECK(to <= handoff_migrate_newest());
     enum handoff_code code = handoff_migrate_version(db, &version, error);
     if (code != HANDOFF_OK || version >= to)
         return code;

@@ -25,18 +25,18 @@ static struct handoff_db *take_idle(struct handoff_store *store)
 
 struct handoff_db *handoff_store_reader(struct handoff_store *store, struct handoff_error *error)
 {
-    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     struct handoff_db *db = take_idle(store);
     if (db)
         return db;
-    db = handoff_malloc(sizeof *db);
+    db = base_malloc(sizeof *db);
     if (!db) {
         handoff_error_no_memory(error);
         return NULL;
     }
     if (handoff_db_open(db, store->place.database, HANDOFF_DB_READ, store->options.vfs, error) !=
         HANDOFF_OK) {
-        handoff_free(db);
+        base_free(db);
         return NULL;
     }
     return db;
@@ -45,12 +45,12 @@ struct handoff_db *handoff_store_reader(struct handoff_store *store, struct hand
 static void discard(struct handoff_db *db)
 {
     handoff_db_close(db);
-    handoff_free(db);
+    base_free(db);
 }
 
 void handoff_store_reader_done(struct handoff_store *store, struct handoff_db *db)
 {
-    HANDOFF_CHECK(sqlite3_get_autocommit(db->sqlite)); /* no snapshot may stay behind, */
+    BASE_CHECK(sqlite3_get_autocommit(db->sqlite)); /* no snapshot may stay behind, */
     handoff_body_file_close(&db->bodies); /* nor a file that retention removes meanwhile */
     pthread_mutex_lock(&store->readers_lock);
     bool keep = store->idle_count < KEPT_READERS;

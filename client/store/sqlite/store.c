@@ -33,7 +33,7 @@ static void set_defaults(struct handoff_store *store, const struct handoff_store
     *own = *options;
     own->path = NULL; /* lent for the call */
     if (!own->clock)
-        own->clock = &handoff_clock_system;
+        own->clock = &base_clock_system;
     if (own->retention_every_ms <= 0)
         own->retention_every_ms = 1000;
     if (own->group_max == 0)
@@ -121,7 +121,7 @@ static void destroy(struct handoff_store *store)
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->readers_lock);
     store->magic = 0;
-    handoff_free(store);
+    base_free(store);
 }
 
 enum handoff_code handoff_store_open(struct handoff_store **store,
@@ -129,7 +129,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
                                      struct handoff_error *error)
 {
     static pthread_once_t configured = PTHREAD_ONCE_INIT;
-    struct handoff_store *opened = handoff_calloc(1, sizeof *opened);
+    struct handoff_store *opened = base_calloc(1, sizeof *opened);
     *store = NULL;
     pthread_once(&configured, configure_sqlite);
     if (!opened)
@@ -161,7 +161,7 @@ void handoff_store_close(struct handoff_store **store)
     struct handoff_store *closing = store ? *store : NULL;
     if (!closing)
         return;
-    HANDOFF_CHECK_MAGIC(closing, HANDOFF_STORE_MAGIC);
+    BASE_CHECK_MAGIC(closing, HANDOFF_STORE_MAGIC);
     *store = NULL;
     pthread_mutex_lock(&closing->queue_lock);
     closing->stopping = true;
@@ -180,19 +180,19 @@ static void nothing_more(struct handoff_store_job *job)
 
 enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_store_job *job)
 {
-    struct handoff_mailbox mailbox;
-    enum handoff_code code = handoff_mailbox_init(&mailbox, &job->error);
+    struct base_mailbox mailbox;
+    enum handoff_code code = base_mailbox_init(&mailbox, &job->error);
     if (code != HANDOFF_OK)
         return code;
     job->mailbox = &mailbox;
     job->batch = NULL;
     job->done = nothing_more;
     handoff_store_submit(store, job);
-    while (handoff_mailbox_wait(&mailbox, -1) == 0)
+    while (base_mailbox_wait(&mailbox, -1) == 0)
         ;
     job->mailbox = NULL;
     job->done = NULL;
-    handoff_mailbox_free(&mailbox);
+    base_mailbox_free(&mailbox);
     return job->error.code;
 }
 
@@ -206,17 +206,17 @@ static int64_t file_size(const char *path)
 
 static int64_t wal_size(const char *database)
 {
-    struct handoff_arena arena;
-    handoff_arena_init(&arena, 256);
-    const char *path = handoff_arena_printf(&arena, "%s-wal", database);
+    struct base_arena arena;
+    base_arena_init(&arena, 256);
+    const char *path = base_arena_printf(&arena, "%s-wal", database);
     int64_t size = path ? file_size(path) : 0;
-    handoff_arena_free(&arena);
+    base_arena_free(&arena);
     return size;
 }
 
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats)
 {
-    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     memset(stats, 0, sizeof *stats);
     stats->commits = atomic_load_explicit(&store->commits, memory_order_relaxed);
     stats->commits_failed = atomic_load_explicit(&store->commits_failed, memory_order_relaxed);

@@ -39,7 +39,7 @@ struct handoff_store {
     /* queue_lock: */
     pthread_mutex_t queue_lock;
     pthread_cond_t queue_filled;
-    struct handoff_mail *oldest, **last;
+    struct base_mail *oldest, **last;
     unsigned awaited;  /* of these, not lazy */
     bool writer_waits; /* for any job */
     bool writer_holds; /* lazy ones back, until one comes that is not */

@@ -7,8 +7,8 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static enum handoff_code read_task(struct handoff_db *db, struct handoff_span task_id,
-                                   struct handoff_span party, struct handoff_stored_task *task,
+static enum handoff_code read_task(struct handoff_db *db, struct base_span task_id,
+                                   struct base_span party, struct handoff_stored_task *task,
                                    struct handoff_error *error)
 {
     *task = (struct handoff_stored_task){0};
@@ -29,9 +29,8 @@ static enum handoff_code read_task(struct handoff_db *db, struct handoff_span ta
     return handoff_db_end(db, select, error);
 }
 
-enum handoff_code handoff_store_get_task(struct handoff_store *store, struct handoff_span task_id,
-                                         struct handoff_span party,
-                                         struct handoff_stored_task *task,
+enum handoff_code handoff_store_get_task(struct handoff_store *store, struct base_span task_id,
+                                         struct base_span party, struct handoff_stored_task *task,
                                          struct handoff_error *error)
 {
     struct handoff_db *db = handoff_store_reader(store, error);
@@ -104,7 +103,7 @@ static enum handoff_code run_complete(struct handoff_store_job *job, struct hand
 void handoff_store_complete_task(struct handoff_store *store,
                                  struct handoff_store_complete_task *complete)
 {
-    HANDOFF_CHECK(complete->task_id.data != NULL && complete->now_ms != 0);
+    BASE_CHECK(complete->task_id.data != NULL && complete->now_ms != 0);
     complete->job.run = run_complete;
     handoff_store_submit(store, &complete->job);
 }

@@ -54,7 +54,7 @@ static int count_wal_pages(void *context, sqlite3 *sqlite, const char *database,
     struct handoff_store *store = context;
     (void)sqlite;
     (void)database;
-    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     store->wal_pages = pages;
     return SQLITE_OK;
 }
@@ -85,12 +85,12 @@ enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
 /* ---- the queue ----------------------------------------------------------------------------- */
 
 /* A job is found from its mail, which is its first member. */
-static struct handoff_store_job *job_of(struct handoff_mail *mail)
+static struct handoff_store_job *job_of(struct base_mail *mail)
 {
     return (struct handoff_store_job *)(void *)mail;
 }
 
-static void deliver_completion(struct handoff_mail *mail)
+static void deliver_completion(struct base_mail *mail)
 {
     struct handoff_store_job *job = job_of(mail);
     job->done(job);
@@ -99,7 +99,7 @@ static void deliver_completion(struct handoff_mail *mail)
 static void enqueue(struct handoff_store *store, const struct handoff_store_batch *batch)
 {
     pthread_mutex_lock(&store->queue_lock);
-    HANDOFF_CHECK(!store->stopping);
+    BASE_CHECK(!store->stopping);
     *store->last = batch->first;
     store->last = batch->last;
     store->awaited += batch->awaited;
@@ -113,8 +113,8 @@ static void enqueue(struct handoff_store *store, const struct handoff_store_batc
 
 void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job)
 {
-    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
-    HANDOFF_CHECK(job->run && job->mailbox && job->done);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK(job->run && job->mailbox && job->done);
     job->mail.next = NULL;
     job->mail.deliver = deliver_completion;
     atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
@@ -133,7 +133,7 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
 
 void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch)
 {
-    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     if (batch->first)
         enqueue(store, batch);
     *batch = (struct handoff_store_batch){0};
@@ -173,12 +173,12 @@ static void hold_lazy_jobs(struct handoff_store *store)
 
 /* Detaches up to group_max jobs, oldest first. NULL: it is quiet; *stopping then says whether for
  * ever. */
-static struct handoff_mail *take_group(struct handoff_store *store, bool *stopping)
+static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
 {
     pthread_mutex_lock(&store->queue_lock);
     wait_for_jobs(store);
     hold_lazy_jobs(store);
-    struct handoff_mail *group = store->oldest, **last = &group;
+    struct base_mail *group = store->oldest, **last = &group;
     unsigned awaited = 0;
     for (unsigned count = 0; *last && count < store->options.group_max; count++) {
         awaited += !job_of(*last)->lazy;
@@ -222,9 +222,9 @@ static enum handoff_code commit(struct handoff_db *db, struct handoff_error *err
     return code;
 }
 
-static void fail_all(struct handoff_mail *group, const struct handoff_error *error)
+static void fail_all(struct base_mail *group, const struct handoff_error *error)
 {
-    for (struct handoff_mail *mail = group; mail; mail = mail->next)
+    for (struct base_mail *mail = group; mail; mail = mail->next)
         job_of(mail)->error = *error;
 }
 
@@ -234,7 +234,7 @@ static bool run_job(struct handoff_db *db, struct handoff_store_job *job)
     sqlite3_int64 changes = sqlite3_total_changes64(db->sqlite);
     handoff_error_clear(&job->error);
     enum handoff_code code = job->run(job, db, &job->error);
-    HANDOFF_CHECK(code == job->error.code);
+    BASE_CHECK(code == job->error.code);
     if (sqlite3_get_autocommit(db->sqlite))
         return false;
     return code == HANDOFF_OK || sqlite3_total_changes64(db->sqlite) == changes;
@@ -246,14 +246,14 @@ enum group_outcome {
     GROUP_ONE_LEFT, /* rolled back: to be run again one by one */
 };
 
-static enum group_outcome run_together(struct handoff_db *db, struct handoff_mail *group,
+static enum group_outcome run_together(struct handoff_db *db, struct base_mail *group,
                                        struct handoff_error *error)
 {
     if (begin(db, error) != HANDOFF_OK) {
         fail_all(group, error);
         return GROUP_SETTLED;
     }
-    for (struct handoff_mail *mail = group; mail; mail = mail->next) {
+    for (struct base_mail *mail = group; mail; mail = mail->next) {
         if (!run_job(db, job_of(mail))) {
             handoff_db_roll_back(db);
             return GROUP_ONE_LEFT;
@@ -295,7 +295,7 @@ static bool bodies_go_outside(const struct handoff_store *store)
            store->options.durability == HANDOFF_DURABILITY_NONE;
 }
 
-static void settle_group(struct handoff_store *store, struct handoff_mail *group,
+static void settle_group(struct handoff_store *store, struct base_mail *group,
                          struct handoff_error *error)
 {
     if (bodies_go_outside(store))
@@ -305,16 +305,16 @@ static void settle_group(struct handoff_store *store, struct handoff_mail *group
     if (outcome == GROUP_SETTLED)
         return;
     handoff_error_clear(error);
-    for (struct handoff_mail *mail = group; mail; mail = mail->next)
+    for (struct base_mail *mail = group; mail; mail = mail->next)
         run_alone(&store->writer, job_of(mail), error);
 }
 
 /* ---- after the commit ---------------------------------------------------------------------- */
 
-static unsigned count_group(struct handoff_store *store, struct handoff_mail *group)
+static unsigned count_group(struct handoff_store *store, struct base_mail *group)
 {
     unsigned count = 0, failed = 0;
-    for (struct handoff_mail *mail = group; mail; mail = mail->next, count++)
+    for (struct base_mail *mail = group; mail; mail = mail->next, count++)
         failed += job_of(mail)->error.code != HANDOFF_OK;
     atomic_fetch_add_explicit(&store->jobs, count, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->jobs_failed, failed, memory_order_relaxed);
@@ -322,27 +322,27 @@ static unsigned count_group(struct handoff_store *store, struct handoff_mail *gr
     return count;
 }
 
-static void post_completions(struct handoff_mail *group)
+static void post_completions(struct base_mail *group)
 {
     while (group) {
-        struct handoff_mail *next = group->next; /* the mailbox uses the link for itself */
+        struct base_mail *next = group->next; /* the mailbox uses the link for itself */
         struct handoff_store_job *job = job_of(group);
-        handoff_mailbox_post(job->mailbox, group);
+        base_mailbox_post(job->mailbox, group);
         group = next;
     }
 }
 
-static void commit_group(struct handoff_store *store, struct handoff_mail *group)
+static void commit_group(struct handoff_store *store, struct base_mail *group)
 {
     struct handoff_error error;
-    const struct handoff_clock *clock = store->options.clock;
-    int64_t begun = handoff_monotonic_ns(clock);
+    const struct base_clock *clock = store->options.clock;
+    int64_t begun = base_monotonic_ns(clock);
     handoff_error_clear(&error);
     settle_group(store, group, &error);
     store->unindexed += store->group_awaited;
     store->unretained += store->group_awaited;
-    struct handoff_store_commit done = {handoff_monotonic_ns(clock) - begun,
-                                        count_group(store, group), error.code != HANDOFF_OK};
+    struct handoff_store_commit done = {base_monotonic_ns(clock) - begun, count_group(store, group),
+                                        error.code != HANDOFF_OK};
     atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->commits_failed, done.failed, memory_order_relaxed);
     if (store->options.on_commit)
@@ -352,7 +352,7 @@ static void commit_group(struct handoff_store *store, struct handoff_mail *group
             INT_MAX; /* a checkpoint may make room: the WAL is used again from its start */
     post_completions(group);
     if (store->group_awaited)
-        store->hold_until_ns = handoff_monotonic_ns(&handoff_clock_system) + HOLD_NS;
+        store->hold_until_ns = base_monotonic_ns(&base_clock_system) + HOLD_NS;
 }
 
 /* Once all is copied, the next commit begins the WAL anew. A failure loses nothing: the pages stay
@@ -414,7 +414,7 @@ static void retain(struct handoff_store *store, int64_t now_ns)
                                        store->options.retention_bytes};
     int removed = 0;
     enum handoff_code code = handoff_retention_step(
-        &store->writer, limits, handoff_wall_ms(store->options.clock), &removed, NULL);
+        &store->writer, limits, base_wall_ms(store->options.clock), &removed, NULL);
     atomic_fetch_add_explicit(&store->removed, (unsigned)removed, memory_order_relaxed);
     bool more = false;
     if (code == HANDOFF_OK)
@@ -439,7 +439,7 @@ static void tidy(struct handoff_store *store, bool quiet)
     if (checkpoint_is_due(store))
         checkpoint(store);
     look_for_failed_sync(store);
-    int64_t now = handoff_monotonic_ns(&handoff_clock_system);
+    int64_t now = base_monotonic_ns(&base_clock_system);
     if (now >= store->retention_due_ns || (quiet && store->retention_more))
         retain(store, now);
     while (store->retention_more && store->unretained >= CAME_FOR_A_STEP)
@@ -451,9 +451,9 @@ static void tidy(struct handoff_store *store, bool quiet)
 void *handoff_store_writer_main(void *argument)
 {
     struct handoff_store *store = argument;
-    HANDOFF_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     for (bool stopping = false;;) {
-        struct handoff_mail *group = take_group(store, &stopping);
+        struct base_mail *group = take_group(store, &stopping);
         if (group)
             commit_group(store, group);
         else if (stopping)
