@@ -64,70 +64,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "handoff_error.h"
+#include "handoff_tokens.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
-#define HANDOFF_MUST_CHECK __attribute__((warn_unused_result))
-#else
-#define HANDOFF_MUST_CHECK
-#endif
-
 /* The version of the library, "MAJOR.MINOR.PATCH". The string is static. */
 const char *handoff_version(void);
-
-/* ---- errors -------------------------------------------------------------------------------- */
-
-/* HANDOFF_OK is 0; the rest is HANDOFF_ERR_INVALID and so on, one per row of handoff_codes.def. */
-enum handoff_code {
-#define CODE(name, text, class, meaning) HANDOFF_ERR_##name,
-#include "handoff_codes.def"
-#undef CODE
-    HANDOFF_CODE_COUNT,
-    HANDOFF_OK = HANDOFF_ERR_OK
-};
-
-/* What kind of refusal a code is. An edge (HTTP, an exit status) maps these, not the codes. */
-enum handoff_class {
-    HANDOFF_CLASS_NONE,
-    HANDOFF_CLASS_INVALID,         /* the caller has to send something else */
-    HANDOFF_CLASS_TOO_LARGE,       /* less of it */
-    HANDOFF_CLASS_NOT_FOUND,       /* it is not there */
-    HANDOFF_CLASS_CONFLICT,        /* it is there, and different */
-    HANDOFF_CLASS_REFUSED,         /* understood, but a rule forbids it */
-    HANDOFF_CLASS_BUSY,            /* later, with less at once */
-    HANDOFF_CLASS_UNAUTHENTICATED, /* say who you are */
-    HANDOFF_CLASS_FORBIDDEN,       /* not you */
-    HANDOFF_CLASS_FAILED,          /* a party behind us said no */
-    HANDOFF_CLASS_TIMEOUT,         /* a party behind us took too long */
-    HANDOFF_CLASS_UNAVAILABLE,     /* later */
-    HANDOFF_CLASS_INTERNAL         /* our fault, or broken data */
-};
-
-/* One failure. A value: copy it freely, nothing has to be released. */
-struct handoff_error {
-    enum handoff_code code;
-    const char
-        *message;   /* constant text: what is wrong and what to do about it; never NULL once set */
-    char field[64]; /* which field, option or file ("tags[3]", "storage.path"), or "" */
-    char seen[160]; /* what was found there, cut to fit, or "" */
-    char allowed[96]; /* what is allowed, or "" */
-    int64_t needed;   /* the number that would do, where the code speaks of one; else 0 */
-};
-
-/* The stable name, "invalid_request", as the API has it in `code`; static. An unknown number gives
-   "internal". Any thread. */
-const char *handoff_code_name(enum handoff_code code);
-/* One sentence on the code, for people; static. Any thread. */
-const char *handoff_code_meaning(enum handoff_code code);
-/* What kind of refusal it is; decide by this rather than by a list of codes. Any thread. */
-enum handoff_class handoff_code_class(enum handoff_code code);
-
-/* Writes the whole error as one line, "message (field: seen X, allowed Y)", into `text`, which has
-   room for `size` bytes; it is always terminated, and cut between characters. Returns the length
-   that it would have had, as snprintf does. 512 bytes hold any error. */
-size_t handoff_error_text(const struct handoff_error *error, char *text, size_t size);
 
 /* ---- agents -------------------------------------------------------------------------------- */
 
@@ -172,54 +117,6 @@ struct handoff_agent_options {
    or, where that is NULL, pulling from its inbox. Points to both strings. Any thread; no failure.
  */
 struct handoff_agent_options handoff_agent_defaults(const char *name, const char *url);
-
-/* ---- counting tokens --------------------------------------------------------------------- */
-
-/*
- * A tokenizer counts the tokens of text in one encoding, exactly as OpenAI's tiktoken does, or
- * estimates them where no vocabulary is at hand. Text is UTF-8. What is no valid UTF-8 counts as if
- * every maximal ill-formed subsequence were U+FFFD, for a model can only ever be given that.
- * Special tokens such as <|endoftext|> are ordinary text.
- *
- * A tokenizer may be used by any number of threads at once; closing it needs that none does.
- */
-struct handoff_tokenizer;
-
-/*
- * Opens the vocabulary of an encoding, "o200k_base" or "cl100k_base": the file ENCODING.vocabulary
- * in the directory, or, where that is NULL, in $HANDOFF_VOCABULARY_DIR, or, where that is unset or
- * empty, in the folder that was chosen when the library was built (.../share/handoff-exporter).
- * The name "estimate" gives the estimating tokenizer. NULL on failure, and the error says why:
- * unknown_encoding, vocabulary_missing, vocabulary_foreign, vocabulary_corrupt or out_of_memory,
- * with the file in field and the place in it in seen.
- */
-struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
-                                                          const char *directory,
-                                                          struct handoff_error *error);
-
-/* Opens one vocabulary file, whatever its encoding. */
-struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handoff_error *error);
-
-/*
- * The tokenizer that needs no vocabulary. It never tells less than either encoding has tokens, so
- * what fits by it fits in truth; it tells about three times as many for English text.
- * Always there, never NULL.
- */
-struct handoff_tokenizer *handoff_tokenizer_estimate(void);
-
-/* "o200k_base", "cl100k_base" or "estimate"; lives as long as the tokenizer. */
-const char *handoff_tokenizer_encoding(const struct handoff_tokenizer *tokenizer);
-
-/* Closes and clears the pointer; NULL and the estimating tokenizer are fine. */
-void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer);
-
-/*
- * Counts. OUT_OF_MEMORY: only text that is no valid UTF-8 or has a run of more than 256 bytes that
- * nothing cuts (white space does) needs any. TOO_LARGE: such a run has more than 1 GiB. The count
- * is set on success only.
- */
-enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer, const char *text,
-                                       size_t length, size_t *count) HANDOFF_MUST_CHECK;
 
 /* ---- the client ---------------------------------------------------------------------------- */
 

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where, for programs that embed the client: handoff.h, libhandoff as a
+# What `cmake --install` puts where, for programs that embed the client: its headers, libhandoff as a
 # shared and as a static library, handoff.pc; and the systemd units. The two programs install
 # themselves in their rooms.
 
-# The shared library is the static one, all of it, with only those symbols visible that handoff.h
-# declares. The names are read from the header, so there is no second list to forget.
-file(STRINGS "${PROJECT_SOURCE_DIR}/client/handoff.h" declarations REGEX "^([a-z].*[ *])?handoff_[a-z0-9_]+\\(")
+# The shared library is the static one, all of it, with only those symbols visible that the public
+# headers declare. The names are read from the header, so there is no second list to forget.
+set(HANDOFF_PUBLIC_HEADERS
+    "${PROJECT_SOURCE_DIR}/client/handoff.h"
+    "${PROJECT_SOURCE_DIR}/lib/base/handoff_error.h"
+    "${PROJECT_SOURCE_DIR}/lib/base/handoff_codes.def"
+    "${PROJECT_SOURCE_DIR}/lib/tokens/handoff_tokens.h")
 set(exports "")
-foreach(declaration IN LISTS declarations)
-    if(declaration MATCHES "^(typedef|static) ")
-        continue()
-    endif()
-    string(REGEX REPLACE "^([^(]*[ *])?(handoff_[a-z0-9_]+)\\(.*" "\\2" name "${declaration}")
-    string(APPEND exports "        ${name};\n")
+foreach(header IN LISTS HANDOFF_PUBLIC_HEADERS)
+    file(STRINGS "${header}" declarations REGEX "^([a-z].*[ *])?handoff_[a-z0-9_]+\\(")
+    foreach(declaration IN LISTS declarations)
+        if(declaration MATCHES "^(typedef|static) ")
+            continue()
+        endif()
+        string(REGEX REPLACE "^([^(]*[ *])?(handoff_[a-z0-9_]+)\\(.*" "\\2" name "${declaration}")
+        string(APPEND exports "        ${name};\n")
+    endforeach()
 endforeach()
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/client/handoff.h")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${HANDOFF_PUBLIC_HEADERS})
 set(exports_file "${PROJECT_BINARY_DIR}/libhandoff.map")
 file(CONFIGURE OUTPUT "${exports_file}"
      CONTENT "HANDOFF_${PROJECT_VERSION_MAJOR} {\n    global:\n@exports@    local: *;\n};\n" @ONLY)
@@ -51,7 +58,7 @@ configure_file("${PROJECT_SOURCE_DIR}/packaging/handoff.pc.in" "${PROJECT_BINARY
 install(TARGETS handoff_shared handoff_client
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(FILES "${PROJECT_SOURCE_DIR}/client/handoff.h" "${PROJECT_SOURCE_DIR}/client/handoff_codes.def"
+install(FILES ${HANDOFF_PUBLIC_HEADERS}
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(FILES "${PROJECT_BINARY_DIR}/handoff.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 file(GLOB units "${PROJECT_SOURCE_DIR}/packaging/systemd/*.service"

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "client/handoff.h"
 #include "lib/base/arena.h"
 #include "lib/base/error.h"
 

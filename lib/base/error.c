@@ -21,7 +21,7 @@ struct code_row {
 static const struct code_row rows[HANDOFF_CODE_COUNT] = {
 #define CODE(name, text, class, meaning)                                                           \
     [HANDOFF_ERR_##name] = {text, HANDOFF_CLASS_##class, meaning},
-#include "client/handoff_codes.def"
+#include "lib/base/handoff_codes.def"
 #undef CODE
 };
 

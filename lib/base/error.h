@@ -10,7 +10,7 @@
 #ifndef HANDOFF_BASE_ERROR_H
 #define HANDOFF_BASE_ERROR_H
 
-#include "client/handoff.h"
+#include "lib/base/handoff_error.h"
 
 /* No error: all fields empty. Returns HANDOFF_OK. */
 enum handoff_code handoff_error_clear(struct handoff_error *error);

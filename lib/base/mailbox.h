@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "client/handoff.h"
+#include "lib/base/handoff_error.h"
 
 /* Lies inside the struct that is on its way. Owned by the mailbox from post to deliver. */
 struct base_mail {

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "client/handoff.h"
+#include "lib/base/handoff_error.h"
 
 struct base_watch {
     void (*ready)(struct base_watch *watch, uint32_t events); /* EPOLLIN and so on */

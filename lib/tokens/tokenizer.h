@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tokenizer.h - exact token counts for o200k_base and cl100k_base; what the room itself needs
- * beyond the tokenizer's public part in client/handoff.h.
+ * beyond the public part in handoff_tokens.h.
  *
  * The way of a text: it is checked to be UTF-8 (a repaired copy takes its place if it is not),
  * cut into pieces (split.h), and each piece is looked up whole (vocabulary.h) or, failing that,
@@ -21,7 +21,7 @@
 #ifndef HANDOFF_TOKENS_TOKENIZER_H
 #define HANDOFF_TOKENS_TOKENIZER_H
 
-#include "client/handoff.h"
+#include "lib/tokens/handoff_tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>

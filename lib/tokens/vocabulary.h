@@ -44,7 +44,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/handoff.h"
+#include "lib/tokens/handoff_tokens.h"
 
 #define HANDOFF_VOCABULARY_FILE_MAGIC "HANDOFFV"
 #define HANDOFF_VOCABULARY_VERSION    1u

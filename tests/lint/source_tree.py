@@ -11,6 +11,7 @@ import subprocess
 TOP = pathlib.Path(os.environ.get("HANDOFF_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("HANDOFF_BINARY_DIR", TOP / "build/release"))
 ROOMS = ("lib", "client", "collectors", "exporter", "ctl")
+PUBLIC_HEADERS = ("client/handoff.h", "lib/base/handoff_error.h", "lib/tokens/handoff_tokens.h")
 NOT_OURS = {".git", "build", "node_modules", "__pycache__"}
 
 

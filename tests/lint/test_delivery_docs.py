@@ -52,7 +52,7 @@ def classes():
     mapped = dict(re.findall(r"\[HANDOFF_CLASS_(\w+)\] = (\d{3})",
                              (source_tree.TOP / "exporter/http/pending_call.c").read_text()))
     rows = re.findall(r'^CODE\(\w+, "(\w+)", (\w+)',
-                      (source_tree.TOP / "client/handoff_codes.def").read_text(), re.MULTILINE)
+                      (source_tree.TOP / "lib/base/handoff_codes.def").read_text(), re.MULTILINE)
     return {code: int(mapped[kind]) for code, kind in rows}
 
 

@@ -56,7 +56,8 @@ class Examples(unittest.TestCase):
         for path in PROGRAMS:
             command = {".py": [sys.executable, "-m", "py_compile"], ".mjs": ["node", "--check"],
                        ".c": ["cc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-                              f"-I{source_tree.TOP}/client"]}[path.suffix]
+                              *(f"-I{(source_tree.TOP / name).parent}"
+                                for name in source_tree.PUBLIC_HEADERS)]}[path.suffix]
             with self.subTest(example=str(path)), tempfile.TemporaryDirectory() as folder:
                 status, output = source_tree.run([*command, source_tree.TOP / path],
                                                  env={"PATH": "/usr/bin:/bin:/usr/local/bin",

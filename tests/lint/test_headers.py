@@ -7,7 +7,7 @@ import unittest
 
 import source_tree
 
-PUBLIC = ("client/handoff.h", "lib/metrics/metric.h")
+PUBLIC = (*source_tree.PUBLIC_HEADERS, "lib/metrics/metric.h")
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
 
 

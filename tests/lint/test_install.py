@@ -70,7 +70,7 @@ class Installed(unittest.TestCase):
                                             *beyond, "-lpthread", "-lm"), version)
 
     def test_the_shared_library_shows_what_the_header_declares(self):
-        header = (source_tree.TOP / "client/handoff.h").read_text()
+        header = "\n".join((source_tree.TOP / name).read_text() for name in source_tree.PUBLIC_HEADERS)
         code = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
         code = re.sub(r"^(?:typedef|static)\b[^;{]*", "", code, flags=re.MULTILINE)
         declared = set(re.findall(r"^[a-z][^;{}()]*?\b(handoff_[a-z0-9_]+)\(", code, re.MULTILINE))

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handoff_tokens.h - counting the tokens of a text.
+ *
+ * Part of the public interface; handoff.h includes it.
+ *
+ * A tokenizer counts the tokens of text in one encoding, exactly as OpenAI's tiktoken does, or
+ * estimates them where no vocabulary is at hand. Text is UTF-8. What is no valid UTF-8 counts as if
+ * every maximal ill-formed subsequence were U+FFFD, for a model can only ever be given that.
+ * Special tokens such as <|endoftext|> are ordinary text.
+ *
+ * A tokenizer may be used by any number of threads at once; closing it needs that none does.
+ */
+#ifndef HANDOFF_TOKENS_H
+#define HANDOFF_TOKENS_H
+
+#include <stddef.h>
+
+#include "handoff_error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct handoff_tokenizer;
+
+/*
+ * Opens the vocabulary of an encoding, "o200k_base" or "cl100k_base": the file ENCODING.vocabulary
+ * in the directory, or, where that is NULL, in $HANDOFF_VOCABULARY_DIR, or, where that is unset or
+ * empty, in the folder that was chosen when the library was built (.../share/handoff-exporter).
+ * The name "estimate" gives the estimating tokenizer. NULL on failure, and the error says why:
+ * unknown_encoding, vocabulary_missing, vocabulary_foreign, vocabulary_corrupt or out_of_memory,
+ * with the file in field and the place in it in seen.
+ */
+struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
+                                                          const char *directory,
+                                                          struct handoff_error *error);
+
+/* Opens one vocabulary file, whatever its encoding. */
+struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handoff_error *error);
+
+/*
+ * The tokenizer that needs no vocabulary. It never tells less than either encoding has tokens, so
+ * what fits by it fits in truth; it tells about three times as many for English text.
+ * Always there, never NULL.
+ */
+struct handoff_tokenizer *handoff_tokenizer_estimate(void);
+
+/* "o200k_base", "cl100k_base" or "estimate"; lives as long as the tokenizer. */
+const char *handoff_tokenizer_encoding(const struct handoff_tokenizer *tokenizer);
+
+/* Closes and clears the pointer; NULL and the estimating tokenizer are fine. */
+void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer);
+
+/*
+ * Counts. OUT_OF_MEMORY: only text that is no valid UTF-8 or has a run of more than 256 bytes that
+ * nothing cuts (white space does) needs any. TOO_LARGE: such a run has more than 1 GiB. The count
+ * is set on success only.
+ */
+enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer, const char *text,
+                                       size_t length, size_t *count) HANDOFF_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
