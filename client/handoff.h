@@ -133,7 +133,8 @@ struct handoff_agent_options handoff_agent_defaults(const char *name, const char
  *     handoff_client_resume      what earlier processes left goes on
  *     ... each thread: wait for handoff_loop_fd, at most handoff_loop_wait_ms; handoff_loop_run ...
  *     handoff_client_drain       nothing new from now on
- *     ... run on until handoff_client_in_flight is 0, or for as long as one likes ...
+ *     ... run on until handoff_client_in_flight is 0, or for as long as one likes; or, with
+ *         handoff_client_wind_down, until handoff_client_attempting is 0 ...
  *     handoff_loop_stop          each of them; then run all until handoff_loop_pending is 0
  *     handoff_loop_close         each of them
  *     handoff_client_close
@@ -342,6 +343,12 @@ enum handoff_code handoff_client_resume(struct handoff_client *client, struct ha
 /* Takes nothing new from now on (shutting_down); what is under way goes on, as long as the loops
    are run. It cannot be taken back. Any thread. */
 void handoff_client_drain(struct handoff_client *client);
+/* Drains, and begins no attempt any more: attempts that are out end, who waits for one of those is
+   answered, and who waits for any other handoff gets shutting_down with it. What is left (in an
+   inbox, in backoff, waiting for its acknowledgement) is stored and goes on with the next client.
+   Each loop learns of it with its next run; when all have run and handoff_client_attempting is 0,
+   a close breaks nothing off. Any thread. */
+void handoff_client_wind_down(struct handoff_client *client);
 /* Handoffs under way: accepted and neither ended nor parked, also those that wait for a retry, for
    an agent to pull them or for their acknowledgement. Any thread. */
 size_t handoff_client_in_flight(const struct handoff_client *client);

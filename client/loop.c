@@ -103,6 +103,11 @@ void handoff_client_drain(struct handoff_client *client)
     handoff_engine_drain(client->engine);
 }
 
+void handoff_client_wind_down(struct handoff_client *client)
+{
+    handoff_engine_wind_down(client->engine);
+}
+
 size_t handoff_client_in_flight(const struct handoff_client *client)
 {
     return handoff_engine_in_flight(client->engine);

@@ -6,9 +6,10 @@
  * a disk, so no request is ever served on it.
  *
  * Draining: first the API takes no new connections and no new handoffs, while probes still see
- * /-/ready say 503 and Prometheus still scrapes; when nothing is in flight the web listener closes
- * too; then everything ends. --shutdown.timeout bounds the whole. A second signal ends the process
- * at once.
+ * /-/ready say 503 and Prometheus still scrapes; when every request is answered and no attempt is
+ * out the web listener closes too; then everything ends. Handoffs that wait for anything else are
+ * durable and hold nothing up. --shutdown.timeout bounds the whole. A second signal ends the
+ * process at once.
  */
 #include "exporter/lifecycle.h"
 
@@ -189,8 +190,10 @@ static void look_at_drain(void *arg)
 {
     struct exporter_lifecycle *lifecycle = arg;
     const bool late = exporter_monotonic_ms() >= lifecycle->drain_until_ms;
-    const size_t delivering = handoff_client_in_flight(exporter_hosting_client(lifecycle->hosting));
-    const bool quiet = exporter_front_is_quiet(lifecycle->front) && delivering == 0;
+    /* In this order: an attempt that began before its loop heard of the end is then counted. */
+    const bool idle = exporter_front_is_quiet(lifecycle->front);
+    const size_t attempts = handoff_client_attempting(exporter_hosting_client(lifecycle->hosting));
+    const bool quiet = idle && attempts == 0;
     if (quiet && lifecycle->phase == PHASE_DRAINING) {
         lifecycle->phase = PHASE_CLOSING;
         exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_WEB);
@@ -198,7 +201,7 @@ static void look_at_drain(void *arg)
         if (!quiet)
             log_warn("drain_timed_out",
                      LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
-                     LOG_UINT("attempts", delivering));
+                     LOG_UINT("attempts", attempts));
         exporter_loop_stop(lifecycle->control);
         return;
     }
@@ -209,7 +212,7 @@ static void look_at_drain(void *arg)
 static void drain(struct exporter_lifecycle *lifecycle)
 {
     const unsigned in_flight = exporter_front_in_flight(lifecycle->front);
-    handoff_client_drain(exporter_hosting_client(lifecycle->hosting));
+    handoff_client_wind_down(exporter_hosting_client(lifecycle->hosting));
     atomic_store(&lifecycle->serving, false);
     lifecycle->phase = PHASE_DRAINING;
     lifecycle->drain_until_ms =

@@ -278,6 +278,33 @@ static int64_t until_due(const struct handoff_delivery *delivery)
     return wait > 0 ? wait : 0;
 }
 
+static bool is_winding_down(const struct handoff_delivery *delivery)
+{
+    return atomic_load_explicit(&delivery->lane->engine->winding_down, memory_order_relaxed);
+}
+
+/* Accepted just before the end, by a sender who waits for its one attempt. */
+static bool deserves_an_attempt(const struct handoff_delivery *delivery)
+{
+    return delivery->waiter && delivery->state == HANDOFF_STATE_READY && delivery->attempts == 0 &&
+           delivery->replays == 0 && !delivery->offered &&
+           handoff_delivery_until_deadline(delivery) > 0;
+}
+
+void handoff_delivery_wind_down(struct handoff_delivery *delivery)
+{
+    if (!delivery->writing && !delivery->posting && handoff_state_is_live(delivery->state))
+        handoff_delivery_postpone(delivery);
+}
+
+/* The last step in this process. */
+static void go_on_at_the_end(struct handoff_delivery *delivery)
+{
+    if (deserves_an_attempt(delivery))
+        begin(delivery);
+    handoff_delivery_wind_down(delivery);
+}
+
 void handoff_delivery_go_on(struct handoff_delivery *delivery)
 {
     if (!handoff_state_is_live(delivery->state)) {
@@ -289,6 +316,10 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
         return; /* the next start goes on */
     if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !delivery->leased)
         return; /* the transport will tell */
+    if (is_winding_down(delivery)) {
+        go_on_at_the_end(delivery);
+        return;
+    }
     bool expires = handoff_delivery_until_deadline(delivery) <= 0;
     if (!expires && until_due(delivery) > 0)
         handoff_delivery_wake_in(delivery, until_due(delivery));

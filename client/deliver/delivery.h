@@ -18,7 +18,8 @@ struct handoff_engine {
     _Atomic(unsigned) max_in_flight, max_in_flight_per_agent; /* 0: any number */
     _Atomic(unsigned) in_flight;
     _Atomic(unsigned) attempting; /* of these, with an attempt out */
-    _Atomic(bool) draining;
+    _Atomic(bool) draining;       /* takes nothing new */
+    _Atomic(bool) winding_down;   /* begins no attempt either */
 };
 
 /* An attempt as it is lent to the store. */
@@ -133,6 +134,9 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 
 /* Its next step, whatever that is by its state and its clocks. */
 void handoff_delivery_go_on(struct handoff_delivery *delivery);
+/* The engine has begun to wind down: the waiter is answered, unless an attempt is out or a write is
+   under way; then that happens afterwards. */
+void handoff_delivery_wind_down(struct handoff_delivery *delivery);
 
 /* Gives it to somebody who pulls, and tells them. false: it is not to be had any more, and they
    were not told. */
@@ -158,6 +162,9 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
 
 /* It was not accepted: tells the waiter why, and releases it. Nothing is out. */
 void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error);
+
+/* Tells the waiter that the process ends and the next one goes on. */
+void handoff_delivery_postpone(struct handoff_delivery *delivery);
 
 /* Breaks off what is out and releases it; the store keeps it for the next start. */
 void handoff_delivery_abandon(struct handoff_delivery *delivery);

@@ -49,6 +49,12 @@ void handoff_engine_drain(struct handoff_engine *engine)
     atomic_store(&engine->draining, true);
 }
 
+void handoff_engine_wind_down(struct handoff_engine *engine)
+{
+    handoff_engine_drain(engine);
+    atomic_store(&engine->winding_down, true);
+}
+
 bool handoff_engine_is_draining(const struct handoff_engine *engine)
 {
     return atomic_load(&engine->draining);

@@ -64,13 +64,16 @@ void handoff_engine_limit(struct handoff_engine *engine, unsigned all, unsigned 
 
 /* No new handoffs from now on; those that live go on. Any thread. */
 void handoff_engine_drain(struct handoff_engine *engine);
+/* A drain that also begins no attempt. Each lane learns of it when it runs next: it answers the
+   waiters of handoffs that have no attempt out. Any thread. */
+void handoff_engine_wind_down(struct handoff_engine *engine);
 /* Any thread. */
 bool handoff_engine_is_draining(const struct handoff_engine *engine);
 /* Which handoffs are in memory, for those who ask from other threads. */
 struct handoff_live *handoff_engine_live(struct handoff_engine *engine);
 /* Handoffs in live states. Any thread. */
 unsigned handoff_engine_in_flight(const struct handoff_engine *engine);
-/* Of these, those with an attempt out: what a drain waits for. Any thread. */
+/* Of these, those with an attempt out: what the end waits for. Any thread. */
 unsigned handoff_engine_attempting(const struct handoff_engine *engine);
 
 /* ---- handing over --------------------------------------------------------------------------- */

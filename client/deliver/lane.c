@@ -113,9 +113,27 @@ static bool keeps_pollers_in_a_drain(const struct handoff_lane *lane)
     return atomic_load(&lane->engine->draining) && !TAILQ_EMPTY(&lane->pollers);
 }
 
+static bool must_wind_down(const struct handoff_lane *lane)
+{
+    return !lane->wound_down &&
+           atomic_load_explicit(&lane->engine->winding_down, memory_order_relaxed);
+}
+
+/* Whoever is told only waits, and takes no other handoff away. */
+static void wind_down(struct handoff_lane *lane)
+{
+    struct handoff_delivery *next;
+    lane->wound_down = true;
+    for (struct handoff_delivery *delivery = TAILQ_FIRST(&lane->deliveries); delivery;
+         delivery = next) {
+        next = TAILQ_NEXT(delivery, entry);
+        handoff_delivery_wind_down(delivery);
+    }
+}
+
 int64_t handoff_lane_wait_ms(const struct handoff_lane *lane)
 {
-    if (lane->writes.first || keeps_pollers_in_a_drain(lane))
+    if (lane->writes.first || keeps_pollers_in_a_drain(lane) || must_wind_down(lane))
         return 0; /* the host's turn is over: they are submitted now, or sent home */
     return base_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
 }
@@ -125,6 +143,8 @@ void handoff_lane_run(struct handoff_lane *lane)
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     if (keeps_pollers_in_a_drain(lane))
         dismiss_pollers(lane);
+    if (must_wind_down(lane))
+        wind_down(lane);
     base_poller_run(&lane->poller);
     base_timers_run(&lane->timers, handoff_lane_now_ms(lane));
     handoff_transport_settle(lane->transport);

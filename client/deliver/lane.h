@@ -39,6 +39,7 @@ struct handoff_lane {
     struct handoff_store_batch writes; /* of this turn, submitted at its end */
     unsigned awaited;                  /* mails that will come: what the store was asked to write */
     bool closing;                      /* begins nothing any more */
+    bool wound_down;                   /* who waits in vain was told so, when the engine began */
 };
 
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,

@@ -269,12 +269,24 @@ void handoff_delivery_drop(struct handoff_delivery *delivery, const struct hando
     handoff_delivery_leave(delivery);
 }
 
+static void say_later(struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
+                      "the process ends; the handoff is stored and goes on at the next start", NULL,
+                      NULL);
+}
+
+void handoff_delivery_postpone(struct handoff_delivery *delivery)
+{
+    struct handoff_error error;
+    say_later(&error);
+    handoff_delivery_tell_settled(delivery, &error);
+}
+
 void handoff_delivery_abandon(struct handoff_delivery *delivery)
 {
     struct handoff_error error;
     handoff_delivery_break_off(delivery);
-    handoff_error_set(&error, HANDOFF_ERR_SHUTTING_DOWN,
-                      "the process ends; the handoff is stored and goes on at the next start", NULL,
-                      NULL);
+    say_later(&error);
     handoff_delivery_drop(delivery, &error);
 }

@@ -369,9 +369,9 @@ class Replaying(Case):
 
 class Draining(Case):
     @staticmethod
-    def sending():
+    def sending(target="coder"):
         """The bytes of a POST that waits for its handoff's end."""
-        body = json.dumps({"source_agent": "analyst", "target_agent": "coder",
+        body = json.dumps({"source_agent": "analyst", "target_agent": target,
                            "task_id": "task-1", "task_summary": "Write the retry logic"})
         return (f"POST /v1/handoffs HTTP/1.1\r\nHost: localhost\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
@@ -400,6 +400,53 @@ class Draining(Case):
         self.assertEqual(told, ids)
         self.assertEqual(self.daemon.process.wait(30), 0)
 
+    def test_what_is_stored_and_waits_does_not_hold_up_the_end(self):
+        """An hour is allowed and none of it is needed: no attempt is out."""
+        busy = {"retries": 9, "backoff": {"base": "1h", "max": "1h"}}
+        waiting, broken = self.receiver(later), self.receiver(status(503))
+        caller = self.caller({"puller": {}, "waiting": {"url": waiting.url},
+                              "broken": {"url": broken.url, **busy}}, "--shutdown.timeout=1h")
+        ids = {name: caller.send_async(name, task_id="other") for name in ("puller", "waiting", "broken")}
+        caller.wait_for_state(ids["waiting"], "awaiting_ack")
+        senders = [self.stack.enter_context(self.daemon.api.socket()) for _ in ids]
+        for sender, name in zip(senders, ids):
+            sender.sendall(self.sending(name))
+        items = eventually(lambda: (found := caller.call("GET", "/v1/tasks/task-1").json()["items"])
+                           and len(found) == 3 and found, "all are accepted")
+        states = {"puller": ("ready", 0), "waiting": ("awaiting_ack", 1), "broken": ("ready", 1)}
+        for item in items:
+            eventually(lambda: (lambda now: (now["state"], now["attempts"]))(
+                caller.state(item["id"])) == states[item["target_agent"]], "it waits")
+        self.daemon.terminate()
+        for sender in senders:
+            answer = b"".join(iter(lambda: sender.recv(1 << 16), b""))
+            self.assertTrue(answer.startswith(b"HTTP/1.1 503 "), answer)
+            problem = json.loads(answer.partition(b"\r\n\r\n")[2])
+            told = problem["handoff"]
+            self.assertEqual((problem["code"], told["state"], told["attempts"]),
+                             ("shutting_down", *states[told["target_agent"]]))
+        self.assertEqual(self.daemon.wait(), 0)
+        self.assertEqual(self.daemon.events("drain_timed_out"), [])
+
+    def test_an_attempt_that_fails_in_the_drain_is_the_last(self):
+        hold = Hold(status(503))
+        coder = self.receiver(hold)
+        self.stack.callback(hold.release)
+        caller = self.caller({"coder": {"url": coder.url, "backoff": {"base": "1ms", "max": "1ms"},
+                                        "retries": 99}}, "--shutdown.timeout=1h")
+        handoff = caller.send_async()
+        sender = self.stack.enter_context(self.daemon.api.socket())
+        sender.sendall(self.sending())
+        coder.wait_for(2)
+        self.daemon.terminate()
+        self.daemon.wait_for_event("draining")
+        hold.release()
+        answer = b"".join(iter(lambda: sender.recv(1 << 16), b""))
+        problem = json.loads(answer.partition(b"\r\n\r\n")[2])
+        self.assertEqual((problem["code"], problem["handoff"]["attempts"]), ("shutting_down", 1))
+        self.assertNotEqual(problem["handoff"]["id"], handoff)
+        self.assertEqual(self.daemon.wait(), 0)
+        self.assertEqual(len(coder.requests), 2)
 
     def test_who_does_not_read_is_not_waited_for(self):
         hold = Hold()
