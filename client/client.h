@@ -71,9 +71,10 @@ void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_
 /* The same for one commit of the store; on its writer's thread. */
 void handoff_client_tell_commit(void *observer, const struct handoff_store_commit *commit);
 
-/* The same for one call of the spine; remembers whether it is up. */
+/* The same for one call of the spine, where that says something about the spine; remembers whether
+ * it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
-                               enum handoff_code code, int64_t duration_ns);
+                               const struct handoff_spine_call *call, int64_t duration_ns);
 
 /* Sets up an assembly on a loop: the caller fills in context and finished, runs it, and ends it.
  * The ask is lent until the assembly is over. NULL: no memory. */

@@ -11,22 +11,18 @@ void handoff_client_tell(const struct handoff_client *client, const struct hando
         client->observe(client->observer, event);
 }
 
-/* A caller's mistake says nothing about the spine. */
-static bool is_spines_fault(enum handoff_code code)
-{
-    enum handoff_class class = handoff_code_class(code);
-    return class == HANDOFF_CLASS_UNAVAILABLE || class == HANDOFF_CLASS_TIMEOUT ||
-           class == HANDOFF_CLASS_INTERNAL || class == HANDOFF_CLASS_FAILED;
-}
-
 void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
-                               enum handoff_code code, int64_t duration_ns)
+                               const struct handoff_spine_call *call, int64_t duration_ns)
 {
+    const enum handoff_spine_health health = handoff_spine_health(call);
     const struct handoff_event event = {.kind = HANDOFF_EVENT_SPINE,
-                                        .code = code,
+                                        .code = call->error.code,
                                         .operation = operation,
+                                        .spine_failed = health == HANDOFF_SPINE_FAILED,
                                         .duration_ns = duration_ns};
-    atomic_store(&client->spine_up, !is_spines_fault(code));
+    if (health == HANDOFF_SPINE_UNTRIED)
+        return;
+    atomic_store(&client->spine_up, health == HANDOFF_SPINE_ANSWERED);
     handoff_client_tell(client, &event);
 }
 

@@ -565,6 +565,7 @@ struct handoff_event {
     int64_t duration_ns;   /* committed, spine */
     unsigned jobs;         /* committed: in the group */
     const char *operation; /* spine: "get", "search", "pinned", "put", "pin", "delete", "list" */
+    bool spine_failed;     /* spine: it could not answer; else it did, if only with a refusal */
 
     /* assembled; texts are NULL where the failure was earlier */
     const char *id, *task_id, *source_agent, *target_agent, *pattern, *traceparent;
@@ -611,7 +612,7 @@ struct handoff_event {
 
 struct handoff_stats {
     int64_t store_bytes; /* in use in the database */
-    bool spine_up;       /* its last answer was one */
+    bool spine_up;       /* it answered when it was asked last */
     bool exact_tokens;   /* a vocabulary is in use */
 };
 

@@ -33,19 +33,11 @@ void collectors_client_init(struct collectors *collectors)
     }
 }
 
-static enum outcome outcome_of(enum handoff_code code)
+static enum outcome outcome_of(const struct handoff_event *event)
 {
-    switch (handoff_code_class(code)) {
-    case HANDOFF_CLASS_NONE:
-        return OUTCOME_OK;
-    case HANDOFF_CLASS_UNAVAILABLE:
-    case HANDOFF_CLASS_TIMEOUT:
-    case HANDOFF_CLASS_FAILED:
-    case HANDOFF_CLASS_INTERNAL:
+    if (event->spine_failed)
         return OUTCOME_FAILED;
-    default:
-        return OUTCOME_REFUSED;
-    }
+    return event->code == HANDOFF_OK ? OUTCOME_OK : OUTCOME_REFUSED;
 }
 
 static double seconds(int64_t nanoseconds)
@@ -57,8 +49,7 @@ static void observe_spine(struct collectors *collectors, const struct handoff_ev
 {
     for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
         if (strcmp(operations[i], event->operation) == 0)
-            metric_observe(collectors->spine[i][outcome_of(event->code)],
-                           seconds(event->duration_ns));
+            metric_observe(collectors->spine[i][outcome_of(event)], seconds(event->duration_ns));
     }
 }
 

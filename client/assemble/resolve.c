@@ -195,19 +195,10 @@ static void carry_counts(struct handoff_assembly *assembly, const struct handoff
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-/* Whether the failure is the spine's, and not ours or the caller's. */
-static bool is_away(enum handoff_code code)
-{
-    enum handoff_class class = handoff_code_class(code);
-    return code != HANDOFF_ERR_OUT_OF_MEMORY &&
-           (class == HANDOFF_CLASS_UNAVAILABLE || class == HANDOFF_CLASS_TIMEOUT ||
-            class == HANDOFF_CLASS_FAILED || class == HANDOFF_CLASS_INTERNAL);
-}
-
 static enum handoff_progress take_answer(struct handoff_assembly *assembly)
 {
     struct handoff_spine_resolve *resolve = &assembly->resolve;
-    bool away = is_away(resolve->call.error.code);
+    bool away = handoff_spine_health(&resolve->call) == HANDOFF_SPINE_FAILED;
     const struct handoff_slot *earlier = assembly->slots;
     size_t nearlier = assembly->nslots;
     size_t nfound = away ? 0 : resolve->found_count;

@@ -282,9 +282,8 @@ static void assembled(struct handoff_assembly *assembly)
 {
     struct assembling *assembling = assembly->context;
     BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
-    if (assembly->stage > HANDOFF_STAGE_RESOLVE)
-        handoff_client_tell_spine(assembling->loop->client, "resolve",
-                                  assembly->resolve.call.error.code, assembly->spine_ns);
+    handoff_client_tell_spine(assembling->loop->client, "resolve", &assembly->resolve.call,
+                              assembly->spine_ns);
     if (assembly->error.code == HANDOFF_OK)
         persist(assembling);
     else

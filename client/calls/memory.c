@@ -42,11 +42,12 @@ static struct asked asked(struct handoff_loop *loop, handoff_answered *answered,
 }
 
 /* The spine has answered. */
-static void note_end(const struct asked *asked, const char *operation, enum handoff_code code)
+static void note_end(const struct asked *asked, const char *operation,
+                     const struct handoff_spine_call *call)
 {
     struct handoff_client *client = asked->loop->client;
     asked->loop->pending--;
-    handoff_client_tell_spine(client, operation, code, now_ns(client) - asked->began_ns);
+    handoff_client_tell_spine(client, operation, call, now_ns(client) - asked->began_ns);
 }
 
 /* ---- answering ----------------------------------------------------------------------------- */
@@ -92,7 +93,7 @@ static void was_put(struct handoff_spine_call *call)
     struct putting *putting =
         (struct putting *)(void *)((char *)call - offsetof(struct putting, put.call));
     BASE_CHECK_MAGIC(putting, PUTTING_MAGIC);
-    note_end(&putting->asked, "put", call->error.code);
+    note_end(&putting->asked, "put", call);
     answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
     free_putting(putting);
 }
@@ -154,7 +155,7 @@ static void was_touched(struct touching *touching)
 {
     BASE_CHECK_MAGIC(touching, TOUCHING_MAGIC);
     const struct asked *asked = &touching->asked;
-    note_end(asked, touching->operation, touching->call->error.code);
+    note_end(asked, touching->operation, touching->call);
     if (touching->call->error.code == HANDOFF_OK && touching->call == &touching->pin.call)
         handoff_memory_get(asked->loop, touching->id, asked->answered, asked->context);
     else
@@ -257,7 +258,7 @@ static void was_read(struct handoff_spine_call *call)
         (struct reading *)(void *)((char *)call - offsetof(struct reading, resolve.call));
     BASE_CHECK_MAGIC(reading, READING_MAGIC);
     struct base_buffer out = {0};
-    note_end(&reading->asked, reading->id.data ? "get" : "search", call->error.code);
+    note_end(&reading->asked, reading->id.data ? "get" : "search", call);
     if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
         handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
                           reading->id.data);
@@ -362,7 +363,7 @@ static void was_listed(struct handoff_spine_call *call)
         (struct listing *)(void *)((char *)call - offsetof(struct listing, list.call));
     BASE_CHECK_MAGIC(listing, LISTING_MAGIC);
     struct base_buffer out = {0};
-    note_end(&listing->asked, "list", call->error.code);
+    note_end(&listing->asked, "list", call);
     if (call->error.code == HANDOFF_OK) {
         write_page(&out, &listing->list);
         answer_text(&listing->asked, &out);

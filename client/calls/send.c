@@ -126,9 +126,8 @@ static void sender_assembled(struct handoff_assembly *assembly)
     struct sending *sending = assembly->context;
     struct handoff_error error;
     BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
-    if (assembly->stage > HANDOFF_STAGE_RESOLVE)
-        handoff_client_tell_spine(sending->loop->client, "resolve",
-                                  assembly->resolve.call.error.code, assembly->spine_ns);
+    handoff_client_tell_spine(sending->loop->client, "resolve", &assembly->resolve.call,
+                              assembly->spine_ns);
     if (assembly->error.code == HANDOFF_OK) {
         handoff_client_keep_tokens(sending->loop, assembly);
         if (hand_over(sending, &error) != HANDOFF_OK)

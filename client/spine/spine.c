@@ -2,7 +2,7 @@
 /*
  * The interface in front of the implementations: what every call needs is checked here once, so
  * that a request is refused in the same words whichever spine is configured. A refusal finishes at
- * once.
+ * once, and the spine was not asked. Any thread.
  */
 #include "client/spine/spine.h"
 
@@ -18,6 +18,23 @@ static void begin(const struct handoff_spine *spine, struct handoff_spine_call *
 {
     BASE_CHECK_MAGIC(spine, HANDOFF_SPINE_MAGIC);
     handoff_error_clear(&call->error);
+    call->asked = false;
+}
+
+enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *call)
+{
+    const enum handoff_code code = call->error.code;
+    if (!call->asked || code == HANDOFF_ERR_OUT_OF_MEMORY || code == HANDOFF_ERR_SHUTTING_DOWN)
+        return HANDOFF_SPINE_UNTRIED;
+    switch (handoff_code_class(code)) {
+    case HANDOFF_CLASS_UNAVAILABLE:
+    case HANDOFF_CLASS_TIMEOUT:
+    case HANDOFF_CLASS_FAILED:
+    case HANDOFF_CLASS_INTERNAL:
+        return HANDOFF_SPINE_FAILED;
+    default:
+        return HANDOFF_SPINE_ANSWERED;
+    }
 }
 
 static bool within(struct handoff_spine_call *call, const char *field, size_t seen, size_t least,
@@ -48,6 +65,7 @@ enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
         handoff_error_field(&resolve->call.error, "memory_ids[%zu]", i);
         return refused();
     }
+    resolve->call.asked = true;
     return spine->methods->resolve(spine, resolve);
 }
 
@@ -60,6 +78,7 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
     list->next = base_span(NULL, 0);
     if (!within(&list->call, "limit", list->limit, 1, spine->limits.page))
         return refused();
+    list->call.asked = true;
     return spine->methods->list(spine, list);
 }
 
@@ -69,6 +88,7 @@ enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
     begin(spine, &put->call);
     if (handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK)
         return refused();
+    put->call.asked = true;
     return spine->methods->put(spine, put);
 }
 
@@ -78,6 +98,7 @@ enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
     begin(spine, &remove->call);
     if (handoff_memory_validate_id(remove->id, "id", &remove->call.error) != HANDOFF_OK)
         return refused();
+    remove->call.asked = true;
     return spine->methods->remove(spine, remove);
 }
 
@@ -87,6 +108,7 @@ enum handoff_spine_progress handoff_spine_pin(struct handoff_spine *spine,
     begin(spine, &pin->call);
     if (handoff_memory_validate_id(pin->id, "id", &pin->call.error) != HANDOFF_OK)
         return refused();
+    pin->call.asked = true;
     return spine->methods->pin(spine, pin);
 }
 
@@ -94,6 +116,7 @@ enum handoff_spine_progress handoff_spine_keep_tokens(struct handoff_spine *spin
                                                       struct handoff_spine_keep_tokens *keep)
 {
     begin(spine, &keep->call);
+    keep->call.asked = true;
     return spine->methods->keep_tokens(spine, keep);
 }
 
@@ -101,6 +124,7 @@ enum handoff_spine_progress handoff_spine_stats(struct handoff_spine *spine,
                                                 struct handoff_spine_stats *stats)
 {
     begin(spine, &stats->call);
+    stats->call.asked = true;
     return spine->methods->stats(spine, stats);
 }
 

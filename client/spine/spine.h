@@ -98,11 +98,22 @@ struct handoff_spine_call {
     struct base_mailbox *mailbox;
     void (*done)(struct handoff_spine_call *call);
     struct handoff_error error;
+    bool asked; /* result: the spine had something to do for it; else it was answered before */
 
     /* the implementation's own */
     struct handoff_store_job work;
     void *context;
 };
+
+/* What a finished call tells of the spine; the one definition of a spine that failed. */
+enum handoff_spine_health {
+    HANDOFF_SPINE_UNTRIED,  /* nothing: it was not asked, or what went wrong is ours: no memory, or
+                               the process ends */
+    HANDOFF_SPINE_ANSWERED, /* also with a refusal, which is the caller's mistake */
+    HANDOFF_SPINE_FAILED,
+};
+
+enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *call);
 
 struct handoff_spine;
 

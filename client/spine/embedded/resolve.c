@@ -379,8 +379,10 @@ enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine
                            .resolve = resolve,
                            .arena = resolve->arena,
                            .error = &resolve->call.error};
-    if (asks_for_nothing(on.embedded, resolve))
+    if (asks_for_nothing(on.embedded, resolve)) {
+        resolve->call.asked = false;
         return HANDOFF_SPINE_DONE;
+    }
     on.now_ms = base_wall_ms(on.embedded->clock);
     on.db = handoff_store_reader(on.embedded->store, on.error);
     if (!on.db)
