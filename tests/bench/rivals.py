@@ -160,11 +160,12 @@ def configuration(durability, url, **defaults):
 class Ours(Daemon):
     """The daemon, in front of a receiver; the store lies under $TMPDIR, which should be a disk."""
 
-    def __init__(self, durability, url, program=None, **defaults):
+    def __init__(self, durability, url, program=None, wrapper=(), **defaults):
         super().__init__("--shutdown.timeout=200ms", start=False,
                          config=configuration(durability, url, **defaults))
         if program:
             self.command[0] = program
+        self.command[:0] = wrapper
         self.start()
 
     @property
