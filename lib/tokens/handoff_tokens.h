@@ -27,7 +27,7 @@ struct handoff_tokenizer;
 /*
  * Opens the vocabulary of an encoding, "o200k_base" or "cl100k_base": the file ENCODING.vocabulary
  * in the directory, or, where that is NULL, in $HANDOFF_VOCABULARY_DIR, or, where that is unset or
- * empty, in the folder that was chosen when the library was built (.../share/handoff-exporter).
+ * empty, where it was installed with the program or the library (.../share/handoff-exporter).
  * The name "estimate" gives the estimating tokenizer. NULL on failure, and the error says why:
  * unknown_encoding, vocabulary_missing, vocabulary_foreign, vocabulary_corrupt or out_of_memory,
  * with the file in field and the place in it in seen.

@@ -10,6 +10,7 @@
 #include "lib/tokens/merge.h"
 #include "lib/tokens/split.h"
 #include "lib/tokens/vocabulary.h"
+#include "lib/tokens/vocabulary_search.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -49,11 +50,14 @@ struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handof
     return tokenizer;
 }
 
-static const char *vocabulary_directory(const char *directory)
+/* As snprintf(): the length of the whole path, although it may not fit. */
+static int vocabulary_path(const char *directory, const char *encoding, char *path, size_t size)
 {
     if (!directory)
         directory = secure_getenv("HANDOFF_VOCABULARY_DIR");
-    return directory && *directory ? directory : HANDOFF_VOCABULARY_INSTALLED_DIR;
+    if (directory && *directory)
+        return snprintf(path, size, "%s/%s.vocabulary", directory, encoding);
+    return handoff_vocabulary_search(encoding, path, size);
 }
 
 static bool is_known_encoding(const char *encoding)
@@ -67,13 +71,13 @@ static bool is_known_encoding(const char *encoding)
 static struct handoff_tokenizer *open_in(const char *directory, const char *encoding,
                                          struct handoff_error *error)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX] = "";
     struct handoff_tokenizer *tokenizer;
-    int length = snprintf(path, sizeof(path), "%s/%s.vocabulary", directory, encoding);
+    int length = vocabulary_path(directory, encoding, path, sizeof(path));
 
     if (length < 0 || (size_t)length >= sizeof(path)) {
         handoff_error_set(error, HANDOFF_ERR_VOCABULARY_MISSING,
-                          "the vocabulary's path is too long", "directory", directory);
+                          "the vocabulary's path is too long", "directory", path);
         return NULL;
     }
     tokenizer = handoff_tokenizer_open(path, error);
@@ -94,7 +98,7 @@ struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
     if (strcmp(encoding, handoff_tokenizer_encoding(&estimating)) == 0)
         return &estimating;
     if (is_known_encoding(encoding))
-        return open_in(vocabulary_directory(directory), encoding, error);
+        return open_in(directory, encoding, error);
     handoff_error_set(error, HANDOFF_ERR_UNKNOWN_ENCODING, "there is no such encoding", "encoding",
                       encoding);
     handoff_error_allow(error, "o200k_base, cl100k_base, estimate");

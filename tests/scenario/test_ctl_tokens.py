@@ -51,6 +51,12 @@ class CtlTokens(unittest.TestCase):
         self.assertEqual(tokens("-", text=b"word " * 100000)[1], "100001\n")
         self.assertEqual(tokens("-", text=b"\xff")[1], tokens("-", text="\ufffd".encode())[1])
 
+    def test_in_a_build_tree_they_are_found_beside_the_program(self):
+        unset = {name: value for name, value in os.environ.items() if name != "HANDOFF_VOCABULARY_DIR"}
+        done = subprocess.run([HANDOFFCTL, "tokens", str(self.file)], capture_output=True, env=unset,
+                              cwd=self.folder, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"2\n", b""))
+
     def test_estimate_where_no_vocabulary_is(self):
         status, output, said = tokens("--json", str(self.file), vocabularies=self.folder)
         answer = json.loads(output)
