@@ -53,16 +53,20 @@ target_link_options(handoff_shared PRIVATE "-Wl,--version-script=${exports_file}
 add_dependencies(handoff_shared handoff_client)
 
 list(JOIN HANDOFF_REQUIRES ", " HANDOFF_REQUIRES)
-configure_file("${PROJECT_SOURCE_DIR}/packaging/handoff.pc.in" "${PROJECT_BINARY_DIR}/handoff.pc" @ONLY)
 
 install(TARGETS handoff_shared handoff_client
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(FILES ${HANDOFF_PUBLIC_HEADERS}
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(FILES "${PROJECT_BINARY_DIR}/handoff.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-file(GLOB units "${PROJECT_SOURCE_DIR}/packaging/systemd/*.service"
-                "${PROJECT_SOURCE_DIR}/packaging/systemd/*.socket")
-if(units)
-    install(FILES ${units} DESTINATION lib/systemd/system)
-endif()
+file(GLOB sockets "${PROJECT_SOURCE_DIR}/packaging/systemd/*.socket")
+install(FILES ${sockets} DESTINATION lib/systemd/system)
+# What the two files that name the prefix are made of; the script runs when the prefix is known.
+install(CODE "
+    set(PROJECT_VERSION \"${PROJECT_VERSION}\")
+    set(HANDOFF_REQUIRES \"${HANDOFF_REQUIRES}\")
+    set(CMAKE_INSTALL_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+    set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
+    set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
+    set(HANDOFF_PACKAGING \"${PROJECT_SOURCE_DIR}/packaging\")")
+install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/HandoffPrefix.cmake")

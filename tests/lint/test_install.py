@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cmake --install` gives a C program all it needs, through pkg-config alone."""
+"""`cmake --install` gives a C program all it needs, through pkg-config alone; and the programs, which find
+their vocabularies, and the unit, which finds the program, whatever prefix they were installed to."""
 
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -19,19 +22,37 @@ int main(void)
 }
 """
 
+COUNTING = """\
+#include <handoff.h>
+#include <stdio.h>
+int main(void)
+{
+    struct handoff_error error;
+    struct handoff_tokenizer *tokenizer = handoff_tokenizer_open_encoding("o200k_base", NULL, &error);
+    if (!tokenizer)
+        return printf("%s %s", error.message, error.field) < 0;
+    const int written = puts(handoff_tokenizer_encoding(tokenizer));
+    handoff_tokenizer_close(&tokenizer);
+    return written == EOF;
+}
+"""
+
 
 class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.prefix = pathlib.Path(cls.folder.name, "prefix")
-        # the prefix is fixed at configuration, so the staged copy is looked at from DESTDIR
-        status, output = source_tree.run(
-            ["cmake", "--install", source_tree.BUILD], env={**os.environ, "DESTDIR": str(cls.prefix)})
-        assert status == 0, output
+        cls.prefix = cls.install("prefix")  # another than that of the configuration
         cls.pc = next(cls.prefix.rglob("handoff.pc"))
-        (pathlib.Path(cls.folder.name) / "program.c").write_text(PROGRAM)
+
+    @classmethod
+    def install(cls, name, **environment):
+        prefix = pathlib.Path(cls.folder.name, name)
+        status, output = source_tree.run(["cmake", "--install", source_tree.BUILD, "--prefix", prefix],
+                                         env={**os.environ, **environment})
+        assert status == 0, output
+        return prefix
 
     def pkg_config(self, *arguments):
         return subprocess.check_output(
@@ -39,16 +60,11 @@ class Installed(unittest.TestCase):
             env={**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent),
                  "PKG_CONFIG_SYSROOT_DIR": ""}).split()
 
-    def flags(self, *arguments):
-        """pkg-config's flags, with the paths under handoff's own prefix moved to DESTDIR."""
-        own = self.pkg_config("--variable=prefix")[0]
-        return [re.sub(rf"^(-[IL]){re.escape(own)}/", rf"\g<1>{self.prefix}{own}/", word)
-                for word in self.pkg_config(*arguments)]
-
-    def build_and_run(self, *libraries):
+    def build_and_run(self, *libraries, source=PROGRAM):
         program = pathlib.Path(self.folder.name) / "program"
+        program.with_suffix(".c").write_text(source)
         status, output = source_tree.run(
-            ["cc", "-Wall", "-Werror", program.with_suffix(".c"), *self.flags("--cflags"), "-o",
+            ["cc", "-Wall", "-Werror", program.with_suffix(".c"), *self.pkg_config("--cflags"), "-o",
              program, *libraries])
         self.assertEqual(status, 0, output)
         return subprocess.check_output(
@@ -56,7 +72,7 @@ class Installed(unittest.TestCase):
 
     def test_a_program_builds_against_the_shared_library(self):
         version = self.pkg_config("--modversion")[0]
-        self.assertEqual(self.build_and_run(*self.flags("--libs")), version)
+        self.assertEqual(self.build_and_run(*self.pkg_config("--libs")), version)
 
     def test_a_program_builds_against_the_static_library(self):
         required = [line.split()[0] for line in subprocess.check_output(
@@ -88,9 +104,8 @@ class Installed(unittest.TestCase):
         self.assertGreater(len(listed), 10)
         if not list((source_tree.BUILD / "vocabulary").glob("*")):  # they were not fetched
             listed = [path for path in listed if not path.endswith(".vocabulary")]
-        prefix = self.prefix / self.pkg_config("--variable=prefix")[0].lstrip("/")
-        missing = [path for path in listed if not (prefix / path).exists()
-                   and not list(prefix.glob(path.replace("lib/", "lib/*/", 1)))]
+        missing = [path for path in listed if not (self.prefix / path).exists()
+                   and not list(self.prefix.glob(path.replace("lib/", "lib/*/", 1)))]
         self.assertEqual(missing, [])
 
     def test_the_programs_are_there(self):
@@ -102,6 +117,36 @@ class Installed(unittest.TestCase):
                  if path.parts[:2] == ("packaging", "systemd") and path.suffix in (".service", ".socket")]
         installed = [path.name for path in self.prefix.rglob("lib/systemd/system/*")]
         self.assertEqual(sorted(installed), sorted(units))
+
+    def test_the_unit_names_the_prefix(self):
+        stage = pathlib.Path(self.folder.name, "stage")
+        named = self.install("later", DESTDIR=str(stage))
+        for where, prefix in ((self.prefix, self.prefix), (stage / named.relative_to("/"), named)):
+            with self.subTest(where=where):
+                unit = (where / "lib/systemd/system/handoff-exporter.service").read_text()
+                self.assertEqual(re.findall("^ExecStart=(\\S+)", unit, re.MULTILINE),
+                                 [f"{prefix}/bin/handoff-exporter"])
+                self.assertNotIn("@", unit.replace("@system-service", "").replace("@privileged @resources", ""))
+
+    def test_the_programs_find_their_vocabularies(self):
+        if not list((source_tree.BUILD / "vocabulary").glob("*")):
+            self.skipTest("scripts/npm-install did not fetch the vocabularies")
+        environment = {name: value for name, value in os.environ.items() if name != "HANDOFF_VOCABULARY_DIR"}
+        for program in (self.prefix / "bin/handoffctl", self.move_of_prefix() / "bin/handoffctl",
+                        source_tree.BUILD / "ctl/handoffctl"):
+            with self.subTest(program=program):
+                status, output = source_tree.run([program, "tokens", "--json", source_tree.TOP / "LICENSE"],
+                                                 env=environment, cwd="/")
+                self.assertEqual((status, json.loads(output)["encoding"]), (0, "o200k_base"), output)
+
+    def move_of_prefix(self):
+        return shutil.copytree(self.prefix, pathlib.Path(self.folder.name, "moved"), symlinks=True)
+
+    def test_a_program_with_the_shared_library_finds_the_vocabularies_too(self):
+        if not list((source_tree.BUILD / "vocabulary").glob("*")):
+            self.skipTest("scripts/npm-install did not fetch the vocabularies")
+        output = self.build_and_run(*self.pkg_config("--libs"), source=COUNTING)
+        self.assertEqual(output, "o200k_base")
 
 
 if __name__ == "__main__":

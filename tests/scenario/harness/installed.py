@@ -15,9 +15,8 @@ class Installed:
     def __enter__(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="handoff-installed-")
         self.folder = pathlib.Path(self.temporary.name)
-        # the prefix is fixed at configuration, so it is staged, and pkg-config is told where to
-        subprocess.run(["cmake", "--install", BUILD], check=True, stdout=subprocess.DEVNULL,
-                       env={**os.environ, "DESTDIR": str(self.folder / "stage")})
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", self.folder / "prefix"], check=True,
+                       stdout=subprocess.DEVNULL)
         self.pc = next(self.folder.rglob("handoff.pc"))
         self.library = self.pc.parent.parent
         return self
@@ -27,11 +26,9 @@ class Installed:
 
     def flags(self):
         """What a program compiles and links with."""
-        def ask(*words):
-            return subprocess.check_output(["pkg-config", *words, "handoff"], text=True, env={
-                **os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}).split()
-        prefix = ask("--variable=prefix")[0]
-        return ask(f"--define-variable=prefix={self.folder}/stage{prefix}", "--cflags", "--libs")
+        return subprocess.check_output(
+            ["pkg-config", "--cflags", "--libs", "handoff"], text=True,
+            env={**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}).split()
 
     def build(self, source, *options):
         """The program of one source, from a folder in which there is nothing else of ours."""

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Run by `cmake --install`, after HandoffInstall.cmake's install(CODE): writes the files that name the
+# prefix, which `cmake --install --prefix` may have changed since the configuration. They are written
+# where they belong, not in the build tree, so that two installations at once do not meet there.
+get_filename_component(HANDOFF_PREFIX "${CMAKE_INSTALL_PREFIX}" ABSOLUTE)
+get_filename_component(HANDOFF_BINDIR "${CMAKE_INSTALL_BINDIR}" ABSOLUTE BASE_DIR "${HANDOFF_PREFIX}")
+get_filename_component(libdir "${CMAKE_INSTALL_LIBDIR}" ABSOLUTE BASE_DIR "${HANDOFF_PREFIX}")
+
+function(install_configured source destination)
+    message(STATUS "Installing: $ENV{DESTDIR}${destination}")
+    configure_file("${HANDOFF_PACKAGING}/${source}" "$ENV{DESTDIR}${destination}" @ONLY NO_SOURCE_PERMISSIONS)
+    set(CMAKE_INSTALL_MANIFEST_FILES ${CMAKE_INSTALL_MANIFEST_FILES} "${destination}" PARENT_SCOPE)
+endfunction()
+
+install_configured(handoff.pc.in "${libdir}/pkgconfig/handoff.pc")
+install_configured(systemd/handoff-exporter.service
+                   "${HANDOFF_PREFIX}/lib/systemd/system/handoff-exporter.service")
