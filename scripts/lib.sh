@@ -19,25 +19,33 @@ if [ -z "${CMAKE_C_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache
 fi
 
-# build_sidecar: the release build of what ./scripts/run and ./scripts/demo start. Where it will be
-# installed it finds its vocabularies by itself; from the build tree it has to be told.
+# build_sidecar: the release build of what ./scripts/run and ./scripts/demo start, and of all that
+# `cmake --install` takes.
 build_sidecar() {
     "$top/scripts/npm-install" || say "tokens will be estimated, for lack of the vocabularies"
     # The tests are built by ./scripts/test; here they may lack their library, and then stay out.
-    local testing=OFF
+    local testing=OFF targets="handoff-exporter handoffctl handoff_vocabularies handoff_shared"
     if pkg-config --exists cmocka; then testing=ON; fi
-    build_tree release "handoff-exporter handoffctl handoff_vocabularies" -DBUILD_TESTING="$testing"
-    export HANDOFF_VOCABULARY_DIR=${HANDOFF_VOCABULARY_DIR:-$top/build/release/vocabulary}
+    try_to_build release "$targets" -DBUILD_TESTING="$testing" && return
+    # ./scripts/test made warnings errors in this tree. To turn that off compiles all of it again, so it is
+    # done only when a warning may have stopped the build.
+    grep -qx 'HANDOFF_WERROR:BOOL=ON' "$top/build/release/CMakeCache.txt" 2>/dev/null ||
+        die "the release build failed; its errors are above"
+    say "again, without warnings as errors"
+    build_tree release "$targets" -DBUILD_TESTING="$testing" -DHANDOFF_WERROR=OFF
 }
 
 # build_tree PRESET TARGETS [CMAKE OPTION...]: configures and builds build/PRESET. TARGETS is a list
 # in one word; "all" builds everything.
 build_tree() {
+    try_to_build "$@" || die "the $1 build failed; its errors are above"
+}
+
+try_to_build() {
     local preset=$1 targets
     read -ra targets <<<"$2"
     shift 2
     say "building build/$preset"
     (cd "$top" && cmake --preset "$preset" --log-level=WARNING "$@" >/dev/null &&
-        cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}") >&2 ||
-        die "the $preset build failed; its errors are above"
+        cmake --build --preset "$preset" -j "$jobs" --target "${targets[@]}") >&2
 }

@@ -66,13 +66,50 @@ class InstallDeps(unittest.TestCase):
         self.assertIn("everything", output)
 
 
+# A cmake that fails to build until it is configured without warnings as errors.
+CMAKE = """#!/bin/sh
+echo "$*" >>"$TRACE"
+case "$*" in
+*-DHANDOFF_WERROR=OFF*) sed -i s/=ON/=OFF/ build/release/CMakeCache.txt ;;
+--build*) ! grep -q =ON build/release/CMakeCache.txt ;;
+esac
+"""
+
+
+class WarningsAsErrors(unittest.TestCase):
+    def test_they_are_off_unless_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, output = source_tree.run(["cmake", "-S", source_tree.TOP, "-B", folder, "-DBUILD_TESTING=OFF",
+                                              "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"])
+            self.assertEqual(status, 0, output)
+            commands = pathlib.Path(folder, "compile_commands.json").read_text()
+        self.assertIn("-Wextra", commands)
+        self.assertNotIn("-Werror", commands)
+
+    def test_a_warning_in_the_tests_tree_does_not_stop_a_users_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            shutil.copytree(source_tree.TOP / "scripts", top / "scripts")
+            (top / "scripts/npm-install").write_text("#!/bin/sh\n")
+            (top / "build/release").mkdir(parents=True)
+            (top / "build/release/CMakeCache.txt").write_text("HANDOFF_WERROR:BOOL=ON\n")
+            (top / "bin").mkdir()
+            (top / "bin/cmake").write_text(CMAKE)
+            (top / "bin/cmake").chmod(0o755)
+            status, output = source_tree.run(
+                ["bash", "-euc", ". scripts/lib.sh; build_sidecar"], cwd=top,
+                env={**os.environ, "TRACE": str(top / "trace"), "PATH": f"{top}/bin:{os.environ['PATH']}"})
+            self.assertEqual(status, 0, output)
+            self.assertEqual((top / "trace").read_text().count("--build"), 2)
+
+
 class Help(unittest.TestCase):
     def test_every_script_for_people_explains_itself(self):
         for name in ("run", "test", "bench"):
             with self.subTest(script=name):
                 status, output = source_tree.run([source_tree.TOP / "scripts" / name, "--help"])
                 self.assertEqual(status, 0)
-                self.assertIn(f"./scripts/{name} [", output)
+                self.assertIn(f"./scripts/{name} ", output)
                 status, output = source_tree.run([source_tree.TOP / "scripts" / name, "--nonsense"])
                 self.assertEqual(status, 1)
                 self.assertIn("--nonsense", output)
