@@ -24,13 +24,19 @@ static bool is_space(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-static struct span trimmed(const char *begin, const char *end)
+static struct span trimmed(const char *begin, size_t length)
 {
-    while (begin < end && is_space(*begin))
+    for (; length > 0 && is_space(*begin); length--)
         begin++;
-    while (end > begin && is_space(end[-1]))
-        end--;
-    return (struct span){begin, (size_t)(end - begin)};
+    while (length > 0 && is_space(begin[length - 1]))
+        length--;
+    return (struct span){begin, length};
+}
+
+/* What stands between two places of a text. */
+static struct span between(const char *begin, const char *end)
+{
+    return trimmed(begin, (size_t)(end - begin));
 }
 
 /* Cuts off what stands before `separator` outside of quotes; false at the end. */
@@ -47,7 +53,7 @@ static bool next_piece(const char **rest, char separator, struct span *piece)
         else if (*at == '"')
             quoted = !quoted;
     }
-    *piece = trimmed(begin, at);
+    *piece = between(begin, at);
     *rest = *at != '\0' ? at + 1 : NULL;
     return true;
 }
@@ -67,7 +73,7 @@ static bool next_parameter(struct span *rest, struct span *parameter)
     }
     if (at > rest->length) /* a backslash was the last byte */
         at = rest->length;
-    *parameter = trimmed(rest->begin, rest->begin + at);
+    *parameter = trimmed(rest->begin, at);
     if (at == rest->length) {
         rest->begin = NULL;
     } else {
@@ -87,8 +93,8 @@ static void split_parameter(struct span parameter, struct span *name, struct spa
 {
     const char *end = parameter.begin + parameter.length;
     const char *equals = memchr(parameter.begin, '=', parameter.length);
-    *name = trimmed(parameter.begin, equals != NULL ? equals : end);
-    *value = equals != NULL ? trimmed(equals + 1, end) : (struct span){end, 0};
+    *name = equals != NULL ? between(parameter.begin, equals) : parameter;
+    *value = equals != NULL ? between(equals + 1, end) : (struct span){end, 0};
     if (value->length >= 2 && value->begin[0] == '"' && value->begin[value->length - 1] == '"')
         *value = (struct span){value->begin + 1, value->length - 2};
 }
@@ -191,8 +197,8 @@ static bool read_media_range(struct span element, struct media_range *range)
     const char *slash = memchr(piece.begin, '/', piece.length);
     if (slash == NULL)
         return false;
-    range->type = trimmed(piece.begin, slash);
-    range->subtype = trimmed(slash + 1, piece.begin + piece.length);
+    range->type = between(piece.begin, slash);
+    range->subtype = between(slash + 1, piece.begin + piece.length);
     while (next_parameter(&rest, &piece)) {
         struct span name;
         struct span value;
