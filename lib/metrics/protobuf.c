@@ -255,6 +255,15 @@ static void put_deltas(struct metric_buffer *out, const struct metric_native_for
     close_message(out, at);
 }
 
+/* Where there are classic buckets, these have the exemplars, and Prometheus takes them from there
+ * for the native form too. From a list here Prometheus 2.51 to 2.54 skips as many as it has read
+ * from the series before. */
+static void put_native_exemplars(struct metric_buffer *out, const struct metric_series *series)
+{
+    if (series->exemplars != NULL && series->grid->nclassic == 0)
+        put_exemplar(out, HISTOGRAM_EXEMPLARS, &series->exemplars[0]);
+}
+
 static void put_native(struct metric_scrape *scrape, const struct metric_series *series,
                        struct metric_buffer *out)
 {
@@ -264,8 +273,7 @@ static void put_native(struct metric_scrape *scrape, const struct metric_series 
     put_number(out, HISTOGRAM_ZERO_COUNT, form.zero_count);
     put_spans(out, &form);
     put_deltas(out, &form);
-    for (size_t i = 0; series->exemplars != NULL && i <= series->grid->nclassic; i++)
-        put_exemplar(out, HISTOGRAM_EXEMPLARS, &series->exemplars[i]);
+    put_native_exemplars(out, series);
 }
 
 static void put_histogram(struct metric_scrape *scrape, const struct metric_series *series,

@@ -294,7 +294,7 @@ static void check_exemplar(struct message exemplar, const char *trace, double va
     assert_true(at + 60 > (uint64_t)time(NULL) && at <= (uint64_t)time(NULL));
 }
 
-static void test_exemplars_in_buckets_and_native(void **state)
+static void test_exemplars_in_classic_buckets(void **state)
 {
     (void)state;
     struct metric_registry *registry = registry_with(1, 10);
@@ -310,9 +310,23 @@ static void test_exemplars_in_buckets_and_native(void **state)
     assert_int_equal(count_fields(nth_message(histogram, 3, 0), 3), 0);
     check_exemplar(get_message(nth_message(histogram, 3, 1), 3), "inside", 0.5);
     check_exemplar(get_message(nth_message(histogram, 3, 3), 3), "above", 5);
-    assert_int_equal(count_fields(histogram, 16), 2);
-    check_exemplar(nth_message(histogram, 16, 0), "inside", 0.5);
-    check_exemplar(nth_message(histogram, 16, 1), "above", 5);
+    assert_int_equal(count_fields(histogram, 16), 0); /* Prometheus 2.51 to 2.54 misreads it */
+    metric_buffer_free(&out);
+    metric_registry_free(&registry);
+}
+
+static void test_exemplar_of_a_histogram_without_classic_buckets(void **state)
+{
+    (void)state;
+    struct metric_registry *registry = registry_with(1, 10);
+    struct metric_series *series = metric_resolve(
+        add_histogram(registry, (struct metric_native){3, -20, 6}, 0, METRIC_EXEMPLARS), NULL);
+    metric_observe_exemplar(series, 0.5,
+                            &(struct metric_exemplar){1, VALUES("trace_id"), VALUES("only")});
+    struct metric_buffer out = scrape_all(registry, METRIC_PROTOBUF);
+    struct message histogram = histogram_in(&out);
+    assert_int_equal(count_fields(histogram, 16), 1);
+    check_exemplar(nth_message(histogram, 16, 0), "only", 0.5);
     metric_buffer_free(&out);
     metric_registry_free(&registry);
 }
@@ -354,7 +368,8 @@ int main(void)
         cmocka_unit_test(test_more_than_160_buckets_halve_the_schema),
         cmocka_unit_test(test_all_of_the_doubles_fit_into_160_buckets),
         cmocka_unit_test(test_start_time_on_demand),
-        cmocka_unit_test(test_exemplars_in_buckets_and_native),
+        cmocka_unit_test(test_exemplars_in_classic_buckets),
+        cmocka_unit_test(test_exemplar_of_a_histogram_without_classic_buckets),
         cmocka_unit_test(test_lengths_of_all_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
