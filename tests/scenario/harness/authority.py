@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate authority of the tests' own, made with openssl(1)."""
+"""A certificate authority of the tests' own, made with openssl(1). Its certificates have what RFC 5280 asks for,
+since Python from 3.13 on refuses others."""
 
 import pathlib
 import subprocess
@@ -13,14 +14,16 @@ class Authority:
         self.name = name
         self.path = self.folder / f"{name}.crt"
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                "-nodes", "-days", "2", "-subj", f"/CN=test {name}", "-keyout",
+                "-nodes", "-days", "2", "-subj", f"/CN=test {name}",
+                "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout",
                 self.folder / f"{name}.key", "-out", self.path)
 
     def issue(self, name, san, usage="serverAuth"):
         """Paths of a certificate and its key."""
         cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\n")
+        extensions.write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\nkeyUsage=digitalSignature\n"
+                              "authorityKeyIdentifier=keyid\n")
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                 "-subj", f"/CN={name}", "-keyout", key, "-out", request)
         openssl("x509", "-req", "-days", "2", "-in", request, "-CA", self.path, "-CAkey",
