@@ -19,6 +19,8 @@ SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
 # Fields of a request that pages tell to set.
 ENVELOPE = {"expected_output.criteria", "include_recent"}
+# What stands beside the sidecar, whatever the system: ours, those of the host it runs on, those of Debian's base.
+TOOLS = {"handoffctl", "curl", "systemctl", "journalctl", "kubectl", "amtool", "df", "sed", "grep"}
 
 
 def paths(value, prefix=""):
@@ -100,6 +102,12 @@ class Runbooks(unittest.TestCase):
             for block in blocks(page.read_text(), "sh"):
                 status, text = source_tree.run(["sh", "-n", "-c", block])
                 self.assertEqual(status, 0, f"{page.stem}: {text}")
+
+    def test_commands_need_nothing_that_an_operator_may_lack(self):
+        for page in PAGES:
+            for block in blocks(page.read_text(), "sh"):
+                used = set(re.findall(r"(?:^|[|(;]) *([a-z][\w.-]*)(?= |$)", block, re.MULTILINE))
+                self.assertLessEqual(used, TOOLS, page.stem)
 
     def test_links_lead_somewhere(self):
         for page in [*PAGES, RUNBOOKS / "README.md"]:
