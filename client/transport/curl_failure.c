@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job of curl's failed of. Curl's codes tell most of it; where they do not, its own words
-   follow ours. */
+   follow ours. They are those of the TLS library that it was built with, so a fault that the
+   libraries call by different names is recognized here and has ours alone. */
 #include <errno.h>
 #include <string.h>
 
@@ -50,12 +51,37 @@ static bool was_connected(const struct handoff_curl_job *job)
     return connected_us > 0;
 }
 
+static bool says(const struct handoff_curl_job *job, const char *words)
+{
+    return strstr(job->error, words) != NULL;
+}
+
+/* GnuTLS calls that GNUTLS_E_PREMATURE_TERMINATION, which has kept its number, and OpenSSL an
+   unexpected end, where curl has not told it to let that pass. */
+bool handoff_curl_ended_without_notify(const struct handoff_curl_job *job, CURLcode code)
+{
+    return code == CURLE_RECV_ERROR &&
+           (says(job, "GnuTLS recv error (-110)") || says(job, "unexpected eof"));
+}
+
+/* Since TLS 1.3 a server may refuse a client after the handshake, when a request is on its way. */
+static bool was_refused_by_tls(const struct handoff_curl_job *job, CURLcode code)
+{
+    return code == CURLE_RECV_ERROR &&
+           (says(job, "GnuTLS recv error (-12)") || says(job, " alert "));
+}
+
 /* Also what curl cannot read of an answer, chunks for one. */
 static struct handoff_failure lost(const struct handoff_curl_job *job, CURLcode code)
 {
     const int error = errno_of(job);
     long begun = 0;
     curl_easy_getinfo(job->easy, CURLINFO_HEADER_SIZE, &begun);
+    if (handoff_curl_ended_without_notify(job, code))
+        return (struct handoff_failure){.fault =
+                                            begun ? HANDOFF_FAULT_BROKE_OFF : HANDOFF_FAULT_CLOSED};
+    if (!begun && was_refused_by_tls(job, code))
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_TLS, .detail = words_of(job, code)};
     if (error != 0)
         return handoff_failure_of_errno(error, begun > 0);
     return (struct handoff_failure){.fault = begun ? HANDOFF_FAULT_GARBLED : HANDOFF_FAULT_OTHER,

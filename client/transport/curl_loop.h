@@ -50,5 +50,8 @@ void handoff_curl_settle(struct handoff_curl *curl);
    that were given: until there is a connection, and for the whole. */
 struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, CURLcode code,
                                             int64_t connect_ms, int64_t answer_ms);
+/* Whether it failed of nothing but the missing close_notify, by which TLS tells an end from a cut.
+ */
+bool handoff_curl_ended_without_notify(const struct handoff_curl_job *job, CURLcode code);
 
 #endif

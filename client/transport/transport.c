@@ -39,6 +39,7 @@ struct curl_transfer {
     bool has_tls;     /* options of an agent's own were set */
     size_t head_size; /* read so far */
     bool head_whole;
+    bool chunked;
     char ack_header[ACK_HEADER_MAX];
     bool ack_header_seen;
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
@@ -75,6 +76,7 @@ static int64_t connect_ms(const struct handoff_post *post)
 static void forget_headers(struct curl_transfer *transfer)
 {
     transfer->head_whole = false;
+    transfer->chunked = false;
     transfer->ack_header_seen = false;
     transfer->retry_after[0] = '\0';
 }
@@ -84,13 +86,17 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
 
+static bool is_header(const char *line, size_t size, const char *name)
+{
+    return size >= strlen(name) && strncasecmp(line, name, strlen(name)) == 0;
+}
+
 /* Copies as much of the header's value as there is room for; false: it is another header. */
 static bool take_value(const char *line, size_t size, const char *name, char *value, size_t room)
 {
-    const size_t name_size = strlen(name);
-    if (size < name_size || strncasecmp(line, name, name_size) != 0)
+    if (!is_header(line, size, name))
         return false;
-    const char *from = line + name_size, *end = line + size;
+    const char *from = line + strlen(name), *end = line + size;
     while (from < end && is_blank(*from))
         from++;
     while (end > from && is_blank(end[-1]))
@@ -109,8 +115,9 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
     transfer->head_size += size;
     if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
         return 0; /* breaks it off */
+    transfer->chunked |= is_header(line, size, "Transfer-Encoding:");
     transfer->head_whole |= *line == '\r' || *line == '\n';
-    if (size >= 5 && strncasecmp(line, "HTTP/", 5) == 0) /* what came before was no answer yet */
+    if (is_header(line, size, "HTTP/")) /* what came before was no answer yet */
         forget_headers(transfer);
     else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
                         sizeof transfer->ack_header))
@@ -120,13 +127,24 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
     return size;
 }
 
+/* An answer that gives no length ends with its connection. Without close_notify, TLS cannot say
+ * whether that is all of it. JSON can, so it is read as over plain HTTP, whatever library does the
+ * TLS. */
+static bool ended_with_connection(const struct curl_transfer *transfer, CURLcode code)
+{
+    curl_off_t length = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return handoff_curl_ended_without_notify(&transfer->job, code) && transfer->head_whole &&
+           !transfer->chunked && length < 0;
+}
+
 static struct handoff_failure failure_of(const struct curl_transfer *transfer, CURLcode code)
 {
     if (transfer->body.failed)
         return (struct handoff_failure){.fault = HANDOFF_FAULT_BODY_SIZE};
     if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
         return (struct handoff_failure){.fault = HANDOFF_FAULT_HEAD_SIZE};
-    if (code != CURLE_OK)
+    if (code != CURLE_OK && !ended_with_connection(transfer, code))
         return handoff_curl_failure(&transfer->job, code, connect_ms(transfer->post),
                                     transfer->post->timeout_ms);
     if (!transfer->head_whole) /* curl takes the end of the connection for the end of the head */
@@ -339,7 +357,7 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
         memcpy(ack_header, transfer->ack_header, sizeof ack_header);
         answer.ack_header = ack_header;
     }
-    give_back(transport, transfer, !answer.answered);
+    give_back(transport, transfer, code != CURLE_OK || !answer.answered);
     post->done(post, &answer, &facts);
     base_buffer_free(&body);
 }

@@ -6,7 +6,7 @@ import unittest
 
 import source_tree
 
-KINDS = ("cmd", "lib", "file", "py", "deb")
+KINDS = ("cmd", "lib", "so", "file", "py", "deb")
 
 
 def table():

@@ -22,11 +22,13 @@ from harness.receiver import (Drip, Flood, Hold, ack, ack_wrong, cut, garbage, h
 
 RETRIES = 2
 PROMPT = "500ms"  # time enough for the daemon to send it; how long the agent takes to look is all one
+OTHER_TLS = os.environ["HANDOFF_EXPORTER_OTHER_TLS"]  # the daemon over the other flavour of libcurl
 SECRET = "the-bearer-token-that-is-sent-to-coder"
 
 
 class Case(unittest.TestCase):
     maxDiff = None
+    program = os.environ["HANDOFF_EXPORTER"]
 
     def setUp(self):
         self.stack = self.enterContext(contextlib.ExitStack())
@@ -38,7 +40,7 @@ class Case(unittest.TestCase):
         """A daemon with the agent coder, which does as the script says."""
         self.coder = receiver or self.receiver(*script)
         settings = {"url": self.coder.url, "retries": RETRIES, **settings}
-        self.daemon = self.stack.enter_context(daemon_with({"coder": settings}))
+        self.daemon = self.stack.enter_context(daemon_with({"coder": settings}, program=self.program))
         self.caller = Caller(self.daemon)
 
     def attempts_of(self, handoff, count):
@@ -168,7 +170,7 @@ class Words(Case):
             scheme = "https" if tls else "http"
             nobody = self.stack.enter_context(reserved_port())
             self.add(f"{scheme}://127.0.0.1:{nobody}/", "no connection: Connection refused")
-        self.daemon = self.stack.enter_context(daemon_with(self.agents))
+        self.daemon = self.stack.enter_context(daemon_with(self.agents, program=self.program))
         self.caller = Caller(self.daemon)
 
     def add(self, url, words, **settings):
@@ -183,6 +185,10 @@ class Words(Case):
             with self.subTest(url=self.agents[name]["url"], words=self.expected[name]):
                 [attempt] = self.attempts_of(handoff, 1)
                 self.assertEqual(attempt["error"][:len(self.expected[name])], self.expected[name])
+
+
+class WordsOverTheOtherTls(Words):
+    program = OTHER_TLS
 
 
 class Time(Case):
@@ -286,6 +292,11 @@ def served_by(certificate, client_ca=None, version=None):
     return context
 
 
+def ack_until_the_end(request):
+    """An acknowledgement without a length, which ends with the connection; TLS is not closed in order."""
+    saying(HEAD + b'\r\n{"ack": "%s"}' % request.id.encode())(request)
+
+
 class Tls(Case):
     def over_tls(self, certificate, client_ca=None, version=None, **tls):
         context = served_by(certificate, client_ca, version)
@@ -304,6 +315,11 @@ class Tls(Case):
     def test_the_right_name_by_the_configured_authority(self):
         self.over_tls(RIGHT, ca_file=CA.path)
         self.check_acknowledged(["ack"])
+
+    def test_an_answer_that_ends_with_its_connection(self):
+        receiver = self.receiver(saying(HEAD + b'\r\n{"ack": '), ack_until_the_end, tls=served_by(RIGHT))
+        self.start(receiver=receiver, tls={"ca_file": str(CA.path)})
+        self.check_acknowledged(["protocol", "ack"])
 
     def test_the_wrong_name(self):
         self.over_tls(WRONG_NAME, ca_file=CA.path)
@@ -338,6 +354,10 @@ class Tls(Case):
                 self.start(receiver=plain, url=url)
                 self.check_no_way(".", ("connect", "protocol"))
                 self.stack.close()
+
+
+class TlsOverTheOther(Tls):
+    program = OTHER_TLS
 
 
 class Secrets(Case):

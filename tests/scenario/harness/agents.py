@@ -3,7 +3,7 @@
 
 import json
 
-from .daemon import Daemon
+from .daemon import EXPORTER, Daemon
 from .wait import eventually
 
 QUICK = {"timeout": "10s", "retries": 2, "backoff": {"base": "1ms", "max": "5ms"},
@@ -15,12 +15,13 @@ def config(agents, defaults=None, **more):
     return json.dumps({"defaults": {**QUICK, **(defaults or {})}, "agents": agents, **more})
 
 
-def daemon_with(agents, *options, defaults=None, env=None, addresses=None, **more):
-    """addresses: {"web": ..., "api": ...}, of listeners that are not to be anywhere"""
+def daemon_with(agents, *options, defaults=None, env=None, addresses=None, program=EXPORTER, **more):
+    """addresses: {"web": ..., "api": ...}, of listeners that are not to be anywhere; program: see Daemon"""
     # what an agent never answers is no reason for a test to wait
     if not any(option.startswith("--shutdown.timeout") for option in options):
         options = ("--shutdown.timeout=200ms", *options)
-    return Daemon(*options, config=config(agents, defaults, **more), env=env, **(addresses or {}))
+    return Daemon(*options, config=config(agents, defaults, **more), env=env,
+                  program=program, **(addresses or {}))
 
 
 class Caller:

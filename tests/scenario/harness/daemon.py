@@ -51,16 +51,18 @@ class Daemon:
     env            more variables of its environment
     pass_fds       descriptors it inherits
     api, web       listen addresses; None leaves the option out
+    program        another build of it
     """
 
     def __init__(self, *options, config=None, web_config=None, env=None, pass_fds=(),
-                 web="127.0.0.1:0", api="127.0.0.1:0", tls=None, start=True, folder=None):
+                 web="127.0.0.1:0", api="127.0.0.1:0", tls=None, start=True, folder=None,
+                 program=EXPORTER):
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="handoff-test-"))
         self.owns_folder = folder is None
         self.config_path = self.folder / "handoff.yml"
         self.web_config_path = self.folder / "web.yml"
         self.log_path = self.folder / "log"
-        self.command = [EXPORTER, f"--storage.path={self.folder / 'data'}"]
+        self.command = [program, f"--storage.path={self.folder / 'data'}"]
         if web is not None:
             self.command.append(f"--web.listen-address={web}")
         if api is not None:
