@@ -5,14 +5,20 @@ import functools
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
+import sys
+import unittest
 
 TOP = pathlib.Path(os.environ.get("HANDOFF_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("HANDOFF_BINARY_DIR", TOP / "build/release"))
 ROOMS = ("lib", "client", "collectors", "exporter", "ctl")
 PUBLIC_HEADERS = ("client/handoff.h", "lib/base/handoff_error.h", "lib/tokens/handoff_tokens.h")
 NOT_OURS = {".git", "build", "node_modules", "__pycache__"}
+
+# Every version of these finds other things, so each is written for one: Debian 12's.
+WRITTEN_FOR = {"clang-tidy": "14", "clang-format": "14", "cppcheck": "2.10"}
 
 
 @functools.lru_cache(maxsize=None)
@@ -85,3 +91,25 @@ def include_flags():
             if word.startswith(("-I", "-isystem")) and pair not in flags:
                 flags.append(pair)
     return [word for pair in flags for word in pair]
+
+
+def left_out(tool):
+    """Why the lint with this tool is left out here, or None."""
+    found = re.search(r"\d+(\.\d+)+", run([tool, "--version"])[1])
+    found, wanted = found[0] if found else "of an unknown version", WRITTEN_FOR[tool]
+    if f"{found}.".startswith(f"{wanted}."):
+        return None
+    return f"left out: {tool} is {found} here, and the test is written for {wanted}"
+
+
+def require(tool):
+    """For setUpModule: skips all of it, in words that ctest knows, where the tool is another than expected."""
+    reason = left_out(tool)
+    if reason:
+        print(reason, flush=True)
+        raise unittest.SkipTest(reason)
+
+
+if __name__ == "__main__":  # what scripts/test says before it begins
+    for reason in filter(None, map(left_out, WRITTEN_FOR)):
+        print(reason, file=sys.stderr)

@@ -38,6 +38,10 @@ def complaints(source, arguments, salt):
     return output
 
 
+def setUpModule():
+    source_tree.require("clang-tidy")
+
+
 class ClangTidy(unittest.TestCase):
     def setUp(self):
         CACHE.mkdir(exist_ok=True)

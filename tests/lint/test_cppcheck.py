@@ -20,6 +20,10 @@ def cppcheck(*arguments):
     return source_tree.run(["cppcheck", *OPTIONS, *arguments], cwd=source_tree.TOP)
 
 
+def setUpModule():
+    source_tree.require("cppcheck")
+
+
 class Cppcheck(unittest.TestCase):
     def test_sources_are_clean(self):
         cache = source_tree.BUILD / "cppcheck"

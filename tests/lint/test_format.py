@@ -6,6 +6,10 @@ import unittest
 import source_tree
 
 
+def setUpModule():
+    source_tree.require("clang-format")
+
+
 class Format(unittest.TestCase):
     def test_sources_are_formatted(self):
         status, output = source_tree.run(
