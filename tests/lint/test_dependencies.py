@@ -19,7 +19,7 @@ class Dependencies(unittest.TestCase):
         for row in table():
             with self.subTest(row=row):
                 self.assertEqual(len(row), 4, "group, probe, package, reason")
-                self.assertIn(row[0], ("run", "demo", "test", "bench"))
+                self.assertIn(row[0], ("run", "demo", "test", "bench", "fresh"))
                 self.assertIn(row[1].split(":")[0], KINDS)
                 self.assertRegex(row[2], r"^[a-z0-9.+|-]+$")
 

@@ -105,7 +105,7 @@ class WarningsAsErrors(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_every_script_for_people_explains_itself(self):
-        for name in ("run", "test", "bench"):
+        for name in ("run", "test", "bench", "fresh"):
             with self.subTest(script=name):
                 status, output = source_tree.run([source_tree.TOP / "scripts" / name, "--help"])
                 self.assertEqual(status, 0)
