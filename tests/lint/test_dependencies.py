@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/dependencies and the build name the same libraries; its lines are well formed."""
+"""What the build and the tests use is in scripts/dependencies, although something else may have brought it to
+this machine; its lines are well formed.
 
+A missing line often goes unnoticed, since packages bring one another: libmicrohttpd's brings GnuTLS, npm
+brings Node.js.
+"""
+
+import ast
 import re
+import shutil
+import sys
 import unittest
 
 import source_tree
@@ -13,6 +21,41 @@ def table():
     lines = (source_tree.TOP / "scripts/dependencies").read_text().splitlines()
     return [line.split(None, 3) for line in lines if line and not line.startswith("#")]
 
+# Part of what is listed by another name, of Debian's base, or used only where it is there.
+COMMANDS = {"nm", "amtool", "bash", "sh", "timeout", "true", "systemd-analyze", "docker-compose", "chromium-browser"}
+
+
+def provided(kind, groups):
+    return {row[1].split(":", 1)[1] for row in table() if row[1].startswith(kind + ":") and row[0] in groups}
+
+
+def groups_of(path):
+    """The groups that must have what this program uses."""
+    if path.parts[0] == "demo":
+        return ("run", "demo")
+    return ("run", "test", "bench") if path.parts[:2] == ("tests", "bench") else ("run", "test")
+
+
+def imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.split(".")[0]
+
+
+def commands(tree):
+    """What begins a list and is a command on this machine; a constant of the module stands for its text."""
+    constants = {node.targets[0].id: node.value for node in tree.body
+                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List) and node.elts:
+            first = node.elts[0]
+            first = constants.get(first.id, first) if isinstance(first, ast.Name) else first
+            word = first.value if isinstance(first, ast.Constant) else None
+            if isinstance(word, str) and re.fullmatch(r"[a-z][a-z0-9+.-]+", word) and shutil.which(word):
+                yield word
+
 
 class Dependencies(unittest.TestCase):
     def test_lines_are_well_formed(self):
@@ -23,6 +66,11 @@ class Dependencies(unittest.TestCase):
                 self.assertIn(row[1].split(":")[0], KINDS)
                 self.assertRegex(row[2], r"^[a-z0-9.+|-]+$")
 
+    def check(self, used, listed, what):
+        lacking = sorted(set(used) - set(listed))
+        if lacking:
+            self.fail(f"not in scripts/dependencies: {', '.join(lacking)} ({what})")
+
     def test_every_library_of_the_build_is_in_the_table(self):
         used = set()
         for path in source_tree.files():
@@ -30,8 +78,32 @@ class Dependencies(unittest.TestCase):
                 text = (source_tree.TOP / path).read_text()
                 for call in re.findall(r"pkg_check_modules\(\w+ ([^)]*)\)", text):
                     used |= {word for word in call.split() if word.upper() != word}
-        provided = {row[1][4:].replace("_>=_", ">=") for row in table() if row[1].startswith("lib:")}
-        self.assertEqual(used, provided)
+        listed = {library.replace("_>=_", ">=") for library in provided("lib", ("run", "test"))}
+        self.check(used, listed, "libraries of the build")
+        self.assertEqual(listed - used, set(), "listed and not used")
+
+    def test_every_flavour_that_is_tested_is_in_the_table(self):
+        text = (source_tree.TOP / "tests/CMakeLists.txt").read_text()
+        self.check(re.findall(r"\blibcurl\S*\.so\.4\b", text), provided("so", ("test",)), "loaded by tests")
+
+    def test_every_module_and_command_of_our_programs_is_in_the_table(self):
+        programs = [path for path in source_tree.files() if path.suffix == ".py" or
+                    source_tree.shebang(path).endswith("python3")]
+        ours = {path.stem for path in programs} | {"harness"}
+        for path in programs:
+            tree, groups = ast.parse((source_tree.TOP / path).read_text()), groups_of(path)
+            with self.subTest(path=path):
+                self.check(set(imports(tree)) - set(sys.stdlib_module_names) - ours, provided("py", groups), path)
+                self.check(set(commands(tree)) - COMMANDS, provided("cmd", groups), path)
+
+    def test_the_python_of_the_tests_is_in_the_table(self):
+        text = (source_tree.TOP / "tests/CMakeLists.txt").read_text()
+        self.check(re.findall(r"set\(HANDOFF_PYTHON (\S+)", text), provided("file", ("test",)), "runs tests")
+
+    def test_what_is_used_is_found(self):
+        tree = ast.parse("import os, yaml\nfrom a.b import c\nP = 'sh'\nrun([P, 'x'])\nrun(['env'])\nrun(['no-such'])")
+        self.assertEqual(set(imports(tree)), {"os", "yaml", "a"})
+        self.assertEqual(set(commands(tree)), {"sh", "env"})
 
 
 if __name__ == "__main__":
