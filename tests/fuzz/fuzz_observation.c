@@ -39,7 +39,7 @@ static void check_accepted(const struct handoff_observation *observation)
                (observation->at_ms >= NOW_MS - HANDOFF_OBSERVATION_PAST_MS &&
                 observation->at_ms <= NOW_MS + HANDOFF_OBSERVATION_FUTURE_MS));
     BASE_CHECK(observation->latency_s >= -1 &&
-               observation->latency_s <= HANDOFF_OBSERVATION_LATENCY_MAX_S);
+               observation->latency_s <= (double)HANDOFF_OBSERVATION_LATENCY_MAX_S);
     for (int i = 0; i < HANDOFF_RESULT_COUNT; i++)
         BASE_CHECK(observation->attempts[i] >= 0 &&
                    observation->attempts[i] <= HANDOFF_OBSERVATION_ATTEMPTS_MAX);

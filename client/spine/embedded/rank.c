@@ -238,7 +238,7 @@ static void set_idf(struct handoff_rank *rank, const struct collection *collecti
 static uint32_t drop_common(const struct handoff_rank *rank, const struct collection *collection,
                             size_t first, uint32_t must)
 {
-    double common = (double)(collection->count - first) / COMMON_SHARE;
+    double common = (double)(collection->count - first) / (double)COMMON_SHARE;
     for (int term = 0; term < rank->query.count; term++)
         if (with_term(collection, first, term) > common)
             must &= ~(1u << term);

@@ -24,5 +24,5 @@ double handoff_score(double relevance, int64_t age_ms, int64_t half_life_ms,
 {
     double age = age_ms > 0 ? (double)age_ms : 0; /* the clock may have been set back */
     return relevance_weight * relevance + recency_weight * exp2(-age / (double)half_life_ms) +
-           importance_weight * (double)importance / HANDOFF_IMPORTANCE_CRITICAL;
+           importance_weight * (double)importance / (double)HANDOFF_IMPORTANCE_CRITICAL;
 }
