@@ -22,7 +22,7 @@ def table():
     return [line.split(None, 3) for line in lines if line and not line.startswith("#")]
 
 # Part of what is listed by another name, of Debian's base, or used only where it is there.
-COMMANDS = {"nm", "amtool", "bash", "sh", "timeout", "true", "systemd-analyze", "docker-compose", "chromium-browser"}
+COMMANDS = {"addr2line", "nm", "amtool", "bash", "sh", "timeout", "true", "systemd-analyze", "docker-compose", "chromium-browser"}
 
 
 def provided(kind, groups):
