@@ -54,10 +54,10 @@ static inline uint64_t bits_equal(vector bytes, uint8_t byte)
 }
 
 /* What a line of plain text does not have. */
-static __attribute__((noinline)) void classify_rare(const uint8_t window[HANDOFF_CUTS_WINDOW],
+__attribute__((noinline)) static void classify_rare(const uint8_t window[HANDOFF_BOUNDARIES_WINDOW],
                                                     struct classes *classes)
 {
-    for (unsigned i = 0; i < HANDOFF_CUTS_WINDOW; i += VECTOR) {
+    for (unsigned i = 0; i < HANDOFF_BOUNDARIES_WINDOW; i += VECTOR) {
         vector bytes;
 
         memcpy(&bytes, window + i, VECTOR);
@@ -68,12 +68,12 @@ static __attribute__((noinline)) void classify_rare(const uint8_t window[HANDOFF
     }
 }
 
-static inline struct classes classify(const uint8_t window[HANDOFF_CUTS_WINDOW])
+static inline struct classes classify(const uint8_t window[HANDOFF_BOUNDARIES_WINDOW])
 {
     struct classes classes = {0};
     uint64_t rare = 0;
 
-    for (unsigned i = 0; i < HANDOFF_CUTS_WINDOW; i += VECTOR) {
+    for (unsigned i = 0; i < HANDOFF_BOUNDARIES_WINDOW; i += VECTOR) {
         vector bytes;
 
         memcpy(&bytes, window + i, VECTOR);
@@ -92,12 +92,12 @@ static inline struct classes classify(const uint8_t window[HANDOFF_CUTS_WINDOW])
 }
 
 /* The places right behind those of a class, and right before them. */
-static inline uint64_t after(uint64_t class)
+static inline uint64_t bits_after(uint64_t class)
 {
     return class << 1;
 }
 
-static inline uint64_t before(uint64_t class)
+static inline uint64_t bits_before(uint64_t class)
 {
     return class >> 1;
 }
@@ -107,7 +107,7 @@ static inline uint64_t before(uint64_t class)
 /* Numbers are cut into threes, from their first digit on. */
 static inline uint64_t cut_numbers(uint64_t number)
 {
-    uint64_t cuts = number & ~after(number);
+    uint64_t cuts = number & ~bits_after(number);
     uint64_t goes_on = number & number << 1 & number << 2 & number << 3;
 
     for (uint64_t more = cuts << 3 & goes_on; more; more = more << 3 & goes_on)
@@ -122,18 +122,18 @@ static inline uint64_t cut_numbers(uint64_t number)
 static inline uint64_t cut_words(const struct classes *classes, enum handoff_split_pattern pattern)
 {
     uint64_t symbol_or_blank = classes->symbol | classes->blank;
-    uint64_t cuts = after(classes->newline | classes->number) |
-                    (after(classes->symbol) & after(after(symbol_or_blank)));
+    uint64_t cuts = bits_after(classes->newline | classes->number) |
+                    (bits_after(classes->symbol) & bits_after(bits_after(symbol_or_blank)));
 
     if (pattern == HANDOFF_SPLIT_O200K)
-        cuts |= ~classes->lower & after(classes->lower);
+        cuts |= ~classes->lower & bits_after(classes->lower);
     return cuts & classes->letter;
 }
 
 /* A run of symbols takes the blank before it. */
 static inline uint64_t cut_symbols(const struct classes *classes)
 {
-    return classes->symbol & ~after(classes->symbol | classes->blank);
+    return classes->symbol & ~bits_after(classes->symbol | classes->blank);
 }
 
 /*
@@ -145,12 +145,12 @@ static inline uint64_t cut_space(const struct classes *classes)
 {
     uint64_t inner = classes->space & ~classes->newline;
 
-    return (inner & ~(after(inner) & before(classes->space))) |
-           (classes->newline & ~after(classes->newline | classes->symbol));
+    return (inner & ~(bits_after(inner) & bits_before(classes->space))) |
+           (classes->newline & ~bits_after(classes->newline | classes->symbol));
 }
 
 /* The beginning of the white space that ends before a place. */
-static inline uint64_t run_before(uint64_t space, unsigned place)
+static inline uint64_t space_run_before(uint64_t space, unsigned place)
 {
     uint64_t outside = ~space & ((UINT64_C(1) << place) - 1);
 
@@ -158,25 +158,27 @@ static inline uint64_t run_before(uint64_t space, unsigned place)
 }
 
 /* White space may belong to a newline that comes later: it is in doubt from its beginning on. */
-static inline uint64_t doubt_space(const struct classes *classes)
+static inline uint64_t find_space_doubts(const struct classes *classes)
 {
     uint64_t inner = classes->space & ~classes->newline;
-    uint64_t ends = (after(inner) & classes->newline) | (after(classes->space) & classes->foreign);
+    uint64_t ends =
+        (bits_after(inner) & classes->newline) | (bits_after(classes->space) & classes->foreign);
 
-    return ends ? run_before(classes->space, (unsigned)__builtin_ctzll(ends)) : 0;
+    return ends ? space_run_before(classes->space, (unsigned)__builtin_ctzll(ends)) : 0;
 }
 
 /* Where neighbours do not tell enough; the lowest of these places counts. */
-static inline uint64_t doubt(const struct classes *classes, enum handoff_split_pattern pattern)
+static inline uint64_t find_doubts(const struct classes *classes,
+                                   enum handoff_split_pattern pattern)
 {
-    uint64_t doubts = classes->apostrophe & before(classes->letter);
+    uint64_t doubts = classes->apostrophe & bits_before(classes->letter);
 
     if (pattern == HANDOFF_SPLIT_O200K) {
-        doubts &= after(classes->letter);
-        doubts |= classes->slash & after(classes->newline);
+        doubts &= bits_after(classes->letter);
+        doubts |= classes->slash & bits_after(classes->newline);
     }
     /* What a character that is not ASCII is may concern the one before it, but none further. */
-    return doubts | classes->foreign | before(classes->foreign) | doubt_space(classes);
+    return doubts | classes->foreign | bits_before(classes->foreign) | find_space_doubts(classes);
 }
 
 static inline uint64_t below_lowest(uint64_t places)
@@ -184,29 +186,29 @@ static inline uint64_t below_lowest(uint64_t places)
     return places ? (places & -places) - 1 : UINT64_MAX;
 }
 
-struct handoff_cuts handoff_cuts_find(const uint8_t window[HANDOFF_CUTS_WINDOW], size_t left,
-                                      enum handoff_split_pattern pattern)
+struct handoff_boundaries handoff_boundaries_find(const uint8_t window[HANDOFF_BOUNDARIES_WINDOW],
+                                                  size_t left, enum handoff_split_pattern pattern)
 {
-    const uint64_t last = UINT64_C(1) << (HANDOFF_CUTS_WINDOW - 1);
+    const uint64_t last = UINT64_C(1) << (HANDOFF_BOUNDARIES_WINDOW - 1);
     uint64_t places, doubts, unseen = last;
     struct classes classes;
 
     if (window[0] >= 0x80) /* so that text in another script costs nothing here */
-        return (struct handoff_cuts){.places = 0, .stuck = true};
+        return (struct handoff_boundaries){.places = 0, .stuck = true};
     classes = classify(window);
-    doubts = doubt(&classes, pattern);
+    doubts = find_doubts(&classes, pattern);
     places = cut_words(&classes, pattern) | cut_numbers(classes.number) | cut_symbols(&classes) |
              cut_space(&classes);
-    if (left < HANDOFF_CUTS_WINDOW) {
+    if (left < HANDOFF_BOUNDARIES_WINDOW) {
         uint64_t end = UINT64_C(1) << left;
 
         places = (places & (end - 1)) | end;
-        unseen = after(end);
+        unseen = bits_after(end);
     } else if (classes.space & last) {
-        unseen = run_before(classes.space, HANDOFF_CUTS_WINDOW - 1);
+        unseen = space_run_before(classes.space, HANDOFF_BOUNDARIES_WINDOW - 1);
     }
     places &= below_lowest(doubts | unseen) & ~UINT64_C(1);
-    return (struct handoff_cuts){
+    return (struct handoff_boundaries){
         .places = places,
         .stuck = !places || (doubts & below_lowest(unseen)),
     };

@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HANDOFF_CUTS_WINDOW 64
+#define HANDOFF_BOUNDARIES_WINDOW 64
 
-struct handoff_cuts {
+struct handoff_boundaries {
     uint64_t places; /* bit n: a piece ends and, unless the text does, another begins at byte n */
     bool stuck;      /* the piece behind the last cut is for split.h */
 };
@@ -33,7 +33,7 @@ struct handoff_cuts {
  * The cuts behind the beginning of a piece. "left" is how much text there is from there; if it is
  * less than a window, the bytes behind it have to be spaces.
  */
-struct handoff_cuts handoff_cuts_find(const uint8_t window[HANDOFF_CUTS_WINDOW], size_t left,
-                                      enum handoff_split_pattern pattern);
+struct handoff_boundaries handoff_boundaries_find(const uint8_t window[HANDOFF_BOUNDARIES_WINDOW],
+                                                  size_t left, enum handoff_split_pattern pattern);
 
 #endif

@@ -36,34 +36,34 @@ struct long_piece {
 };
 
 /* A piece has two places to be in, so that two frequent words do not displace each other. */
-struct known {
+struct piece_cache {
     uint64_t serial; /* of the vocabulary that they were counted with */
     struct short_piece shorts[1 << SHORT_SETS_BITS][2];
     struct long_piece longs[LONG_PLACES];
 };
 
-static _Thread_local struct known known_of_thread;
+static _Thread_local struct piece_cache thread_cache;
 
 struct counting {
     const struct handoff_vocabulary *vocabulary;
-    struct known *known;
+    struct piece_cache *cache;
 };
 
-static struct known *know(const struct handoff_vocabulary *vocabulary)
+static struct piece_cache *thread_cache_for(const struct handoff_vocabulary *vocabulary)
 {
-    struct known *known = &known_of_thread;
+    struct piece_cache *cache = &thread_cache;
 
-    if (known->serial != vocabulary->serial)
-        memset(known, 0, sizeof(*known));
-    known->serial = vocabulary->serial;
-    return known;
+    if (cache->serial != vocabulary->serial)
+        memset(cache, 0, sizeof(*cache));
+    cache->serial = vocabulary->serial;
+    return cache;
 }
 
 /* --- the tokens of one piece --------------------------------------------------------------- */
 
 /* Pieces so short that merging them cannot fail, of which KEY_BYTES are readable. */
-static size_t count_anew(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
-                         size_t length)
+static size_t count_uncached(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
+                             size_t length)
 {
     struct handoff_token_sink sink = {0};
     enum handoff_code code;
@@ -102,11 +102,11 @@ static inline struct short_piece short_key(const uint8_t *piece, size_t length)
     return key;
 }
 
-static inline struct short_piece *set_of(struct known *known, struct short_piece key)
+static inline struct short_piece *cache_set_of(struct piece_cache *cache, struct short_piece key)
 {
     uint64_t hash = (key.low ^ (key.high << 32 | key.high >> 32)) * UINT64_C(0x9e3779b97f4a7c15);
 
-    return known->shorts[hash >> (64 - SHORT_SETS_BITS)];
+    return cache->shorts[hash >> (64 - SHORT_SETS_BITS)];
 }
 
 static inline bool is_place_of(const struct short_piece *place, struct short_piece key)
@@ -116,9 +116,9 @@ static inline bool is_place_of(const struct short_piece *place, struct short_pie
 
 /* A piece enters its set at the second place, and gets the first when it comes again: what comes
  * only once never displaces what comes often. */
-static __attribute__((noinline)) size_t count_second(const struct counting *counting,
-                                                     const uint8_t *piece, size_t length,
-                                                     struct short_piece *set)
+__attribute__((noinline)) static size_t count_in_second_place(const struct counting *counting,
+                                                              const uint8_t *piece, size_t length,
+                                                              struct short_piece *set)
 {
     struct short_piece key = short_key(piece, length), first = set[0];
     size_t tokens;
@@ -128,7 +128,7 @@ static __attribute__((noinline)) size_t count_second(const struct counting *coun
         set[1] = first;
         return set[0].high >> COUNT_SHIFT;
     }
-    tokens = count_anew(counting->vocabulary, piece, length);
+    tokens = count_uncached(counting->vocabulary, piece, length);
     set[1].low = key.low;
     set[1].high = key.high | (uint64_t)tokens << COUNT_SHIFT;
     return tokens;
@@ -138,21 +138,21 @@ static inline size_t count_short(const struct counting *counting, const uint8_t 
                                  size_t length)
 {
     struct short_piece key = short_key(piece, length);
-    struct short_piece *set = set_of(counting->known, key);
+    struct short_piece *set = cache_set_of(counting->cache, key);
 
     if (is_place_of(&set[0], key))
         return set[0].high >> COUNT_SHIFT;
-    return count_second(counting, piece, length, set);
+    return count_in_second_place(counting, piece, length, set);
 }
 
 static size_t count_long(const struct counting *counting, const uint8_t *piece, size_t length)
 {
     uint64_t hash = handoff_vocabulary_long_hash(piece, length);
-    struct long_piece *place = &counting->known->longs[hash >> 32 & (LONG_PLACES - 1)];
+    struct long_piece *place = &counting->cache->longs[hash >> 32 & (LONG_PLACES - 1)];
 
     if (place->length != length || memcmp(place->bytes, piece, length) != 0) {
         place->length = (uint8_t)length;
-        place->tokens = (uint8_t)count_anew(counting->vocabulary, piece, length);
+        place->tokens = (uint8_t)count_uncached(counting->vocabulary, piece, length);
         memcpy(place->bytes, piece, length);
     }
     return place->tokens;
@@ -166,7 +166,7 @@ static inline size_t count_in_window(const struct counting *counting, const uint
         return count_short(counting, piece, length);
     if (length <= LONG_BYTES)
         return count_long(counting, piece, length);
-    return count_anew(counting->vocabulary, piece, length);
+    return count_uncached(counting->vocabulary, piece, length);
 }
 
 static enum handoff_code count_piece(const struct counting *counting, const uint8_t *piece,
@@ -194,7 +194,7 @@ static enum handoff_code count_piece(const struct counting *counting, const uint
 
 /* --- the way through a text ---------------------------------------------------------------- */
 
-enum { WINDOW_READABLE = HANDOFF_CUTS_WINDOW + KEY_BYTES };
+enum { WINDOW_READABLE = HANDOFF_BOUNDARIES_WINDOW + KEY_BYTES };
 
 /* The next bytes of a text, or a copy of the last ones with spaces behind them. */
 static const uint8_t *window_at(const uint8_t *at, size_t left, uint8_t padded[WINDOW_READABLE])
@@ -226,7 +226,7 @@ enum handoff_code handoff_count_valid(const struct handoff_vocabulary *vocabular
 {
     enum handoff_split_pattern pattern = (enum handoff_split_pattern)vocabulary->header->pattern;
     handoff_split_function *split = handoff_split_for(pattern);
-    struct counting counting = {.vocabulary = vocabulary, .known = know(vocabulary)};
+    struct counting counting = {.vocabulary = vocabulary, .cache = thread_cache_for(vocabulary)};
     const uint8_t *at = text, *end = text + length;
     enum handoff_code code = HANDOFF_OK;
     uint8_t padded[WINDOW_READABLE];
@@ -234,7 +234,8 @@ enum handoff_code handoff_count_valid(const struct handoff_vocabulary *vocabular
 
     while (at < end && code == HANDOFF_OK) {
         const uint8_t *window = window_at(at, (size_t)(end - at), padded);
-        struct handoff_cuts cuts = handoff_cuts_find(window, (size_t)(end - at), pattern);
+        struct handoff_boundaries cuts =
+            handoff_boundaries_find(window, (size_t)(end - at), pattern);
 
         at += count_cuts(&counting, window, cuts.places, &tokens);
         if (cuts.stuck) {

@@ -34,17 +34,17 @@ static const uint32_t joining_letters[26] = {
     0x1feffff, 0x1deffff, 0x38ef93f, 0x3defddf, 0x3dcfdbf,
 };
 
-static bool is_lower(char byte)
+static bool is_lower_byte(char byte)
 {
     return byte >= 'a' && byte <= 'z';
 }
 
-static bool is_digit(char byte)
+static bool is_digit_byte(char byte)
 {
     return byte >= '0' && byte <= '9';
 }
 
-static bool is_space(char byte)
+static bool is_space_byte(char byte)
 {
     return byte == ' ';
 }
@@ -102,8 +102,8 @@ static size_t run_of(const char *text, size_t length, bool (*belongs)(char))
 /* Spaces and, if one follows, the word that the last of them belongs to. */
 static size_t estimate_spaces(const char *text, size_t length, size_t *taken)
 {
-    size_t spaces = run_of(text, length, is_space);
-    size_t letters = run_of(text + spaces, length - spaces, is_lower);
+    size_t spaces = run_of(text, length, is_space_byte);
+    size_t letters = run_of(text + spaces, length - spaces, is_lower_byte);
 
     *taken = spaces + letters;
     if (letters == 0)
@@ -126,13 +126,13 @@ static size_t estimate_valid(const char *text, size_t length)
         const char *here = text + at;
         size_t left = length - at, taken = 1;
 
-        if (is_space(*here)) {
+        if (is_space_byte(*here)) {
             tokens += estimate_spaces(here, left, &taken);
-        } else if (is_digit(*here) && (at == 0 || (unsigned char)here[-1] < 0x80)) {
-            taken = run_of(here, left, is_digit);
+        } else if (is_digit_byte(*here) && (at == 0 || (unsigned char)here[-1] < 0x80)) {
+            taken = run_of(here, left, is_digit_byte);
             tokens += (taken + 2) / 3;
-        } else if (is_lower(*here) && (at == 0 || here[-1] != '\'')) {
-            taken = run_of(here, left, is_lower);
+        } else if (is_lower_byte(*here) && (at == 0 || here[-1] != '\'')) {
+            taken = run_of(here, left, is_lower_byte);
             tokens += word_bound(here, taken);
         } else {
             tokens++;

@@ -53,7 +53,7 @@ static inline unsigned class_at(const uint8_t *at, const uint8_t *end, unsigned 
 }
 
 /* Skips characters while they are in a set. */
-static inline const uint8_t *skip(const uint8_t *at, const uint8_t *end, unsigned set)
+static inline const uint8_t *skip_class(const uint8_t *at, const uint8_t *end, unsigned set)
 {
     unsigned width;
 
@@ -62,41 +62,42 @@ static inline const uint8_t *skip(const uint8_t *at, const uint8_t *end, unsigne
     return at;
 }
 
-static bool is_letter(uint8_t byte, char lower)
+static bool is_either_case(uint8_t byte, char lower)
 {
     return (byte | 0x20) == lower;
 }
 
-static const uint8_t *contraction(const uint8_t *at, const uint8_t *end)
+static const uint8_t *match_contraction(const uint8_t *at, const uint8_t *end)
 {
     ptrdiff_t room = end - at;
 
     if (room < 2 || *at != '\'')
         return NULL;
-    if (is_letter(at[1], 's') || is_letter(at[1], 't') || is_letter(at[1], 'm') ||
-        is_letter(at[1], 'd'))
+    if (is_either_case(at[1], 's') || is_either_case(at[1], 't') || is_either_case(at[1], 'm') ||
+        is_either_case(at[1], 'd'))
         return at + 2;
     if (room < 3)
         return NULL;
-    if ((is_letter(at[1], 'r') && is_letter(at[2], 'e')) ||
-        (is_letter(at[1], 'v') && is_letter(at[2], 'e')) ||
-        (is_letter(at[1], 'l') && is_letter(at[2], 'l')) || (at[1] == 0xc5 && at[2] == 0xbf))
+    if ((is_either_case(at[1], 'r') && is_either_case(at[2], 'e')) ||
+        (is_either_case(at[1], 'v') && is_either_case(at[2], 'e')) ||
+        (is_either_case(at[1], 'l') && is_either_case(at[2], 'l')) ||
+        (at[1] == 0xc5 && at[2] == 0xbf))
         return at + 3;
     return NULL;
 }
 
-static const uint8_t *with_contraction(const uint8_t *at, const uint8_t *end)
+static const uint8_t *extend_by_contraction(const uint8_t *at, const uint8_t *end)
 {
-    const uint8_t *longer = contraction(at, end);
+    const uint8_t *longer = match_contraction(at, end);
 
     return longer ? longer : at;
 }
 
-static const uint8_t *cl100k_word(const uint8_t *at, const uint8_t *end)
+static const uint8_t *match_cl100k_word(const uint8_t *at, const uint8_t *end)
 {
     unsigned width, set = class_at(at, end, &width);
     const uint8_t *letters = set & PREFIX ? at + width : at;
-    const uint8_t *stop = skip(letters, end, ANY_LETTER);
+    const uint8_t *stop = skip_class(letters, end, ANY_LETTER);
 
     return stop > letters ? stop : NULL;
 }
@@ -108,7 +109,7 @@ static const uint8_t *cl100k_word(const uint8_t *at, const uint8_t *end)
  * none and the word began with a mark, the prefix gives the mark back and that alone is the word.
  * What is left is the second alternative: capitals only.
  */
-static const uint8_t *o200k_word(const uint8_t *at, const uint8_t *end)
+static const uint8_t *match_o200k_word(const uint8_t *at, const uint8_t *end)
 {
     unsigned width, first = class_at(at, end, &width), set;
     const uint8_t *after_first = at + width;
@@ -121,15 +122,15 @@ static const uint8_t *o200k_word(const uint8_t *at, const uint8_t *end)
             common_end = stop;
     }
     if (set & SET(LOWER))
-        return with_contraction(skip(stop, end, SECOND_HALF), end);
+        return extend_by_contraction(skip_class(stop, end, SECOND_HALF), end);
     if (common_end)
-        return with_contraction(common_end, end);
+        return extend_by_contraction(common_end, end);
     if (first & SET(MARK))
-        return with_contraction(after_first, end);
-    return stop > body ? with_contraction(stop, end) : NULL;
+        return extend_by_contraction(after_first, end);
+    return stop > body ? extend_by_contraction(stop, end) : NULL;
 }
 
-static const uint8_t *number(const uint8_t *at, const uint8_t *end)
+static const uint8_t *match_number(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *stop = at;
     unsigned width;
@@ -139,10 +140,10 @@ static const uint8_t *number(const uint8_t *at, const uint8_t *end)
     return stop > at ? stop : NULL;
 }
 
-static const uint8_t *symbols(const uint8_t *at, const uint8_t *end, bool slash_may_follow)
+static const uint8_t *match_symbols(const uint8_t *at, const uint8_t *end, bool slash_may_follow)
 {
     const uint8_t *start = *at == ' ' ? at + 1 : at;
-    const uint8_t *stop = skip(start, end, SYMBOL);
+    const uint8_t *stop = skip_class(start, end, SYMBOL);
 
     if (stop == start)
         return NULL;
@@ -152,7 +153,7 @@ static const uint8_t *symbols(const uint8_t *at, const uint8_t *end, bool slash_
 }
 
 /* The last three alternatives; only white space can have come this far. */
-static const uint8_t *white_space(const uint8_t *at, const uint8_t *end)
+static const uint8_t *match_white_space(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *stop = at, *last = at, *newline_end = NULL;
     unsigned width, set;
@@ -173,19 +174,20 @@ const uint8_t *handoff_split_cl100k(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *stop;
 
-    if ((stop = contraction(at, end)) || (stop = cl100k_word(at, end)) ||
-        (stop = number(at, end)) || (stop = symbols(at, end, false)))
+    if ((stop = match_contraction(at, end)) || (stop = match_cl100k_word(at, end)) ||
+        (stop = match_number(at, end)) || (stop = match_symbols(at, end, false)))
         return stop;
-    return white_space(at, end);
+    return match_white_space(at, end);
 }
 
 const uint8_t *handoff_split_o200k(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *stop;
 
-    if ((stop = o200k_word(at, end)) || (stop = number(at, end)) || (stop = symbols(at, end, true)))
+    if ((stop = match_o200k_word(at, end)) || (stop = match_number(at, end)) ||
+        (stop = match_symbols(at, end, true)))
         return stop;
-    return white_space(at, end);
+    return match_white_space(at, end);
 }
 
 handoff_split_function *handoff_split_for(uint32_t pattern)

@@ -68,8 +68,8 @@ static bool is_known_encoding(const char *encoding)
     return false;
 }
 
-static struct handoff_tokenizer *open_in(const char *directory, const char *encoding,
-                                         struct handoff_error *error)
+static struct handoff_tokenizer *open_in_directory(const char *directory, const char *encoding,
+                                                   struct handoff_error *error)
 {
     char path[PATH_MAX] = "";
     struct handoff_tokenizer *tokenizer;
@@ -98,7 +98,7 @@ struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
     if (strcmp(encoding, handoff_tokenizer_encoding(&estimating)) == 0)
         return &estimating;
     if (is_known_encoding(encoding))
-        return open_in(directory, encoding, error);
+        return open_in_directory(directory, encoding, error);
     handoff_error_set(error, HANDOFF_ERR_UNKNOWN_ENCODING, "there is no such encoding", "encoding",
                       encoding);
     handoff_error_allow(error, "o200k_base, cl100k_base, estimate");
@@ -150,8 +150,9 @@ static enum handoff_code encode_valid(const struct handoff_tokenizer *tokenizer,
     return HANDOFF_OK;
 }
 
-static enum handoff_code run_valid(const struct handoff_tokenizer *tokenizer, const char *text,
-                                   size_t length, struct handoff_token_sink *sink)
+static enum handoff_code encode_or_count_valid(const struct handoff_tokenizer *tokenizer,
+                                               const char *text, size_t length,
+                                               struct handoff_token_sink *sink)
 {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
 
@@ -170,7 +171,7 @@ static enum handoff_code encode_repaired(const struct handoff_tokenizer *tokeniz
 
     if (!repaired)
         return HANDOFF_ERR_OUT_OF_MEMORY;
-    code = run_valid(tokenizer, repaired, repaired_length, sink);
+    code = encode_or_count_valid(tokenizer, repaired, repaired_length, sink);
     base_free(repaired);
     return code;
 }
@@ -186,7 +187,7 @@ enum handoff_code handoff_tokens_encode(const struct handoff_tokenizer *tokenize
     if (!tokenizer->split)
         return HANDOFF_ERR_UNKNOWN_ENCODING;
     if (base_utf8_valid_length(text, length) == length)
-        code = run_valid(tokenizer, text, length, &sink);
+        code = encode_or_count_valid(tokenizer, text, length, &sink);
     else
         code = encode_repaired(tokenizer, text, length, &sink);
     if (code == HANDOFF_OK)

@@ -20,15 +20,15 @@ _Static_assert(sizeof(struct handoff_vocabulary_header) % HANDOFF_VOCABULARY_ALI
 
 static _Atomic(uint64_t) opened;
 
-static enum handoff_code refuse(struct handoff_error *error, enum handoff_code code,
-                                const char *message, uint64_t position)
+static enum handoff_code report_at_byte(struct handoff_error *error, enum handoff_code code,
+                                        const char *message, uint64_t position)
 {
     handoff_error_set(error, code, message, NULL, NULL);
     handoff_error_seen(error, "byte %" PRIu64, position);
     return code;
 }
 
-static enum handoff_code refuse_system(struct handoff_error *error, const char *message)
+static enum handoff_code report_errno(struct handoff_error *error, const char *message)
 {
     char reason[64];
 
@@ -38,7 +38,7 @@ static enum handoff_code refuse_system(struct handoff_error *error, const char *
 
 /* --- layout and checksum ------------------------------------------------------------------- */
 
-static uint64_t after(uint64_t start, uint64_t count, uint64_t size)
+static uint64_t aligned_end(uint64_t start, uint64_t count, uint64_t size)
 {
     uint64_t end = start + count * size, unit = HANDOFF_VOCABULARY_ALIGNMENT;
 
@@ -52,14 +52,14 @@ handoff_vocabulary_layout(const struct handoff_vocabulary_header *header)
     struct handoff_vocabulary_layout layout;
 
     layout.shorts = sizeof(*header);
-    layout.longs =
-        after(layout.shorts, header->short_slots, sizeof(struct handoff_vocabulary_short_slot));
-    layout.pairs = after(layout.longs, header->long_slots, sizeof(uint32_t));
-    layout.byte_ids = after(layout.pairs, header->pair_slots, sizeof(uint64_t));
-    layout.byte_pairs = after(layout.byte_ids, 256, sizeof(uint32_t));
-    layout.offsets = after(layout.byte_pairs, 65536, sizeof(uint32_t));
-    layout.blob = after(layout.offsets, (uint64_t)header->token_count + 1, sizeof(uint32_t));
-    layout.total = after(layout.blob, header->blob_size, 1);
+    layout.longs = aligned_end(layout.shorts, header->short_slots,
+                               sizeof(struct handoff_vocabulary_short_slot));
+    layout.pairs = aligned_end(layout.longs, header->long_slots, sizeof(uint32_t));
+    layout.byte_ids = aligned_end(layout.pairs, header->pair_slots, sizeof(uint64_t));
+    layout.byte_pairs = aligned_end(layout.byte_ids, 256, sizeof(uint32_t));
+    layout.offsets = aligned_end(layout.byte_pairs, 65536, sizeof(uint32_t));
+    layout.blob = aligned_end(layout.offsets, (uint64_t)header->token_count + 1, sizeof(uint32_t));
+    layout.total = aligned_end(layout.blob, header->blob_size, 1);
     return layout;
 }
 
@@ -112,19 +112,20 @@ static enum handoff_code check_kind(const struct handoff_vocabulary_header *head
 {
     if (size < sizeof(*header) ||
         memcmp(header->magic, HANDOFF_VOCABULARY_FILE_MAGIC, sizeof(header->magic)) != 0)
-        return refuse(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                      "the file is not a compiled vocabulary", 0);
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
+                              "the file is not a compiled vocabulary", 0);
     if (header->byte_order != HANDOFF_VOCABULARY_BYTE_ORDER)
-        return refuse(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                      "the vocabulary was compiled for a machine of another byte order",
-                      offsetof(struct handoff_vocabulary_header, byte_order));
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
+                              "the vocabulary was compiled for a machine of another byte order",
+                              offsetof(struct handoff_vocabulary_header, byte_order));
     if (header->version != HANDOFF_VOCABULARY_VERSION)
-        return refuse(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                      "the vocabulary was compiled by another version of this program",
-                      offsetof(struct handoff_vocabulary_header, version));
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
+                              "the vocabulary was compiled by another version of this program",
+                              offsetof(struct handoff_vocabulary_header, version));
     if (header->file_size != size)
-        return refuse(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "the file is cut short or has grown",
-                      offsetof(struct handoff_vocabulary_header, file_size));
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
+                              "the file is cut short or has grown",
+                              offsetof(struct handoff_vocabulary_header, file_size));
     return HANDOFF_OK;
 }
 
@@ -155,24 +156,24 @@ static enum handoff_code check_numbers(const struct handoff_vocabulary_header *h
     else if (handoff_vocabulary_layout(header).total != header->file_size)
         wrong = offsetof(struct handoff_vocabulary_header, blob_size);
     if (wrong)
-        return refuse(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                      "a number in the header is out of bounds", wrong);
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
+                              "a number in the header is out of bounds", wrong);
     return HANDOFF_OK;
 }
 
-static enum handoff_code bad_content(const struct handoff_vocabulary *vocabulary, const void *where,
-                                     struct handoff_error *error)
+static enum handoff_code report_bad_reference(const struct handoff_vocabulary *vocabulary,
+                                              const void *where, struct handoff_error *error)
 {
-    return refuse(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "a table points outside the file",
-                  (uint64_t)((const uint8_t *)where - (const uint8_t *)vocabulary->header));
+    return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "a table points outside the file",
+                          (uint64_t)((const uint8_t *)where - (const uint8_t *)vocabulary->header));
 }
 
-static enum handoff_code no_empty_slot(const void *where,
-                                       const struct handoff_vocabulary *vocabulary,
-                                       struct handoff_error *error)
+static enum handoff_code report_full_table(const void *where,
+                                           const struct handoff_vocabulary *vocabulary,
+                                           struct handoff_error *error)
 {
-    return refuse(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "a table has no empty slot",
-                  (uint64_t)((const uint8_t *)where - (const uint8_t *)vocabulary->header));
+    return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "a table has no empty slot",
+                          (uint64_t)((const uint8_t *)where - (const uint8_t *)vocabulary->header));
 }
 
 static enum handoff_code check_keys(const struct handoff_vocabulary *vocabulary,
@@ -187,18 +188,17 @@ static enum handoff_code check_keys(const struct handoff_vocabulary *vocabulary,
         if (high == 0)
             empty++;
         else if ((high >> HANDOFF_VOCABULARY_ID_SHIFT & 0xfffff) >= header->token_count)
-            return bad_content(vocabulary, &vocabulary->shorts[i], error);
+            return report_bad_reference(vocabulary, &vocabulary->shorts[i], error);
     }
     if (empty == 0)
-        return no_empty_slot(vocabulary->shorts, vocabulary, error);
+        return report_full_table(vocabulary->shorts, vocabulary, error);
     empty = 0;
-    for (uint32_t i = 0; i < header->long_slots; i++) {
+    for (uint32_t i = 0; i < header->long_slots; i++)
         if (vocabulary->longs[i] == HANDOFF_VOCABULARY_NO_TOKEN)
             empty++;
         else if (vocabulary->longs[i] >= header->token_count)
-            return bad_content(vocabulary, &vocabulary->longs[i], error);
-    }
-    return empty > 0 ? HANDOFF_OK : no_empty_slot(vocabulary->longs, vocabulary, error);
+            return report_bad_reference(vocabulary, &vocabulary->longs[i], error);
+    return empty > 0 ? HANDOFF_OK : report_full_table(vocabulary->longs, vocabulary, error);
 }
 
 static enum handoff_code check_merges(const struct handoff_vocabulary *vocabulary,
@@ -208,21 +208,20 @@ static enum handoff_code check_merges(const struct handoff_vocabulary *vocabular
     const uint64_t id_mask = HANDOFF_VOCABULARY_MAX_TOKENS - 1;
     uint32_t empty = 0;
 
-    for (uint32_t i = 0; i < header->pair_slots; i++) {
+    for (uint32_t i = 0; i < header->pair_slots; i++)
         if (vocabulary->pairs[i] == HANDOFF_VOCABULARY_EMPTY_PAIR)
             empty++;
         else if ((vocabulary->pairs[i] & id_mask) >= header->token_count)
-            return bad_content(vocabulary, &vocabulary->pairs[i], error);
-    }
+            return report_bad_reference(vocabulary, &vocabulary->pairs[i], error);
     if (empty == 0)
-        return no_empty_slot(vocabulary->pairs, vocabulary, error);
+        return report_full_table(vocabulary->pairs, vocabulary, error);
     for (uint32_t i = 0; i < 256; i++)
         if (vocabulary->byte_ids[i] >= header->token_count)
-            return bad_content(vocabulary, &vocabulary->byte_ids[i], error);
+            return report_bad_reference(vocabulary, &vocabulary->byte_ids[i], error);
     for (uint32_t i = 0; i < 65536; i++)
         if (vocabulary->byte_pairs[i] >= header->token_count &&
             vocabulary->byte_pairs[i] != HANDOFF_VOCABULARY_NO_TOKEN)
-            return bad_content(vocabulary, &vocabulary->byte_pairs[i], error);
+            return report_bad_reference(vocabulary, &vocabulary->byte_pairs[i], error);
     return HANDOFF_OK;
 }
 
@@ -233,10 +232,10 @@ static enum handoff_code check_offsets(const struct handoff_vocabulary *vocabula
 
     if (vocabulary->offsets[0] != 0 ||
         vocabulary->offsets[header->token_count] != header->blob_size)
-        return bad_content(vocabulary, vocabulary->offsets, error);
+        return report_bad_reference(vocabulary, vocabulary->offsets, error);
     for (uint32_t i = 0; i < header->token_count; i++)
         if (vocabulary->offsets[i] >= vocabulary->offsets[i + 1])
-            return bad_content(vocabulary, &vocabulary->offsets[i], error);
+            return report_bad_reference(vocabulary, &vocabulary->offsets[i], error);
     return HANDOFF_OK;
 }
 
@@ -250,9 +249,9 @@ enum handoff_code handoff_vocabulary_check(const void *file, size_t size,
     if ((code = check_kind(header, size, error)) || (code = check_numbers(header, error)))
         return code;
     if (handoff_vocabulary_checksum(file, size) != header->checksum)
-        return refuse(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                      "the file is damaged: its checksum differs",
-                      offsetof(struct handoff_vocabulary_header, checksum));
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
+                              "the file is damaged: its checksum differs",
+                              offsetof(struct handoff_vocabulary_header, checksum));
     handoff_vocabulary_attach(&vocabulary, file);
     if ((code = check_offsets(&vocabulary, error)) || (code = check_keys(&vocabulary, error)))
         return code;
@@ -268,16 +267,16 @@ static enum handoff_code map_file(int descriptor, const void **file, size_t *siz
     void *mapping;
 
     if (fstat(descriptor, &status) != 0)
-        return refuse_system(error, "the vocabulary cannot be examined");
+        return report_errno(error, "the vocabulary cannot be examined");
     if (!S_ISREG(status.st_mode) ||
         status.st_size < (off_t)sizeof(struct handoff_vocabulary_header))
-        return refuse(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                      "the file is not a compiled vocabulary", 0);
+        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
+                              "the file is not a compiled vocabulary", 0);
     *size = (size_t)status.st_size;
     /* All of it is read at once by the check: one call instead of a fault per page. */
     mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, descriptor, 0);
     if (mapping == MAP_FAILED)
-        return refuse_system(error, "the vocabulary cannot be mapped");
+        return report_errno(error, "the vocabulary cannot be mapped");
     *file = mapping;
     return HANDOFF_OK;
 }
@@ -291,7 +290,7 @@ static enum handoff_code open_and_check(const char *path, struct handoff_vocabul
     enum handoff_code code;
 
     if (descriptor < 0)
-        return refuse_system(error, "the vocabulary cannot be opened");
+        return report_errno(error, "the vocabulary cannot be opened");
     code = map_file(descriptor, &file, &size, error);
     (void)close(descriptor);
     if (code)

@@ -61,13 +61,13 @@ static void check_cuts(enum handoff_split_pattern pattern, const char *text, siz
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
 
     while (at < end) {
-        uint8_t window[HANDOFF_CUTS_WINDOW];
+        uint8_t window[HANDOFF_BOUNDARIES_WINDOW];
         size_t left = (size_t)(end - at);
         const uint8_t *from = at;
 
         memset(window, ' ', sizeof(window));
         memcpy(window, at, left < sizeof(window) ? left : sizeof(window));
-        struct handoff_cuts cuts = handoff_cuts_find(window, left, pattern);
+        struct handoff_boundaries cuts = handoff_boundaries_find(window, left, pattern);
         for (uint64_t places = cuts.places; places; places &= places - 1) {
             at = split(at, end);
             EXPECT(at - from == __builtin_ctzll(places));

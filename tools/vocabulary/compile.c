@@ -24,7 +24,7 @@ struct compiler {
     struct vocabulary_compile_error *error;
 };
 
-static bool fail(struct compiler *compiler, const char *message, size_t line)
+static bool fail_at_line(struct compiler *compiler, const char *message, size_t line)
 {
     *compiler->error = (struct vocabulary_compile_error){.message = message, .line = line};
     return false;
@@ -82,46 +82,46 @@ static bool is_number(const char *text, size_t length, uint32_t expected)
     return number == expected;
 }
 
-static bool read_line(struct compiler *compiler, const char *line, size_t length)
+static bool parse_token_line(struct compiler *compiler, const char *line, size_t length)
 {
     const char *space = memchr(line, ' ', length);
     uint32_t start = compiler->offsets[compiler->count];
     size_t bytes;
 
     if (!space)
-        return fail(compiler, "not a token and its rank", compiler->count + 1);
+        return fail_at_line(compiler, "not a token and its rank", compiler->count + 1);
     if (!is_number(space + 1, length - (size_t)(space + 1 - line), compiler->count))
-        return fail(compiler, "the rank is not the line's place", compiler->count + 1);
+        return fail_at_line(compiler, "the rank is not the line's place", compiler->count + 1);
     if (compiler->count == HANDOFF_VOCABULARY_MAX_TOKENS)
-        return fail(compiler, "too many tokens", compiler->count + 1);
+        return fail_at_line(compiler, "too many tokens", compiler->count + 1);
     bytes = decode_base64(line, (size_t)(space - line), compiler->blob + start);
     if (bytes == 0)
-        return fail(compiler, "not base64", compiler->count + 1);
+        return fail_at_line(compiler, "not base64", compiler->count + 1);
     compiler->count++;
     compiler->offsets[compiler->count] = start + (uint32_t)bytes;
     return true;
 }
 
-static bool read_tokens(struct compiler *compiler, const char *text, size_t length)
+static bool parse_tokens(struct compiler *compiler, const char *text, size_t length)
 {
     const char *end = text + length;
 
     if (length > UINT32_MAX)
-        return fail(compiler, "too long", 0);
+        return fail_at_line(compiler, "too long", 0);
     /* Base64 is longer than what it stands for, and a line is at least one byte. */
     compiler->blob = malloc(length + 3);
     compiler->offsets = calloc(length + 2, sizeof(uint32_t));
     if (!compiler->blob || !compiler->offsets)
-        return fail(compiler, "no memory", 0);
+        return fail_at_line(compiler, "no memory", 0);
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *stop = newline ? newline : end;
 
-        if (!read_line(compiler, text, (size_t)(stop - text)))
+        if (!parse_token_line(compiler, text, (size_t)(stop - text)))
             return false;
         text = newline ? newline + 1 : end;
     }
-    return compiler->count >= 256 || fail(compiler, "fewer than 256 tokens", 0);
+    return compiler->count >= 256 || fail_at_line(compiler, "fewer than 256 tokens", 0);
 }
 
 static size_t token_length(const struct compiler *compiler, uint32_t token)
@@ -178,7 +178,7 @@ static bool lay_out(struct compiler *compiler, const char *encoding, uint32_t pa
 
     compiler->file = calloc(1, header.file_size);
     if (!compiler->file)
-        return fail(compiler, "no memory", 0);
+        return fail_at_line(compiler, "no memory", 0);
     memcpy(compiler->file, &header, sizeof(header));
     handoff_vocabulary_attach(vocabulary, compiler->file);
     memset(writable(vocabulary->longs), 0xff, header.long_slots * sizeof(uint32_t));
@@ -191,12 +191,12 @@ static bool lay_out(struct compiler *compiler, const char *encoding, uint32_t pa
 
 /* --- filling the tables -------------------------------------------------------------------- */
 
-static uint32_t find(const struct compiler *compiler, const uint8_t *bytes, size_t length)
+static uint32_t find_token(const struct compiler *compiler, const uint8_t *bytes, size_t length)
 {
     return handoff_vocabulary_find(&compiler->vocabulary, bytes, length, length);
 }
 
-static void put_short(struct compiler *compiler, uint32_t token)
+static void insert_short_key(struct compiler *compiler, uint32_t token)
 {
     const uint8_t *bytes = token_bytes(compiler, token);
     size_t length = token_length(compiler, token);
@@ -211,7 +211,7 @@ static void put_short(struct compiler *compiler, uint32_t token)
     slots[slot].high |= (uint64_t)token << HANDOFF_VOCABULARY_ID_SHIFT;
 }
 
-static void put_long(struct compiler *compiler, uint32_t token)
+static void insert_long_key(struct compiler *compiler, uint32_t token)
 {
     uint32_t *slots = writable(compiler->vocabulary.longs);
     uint32_t count = compiler->vocabulary.header->long_slots;
@@ -224,26 +224,26 @@ static void put_long(struct compiler *compiler, uint32_t token)
     slots[slot] = token;
 }
 
-static bool put_keys(struct compiler *compiler)
+static bool fill_key_tables(struct compiler *compiler)
 {
     uint32_t *byte_ids = writable(compiler->vocabulary.byte_ids);
 
     for (uint32_t token = 0; token < compiler->count; token++) {
         size_t length = token_length(compiler, token);
 
-        if (find(compiler, token_bytes(compiler, token), length) != NO_TOKEN)
-            return fail(compiler, "the token stands twice", token + 1);
+        if (find_token(compiler, token_bytes(compiler, token), length) != NO_TOKEN)
+            return fail_at_line(compiler, "the token stands twice", token + 1);
         if (length > HANDOFF_VOCABULARY_SHORT_KEY)
-            put_long(compiler, token);
+            insert_long_key(compiler, token);
         else
-            put_short(compiler, token);
+            insert_short_key(compiler, token);
     }
     for (unsigned i = 0; i < 256; i++) {
         uint8_t byte = (uint8_t)i;
 
-        byte_ids[i] = find(compiler, &byte, 1);
+        byte_ids[i] = find_token(compiler, &byte, 1);
         if (byte_ids[i] == NO_TOKEN)
-            return fail(compiler, "a single byte is no token", 0);
+            return fail_at_line(compiler, "a single byte is no token", 0);
     }
     return true;
 }
@@ -261,7 +261,7 @@ static bool merge_to_two(const struct compiler *compiler, const uint8_t *bytes, 
 
         for (size_t i = 0; i + 1 < count; i++) {
             uint32_t start = i > 0 ? ends[i - 1] : 0;
-            uint32_t rank = find(compiler, bytes + start, ends[i + 1] - start);
+            uint32_t rank = find_token(compiler, bytes + start, ends[i + 1] - start);
 
             if (rank < lowest) {
                 lowest = rank;
@@ -276,7 +276,7 @@ static bool merge_to_two(const struct compiler *compiler, const uint8_t *bytes, 
     return true;
 }
 
-static void put_pair(struct compiler *compiler, uint32_t left, uint32_t right, uint32_t token)
+static void insert_pair(struct compiler *compiler, uint32_t left, uint32_t right, uint32_t token)
 {
     uint64_t *slots = writable(compiler->vocabulary.pairs);
     uint64_t key = (uint64_t)left << HANDOFF_VOCABULARY_ID_BITS | right;
@@ -288,12 +288,12 @@ static void put_pair(struct compiler *compiler, uint32_t left, uint32_t right, u
     slots[slot] = key << HANDOFF_VOCABULARY_ID_BITS | token;
 }
 
-static bool put_pairs(struct compiler *compiler)
+static bool fill_pair_table(struct compiler *compiler)
 {
     uint32_t *ends = malloc(compiler->vocabulary.header->blob_size * sizeof(*ends));
 
     if (!ends)
-        return fail(compiler, "no memory", 0);
+        return fail_at_line(compiler, "no memory", 0);
     for (uint32_t token = 0; token < compiler->count; token++) {
         const uint8_t *bytes = token_bytes(compiler, token);
         size_t length = token_length(compiler, token);
@@ -301,14 +301,14 @@ static bool put_pairs(struct compiler *compiler)
         for (size_t i = 0; i < length; i++)
             ends[i] = (uint32_t)i + 1;
         if (length > 1 && merge_to_two(compiler, bytes, ends, length))
-            put_pair(compiler, find(compiler, bytes, ends[0]),
-                     find(compiler, bytes + ends[0], length - ends[0]), token);
+            insert_pair(compiler, find_token(compiler, bytes, ends[0]),
+                        find_token(compiler, bytes + ends[0], length - ends[0]), token);
     }
     free(ends);
     return true;
 }
 
-static void put_byte_pairs(struct compiler *compiler)
+static void fill_byte_pairs(struct compiler *compiler)
 {
     uint32_t *byte_pairs = writable(compiler->vocabulary.byte_pairs);
     const uint32_t *ids = compiler->vocabulary.byte_ids;
@@ -331,9 +331,9 @@ void *vocabulary_compile(const char *text, size_t length, const char *encoding,
 {
     struct compiler compiler = {.error = error};
 
-    if (read_tokens(&compiler, text, length) && lay_out(&compiler, encoding, pattern) &&
-        put_keys(&compiler) && put_pairs(&compiler)) {
-        put_byte_pairs(&compiler);
+    if (parse_tokens(&compiler, text, length) && lay_out(&compiler, encoding, pattern) &&
+        fill_key_tables(&compiler) && fill_pair_table(&compiler)) {
+        fill_byte_pairs(&compiler);
         seal(&compiler, text, length);
         *file_size = compiler.vocabulary.header->file_size;
     } else {

@@ -21,7 +21,7 @@ struct published {
     const char *digest; /* SHA-256 of the file as its authors publish it */
 };
 
-static const struct published table[] = {
+static const struct published published_vocabularies[] = {
     {"o200k_base", HANDOFF_SPLIT_O200K,
      "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"},
     {"cl100k_base", HANDOFF_SPLIT_CL100K,
@@ -30,13 +30,13 @@ static const struct published table[] = {
 
 static const struct published *find_published(const char *encoding)
 {
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (strcmp(table[i].encoding, encoding) == 0)
-            return &table[i];
+    for (size_t i = 0; i < sizeof(published_vocabularies) / sizeof(published_vocabularies[0]); i++)
+        if (strcmp(published_vocabularies[i].encoding, encoding) == 0)
+            return &published_vocabularies[i];
     return NULL;
 }
 
-static char *read_file(const char *path, size_t *length)
+static char *read_vocabulary_text(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "rb");
     size_t room = (size_t)8 << 20; /* the longest is 3.6 MB */
@@ -70,7 +70,7 @@ static bool check_digest(const struct published *published, const char *path, co
 }
 
 /* Under another name first: who maps the old file must not see it change. */
-static bool write_file(const char *path, const void *file, size_t size)
+static bool replace_file(const char *path, const void *file, size_t size)
 {
     char *temporary;
     FILE *out;
@@ -91,11 +91,11 @@ static bool write_file(const char *path, const void *file, size_t size)
     return done;
 }
 
-static bool compile(const struct published *published, const char *input, const char *output)
+static bool compile_file(const struct published *published, const char *input, const char *output)
 {
     struct vocabulary_compile_error error;
     size_t length = 0, size = 0;
-    char *text = read_file(input, &length);
+    char *text = read_vocabulary_text(input, &length);
     void *file = NULL;
     bool done = false;
 
@@ -105,7 +105,7 @@ static bool compile(const struct published *published, const char *input, const 
         file = vocabulary_compile(text, length, published->encoding, published->pattern, &size,
                                   &error);
         if (file)
-            done = write_file(output, file, size);
+            done = replace_file(output, file, size);
         else
             fprintf(stderr, "handoff-vocabulary: %s:%zu: %s\n", input, error.line, error.message);
     }
@@ -122,5 +122,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: handoff-vocabulary o200k_base|cl100k_base INPUT OUTPUT\n");
         return 2;
     }
-    return compile(published, argv[2], argv[3]) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return compile_file(published, argv[2], argv[3]) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
