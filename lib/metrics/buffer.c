@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool grow(struct metric_buffer *buffer, size_t n)
+static bool grow_buffer(struct metric_buffer *buffer, size_t n)
 {
     size_t capacity = buffer->capacity < 4096 ? 4096 : buffer->capacity;
     while (capacity - buffer->length < n) {
@@ -14,7 +14,7 @@ static bool grow(struct metric_buffer *buffer, size_t n)
         capacity *= 2;
     }
     char *data = realloc(buffer->data, capacity);
-    if (data == NULL)
+    if (!data)
         return false;
     buffer->data = data;
     buffer->capacity = capacity;
@@ -25,8 +25,8 @@ char *metric_buffer_room(struct metric_buffer *buffer, size_t n)
 {
     if (buffer->failed)
         return NULL;
-    if (buffer->capacity - buffer->length < n || buffer->data == NULL) {
-        if (!grow(buffer, n)) {
+    if (buffer->capacity - buffer->length < n || !buffer->data) {
+        if (!grow_buffer(buffer, n)) {
             buffer->failed = true;
             return NULL;
         }
@@ -37,7 +37,7 @@ char *metric_buffer_room(struct metric_buffer *buffer, size_t n)
 void metric_buffer_append(struct metric_buffer *buffer, const void *data, size_t n)
 {
     char *room = metric_buffer_room(buffer, n);
-    if (room == NULL)
+    if (!room)
         return;
     memcpy(room, data, n);
     buffer->length += n;

@@ -12,9 +12,9 @@ enum { WORD_BITS = 64, WORDS = METRIC_SLOTS_MAX / WORD_BITS };
 static _Atomic(uint64_t) slots_taken[WORDS];
 static _Atomic(size_t) slots_used; /* the highest slot ever taken, plus 1 */
 
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static pthread_key_t key;
-static bool key_made;
+static pthread_once_t slot_key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t slot_key;
+static bool slot_key_made;
 
 static void slot_hand_back(unsigned slot)
 {
@@ -30,9 +30,9 @@ static void on_thread_end(void *value)
     slot_hand_back((unsigned)(uintptr_t)value - 1);
 }
 
-static void make_key(void)
+static void make_slot_key(void)
 {
-    key_made = pthread_key_create(&key, on_thread_end) == 0;
+    slot_key_made = pthread_key_create(&slot_key, on_thread_end) == 0;
 }
 
 static void note_used(size_t used)
@@ -67,14 +67,14 @@ static unsigned slot_take(void)
 
 static unsigned slot_ask(void)
 {
-    pthread_once(&key_once, make_key);
-    if (!key_made)
+    pthread_once(&slot_key_once, make_slot_key);
+    if (!slot_key_made)
         return METRIC_SLOT_SHARED;
     unsigned slot = slot_take();
     if (slot == METRIC_SLOT_SHARED)
         return slot;
     /* slot + 1, because a NULL value would not call the destructor */
-    if (pthread_setspecific(key, (void *)(uintptr_t)(slot + 1)) != 0) {
+    if (pthread_setspecific(slot_key, (void *)(uintptr_t)(slot + 1)) != 0) {
         slot_hand_back(slot);
         return METRIC_SLOT_SHARED;
     }
@@ -97,7 +97,7 @@ static size_t round_up(size_t value, size_t unit)
 struct metric_chunk *metric_chunk_new(size_t width, size_t capacity, size_t shards)
 {
     struct metric_chunk *chunk = calloc(1, sizeof *chunk);
-    if (chunk == NULL)
+    if (!chunk)
         return NULL;
     chunk->width = width;
     chunk->capacity = capacity;
@@ -105,7 +105,7 @@ struct metric_chunk *metric_chunk_new(size_t width, size_t capacity, size_t shar
     /* calloc and not aligned_alloc: large blocks then come as untouched zero pages, so shards that
      * no thread uses cost address space only */
     chunk->memory = calloc(1, chunk->stride * shards * sizeof(metric_cell) + METRIC_CACHE_LINE);
-    if (chunk->memory == NULL) {
+    if (!chunk->memory) {
         metric_chunk_free(&chunk);
         return NULL;
     }
@@ -115,7 +115,7 @@ struct metric_chunk *metric_chunk_new(size_t width, size_t capacity, size_t shar
 
 void metric_chunk_free(struct metric_chunk **chunk)
 {
-    if (*chunk == NULL)
+    if (!*chunk)
         return;
     free((*chunk)->memory);
     free(*chunk);

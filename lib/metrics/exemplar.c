@@ -3,22 +3,15 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/metrics/escape.h"
 #include "lib/metrics/names.h"
+#include "lib/metrics/wall_clock.h"
 
 _Static_assert(sizeof(struct metric_exemplar_copy) == METRIC_EXEMPLAR_WORDS * sizeof(uint64_t),
                "a copy is moved as whole words");
 
 enum { LOAD_TRIES = 8 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool name_is_repeated(const struct metric_exemplar *exemplar, size_t index)
 {
@@ -35,7 +28,7 @@ struct packing {
     size_t code_points;
 };
 
-static bool pack(struct packing *packing, const char *text)
+static bool pack_text(struct packing *packing, const char *text)
 {
     size_t size = strnlen(text, METRIC_EXEMPLAR_BYTES) + 1;
     if (size > METRIC_EXEMPLAR_BYTES - packing->used)
@@ -52,7 +45,7 @@ static bool pack_pairs(struct metric_exemplar_copy *copy, const struct metric_ex
     for (size_t i = 0; i < exemplar->count; i++) {
         if (!metric_label_name_valid(exemplar->names[i]) || name_is_repeated(exemplar, i))
             return false;
-        if (!pack(&packing, exemplar->names[i]) || !pack(&packing, exemplar->values[i]))
+        if (!pack_text(&packing, exemplar->names[i]) || !pack_text(&packing, exemplar->values[i]))
             return false;
     }
     copy->pairs = (uint8_t)exemplar->count; /* each pair takes 3 bytes at least */
@@ -67,7 +60,7 @@ void metric_exemplar_store(struct metric_exemplar_slot *slot, double value,
         return;
     if (isnan(value) || !pack_pairs(&copy, exemplar)) /* NaN lies in no bucket */
         return;
-    copy.at_ms = now_ms();
+    copy.at_ms = metric_wall_ms();
     uint64_t words[METRIC_EXEMPLAR_WORDS];
     memcpy(words, &copy, sizeof words);
 
@@ -81,7 +74,7 @@ void metric_exemplar_store(struct metric_exemplar_slot *slot, double value,
     atomic_store_explicit(&slot->sequence, sequence + 2, memory_order_release);
 }
 
-static bool load_once(const struct metric_exemplar_slot *slot, struct metric_exemplar_copy *copy)
+static bool try_load(const struct metric_exemplar_slot *slot, struct metric_exemplar_copy *copy)
 {
     uint64_t before = atomic_load_explicit(&slot->sequence, memory_order_acquire);
     if (before == 0 || before % 2 != 0)
@@ -99,7 +92,7 @@ bool metric_exemplar_load(const struct metric_exemplar_slot *slot,
                           struct metric_exemplar_copy *copy)
 {
     for (int i = 0; i < LOAD_TRIES; i++) {
-        if (load_once(slot, copy))
+        if (try_load(slot, copy))
             return true;
     }
     return false;

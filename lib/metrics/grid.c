@@ -136,7 +136,7 @@ static bool build_slots(struct metric_grid *grid)
 {
     struct slot_plan plan = best_plan(grid);
     grid->slots = calloc(plan.count + 1, sizeof *grid->slots);
-    if (grid->slots == NULL)
+    if (!grid->slots)
         return false;
     grid->shift = plan.shift;
     grid->steps = plan.steps;
@@ -152,7 +152,7 @@ static bool build_slots(struct metric_grid *grid)
     return true;
 }
 
-static bool allocate(struct metric_grid *grid, const struct metric_desc *desc)
+static bool allocate_cell_arrays(struct metric_grid *grid, const struct metric_desc *desc)
 {
     size_t cells = cells_at_most(desc);
     grid->bounds = calloc(cells, sizeof *grid->bounds);
@@ -165,7 +165,7 @@ static bool allocate(struct metric_grid *grid, const struct metric_desc *desc)
 struct metric_grid *metric_grid_new(const struct metric_desc *desc)
 {
     struct metric_grid *grid = calloc(1, sizeof *grid);
-    if (grid == NULL || !allocate(grid, desc))
+    if (!grid || !allocate_cell_arrays(grid, desc))
         goto fail;
     grid->nclassic = desc->nbounds;
     for (size_t i = 0; i < desc->nbounds; i++)
@@ -186,7 +186,7 @@ fail:
 
 void metric_grid_free(struct metric_grid **grid)
 {
-    if (*grid == NULL)
+    if (!*grid)
         return;
     free((*grid)->bounds);
     free((*grid)->slots);

@@ -39,7 +39,7 @@ static void append_help(struct metric_buffer *bytes, const char *help, enum metr
 {
     size_t length = strlen(help);
     char *room = metric_buffer_room(bytes, length * METRIC_ESCAPE_GROWTH);
-    if (room != NULL)
+    if (room)
         metric_buffer_take(bytes, metric_escape(room, help, length, quoting));
 }
 
@@ -89,7 +89,7 @@ static struct metric_piece bucket_label(struct metric_buffer *bytes, bool follow
     struct metric_piece piece = piece_begin(bytes);
     metric_buffer_append_text(bytes, follows ? ",le=\"" : "{le=\"");
     char *room = metric_buffer_room(bytes, METRIC_NUMBER_MAX);
-    if (room != NULL)
+    if (room)
         metric_buffer_take(bytes, print(room, bound));
     metric_buffer_append_text(bytes, "\"} ");
     piece_end(bytes, &piece);

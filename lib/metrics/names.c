@@ -23,25 +23,25 @@ enum {
 enum metric_code metric_fail(struct metric_error *error, enum metric_code code, const char *message,
                              const char *subject)
 {
-    if (error != NULL) {
+    if (error) {
         *error = (struct metric_error){.code = code, .message = message};
-        if (subject != NULL)
+        if (subject)
             strncat(error->subject, subject, sizeof error->subject - 1);
     }
     return code;
 }
 
-static bool is_letter(char c)
+static bool is_name_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_word(const char *name)
+static bool is_identifier(const char *name)
 {
-    if (name == NULL || !is_letter(*name))
+    if (!name || !is_name_letter(*name))
         return false;
     for (name++; *name != '\0'; name++) {
-        if (!is_letter(*name) && !(*name >= '0' && *name <= '9'))
+        if (!is_name_letter(*name) && !(*name >= '0' && *name <= '9'))
             return false;
     }
     return true;
@@ -49,7 +49,7 @@ static bool is_word(const char *name)
 
 bool metric_label_name_valid(const char *name)
 {
-    return is_word(name) && strncmp(name, "__", 2) != 0;
+    return is_identifier(name) && strncmp(name, "__", 2) != 0;
 }
 
 static bool ends_with(const char *text, size_t length, const char *suffix)
@@ -58,10 +58,11 @@ static bool ends_with(const char *text, size_t length, const char *suffix)
     return length > n && memcmp(text + length - n, suffix, n) == 0;
 }
 
-static enum metric_code check_name(const struct metric_desc *desc, struct metric_error *error)
+static enum metric_code check_metric_name(const struct metric_desc *desc,
+                                          struct metric_error *error)
 {
     static const char *const reserved[] = {"_total", "_bucket", "_count", "_sum", "_created"};
-    if (!is_word(desc->name))
+    if (!is_identifier(desc->name))
         return metric_fail(error, METRIC_ERR_NAME,
                            "a metric name is letters, digits and _, and begins with no digit",
                            desc->name);
@@ -110,7 +111,7 @@ static enum metric_code check_label(const struct metric_desc *desc, size_t index
 
 static enum metric_code check_labels(const struct metric_desc *desc, struct metric_error *error)
 {
-    for (size_t i = 0; desc->labels[i] != NULL; i++) {
+    for (size_t i = 0; desc->labels[i]; i++) {
         if (i == METRIC_LABELS_MAX)
             return metric_fail(error, METRIC_ERR_LABELS, "a family has 8 labels at most",
                                desc->name);
@@ -123,11 +124,11 @@ static enum metric_code check_labels(const struct metric_desc *desc, struct metr
 
 static enum metric_code check_unit(const struct metric_desc *desc, struct metric_error *error)
 {
-    if (desc->unit == NULL || *desc->unit == '\0')
+    if (!desc->unit || *desc->unit == '\0')
         return METRIC_OK;
     size_t base = metric_base_length(desc->name, desc->type);
     size_t unit = strlen(desc->unit);
-    if (!is_word(desc->unit) || !ends_with(desc->name, base, desc->unit) ||
+    if (!is_identifier(desc->unit) || !ends_with(desc->name, base, desc->unit) ||
         desc->name[base - unit - 1] != '_')
         return metric_fail(error, METRIC_ERR_UNIT,
                            "the unit is the last word of the name (before _total)", desc->name);
@@ -182,7 +183,7 @@ static enum metric_code check_native(const struct metric_desc *desc, struct metr
         why = "with a negative schema s, the native range begins and ends at multiples of 2^-s";
     else if (!native_cells_fit(native))
         why = "the native range has more than 16384 buckets at this schema";
-    return why == NULL ? METRIC_OK : metric_fail(error, METRIC_ERR_NATIVE, why, desc->name);
+    return !why ? METRIC_OK : metric_fail(error, METRIC_ERR_NATIVE, why, desc->name);
 }
 
 static enum metric_code check_flags(const struct metric_desc *desc, struct metric_error *error)
@@ -195,13 +196,13 @@ static enum metric_code check_flags(const struct metric_desc *desc, struct metri
 enum metric_code metric_desc_check(const struct metric_desc *desc, struct metric_error *error)
 {
     static enum metric_code (*const checks[])(const struct metric_desc *, struct metric_error *) = {
-        check_name, check_labels, check_unit, check_bounds, check_native, check_flags};
+        check_metric_name, check_labels, check_unit, check_bounds, check_native, check_flags};
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         enum metric_code code = checks[i](desc, error);
         if (code != METRIC_OK)
             return code;
     }
-    if (desc->help == NULL || *desc->help == '\0')
+    if (!desc->help || *desc->help == '\0')
         return metric_fail(error, METRIC_ERR_HELP, "a metric has a help text", desc->name);
     return METRIC_OK;
 }
@@ -212,7 +213,7 @@ size_t metric_base_length(const char *name, enum metric_type type)
 }
 
 /* true when the family shows something called `wanted`: the family itself or one of its samples. */
-static bool shows(const char *name, enum metric_type type, const char *wanted, size_t length)
+static bool shows_sample(const char *name, enum metric_type type, const char *wanted, size_t length)
 {
     static const char *const suffixes[][6] = {
         [METRIC_COUNTER] = {"", "_total", "_created"},
@@ -222,7 +223,7 @@ static bool shows(const char *name, enum metric_type type, const char *wanted, s
     size_t base = metric_base_length(name, type);
     if (length < base || memcmp(name, wanted, base) != 0)
         return false;
-    for (size_t i = 0; suffixes[type][i] != NULL; i++) {
+    for (size_t i = 0; suffixes[type][i]; i++) {
         size_t suffix = strlen(suffixes[type][i]);
         if (length == base + suffix && memcmp(wanted + base, suffixes[type][i], suffix) == 0)
             return true;
@@ -230,8 +231,8 @@ static bool shows(const char *name, enum metric_type type, const char *wanted, s
     return false;
 }
 
-static bool shows_any_of(const char *name, enum metric_type type, const char *other_name,
-                         enum metric_type other_type)
+static bool shows_any_sample_of(const char *name, enum metric_type type, const char *other_name,
+                                enum metric_type other_type)
 {
     static const char *const suffixes[] = {"", "_total", "_bucket", "_count", "_sum", "_created"};
     char sample[NAME_MAX_LENGTH + sizeof "_created"];
@@ -240,8 +241,8 @@ static bool shows_any_of(const char *name, enum metric_type type, const char *ot
         size_t suffix = strlen(suffixes[i]);
         memcpy(sample, other_name, base);
         memcpy(sample + base, suffixes[i], suffix);
-        if (shows(other_name, other_type, sample, base + suffix) &&
-            shows(name, type, sample, base + suffix))
+        if (shows_sample(other_name, other_type, sample, base + suffix) &&
+            shows_sample(name, type, sample, base + suffix))
             return true;
     }
     return false;
@@ -250,5 +251,5 @@ static bool shows_any_of(const char *name, enum metric_type type, const char *ot
 bool metric_names_clash(const char *name, enum metric_type type, const char *other_name,
                         enum metric_type other_type)
 {
-    return shows_any_of(name, type, other_name, other_type);
+    return shows_any_sample_of(name, type, other_name, other_type);
 }

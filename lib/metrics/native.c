@@ -4,7 +4,8 @@
 enum { SCHEMA_MIN = -4 };
 
 /* Adds to the last bucket when it is the same one. */
-static size_t put(struct metric_native_bucket *buckets, size_t n, int32_t index, uint64_t count)
+static size_t count_into_bucket(struct metric_native_bucket *buckets, size_t n, int32_t index,
+                                uint64_t count)
 {
     if (n > 0 && buckets[n - 1].index == index) {
         buckets[n - 1].count += count;
@@ -15,13 +16,13 @@ static size_t put(struct metric_native_bucket *buckets, size_t n, int32_t index,
 }
 
 /* In place: the merged buckets are never more than those already read. */
-static size_t halve(struct metric_native_bucket *buckets, size_t n)
+static size_t halve_resolution(struct metric_native_bucket *buckets, size_t n)
 {
     size_t merged = 0;
     for (size_t i = 0; i < n; i++) {
         /* an arithmetic shift rounds down, so this is ceil(index / 2) on both sides of 0 */
         int32_t index = (buckets[i].index + 1) >> 1;
-        merged = put(buckets, merged, index, buckets[i].count);
+        merged = count_into_bucket(buckets, merged, index, buckets[i].count);
     }
     return merged;
 }
@@ -35,11 +36,11 @@ struct metric_native_form metric_native_form(struct metric_scrape *scrape,
         if (grid->native_index[cell] == METRIC_NATIVE_ZERO)
             form.zero_count += scrape->cells[cell];
         else if (scrape->cells[cell] > 0)
-            form.nbuckets =
-                put(scrape->natives, form.nbuckets, grid->native_index[cell], scrape->cells[cell]);
+            form.nbuckets = count_into_bucket(scrape->natives, form.nbuckets,
+                                              grid->native_index[cell], scrape->cells[cell]);
     }
     while (form.nbuckets > METRIC_NATIVE_BUCKETS_MAX && form.schema > SCHEMA_MIN) {
-        form.nbuckets = halve(scrape->natives, form.nbuckets);
+        form.nbuckets = halve_resolution(scrape->natives, form.nbuckets);
         form.schema--;
     }
     return form;

@@ -72,7 +72,7 @@ void metric_add_exemplar(struct metric_series *counter, uint64_t n,
                          const struct metric_exemplar *exemplar)
 {
     metric_add(counter, n);
-    if (counter->exemplars != NULL)
+    if (counter->exemplars)
         metric_exemplar_store(counter->exemplars, (double)n, exemplar);
 }
 
@@ -80,7 +80,7 @@ void metric_observe_exemplar(struct metric_series *histogram, double value,
                              const struct metric_exemplar *exemplar)
 {
     size_t cell = observe_any(histogram, value);
-    if (histogram->exemplars == NULL || cell == histogram->grid->ncells)
+    if (!histogram->exemplars || cell == histogram->grid->ncells)
         return; /* none are kept, or NaN, which lies in no bucket */
     size_t bucket = histogram->grid->classic_of[cell];
     metric_exemplar_store(&histogram->exemplars[bucket], value, exemplar);

@@ -9,19 +9,19 @@ enum {
     EXEMPLAR_LONGEST = METRIC_EXEMPLAR_BYTES * METRIC_ESCAPE_GROWTH + 2 * METRIC_NUMBER_MAX + 16,
 };
 
-static void family_begin(struct metric_scrape *scrape, struct metric_buffer *out)
+static void openmetrics_begin_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     struct metric_piece head = scrape->family->texts.openmetrics_head;
     metric_buffer_append(out, metric_piece_data(scrape->family, head), head.length);
 }
 
-static void family_end(struct metric_scrape *scrape, struct metric_buffer *out)
+static void openmetrics_end_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     (void)scrape;
     (void)out;
 }
 
-static void end(struct metric_buffer *out)
+static void openmetrics_end(struct metric_buffer *out)
 {
     metric_buffer_append_text(out, "# EOF\n");
 }
@@ -70,16 +70,16 @@ static char *write_created(char *out, const struct metric_scrape *scrape,
     return out;
 }
 
-static void encode_single(const struct metric_scrape *scrape, const struct metric_series *series,
-                          struct metric_buffer *out)
+static void openmetrics_single(const struct metric_scrape *scrape,
+                               const struct metric_series *series, struct metric_buffer *out)
 {
     char *at = metric_buffer_room(out, 2 * metric_line_longest(series) + EXEMPLAR_LONGEST);
-    if (at == NULL)
+    if (!at)
         return;
     at = metric_line_head(at, series, series->family->texts.name);
     if (series->family->type == METRIC_COUNTER) {
         at = metric_line_counter_value(at, series);
-        if (series->exemplars != NULL)
+        if (series->exemplars)
             at = write_exemplar(at, series->exemplars);
         *at++ = '\n';
         at = write_created(at, scrape, series);
@@ -95,7 +95,7 @@ static char *write_bucket(char *out, const struct metric_series *series, size_t 
 {
     out = metric_line_bucket_head(out, series, series->family->texts.openmetrics_le[bucket]);
     out = metric_number_u64(out, cumulative);
-    if (series->exemplars != NULL)
+    if (series->exemplars)
         out = write_exemplar(out, &series->exemplars[bucket]);
     *out++ = '\n';
     return out;
@@ -123,25 +123,27 @@ static char *write_histogram(char *out, const struct metric_scrape *scrape,
     return write_created(out, scrape, series);
 }
 
-static void encode_histogram(struct metric_scrape *scrape, const struct metric_series *series,
-                             struct metric_buffer *out)
+static void openmetrics_histogram(struct metric_scrape *scrape, const struct metric_series *series,
+                                  struct metric_buffer *out)
 {
     size_t line = metric_line_longest(series) + (series->exemplars ? EXEMPLAR_LONGEST : 0);
     char *at = metric_buffer_room(out, metric_line_count(series) * line);
-    if (at == NULL)
+    if (!at)
         return;
     metric_snapshot_histogram(scrape, series);
     metric_buffer_take(out, write_histogram(at, scrape, series));
 }
 
-static void encode_series(struct metric_scrape *scrape, const struct metric_series *series,
-                          struct metric_buffer *out)
+static void openmetrics_series(struct metric_scrape *scrape, const struct metric_series *series,
+                               struct metric_buffer *out)
 {
     if (series->family->type == METRIC_HISTOGRAM)
-        encode_histogram(scrape, series, out);
+        openmetrics_histogram(scrape, series, out);
     else
-        encode_single(scrape, series, out);
+        openmetrics_single(scrape, series, out);
 }
 
-const struct metric_encoder metric_encoder_openmetrics = {
-    .family_begin = family_begin, .series = encode_series, .family_end = family_end, .end = end};
+const struct metric_encoder metric_encoder_openmetrics = {.family_begin = openmetrics_begin_family,
+                                                          .series = openmetrics_series,
+                                                          .family_end = openmetrics_end_family,
+                                                          .end = openmetrics_end};

@@ -69,7 +69,7 @@ static uint64_t zigzag(int64_t value)
 static void put_varint(struct metric_buffer *out, uint64_t value)
 {
     char *room = metric_buffer_room(out, VARINT_MAX);
-    if (room != NULL)
+    if (room)
         metric_buffer_take(out, write_varint(room, value));
 }
 
@@ -122,11 +122,12 @@ static void close_message(struct metric_buffer *out, size_t at)
 }
 
 /* Text from outside: what is not UTF-8 would make the message invalid. */
-static void put_text(struct metric_buffer *out, unsigned field, const char *text, size_t length)
+static void put_cleaned_text(struct metric_buffer *out, unsigned field, const char *text,
+                             size_t length)
 {
     size_t at = open_message(out, field);
     char *room = metric_buffer_room(out, length * METRIC_ESCAPE_GROWTH);
-    if (room != NULL)
+    if (room)
         metric_buffer_take(out, metric_escape(room, text, length, METRIC_BARE));
     close_message(out, at);
 }
@@ -154,7 +155,7 @@ static void put_label(struct metric_buffer *out, unsigned field, const char *nam
 {
     size_t at = open_message(out, field);
     put_bytes(out, LABEL_NAME, name, strlen(name));
-    put_text(out, LABEL_VALUE, value, strlen(value));
+    put_cleaned_text(out, LABEL_VALUE, value, strlen(value));
     close_message(out, at);
 }
 
@@ -184,7 +185,7 @@ static void put_classic_bucket(struct metric_buffer *out, const struct metric_se
     size_t at = open_message(out, HISTOGRAM_BUCKET);
     put_number(out, BUCKET_COUNT, cumulative);
     put_double(out, BUCKET_BOUND, bound);
-    if (series->exemplars != NULL)
+    if (series->exemplars)
         put_exemplar(out, BUCKET_EXEMPLAR, &series->exemplars[bucket]);
     close_message(out, at);
 }
@@ -202,7 +203,7 @@ static void put_classic(struct metric_scrape *scrape, const struct metric_series
             cumulative += scrape->cells[cell];
         put_classic_bucket(out, series, bucket, grid->classic[bucket], cumulative);
     }
-    if (series->exemplars != NULL || grid->nclassic == 0)
+    if (series->exemplars || grid->nclassic == 0)
         put_classic_bucket(out, series, grid->nclassic, INFINITY, scrape->count);
 }
 
@@ -299,7 +300,7 @@ static void put_counter(struct metric_scrape *scrape, const struct metric_series
 {
     size_t at = open_message(out, METRIC_COUNTER_FIELD);
     put_double(out, COUNTER_VALUE, metric_snapshot_counter(series).value);
-    if (series->exemplars != NULL)
+    if (series->exemplars)
         put_exemplar(out, COUNTER_EXEMPLAR, series->exemplars);
     if (scrape->options->created)
         put_timestamp(out, COUNTER_START, series->created_ms);
@@ -313,8 +314,8 @@ static void put_gauge(const struct metric_series *series, struct metric_buffer *
     close_message(out, at);
 }
 
-static void encode_series(struct metric_scrape *scrape, const struct metric_series *series,
-                          struct metric_buffer *out)
+static void protobuf_series(struct metric_scrape *scrape, const struct metric_series *series,
+                            struct metric_buffer *out)
 {
     size_t at = open_message(out, FAMILY_METRIC);
     const char *value = series->key;
@@ -336,31 +337,31 @@ static void encode_series(struct metric_scrape *scrape, const struct metric_seri
     close_message(out, at);
 }
 
-static void family_begin(struct metric_scrape *scrape, struct metric_buffer *out)
+static void protobuf_begin_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     static const unsigned types[] = {
         [METRIC_COUNTER] = 0, [METRIC_GAUGE] = 1, [METRIC_HISTOGRAM] = 4};
     const struct metric_family *family = scrape->family;
     scrape->family_at = open_message(out, 0);
     put_bytes(out, FAMILY_NAME, family->name, strlen(family->name));
-    put_text(out, FAMILY_HELP, family->help, strlen(family->help));
+    put_cleaned_text(out, FAMILY_HELP, family->help, strlen(family->help));
     put_number(out, FAMILY_TYPE, types[family->type]);
     if (*family->unit != '\0')
         put_bytes(out, FAMILY_UNIT, family->unit, strlen(family->unit));
 }
 
-static void family_end(struct metric_scrape *scrape, struct metric_buffer *out)
+static void protobuf_end_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     close_message(out, scrape->family_at);
 }
 
-static void end(struct metric_buffer *out)
+static void protobuf_end(struct metric_buffer *out)
 {
     (void)out;
 }
 
-const struct metric_encoder metric_encoder_protobuf = {.family_begin = family_begin,
-                                                       .series = encode_series,
-                                                       .family_end = family_end,
-                                                       .end = end,
+const struct metric_encoder metric_encoder_protobuf = {.family_begin = protobuf_begin_family,
+                                                       .series = protobuf_series,
+                                                       .family_end = protobuf_end_family,
+                                                       .end = protobuf_end,
                                                        .whole_families = true};

@@ -23,7 +23,7 @@ static uint64_t random_seed(void)
 struct metric_registry *metric_registry_new(const struct metric_registry_options *options)
 {
     struct metric_registry *registry = calloc(1, sizeof *registry);
-    if (registry == NULL)
+    if (!registry)
         return NULL;
     registry->magic = METRIC_REGISTRY_MAGIC;
     registry->exclusive = options->threads < METRIC_SLOTS_MAX ? options->threads : METRIC_SLOTS_MAX;
@@ -52,7 +52,7 @@ static void family_free(struct metric_family *family)
 void metric_registry_free(struct metric_registry **registry)
 {
     struct metric_registry *dying = *registry;
-    if (dying == NULL)
+    if (!dying)
         return;
     METRIC_CHECK(dying->magic == METRIC_REGISTRY_MAGIC);
     *registry = NULL;
@@ -71,20 +71,20 @@ void metric_registry_free(struct metric_registry **registry)
     free(dying);
 }
 
-static char *copy_text(const char *text)
+static char *duplicate_text(const char *text)
 {
     size_t size = strlen(text) + 1;
     char *copy = malloc(size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
+    return !copy ? NULL : memcpy(copy, text, size);
 }
 
 static bool copy_labels(struct metric_family *family, const struct metric_desc *desc)
 {
-    for (size_t i = 0; desc->labels[i] != NULL; i++) {
+    for (size_t i = 0; desc->labels[i]; i++) {
         family->open[i] = desc->labels[i][0] == '*';
         family->any_open |= family->open[i];
-        family->labels[i] = copy_text(desc->labels[i] + family->open[i]);
-        if (family->labels[i] == NULL)
+        family->labels[i] = duplicate_text(desc->labels[i] + family->open[i]);
+        if (!family->labels[i])
             return false;
         family->nlabels++;
     }
@@ -109,16 +109,16 @@ static struct metric_family *family_new(struct metric_registry *registry,
                                         const struct metric_desc *desc)
 {
     struct metric_family *family = calloc(1, sizeof *family);
-    if (family == NULL)
+    if (!family)
         return NULL;
     family->magic = METRIC_FAMILY_MAGIC;
     family->type = desc->type;
     family->flags = desc->flags;
     family->registry = registry;
     pthread_mutex_init(&family->lock, NULL);
-    family->name = copy_text(desc->name);
-    family->help = copy_text(desc->help);
-    family->unit = copy_text(desc->unit == NULL ? "" : desc->unit);
+    family->name = duplicate_text(desc->name);
+    family->help = duplicate_text(desc->help);
+    family->unit = duplicate_text(!desc->unit ? "" : desc->unit);
     if (!family->name || !family->help || !family->unit || !copy_labels(family, desc))
         goto fail;
     if (desc->type == METRIC_HISTOGRAM && !(family->grid = metric_grid_new(desc)))
@@ -143,8 +143,9 @@ static const struct metric_family *find_clash(const struct metric_registry *regi
 }
 
 /* Frees `family` and answers NULL when it clashes with one that is there. */
-static struct metric_family *publish(struct metric_registry *registry,
-                                     const struct metric_desc *desc, struct metric_family *family)
+static struct metric_family *publish_family(struct metric_registry *registry,
+                                            const struct metric_desc *desc,
+                                            struct metric_family *family)
 {
     pthread_mutex_lock(&registry->lock);
     bool clash = find_clash(registry, desc) != NULL;
@@ -167,17 +168,17 @@ struct metric_family *metric_register(struct metric_registry *registry,
 {
     METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     METRIC_CHECK(desc->type >= METRIC_COUNTER && desc->type <= METRIC_HISTOGRAM);
-    if (error != NULL)
+    if (error)
         *error = (struct metric_error){.code = METRIC_OK};
     if (metric_desc_check(desc, error) != METRIC_OK)
         return NULL;
     struct metric_family *family = family_new(registry, desc);
-    if (family == NULL) {
+    if (!family) {
         metric_fail(error, METRIC_ERR_MEMORY, "no memory for a metric", desc->name);
         return NULL;
     }
-    family = publish(registry, desc, family);
-    if (family == NULL)
+    family = publish_family(registry, desc, family);
+    if (!family)
         metric_fail(error, METRIC_ERR_DUPLICATE,
                     "a metric or a sample of another metric has this name already", desc->name);
     return family;
@@ -187,12 +188,12 @@ bool metric_on_scrape(struct metric_registry *registry, metric_hook *call, void 
 {
     METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     struct metric_registered_hook *hook = calloc(1, sizeof *hook);
-    if (hook == NULL)
+    if (!hook)
         return false;
     *hook = (struct metric_registered_hook){.call = call, .arg = arg};
     pthread_mutex_lock(&registry->hook_lock);
     struct metric_registered_hook **end = &registry->hooks;
-    while (*end != NULL)
+    while (*end)
         end = &(*end)->next;
     *end = hook;
     pthread_mutex_unlock(&registry->hook_lock);

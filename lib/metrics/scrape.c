@@ -30,7 +30,7 @@ static void run_hooks(struct metric_registry *registry)
 }
 
 /* Sets what will be walked; answers the largest number of cells on the way. */
-static size_t plan(struct metric_scrape *scrape, struct metric_registry *registry)
+static size_t plan_walk(struct metric_scrape *scrape, struct metric_registry *registry)
 {
     size_t cells = 1;
     struct metric_family *family = atomic_load_explicit(&registry->first, memory_order_acquire);
@@ -51,22 +51,22 @@ struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
     METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     run_hooks(registry);
     struct metric_scrape *scrape = calloc(1, sizeof *scrape);
-    if (scrape == NULL)
+    if (!scrape)
         return NULL;
     scrape->magic = METRIC_SCRAPE_MAGIC;
     scrape->options = options;
     scrape->encoder = encoder_of(options->format);
-    size_t cells = plan(scrape, registry);
+    size_t cells = plan_walk(scrape, registry);
     scrape->cells = calloc(cells, sizeof *scrape->cells);
     scrape->natives = calloc(cells, sizeof *scrape->natives);
-    if (scrape->cells == NULL || scrape->natives == NULL)
+    if (!scrape->cells || !scrape->natives)
         metric_scrape_end(&scrape);
     return scrape;
 }
 
 void metric_scrape_end(struct metric_scrape **scrape)
 {
-    if (*scrape == NULL)
+    if (!*scrape)
         return;
     METRIC_CHECK((*scrape)->magic == METRIC_SCRAPE_MAGIC);
     (*scrape)->magic = 0;
@@ -76,9 +76,9 @@ void metric_scrape_end(struct metric_scrape **scrape)
     *scrape = NULL;
 }
 
-static bool wanted(const struct metric_scrape *scrape, const struct metric_family *family)
+static bool family_is_wanted(const struct metric_scrape *scrape, const struct metric_family *family)
 {
-    if (scrape->options->names == NULL)
+    if (!scrape->options->names)
         return true;
     for (size_t i = 0; i < scrape->options->nnames; i++) {
         if (strcmp(scrape->options->names[i], family->name) == 0)
@@ -91,9 +91,9 @@ static bool wanted(const struct metric_scrape *scrape, const struct metric_famil
 static struct metric_series *next_series(struct metric_scrape *scrape)
 {
     struct metric_series *series = scrape->series;
-    while (series != NULL && !metric_series_live(series))
+    while (series && !metric_series_live(series))
         series = atomic_load_explicit(&series->next, memory_order_acquire);
-    if (series != NULL)
+    if (series)
         scrape->series = atomic_load_explicit(&series->next, memory_order_acquire);
     return series;
 }
@@ -112,16 +112,16 @@ static void leave_family(struct metric_scrape *scrape, struct metric_buffer *out
 
 /* One series, or the end of a family, or the end of all. A family without live series shows
  * nothing, as with the Go client. */
-static void advance(struct metric_scrape *scrape, struct metric_buffer *out)
+static void scrape_next(struct metric_scrape *scrape, struct metric_buffer *out)
 {
-    if (scrape->family == NULL) {
+    if (!scrape->family) {
         scrape->encoder->end(out);
         scrape->done = true;
         return;
     }
     const struct metric_series *series =
-        wanted(scrape, scrape->family) ? next_series(scrape) : NULL;
-    if (series == NULL) {
+        family_is_wanted(scrape, scrape->family) ? next_series(scrape) : NULL;
+    if (!series) {
         leave_family(scrape, out);
         return;
     }
@@ -136,7 +136,7 @@ bool metric_scrape_step(struct metric_scrape *scrape, struct metric_buffer *out,
     METRIC_CHECK(scrape->magic == METRIC_SCRAPE_MAGIC);
     size_t enough = out->length + want;
     while (!scrape->done && !out->failed) {
-        advance(scrape, out);
+        scrape_next(scrape, out);
         bool may_pause = !scrape->family_begun || !scrape->encoder->whole_families;
         if (out->length >= enough && may_pause)
             break;

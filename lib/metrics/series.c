@@ -14,11 +14,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/metrics/check.h"
 #include "lib/metrics/escape.h"
 #include "lib/metrics/family.h"
+#include "lib/metrics/wall_clock.h"
 
 enum {
     TABLE_SIZE_FIRST = 8,
@@ -40,7 +40,7 @@ struct label_set {
 };
 
 /* Multiplies to 128 bits and folds: each bit of the input reaches all bits of the output. */
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t mix_hash(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -66,7 +66,7 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
     const uint64_t odd = 0x9e3779b97f4a7c15u;
     hash ^= n * 0xa0761d6478bd642fu;
     for (; n > 8; n -= 8, bytes += 8)
-        hash = mix(hash ^ load8(bytes), odd);
+        hash = mix_hash(hash ^ load8(bytes), odd);
     uint64_t last;
     if (n == 8)
         last = load8(bytes);
@@ -76,7 +76,7 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
         /* the analyzer does not follow that n bytes are there, also when it is 1 to 3 */
         last = (uint64_t)(unsigned char)bytes[0] << 16 | /* NOLINT(clang-analyzer-core.*) */
                (uint64_t)(unsigned char)bytes[n / 2] << 8 | (unsigned char)bytes[n - 1];
-    return mix(hash ^ last, odd);
+    return mix_hash(hash ^ last, odd);
 }
 
 static void label_set_init(struct label_set *set, const struct metric_family *family,
@@ -109,27 +109,28 @@ static bool series_is(const struct metric_series *series, const struct label_set
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static struct metric_table *table_new(size_t size)
+static struct metric_table *series_table_new(size_t size)
 {
     struct metric_table *table =
         calloc(1, sizeof *table + size * sizeof(_Atomic(struct metric_series *)));
-    if (table != NULL)
+    if (table)
         table->mask = size - 1;
     return table;
 }
 
-static struct metric_series *find(const struct metric_family *family, const struct label_set *set)
+static struct metric_series *find_series(const struct metric_family *family,
+                                         const struct label_set *set)
 {
     const struct metric_table *table = atomic_load_explicit(&family->table, memory_order_acquire);
     for (size_t i = set->hash & table->mask;; i = (i + 1) & table->mask) {
         struct metric_series *series =
             atomic_load_explicit(&table->entries[i], memory_order_acquire);
-        if (series == NULL || series_is(series, set))
+        if (!series || series_is(series, set))
             return series;
     }
 }
 
-static void table_put(struct metric_table *table, struct metric_series *series)
+static void series_table_put(struct metric_table *table, struct metric_series *series)
 {
     size_t i = series->hash & table->mask;
     while (atomic_load_explicit(&table->entries[i], memory_order_relaxed) != NULL)
@@ -139,18 +140,18 @@ static void table_put(struct metric_table *table, struct metric_series *series)
 }
 
 /* Under the lock: makes sure that one more series fits. */
-static bool table_reserve(struct metric_family *family)
+static bool series_table_reserve(struct metric_family *family)
 {
     struct metric_table *old = atomic_load_explicit(&family->table, memory_order_relaxed);
     if ((old->used + 1) * 2 <= old->mask + 1)
         return true;
-    struct metric_table *table = table_new((old->mask + 1) * 2);
-    if (table == NULL)
+    struct metric_table *table = series_table_new((old->mask + 1) * 2);
+    if (!table)
         return false;
     for (size_t i = 0; i <= old->mask; i++) {
         struct metric_series *series = atomic_load_explicit(&old->entries[i], memory_order_relaxed);
-        if (series != NULL)
-            table_put(table, series);
+        if (series)
+            series_table_put(table, series);
     }
     table->previous = old;
     atomic_store_explicit(&family->table, table, memory_order_release);
@@ -158,13 +159,6 @@ static bool table_reserve(struct metric_family *family)
 }
 
 /* ---- making a series ------------------------------------------------------------------------ */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* `{a="b",c="d"} `, or ` ` */
 static size_t render_labels(char *out, const struct metric_family *family,
@@ -197,7 +191,7 @@ static size_t rendered_at_most(const struct metric_family *family, const struct 
 
 static void series_free(struct metric_series *series)
 {
-    if (series == NULL)
+    if (!series)
         return;
     free(series->exemplars);
     series->magic = 0;
@@ -210,7 +204,7 @@ static struct metric_series *series_new(struct metric_family *family, const stru
     size_t size = sizeof(struct metric_series) + set->total + rendered_at_most(family, set);
     size = (size + METRIC_CACHE_LINE - 1) / METRIC_CACHE_LINE * METRIC_CACHE_LINE;
     struct metric_series *series = aligned_alloc(METRIC_CACHE_LINE, size);
-    if (series == NULL)
+    if (!series)
         return NULL;
     memset(series, 0, size);
     series->magic = METRIC_SERIES_MAGIC(family->type);
@@ -218,7 +212,7 @@ static struct metric_series *series_new(struct metric_family *family, const stru
     series->grid = family->grid;
     series->family = family;
     series->hash = set->hash;
-    series->created_ms = now_ms();
+    series->created_ms = metric_wall_ms();
     series->key_length = set->total;
     char *end = series->key;
     for (size_t i = 0; i < set->count; i++) {
@@ -230,7 +224,7 @@ static struct metric_series *series_new(struct metric_family *family, const stru
     if ((family->flags & METRIC_EXEMPLARS) != 0) {
         size_t slots = family->grid ? family->grid->nclassic + 1 : 1;
         series->exemplars = calloc(slots, sizeof *series->exemplars);
-        if (series->exemplars == NULL) {
+        if (!series->exemplars) {
             series_free(series);
             return NULL;
         }
@@ -247,15 +241,15 @@ static size_t chunk_capacity(const struct metric_family *family)
 }
 
 /* Under the lock: gives the series its row of cells. */
-static bool give_cells(struct metric_family *family, struct metric_series *series)
+static bool assign_cells(struct metric_family *family, struct metric_series *series)
 {
     if (family->row_width == 0)
         return true;
     struct metric_chunk *chunk = family->chunks;
-    if (chunk == NULL || chunk->used == chunk->capacity) {
+    if (!chunk || chunk->used == chunk->capacity) {
         size_t shards = (size_t)family->registry->exclusive + 1;
         chunk = metric_chunk_new(family->row_width, chunk_capacity(family), shards);
-        if (chunk == NULL)
+        if (!chunk)
             return false;
         chunk->next = family->chunks;
         family->chunks = chunk;
@@ -282,11 +276,11 @@ static void set_live(struct metric_series *series, bool live)
 }
 
 /* Under the lock: makes the series one of the family. */
-static bool publish(struct metric_family *family, struct metric_series *series)
+static bool publish_series(struct metric_family *family, struct metric_series *series)
 {
-    if (!table_reserve(family) || !give_cells(family, series))
+    if (!series_table_reserve(family) || !assign_cells(family, series))
         return false;
-    table_put(atomic_load_explicit(&family->table, memory_order_relaxed), series);
+    series_table_put(atomic_load_explicit(&family->table, memory_order_relaxed), series);
     _Atomic(struct metric_series *) *end = family->last ? &family->last->next : &family->first;
     atomic_store_explicit(end, series, memory_order_release);
     family->last = series;
@@ -300,13 +294,13 @@ static bool publish(struct metric_family *family, struct metric_series *series)
 static struct metric_series *admit_locked(struct metric_family *family, const struct label_set *set,
                                           size_t cap, struct metric_series **fresh)
 {
-    struct metric_series *series = find(family, set);
-    if (series != NULL && metric_series_live(series))
+    struct metric_series *series = find_series(family, set);
+    if (series && metric_series_live(series))
         return series;
     if (live_count(family) >= cap && series != family->fallback)
         return NULL;
-    if (series == NULL) {
-        if (*fresh == NULL || !publish(family, *fresh))
+    if (!series) {
+        if (!*fresh || !publish_series(family, *fresh))
             return NULL;
         series = *fresh;
         *fresh = NULL;
@@ -318,12 +312,12 @@ static struct metric_series *admit_locked(struct metric_family *family, const st
 static struct metric_series *admit(struct metric_family *family, const struct label_set *set,
                                    size_t cap)
 {
-    struct metric_series *series = find(family, set);
-    if (series != NULL && metric_series_live(series))
+    struct metric_series *series = find_series(family, set);
+    if (series && metric_series_live(series))
         return series;
-    if (series == NULL && live_count(family) >= cap)
+    if (!series && live_count(family) >= cap)
         return NULL; /* before any memory is taken: the usual way of a family that is full */
-    struct metric_series *fresh = series == NULL ? series_new(family, set) : NULL;
+    struct metric_series *fresh = !series ? series_new(family, set) : NULL;
     pthread_mutex_lock(&family->lock);
     series = admit_locked(family, set, cap, &fresh);
     pthread_mutex_unlock(&family->lock);
@@ -341,7 +335,8 @@ static struct metric_series *use_fallback(struct metric_family *family)
     return family->fallback;
 }
 
-static struct metric_series *fold(struct metric_family *family, const struct label_set *set)
+static struct metric_series *fold_into_other(struct metric_family *family,
+                                             const struct label_set *set)
 {
     const char *values[METRIC_LABELS_MAX] = {0};
     bool changed = false;
@@ -354,16 +349,16 @@ static struct metric_series *fold(struct metric_family *family, const struct lab
     label_set_init(&folded, family, values, set->count);
     size_t cap = family->registry->max_series;
     struct metric_series *series = admit(family, &folded, cap > SIZE_MAX / 2 ? cap : cap * 2);
-    if (changed || series == NULL)
+    if (changed || !series)
         atomic_fetch_add_explicit(&family->registry->dropped, 1, memory_order_relaxed);
-    return series != NULL ? series : use_fallback(family);
+    return series ? series : use_fallback(family);
 }
 
-static struct metric_series *admit_or_fold(struct metric_family *family,
-                                           const struct label_set *set)
+static struct metric_series *admit_or_fold_into_other(struct metric_family *family,
+                                                      const struct label_set *set)
 {
     struct metric_series *series = admit(family, set, family->registry->max_series);
-    return series != NULL ? series : fold(family, set);
+    return series ? series : fold_into_other(family, set);
 }
 
 static bool label_set_valid(const struct label_set *set)
@@ -380,7 +375,7 @@ static struct metric_series *resolve_cleaned(struct metric_family *family,
                                              const struct label_set *set)
 {
     char *clean = malloc(set->total * METRIC_ESCAPE_GROWTH);
-    if (clean == NULL) {
+    if (!clean) {
         atomic_fetch_add_explicit(&family->registry->dropped, 1, memory_order_relaxed);
         return use_fallback(family);
     }
@@ -393,7 +388,7 @@ static struct metric_series *resolve_cleaned(struct metric_family *family,
     }
     struct label_set cleaned;
     label_set_init(&cleaned, family, values, set->count);
-    struct metric_series *series = admit_or_fold(family, &cleaned);
+    struct metric_series *series = admit_or_fold_into_other(family, &cleaned);
     free(clean);
     return series;
 }
@@ -402,7 +397,7 @@ __attribute__((noinline)) static struct metric_series *resolve_slow(struct metri
                                                                     const struct label_set *set)
 {
     if (label_set_valid(set))
-        return admit_or_fold(family, set);
+        return admit_or_fold_into_other(family, set);
     return resolve_cleaned(family, set);
 }
 
@@ -413,8 +408,8 @@ struct metric_series *metric_resolve(struct metric_family *family, const char *c
         return family->fallback;
     struct label_set set;
     label_set_init(&set, family, values, family->nlabels);
-    struct metric_series *series = find(family, &set);
-    if (series != NULL && metric_series_live(series))
+    struct metric_series *series = find_series(family, &set);
+    if (series && metric_series_live(series))
         return series;
     return resolve_slow(family, &set);
 }
@@ -456,8 +451,8 @@ void metric_retire(struct metric_registry *registry, const char *label, const ch
 
 bool metric_family_open(struct metric_family *family)
 {
-    struct metric_table *table = table_new(TABLE_SIZE_FIRST);
-    if (table == NULL)
+    struct metric_table *table = series_table_new(TABLE_SIZE_FIRST);
+    if (!table)
         return false;
     atomic_store_explicit(&family->table, table, memory_order_release);
     const char *values[METRIC_LABELS_MAX] = {0};
@@ -466,7 +461,7 @@ bool metric_family_open(struct metric_family *family)
     struct label_set set;
     label_set_init(&set, family, values, family->nlabels);
     struct metric_series *series = series_new(family, &set);
-    if (series == NULL || !publish(family, series)) {
+    if (!series || !publish_series(family, series)) {
         series_free(series);
         return false;
     }
@@ -478,18 +473,18 @@ bool metric_family_open(struct metric_family *family)
 void metric_family_close(struct metric_family *family)
 {
     struct metric_series *series = atomic_load(&family->first);
-    while (series != NULL) {
+    while (series) {
         struct metric_series *next = atomic_load(&series->next);
         series_free(series);
         series = next;
     }
     struct metric_table *table = atomic_load(&family->table);
-    while (table != NULL) {
+    while (table) {
         struct metric_table *previous = table->previous;
         free(table);
         table = previous;
     }
-    while (family->chunks != NULL) {
+    while (family->chunks) {
         struct metric_chunk *chunk = family->chunks;
         family->chunks = chunk->next;
         metric_chunk_free(&chunk);

@@ -42,7 +42,7 @@ double metric_snapshot_gauge(const struct metric_series *series)
 }
 
 /* Adds one shard's row to the snapshot. */
-static void add_row(struct metric_scrape *scrape, const metric_cell *row, size_t ncells)
+static void add_shard_row(struct metric_scrape *scrape, const metric_cell *row, size_t ncells)
 {
     scrape->sum +=
         metric_double_of(atomic_load_explicit(&row[METRIC_ROW_SUM], memory_order_relaxed));
@@ -57,8 +57,8 @@ void metric_snapshot_histogram(struct metric_scrape *scrape, const struct metric
     scrape->sum = 0;
     memset(scrape->cells, 0, ncells * sizeof *scrape->cells);
     for (size_t shard = 0; shard < shards.owned; shard++)
-        add_row(scrape, series->cells + shard * series->stride, ncells);
-    add_row(scrape, series->cells + shards.shared * series->stride, ncells);
+        add_shard_row(scrape, series->cells + shard * series->stride, ncells);
+    add_shard_row(scrape, series->cells + shards.shared * series->stride, ncells);
     scrape->count = 0;
     for (size_t i = 0; i < ncells; i++)
         scrape->count += scrape->cells[i];

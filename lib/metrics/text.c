@@ -2,27 +2,27 @@
 /* The text format of Prometheus, version 0.0.4. */
 #include "lib/metrics/lines.h"
 
-static void family_begin(struct metric_scrape *scrape, struct metric_buffer *out)
+static void text_begin_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     struct metric_piece head = scrape->family->texts.text_head;
     metric_buffer_append(out, metric_piece_data(scrape->family, head), head.length);
 }
 
-static void family_end(struct metric_scrape *scrape, struct metric_buffer *out)
+static void text_end_family(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     (void)scrape;
     (void)out;
 }
 
-static void end(struct metric_buffer *out)
+static void text_end(struct metric_buffer *out)
 {
     (void)out;
 }
 
-static void encode_single(const struct metric_series *series, struct metric_buffer *out)
+static void text_single(const struct metric_series *series, struct metric_buffer *out)
 {
     char *at = metric_buffer_room(out, metric_line_longest(series));
-    if (at == NULL)
+    if (!at)
         return;
     at = metric_line_head(at, series, series->family->texts.name);
     if (series->family->type == METRIC_COUNTER)
@@ -33,13 +33,13 @@ static void encode_single(const struct metric_series *series, struct metric_buff
     metric_buffer_take(out, at);
 }
 
-static void encode_histogram(struct metric_scrape *scrape, const struct metric_series *series,
-                             struct metric_buffer *out)
+static void text_histogram(struct metric_scrape *scrape, const struct metric_series *series,
+                           struct metric_buffer *out)
 {
     const struct metric_texts *texts = &series->family->texts;
     const struct metric_grid *grid = series->grid;
     char *at = metric_buffer_room(out, metric_line_count(series) * metric_line_longest(series));
-    if (at == NULL)
+    if (!at)
         return;
     metric_snapshot_histogram(scrape, series);
     uint64_t cumulative = 0;
@@ -63,14 +63,16 @@ static void encode_histogram(struct metric_scrape *scrape, const struct metric_s
     metric_buffer_take(out, at);
 }
 
-static void encode_series(struct metric_scrape *scrape, const struct metric_series *series,
-                          struct metric_buffer *out)
+static void text_series(struct metric_scrape *scrape, const struct metric_series *series,
+                        struct metric_buffer *out)
 {
     if (series->family->type == METRIC_HISTOGRAM)
-        encode_histogram(scrape, series, out);
+        text_histogram(scrape, series, out);
     else
-        encode_single(series, out);
+        text_single(series, out);
 }
 
-const struct metric_encoder metric_encoder_text = {
-    .family_begin = family_begin, .series = encode_series, .family_end = family_end, .end = end};
+const struct metric_encoder metric_encoder_text = {.family_begin = text_begin_family,
+                                                   .series = text_series,
+                                                   .family_end = text_end_family,
+                                                   .end = text_end};
