@@ -35,7 +35,8 @@ static void show_agents(yyjson_val *list)
     }
 }
 
-static int reset(const struct ctl_command *command, const struct ctl_api *api, const char *name)
+static int reset_circuit(const struct ctl_command *command, const struct ctl_api *api,
+                         const char *name)
 {
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/agents/", name, "/reset");
@@ -47,7 +48,7 @@ static int reset(const struct ctl_command *command, const struct ctl_api *api, c
     return code;
 }
 
-static int list(const struct ctl_command *command, const struct ctl_api *api, bool json)
+static int list_agents(const struct ctl_command *command, const struct ctl_api *api, bool json)
 {
     struct ctl_answer answer = {0};
     int code = ctl_api_call(command, api, "GET", "/v1/agents", NULL, NULL, &answer);
@@ -72,5 +73,5 @@ int ctl_agents(const struct ctl_command *command, int argc, char *const argv[])
         return ctl_usage_error(command, "what is to be done: nothing further, or reset?");
     if (words[0] && !words[1])
         return ctl_usage_error(command, "which agent?");
-    return words[0] ? reset(command, &api, words[1]) : list(command, &api, json);
+    return words[0] ? reset_circuit(command, &api, words[1]) : list_agents(command, &api, json);
 }

@@ -43,7 +43,7 @@ bool ctl_api_option(struct ctl_api *api, int argc, char *const argv[], int *i)
 
 /* ---- one transfer --------------------------------------------------------------------------- */
 
-static size_t take(char *bytes, size_t size, size_t count, void *arg)
+static size_t collect_body(char *bytes, size_t size, size_t count, void *arg)
 {
     struct ctl_answer *answer = arg;
     size_t more = size * count;
@@ -69,7 +69,7 @@ static struct curl_slist *with_header(struct curl_slist *headers, const char *na
 }
 
 /* "Bearer <first word of the file>"; free() it. NULL, with a line on stderr, where that fails. */
-static char *read_token(const struct ctl_command *command, const char *path)
+static char *read_bearer_token(const struct ctl_command *command, const char *path)
 {
     char token[TOKEN_MAX] = "", *value = NULL;
     FILE *file = fopen(path, "re");
@@ -114,23 +114,24 @@ static const char *token_file_of(const struct ctl_api *api)
     return given && *given ? given : NULL;
 }
 
-static const char *header_of(CURL *curl, const char *name)
+static const char *header_value(CURL *curl, const char *name)
 {
     struct curl_header *header;
     return curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ? header->value
                                                                                    : "";
 }
 
-static void read_answer(CURL *curl, struct ctl_answer *answer)
+static void read_response(CURL *curl, struct ctl_answer *answer)
 {
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
-    snprintf(answer->handoff_id, sizeof(answer->handoff_id), "%s", header_of(curl, "Handoff-Id"));
-    answer->attempt = strtol(header_of(curl, "Handoff-Attempt"), NULL, 10);
-    answer->lease_s = strtol(header_of(curl, "Handoff-Lease-Seconds"), NULL, 10);
+    snprintf(answer->handoff_id, sizeof(answer->handoff_id), "%s",
+             header_value(curl, "Handoff-Id"));
+    answer->attempt = strtol(header_value(curl, "Handoff-Attempt"), NULL, 10);
+    answer->lease_s = strtol(header_value(curl, "Handoff-Lease-Seconds"), NULL, 10);
 }
 
-static CURLcode transfer(const struct ctl_api *api, const struct ctl_call *call,
-                         struct curl_slist *headers, struct ctl_answer *answer)
+static CURLcode perform_transfer(const struct ctl_api *api, const struct ctl_call *call,
+                                 struct curl_slist *headers, struct ctl_answer *answer)
 {
     const char *body = call->body;
     CURL *curl = curl_easy_init();
@@ -139,7 +140,7 @@ static CURLcode transfer(const struct ctl_api *api, const struct ctl_call *call,
     char *url = set_target(curl, url_of(api), call->path);
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TOTAL_TIMEOUT_MS);
@@ -152,7 +153,7 @@ static CURLcode transfer(const struct ctl_api *api, const struct ctl_call *call,
     }
     CURLcode result = url ? curl_easy_perform(curl) : CURLE_OUT_OF_MEMORY;
     if (result == CURLE_OK)
-        read_answer(curl, answer);
+        read_response(curl, answer);
     curl_easy_cleanup(curl);
     free(url);
     return result;
@@ -160,24 +161,18 @@ static CURLcode transfer(const struct ctl_api *api, const struct ctl_call *call,
 
 /* ---- what it came to ----------------------------------------------------------------------- */
 
-static const char *text_of(yyjson_val *problem, const char *key)
-{
-    const char *text = yyjson_get_str(yyjson_obj_get(problem, key));
-    return text ? text : "";
-}
-
 /* One line: "budget_too_small: what is wrong", and what is allowed where that does not say it.
    Parts of it are text from outside. */
 static void put_problem(const struct ctl_command *command, yyjson_val *problem)
 {
-    const char *detail = text_of(problem, "detail"), *allowed = text_of(problem, "allowed");
+    const char *detail = ctl_text(problem, "detail"), *allowed = ctl_text(problem, "allowed");
     fprintf(stderr, "handoffctl %s: ", command->name);
-    ctl_put(stderr, text_of(problem, "code"), 0);
+    ctl_put(stderr, ctl_text(problem, "code"), 0);
     fputs(": ", stderr);
     ctl_put(stderr, detail, 0);
     if (*allowed && !strstr(detail, allowed)) {
         fputs(" (", stderr);
-        ctl_put(stderr, text_of(problem, "field"), 0);
+        ctl_put(stderr, ctl_text(problem, "field"), 0);
         fputs(": allowed ", stderr);
         ctl_put(stderr, allowed, 0);
         fputc(')', stderr);
@@ -191,7 +186,7 @@ int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *an
         return CTL_OK;
     yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
     yyjson_val *problem = yyjson_doc_get_root(doc);
-    if (*text_of(problem, "code"))
+    if (*ctl_text(problem, "code"))
         put_problem(command, problem);
     else
         fprintf(stderr, "handoffctl %s: the answer was status %ld\n", command->name,
@@ -207,7 +202,7 @@ int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *ap
     char *token = NULL;
     *answer = (struct ctl_answer){0};
     if (token_file_of(api)) {
-        token = read_token(command, token_file_of(api));
+        token = read_bearer_token(command, token_file_of(api));
         if (!token)
             return CTL_FAILED;
     }
@@ -217,7 +212,7 @@ int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *ap
     headers = with_header(headers, "Expect", call->body ? "" : NULL);
     headers = with_header(headers, "Prefer", call->prefer);
     headers = with_header(headers, "Idempotency-Key", call->idempotency_key);
-    CURLcode result = transfer(api, call, headers, answer);
+    CURLcode result = perform_transfer(api, call, headers, answer);
     curl_slist_free_all(headers);
     if (token)
         explicit_bzero(token, strlen(token));

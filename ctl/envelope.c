@@ -19,8 +19,8 @@ static int print_pretty(const struct ctl_answer *answer)
     return text ? CTL_OK : CTL_FAILED;
 }
 
-static int call(const struct ctl_command *command, const struct ctl_request *request, bool markdown,
-                bool json)
+static int assemble_and_print(const struct ctl_command *command, const struct ctl_request *request,
+                              bool markdown, bool json)
 {
     struct ctl_answer answer = {0};
     char *body = yyjson_mut_write(request->body, 0, NULL);
@@ -48,7 +48,7 @@ int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[]
     if (code == CTL_OK && json && markdown)
         code = ctl_usage_error(command, "--json and --markdown exclude each other");
     if (code == CTL_OK)
-        code = call(command, &request, markdown, json);
+        code = assemble_and_print(command, &request, markdown, json);
     yyjson_mut_doc_free(request.body);
     return code;
 }

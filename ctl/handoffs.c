@@ -14,7 +14,8 @@ struct arguments {
     bool final, json;
 };
 
-static int take_arguments(struct arguments *arguments, bool nack, int argc, char *const argv[])
+static int take_handoff_arguments(struct arguments *arguments, bool nack, int argc,
+                                  char *const argv[])
 {
     const struct ctl_option options[] = {{"--json", NULL, &arguments->json},
                                          {"--reason", &arguments->reason, NULL},
@@ -30,8 +31,8 @@ static int take_arguments(struct arguments *arguments, bool nack, int argc, char
     return code;
 }
 
-static int call(const struct arguments *arguments, const char *method, const char *suffix,
-                const char *body, void (*show)(yyjson_val *))
+static int call_and_show(const struct arguments *arguments, const char *method, const char *suffix,
+                         const char *body, void (*show)(yyjson_val *))
 {
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/handoffs/", arguments->id, suffix);
@@ -48,22 +49,24 @@ static int call(const struct arguments *arguments, const char *method, const cha
 int ctl_status(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_arguments(&arguments, false, argc, argv);
-    return code == CTL_OK ? call(&arguments, "GET", "", NULL, ctl_show_handoff) : code;
+    int code = take_handoff_arguments(&arguments, false, argc, argv);
+    return code == CTL_OK ? call_and_show(&arguments, "GET", "", NULL, ctl_show_handoff) : code;
 }
 
 int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_arguments(&arguments, false, argc, argv);
-    return code == CTL_OK ? call(&arguments, "GET", "/attempts", NULL, ctl_show_attempts) : code;
+    int code = take_handoff_arguments(&arguments, false, argc, argv);
+    return code == CTL_OK ? call_and_show(&arguments, "GET", "/attempts", NULL, ctl_show_attempts)
+                          : code;
 }
 
 int ctl_ack(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_arguments(&arguments, false, argc, argv);
-    return code == CTL_OK ? call(&arguments, "POST", "/ack", "{}", ctl_show_handoff_line) : code;
+    int code = take_handoff_arguments(&arguments, false, argc, argv);
+    return code == CTL_OK ? call_and_show(&arguments, "POST", "/ack", "{}", ctl_show_handoff_line)
+                          : code;
 }
 
 /* free() it; NULL: the reason is not UTF-8 */
@@ -83,11 +86,11 @@ static char *nack_body(const struct arguments *arguments)
 int ctl_nack(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_arguments(&arguments, true, argc, argv);
+    int code = take_handoff_arguments(&arguments, true, argc, argv);
     if (code != CTL_OK)
         return code;
     char *body = nack_body(&arguments);
-    code = body ? call(&arguments, "POST", "/nack", body, ctl_show_handoff_line)
+    code = body ? call_and_show(&arguments, "POST", "/nack", body, ctl_show_handoff_line)
                 : ctl_usage_error(command, "the reason is not UTF-8");
     free(body);
     return code;

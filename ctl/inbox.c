@@ -58,7 +58,7 @@ static int print_taken(const struct arguments *arguments, const struct ctl_answe
     return code;
 }
 
-static int acknowledge(const struct arguments *arguments, const char *id)
+static int acknowledge_taken(const struct arguments *arguments, const char *id)
 {
     struct ctl_answer answer = {0};
     int code = call_handoff(arguments, id, "POST", "/ack", NULL, &answer);
@@ -66,7 +66,7 @@ static int acknowledge(const struct arguments *arguments, const char *id)
     return code;
 }
 
-static int take(const struct arguments *arguments)
+static int take_from_inbox(const struct arguments *arguments)
 {
     struct ctl_answer got = {0};
     char *path = ctl_api_path("/v1/agents/", arguments->agent, "/inbox");
@@ -81,7 +81,7 @@ static int take(const struct arguments *arguments)
     if (code == CTL_OK)
         code = print_taken(arguments, &got);
     if (code == CTL_OK && arguments->ack)
-        code = acknowledge(arguments, got.handoff_id);
+        code = acknowledge_taken(arguments, got.handoff_id);
     ctl_answer_free(&got);
     free(path);
     return code;
@@ -101,5 +101,5 @@ int ctl_inbox(const struct ctl_command *command, int argc, char *const argv[])
     int code = ctl_take_line(command, &line, 1, argc, argv);
     if (code == CTL_OK && !arguments.agent)
         code = ctl_usage_error(command, "which agent?");
-    return code == CTL_OK ? take(&arguments) : code;
+    return code == CTL_OK ? take_from_inbox(&arguments) : code;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* NULL with errno set. */
-static char *read_all(FILE *file, size_t *size)
+static char *read_stream(FILE *file, size_t *size)
 {
     size_t capacity = 1 << 16, length = 0;
     char *text = malloc(capacity + 1);
@@ -35,7 +35,7 @@ char *ctl_read_file(const struct ctl_command *command, const char *path, size_t 
 {
     int is_stdin = strcmp(path, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(path, "re");
-    char *text = file ? read_all(file, size) : NULL;
+    char *text = file ? read_stream(file, size) : NULL;
     if (!text)
         fprintf(stderr, "handoffctl %s: %s: %s\n", command->name, path, strerror(errno));
     if (file && !is_stdin)

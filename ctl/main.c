@@ -154,9 +154,8 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 static const struct ctl_command *find_command(const char *name)
 {
     for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
+        if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
-        }
     }
     return NULL;
 }
@@ -188,14 +187,12 @@ static int unknown_command(const char *name)
 {
     struct exporter_nearest nearest = exporter_nearest_begin(name, strlen(name));
 
-    for (size_t i = 0; i < COMMANDS; i++) {
+    for (size_t i = 0; i < COMMANDS; i++)
         exporter_nearest_offer(&nearest, commands[i].name, strlen(commands[i].name));
-    }
-    if (nearest.best != NULL) {
+    if (nearest.best)
         fprintf(stderr, "handoffctl: no command \"%s\", did you mean %s?\n", name, nearest.best);
-    } else {
+    else
         fprintf(stderr, "handoffctl: no command \"%s\", see handoffctl --help\n", name);
-    }
     return CTL_USAGE;
 }
 
@@ -204,7 +201,7 @@ static int is_help(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-static int run(int argc, char *argv[])
+static int run_command(int argc, char *argv[])
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -219,9 +216,8 @@ static int run(int argc, char *argv[])
         return CTL_OK;
     }
     const struct ctl_command *command = find_command(argv[1]);
-    if (command == NULL) {
+    if (!command)
         return unknown_command(argv[1]);
-    }
     if ((argc > 2 && is_help(argv[2])) || (argc > 3 && is_help(argv[3]))) { /* after a verb, too */
         print_command_usage(stdout, command);
         return CTL_OK;
@@ -233,9 +229,8 @@ static int run(int argc, char *argv[])
 static int flush_output(int code)
 {
     const int why = fflush(stdout) != 0 ? errno : 0;
-    if (why == 0 && !ferror(stdout)) {
+    if (why == 0 && !ferror(stdout))
         return code;
-    }
     fprintf(stderr, "handoffctl: the output could not be written: %s\n",
             strerror(why != 0 ? why : EIO));
     return code == CTL_OK ? CTL_FAILED : code;
@@ -243,5 +238,5 @@ static int flush_output(int code)
 
 int main(int argc, char *argv[])
 {
-    return flush_output(run(argc, argv));
+    return flush_output(run_command(argc, argv));
 }

@@ -11,6 +11,7 @@
 #include "ctl/api.h"
 #include "ctl/command.h"
 #include "ctl/input.h"
+#include "ctl/show.h"
 
 enum { TAGS_MAX = 64 };
 
@@ -44,12 +45,6 @@ static const struct flag {
 
 /* ---- printing ------------------------------------------------------------------------------ */
 
-static const char *text_of(yyjson_val *object, const char *key)
-{
-    const char *text = yyjson_get_str(yyjson_obj_get(object, key));
-    return text ? text : "";
-}
-
 /* One line of it, so that a list stays a list. */
 static void print_line(const char *text, int most)
 {
@@ -57,58 +52,42 @@ static void print_line(const char *text, int most)
     printf("%.*s%s\n", width < most ? width : most, text, width > most ? "..." : "");
 }
 
-static void print_row(yyjson_val *memory)
+static void print_memory_row(yyjson_val *memory)
 {
-    const char *summary = text_of(memory, "summary");
-    printf("%-24s %-8s %-6s %s  ", text_of(memory, "id"), text_of(memory, "importance"),
+    const char *summary = ctl_text(memory, "summary");
+    printf("%-24s %-8s %-6s %s  ", ctl_text(memory, "id"), ctl_text(memory, "importance"),
            yyjson_is_true(yyjson_obj_get(memory, "pinned")) ? "pinned" : "",
-           text_of(memory, "created_at"));
-    print_line(*summary ? summary : text_of(memory, "content"), 60);
+           ctl_text(memory, "created_at"));
+    print_line(*summary ? summary : ctl_text(memory, "content"), 60);
 }
 
-static void print_list(yyjson_val *list)
+static void print_memory_list(yyjson_val *list)
 {
     size_t i, n;
     yyjson_val *memory;
     yyjson_arr_foreach(yyjson_obj_get(list, "items"), i, n, memory)
     {
-        print_row(memory);
+        print_memory_row(memory);
     }
-    if (*text_of(list, "next"))
-        printf("more: --cursor %s\n", text_of(list, "next"));
+    if (*ctl_text(list, "next"))
+        printf("more: --cursor %s\n", ctl_text(list, "next"));
 }
 
 static void print_memory(yyjson_val *memory)
 {
-    print_row(memory);
-    printf("\n%s\n", text_of(memory, "content"));
-}
-
-static int print_answer(const struct arguments *arguments, const struct ctl_answer *answer,
-                        void (*print)(yyjson_val *))
-{
-    if (answer->size == 0)
-        return CTL_OK;
-    if (arguments->json) {
-        fwrite(answer->body, 1, answer->size, stdout);
-        putchar('\n');
-        return CTL_OK;
-    }
-    yyjson_doc *doc = yyjson_read(answer->body, answer->size, 0);
-    print(yyjson_doc_get_root(doc));
-    yyjson_doc_free(doc);
-    return CTL_OK;
+    print_memory_row(memory);
+    printf("\n%s\n", ctl_text(memory, "content"));
 }
 
 /* ---- calling ------------------------------------------------------------------------------- */
 
-static int call(const struct arguments *arguments, const char *method, const char *path,
-                const char *body, void (*print)(yyjson_val *))
+static int call_and_print(const struct arguments *arguments, const char *method, const char *path,
+                          const char *body, void (*print)(yyjson_val *))
 {
     struct ctl_answer answer = {0};
     int code = ctl_api_call(arguments->command, &arguments->api, method, path, NULL, body, &answer);
     if (code == CTL_OK)
-        code = print_answer(arguments, &answer, print);
+        code = ctl_show(&answer, arguments->json, print);
     ctl_answer_free(&answer);
     return code;
 }
@@ -119,7 +98,7 @@ static int call_memory(const struct arguments *arguments, const char *method, co
     char *path = NULL, *id = ctl_api_escape(arguments->id);
     int code = CTL_FAILED;
     if (id && asprintf(&path, "/v1/memories/%s%s", id, suffix) >= 0)
-        code = call(arguments, method, path, body, print);
+        code = call_and_print(arguments, method, path, body, print);
     free(path);
     free(id);
     return code;
@@ -127,7 +106,7 @@ static int call_memory(const struct arguments *arguments, const char *method, co
 
 /* ---- the verbs ----------------------------------------------------------------------------- */
 
-static bool add_text(yyjson_mut_doc *doc, const char *key, const char *text)
+static bool add_memory_text(yyjson_mut_doc *doc, const char *key, const char *text)
 {
     return !text || yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
 }
@@ -157,8 +136,9 @@ static char *memory_body(const struct arguments *arguments, const char *content)
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     char *body = NULL;
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
-    if (add_text(doc, "content", content) && add_text(doc, "summary", arguments->summary) &&
-        add_text(doc, "importance", arguments->importance) && add_tags(doc, arguments) &&
+    if (add_memory_text(doc, "content", content) &&
+        add_memory_text(doc, "summary", arguments->summary) &&
+        add_memory_text(doc, "importance", arguments->importance) && add_tags(doc, arguments) &&
         add_metadata(doc, arguments->metadata) &&
         (!arguments->pin ||
          yyjson_mut_obj_add_bool(doc, yyjson_mut_doc_get_root(doc), "pinned", true)))
@@ -167,7 +147,7 @@ static char *memory_body(const struct arguments *arguments, const char *content)
     return body;
 }
 
-static int run_put(const struct arguments *arguments)
+static int run_memory_put(const struct arguments *arguments)
 {
     size_t size;
     char *read = NULL;
@@ -185,7 +165,7 @@ static int run_put(const struct arguments *arguments)
         }
     }
     char *body = memory_body(arguments, read ? read : arguments->content);
-    int code = body ? call_memory(arguments, "PUT", "", body, print_row)
+    int code = body ? call_memory(arguments, "PUT", "", body, print_memory_row)
                     : ctl_usage_error(arguments->command,
                                       "the texts are not UTF-8, or --metadata is not JSON");
     free(body);
@@ -193,27 +173,27 @@ static int run_put(const struct arguments *arguments)
     return code;
 }
 
-static int run_get(const struct arguments *arguments)
+static int run_memory_get(const struct arguments *arguments)
 {
     return call_memory(arguments, "GET", "", NULL, print_memory);
 }
 
-static int run_pin(const struct arguments *arguments)
+static int run_memory_pin(const struct arguments *arguments)
 {
-    return call_memory(arguments, "PUT", "/pin", NULL, print_row);
+    return call_memory(arguments, "PUT", "/pin", NULL, print_memory_row);
 }
 
-static int run_unpin(const struct arguments *arguments)
+static int run_memory_unpin(const struct arguments *arguments)
 {
-    return call_memory(arguments, "DELETE", "/pin", NULL, print_row);
+    return call_memory(arguments, "DELETE", "/pin", NULL, print_memory_row);
 }
 
-static int run_rm(const struct arguments *arguments)
+static int run_memory_rm(const struct arguments *arguments)
 {
-    return call_memory(arguments, "DELETE", "", NULL, print_row);
+    return call_memory(arguments, "DELETE", "", NULL, print_memory_row);
 }
 
-static int run_list(const struct arguments *arguments)
+static int run_memory_list(const struct arguments *arguments)
 {
     const struct {
         const char *name, *value;
@@ -234,7 +214,7 @@ static int run_list(const struct arguments *arguments)
         free(path);
         path = longer;
     }
-    int code = path ? call(arguments, "GET", path, NULL, print_list) : CTL_FAILED;
+    int code = path ? call_and_print(arguments, "GET", path, NULL, print_memory_list) : CTL_FAILED;
     free(path);
     return code;
 }
@@ -244,13 +224,14 @@ static const struct verb {
     bool takes_id;
     int (*run)(const struct arguments *arguments);
 } verbs[] = {
-    {"put", true, run_put}, {"get", true, run_get},     {"list", false, run_list},
-    {"pin", true, run_pin}, {"unpin", true, run_unpin}, {"rm", true, run_rm},
+    {"put", true, run_memory_put},     {"get", true, run_memory_get},
+    {"list", false, run_memory_list},  {"pin", true, run_memory_pin},
+    {"unpin", true, run_memory_unpin}, {"rm", true, run_memory_rm},
 };
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
-static bool take_option(struct arguments *arguments, int argc, char *const argv[], int *i)
+static bool take_memory_option(struct arguments *arguments, int argc, char *const argv[], int *i)
 {
     for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++) {
         const char *value = ctl_option(options[o].name, argc, argv, i);
@@ -272,14 +253,15 @@ static bool take_option(struct arguments *arguments, int argc, char *const argv[
     return true;
 }
 
-static int take_arguments(struct arguments *arguments, bool takes_id, int argc, char *const argv[])
+static int take_memory_arguments(struct arguments *arguments, bool takes_id, int argc,
+                                 char *const argv[])
 {
     for (int i = 2; i < argc; i++) {
         const char *argument = argv[i];
         if (takes_id && !arguments->id && argument[0] != '-') {
             arguments->id = argument;
         } else if (!ctl_api_option(&arguments->api, argc, argv, &i) &&
-                   !take_option(arguments, argc, argv, &i)) {
+                   !take_memory_option(arguments, argc, argv, &i)) {
             fprintf(stderr, "handoffctl %s: %s is no option, or lacks its value\n",
                     arguments->command->name, argument);
             return CTL_USAGE;
@@ -295,7 +277,7 @@ int ctl_memories(const struct ctl_command *command, int argc, char *const argv[]
     for (size_t i = 0; argc > 1 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         if (strcmp(argv[1], verbs[i].name) != 0)
             continue;
-        int code = take_arguments(&arguments, verbs[i].takes_id, argc, argv);
+        int code = take_memory_arguments(&arguments, verbs[i].takes_id, argc, argv);
         return code == CTL_OK ? verbs[i].run(&arguments) : code;
     }
     return ctl_usage_error(command, "what is to be done: put, get, list, pin, unpin or rm?");

@@ -25,7 +25,8 @@ struct arguments {
     bool json;
 };
 
-static int take_arguments(struct arguments *arguments, bool takes_id, int argc, char *const argv[])
+static int take_parked_arguments(struct arguments *arguments, bool takes_id, int argc,
+                                 char *const argv[])
 {
     const struct ctl_option options[] = {
         {"--target", &arguments->target, NULL}, {"--reason", &arguments->reason, NULL},
@@ -89,11 +90,11 @@ static void show_list(yyjson_val *list)
     ctl_show_next(list);
 }
 
-static int run_list(const struct ctl_command *command, int argc, char *const argv[])
+static int run_parked_list(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
     struct ctl_answer answer = {0};
-    int code = take_arguments(&arguments, false, argc, argv);
+    int code = take_parked_arguments(&arguments, false, argc, argv);
     if (code == CTL_OK)
         code = get_list(&arguments, arguments.limit, arguments.cursor, &answer);
     if (code == CTL_OK)
@@ -105,7 +106,8 @@ static int run_list(const struct ctl_command *command, int argc, char *const arg
 /* ---- show --------------------------------------------------------------------------------------
  */
 
-static int get(const struct arguments *arguments, const char *suffix, struct ctl_answer *answer)
+static int get_handoff(const struct arguments *arguments, const char *suffix,
+                       struct ctl_answer *answer)
 {
     char *path = ctl_api_path("/v1/handoffs/", arguments->id, suffix);
     int code = CTL_FAILED;
@@ -115,17 +117,17 @@ static int get(const struct arguments *arguments, const char *suffix, struct ctl
     return code;
 }
 
-static int run_show(const struct ctl_command *command, int argc, char *const argv[])
+static int run_parked_show(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
     struct ctl_answer handoff = {0}, attempts = {0};
-    int code = take_arguments(&arguments, true, argc, argv);
+    int code = take_parked_arguments(&arguments, true, argc, argv);
     if (code == CTL_OK)
         code = need_id(&arguments);
     if (code == CTL_OK)
-        code = get(&arguments, "", &handoff);
+        code = get_handoff(&arguments, "", &handoff);
     if (code == CTL_OK)
-        code = get(&arguments, "/attempts", &attempts);
+        code = get_handoff(&arguments, "/attempts", &attempts);
     if (code == CTL_OK && arguments.json) {
         printf("{\"handoff\":%s,\"attempts\":%s}\n", handoff.body, attempts.body);
     } else if (code == CTL_OK) {
@@ -142,29 +144,29 @@ static int run_show(const struct ctl_command *command, int argc, char *const arg
 /* ---- replay ------------------------------------------------------------------------------------
  */
 
-static void add_text(yyjson_mut_doc *doc, const char *key, const char *text)
+static void add_optional_text(yyjson_mut_doc *doc, const char *key, const char *text)
 {
     if (text)
         yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
 }
 
 /* free() it; NULL: a name is not UTF-8 */
-static char *end_body(yyjson_mut_doc *doc)
+static char *write_body(yyjson_mut_doc *doc)
 {
     char *body = yyjson_mut_write(doc, 0, NULL);
     yyjson_mut_doc_free(doc);
     return body;
 }
 
-static yyjson_mut_doc *begin_body(void)
+static yyjson_mut_doc *new_body(void)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
     return doc;
 }
 
-static int post(const struct arguments *arguments, const char *path, const char *body,
-                struct ctl_answer *answer)
+static int post_json(const struct arguments *arguments, const char *path, const char *body,
+                     struct ctl_answer *answer)
 {
     if (!path || !body)
         return CTL_FAILED;
@@ -192,12 +194,12 @@ static int replay_one(const struct arguments *arguments)
 {
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/parked/", arguments->id, "/replay");
-    yyjson_mut_doc *doc = begin_body();
-    add_text(doc, "target_agent", arguments->to);
+    yyjson_mut_doc *doc = new_body();
+    add_optional_text(doc, "target_agent", arguments->to);
     int code = add_edit(arguments, doc);
-    char *body = end_body(doc);
+    char *body = write_body(doc);
     if (code == CTL_OK)
-        code = post(arguments, path, body, &answer);
+        code = post_json(arguments, path, body, &answer);
     free(body);
     if (code == CTL_OK)
         code = ctl_show(&answer, arguments->json, ctl_show_handoff_line);
@@ -210,15 +212,15 @@ static int replay_one(const struct arguments *arguments)
 static int begin_run(const struct arguments *arguments, long rate, long limit, char **id)
 {
     struct ctl_answer answer = {0};
-    yyjson_mut_doc *doc = begin_body();
-    add_text(doc, "target", arguments->target);
-    add_text(doc, "reason", arguments->reason);
-    add_text(doc, "to", arguments->to);
+    yyjson_mut_doc *doc = new_body();
+    add_optional_text(doc, "target", arguments->target);
+    add_optional_text(doc, "reason", arguments->reason);
+    add_optional_text(doc, "to", arguments->to);
     yyjson_mut_obj_add_int(doc, yyjson_mut_doc_get_root(doc), "rate", rate);
     if (limit > 0)
         yyjson_mut_obj_add_int(doc, yyjson_mut_doc_get_root(doc), "limit", limit);
-    char *body = end_body(doc);
-    int code = post(arguments, "/v1/parked/replay", body, &answer);
+    char *body = write_body(doc);
+    int code = post_json(arguments, "/v1/parked/replay", body, &answer);
     free(body);
     yyjson_doc *run = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
     *id = run ? strdup(ctl_text(yyjson_doc_get_root(run), "id")) : NULL;
@@ -281,10 +283,10 @@ static int replay_many(const struct arguments *arguments)
     return code;
 }
 
-static int run_replay(const struct ctl_command *command, int argc, char *const argv[])
+static int run_parked_replay(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_arguments(&arguments, true, argc, argv);
+    int code = take_parked_arguments(&arguments, true, argc, argv);
     if (code == CTL_OK && !arguments.id == !arguments.target)
         code =
             ctl_usage_error(command, "give the id of one, or --target AGENT for all of an agent");
@@ -298,7 +300,7 @@ static int run_replay(const struct ctl_command *command, int argc, char *const a
 /* ---- discard -----------------------------------------------------------------------------------
  */
 
-static int discard(const struct arguments *arguments)
+static int discard_parked(const struct arguments *arguments)
 {
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/parked/", arguments->id, "");
@@ -313,20 +315,22 @@ static int discard(const struct arguments *arguments)
     return code;
 }
 
-static int run_discard(const struct ctl_command *command, int argc, char *const argv[])
+static int run_parked_discard(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_arguments(&arguments, true, argc, argv);
+    int code = take_parked_arguments(&arguments, true, argc, argv);
     if (code == CTL_OK)
         code = need_id(&arguments);
     if (code == CTL_OK && (!arguments.reason || !*arguments.reason))
         code = ctl_usage_error(command, "why? Give --reason TEXT, for whoever looks for it later");
-    return code == CTL_OK ? discard(&arguments) : code;
+    return code == CTL_OK ? discard_parked(&arguments) : code;
 }
 
 int ctl_parked(const struct ctl_command *command, int argc, char *const argv[])
 {
-    static const struct ctl_verb verbs[] = {
-        {"list", run_list}, {"show", run_show}, {"replay", run_replay}, {"discard", run_discard}};
+    static const struct ctl_verb verbs[] = {{"list", run_parked_list},
+                                            {"show", run_parked_show},
+                                            {"replay", run_parked_replay},
+                                            {"discard", run_parked_discard}};
     return ctl_run_verb(command, verbs, sizeof(verbs) / sizeof(verbs[0]), argc, argv);
 }

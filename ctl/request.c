@@ -47,50 +47,51 @@ static yyjson_mut_val *json_or_text(yyjson_mut_doc *doc, const char *text, bool 
     return value || !text_allowed ? value : yyjson_mut_strcpy(doc, text);
 }
 
-static bool put(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key, size_t length,
-                yyjson_mut_val *value)
+static bool put_member(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key, size_t length,
+                       yyjson_mut_val *value)
 {
     return value && yyjson_mut_obj_put(object, yyjson_mut_strncpy(doc, key, length), value);
 }
 
 /* The member of the root under this name, made where it is not there. */
-static yyjson_mut_val *member(yyjson_mut_doc *doc, const char *name, bool list)
+static yyjson_mut_val *get_or_add_member(yyjson_mut_doc *doc, const char *name, bool list)
 {
     yyjson_mut_val *root = yyjson_mut_doc_get_root(doc), *found = yyjson_mut_obj_get(root, name);
     if (!found) {
         found = list ? yyjson_mut_arr(doc) : yyjson_mut_obj(doc);
-        put(doc, root, name, strlen(name), found);
+        put_member(doc, root, name, strlen(name), found);
     }
     return found;
 }
 
-static bool put_pair(yyjson_mut_doc *doc, const char *pair)
+static bool put_constraint_pair(yyjson_mut_doc *doc, const char *pair)
 {
     const char *equals = strchr(pair, '=');
     return equals && equals > pair &&
-           put(doc, member(doc, "constraints", false), pair, (size_t)(equals - pair),
-               json_or_text(doc, equals + 1, true));
+           put_member(doc, get_or_add_member(doc, "constraints", false), pair,
+                      (size_t)(equals - pair), json_or_text(doc, equals + 1, true));
 }
 
-static bool apply(yyjson_mut_doc *doc, const struct row *row, const char *value)
+static bool set_field(yyjson_mut_doc *doc, const struct row *row, const char *value)
 {
     yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
     size_t length = row->field ? strlen(row->field) : 0;
     switch (row->kind) {
     case TEXT:
-        return put(doc, root, row->field, length, yyjson_mut_strcpy(doc, value));
+        return put_member(doc, root, row->field, length, yyjson_mut_strcpy(doc, value));
     case JSON:
-        return put(doc, root, row->field, length, json_or_text(doc, value, false));
+        return put_member(doc, root, row->field, length, json_or_text(doc, value, false));
     case LIST:
-        return yyjson_mut_arr_append(member(doc, row->field, true), yyjson_mut_strcpy(doc, value));
+        return yyjson_mut_arr_append(get_or_add_member(doc, row->field, true),
+                                     yyjson_mut_strcpy(doc, value));
     case CONSTRAINT_JSON:
-        return put(doc, member(doc, "constraints", false), row->field, length,
-                   json_or_text(doc, value, false));
+        return put_member(doc, get_or_add_member(doc, "constraints", false), row->field, length,
+                          json_or_text(doc, value, false));
     case CONSTRAINT_TEXT:
-        return put(doc, member(doc, "constraints", false), row->field, length,
-                   yyjson_mut_strcpy(doc, value));
+        return put_member(doc, get_or_add_member(doc, "constraints", false), row->field, length,
+                          yyjson_mut_strcpy(doc, value));
     default:
-        return put_pair(doc, value);
+        return put_constraint_pair(doc, value);
     }
 }
 
@@ -102,8 +103,8 @@ static int take_argument(const struct ctl_command *command, struct ctl_request *
         ctl_take_option(request->options, request->noptions, argc, argv, i))
         return CTL_OK;
     if (strcmp(argv[*i], "--no-pins") == 0)
-        return put(request->body, yyjson_mut_doc_get_root(request->body), "include_pins", 12,
-                   yyjson_mut_false(request->body))
+        return put_member(request->body, yyjson_mut_doc_get_root(request->body), "include_pins", 12,
+                          yyjson_mut_false(request->body))
                    ? CTL_OK
                    : CTL_FAILED;
     if (argv[*i][0] != '-' || strcmp(argv[*i], "-") == 0)
@@ -112,7 +113,7 @@ static int take_argument(const struct ctl_command *command, struct ctl_request *
         const char *value = ctl_option(rows[r].option, argc, argv, i);
         if (!value)
             continue;
-        if (*i < argc && apply(request->body, &rows[r], value))
+        if (*i < argc && set_field(request->body, &rows[r], value))
             return CTL_OK;
         fprintf(stderr, "handoffctl %s: %s: \"%s\" is no value for it\n", command->name,
                 rows[r].option, value);
@@ -142,8 +143,8 @@ static const char *find_file(const struct ctl_request *request, int argc, char *
 }
 
 /* The request to start from: the file's object, or an empty one. */
-static int begin_body(const struct ctl_command *command, struct ctl_request *request,
-                      const char *path)
+static int load_body(const struct ctl_command *command, struct ctl_request *request,
+                     const char *path)
 {
     size_t size;
     char *text;
@@ -172,7 +173,7 @@ int ctl_request_read(const struct ctl_command *command, struct ctl_request *requ
 {
     if (argc < 2)
         return ctl_usage_error(command, "which agents, and what is to be done?");
-    int code = begin_body(command, request, find_file(request, argc, argv));
+    int code = load_body(command, request, find_file(request, argc, argv));
     for (int i = 1; i < argc && code == CTL_OK; i++)
         code = take_argument(command, request, argc, argv, &i);
     return code;

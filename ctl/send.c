@@ -53,7 +53,7 @@ static void put_last_attempt(yyjson_val *attempts)
     fprintf(stderr, " after %.1f s", ctl_number(last, "duration_seconds"));
 }
 
-static void draw(const struct sending *sending, yyjson_val *handoff)
+static void draw_live_line(const struct sending *sending, yyjson_val *handoff)
 {
     struct ctl_answer attempts = {0};
     const struct ctl_call call = {.method = "GET", .path = sending->attempts_path, .quiet = true};
@@ -85,7 +85,7 @@ static bool is_settled(yyjson_val *handoff)
 }
 
 /* Looks once. CTL_OK: *settled says whether there is more to wait for. */
-static int look(struct sending *sending, bool quiet, bool *settled)
+static int poll_once(struct sending *sending, bool quiet, bool *settled)
 {
     const struct ctl_call call = {.method = "GET", .path = sending->path, .quiet = quiet};
     struct ctl_answer answer;
@@ -101,7 +101,7 @@ static int look(struct sending *sending, bool quiet, bool *settled)
     yyjson_doc *doc = yyjson_read(answer.body, answer.size, 0);
     *settled = is_settled(yyjson_doc_get_root(doc));
     if (sending->live)
-        draw(sending, yyjson_doc_get_root(doc));
+        draw_live_line(sending, yyjson_doc_get_root(doc));
     yyjson_doc_free(doc);
     return CTL_OK;
 }
@@ -114,7 +114,7 @@ static int wait_for_end(struct sending *sending)
     while (!settled && (code == CTL_OK || (code == CTL_UNREACHABLE && lost < LOST_MAX))) {
         pause_ms(pause);
         pause = pause * 2 < LOOK_MAX_MS ? pause * 2 : LOOK_MAX_MS;
-        code = look(sending, lost > 0, &settled);
+        code = poll_once(sending, lost > 0, &settled);
         lost = code == CTL_OK ? 0 : lost + 1;
     }
     if (sending->live)
@@ -125,7 +125,7 @@ static int wait_for_end(struct sending *sending)
 /* ---- the end -----------------------------------------------------------------------------------
  */
 
-static int judge(const struct sending *sending, yyjson_val *handoff)
+static int exit_code_for(const struct sending *sending, yyjson_val *handoff)
 {
     if (strcmp(ctl_text(handoff, "state"), "acknowledged") == 0)
         return CTL_OK;
@@ -137,18 +137,18 @@ static int judge(const struct sending *sending, yyjson_val *handoff)
     return CTL_FAILED;
 }
 
-static int finish(struct sending *sending)
+static int show_outcome(struct sending *sending)
 {
     int code = ctl_show(&sending->last, sending->json, ctl_show_handoff_line);
     if (code != CTL_OK)
         return code;
     yyjson_doc *doc = yyjson_read(sending->last.body, sending->last.size, 0);
-    code = judge(sending, yyjson_doc_get_root(doc));
+    code = exit_code_for(sending, yyjson_doc_get_root(doc));
     yyjson_doc_free(doc);
     return code;
 }
 
-static int follow(struct sending *sending, const char *id)
+static int follow_handoff(struct sending *sending, const char *id)
 {
     int code = CTL_FAILED;
     sending->path = ctl_api_path("/v1/handoffs/", id, "");
@@ -156,7 +156,7 @@ static int follow(struct sending *sending, const char *id)
     if (sending->path && sending->attempts_path)
         code = wait_for_end(sending);
     if (code == CTL_OK)
-        code = finish(sending);
+        code = show_outcome(sending);
     free(sending->path);
     free(sending->attempts_path);
     return code;
@@ -164,22 +164,22 @@ static int follow(struct sending *sending, const char *id)
 
 /* The id of the handoff in the answer: of its own, or of one that an idempotency key found settled
  * badly. NULL: nothing was accepted. */
-static const char *id_of(const struct ctl_answer *answer, yyjson_val *root)
+static const char *handoff_id_of(const struct ctl_answer *answer, yyjson_val *root)
 {
     const char *id = answer->status / 100 == 2 ? ctl_text(root, "id")
                                                : ctl_text(yyjson_obj_get(root, "handoff"), "id");
     return *id ? id : NULL;
 }
 
-static int take_answer(struct sending *sending, const struct ctl_answer *answer, bool async)
+static int follow_or_show(struct sending *sending, const struct ctl_answer *answer, bool async)
 {
     yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
-    const char *id = id_of(answer, yyjson_doc_get_root(doc));
+    const char *id = handoff_id_of(answer, yyjson_doc_get_root(doc));
     int code = ctl_api_judge(sending->command, answer);
     if (async && code == CTL_OK)
         code = ctl_show(answer, sending->json, ctl_show_handoff_line);
     else if (!async && id)
-        code = follow(sending, id);
+        code = follow_handoff(sending, id);
     yyjson_doc_free(doc);
     return code;
 }
@@ -201,7 +201,7 @@ int ctl_send(const struct ctl_command *command, int argc, char *const argv[])
     if (code == CTL_OK)
         code = body ? ctl_api_exchange(command, &request.api, &call, &answer) : CTL_FAILED;
     if (code == CTL_OK)
-        code = take_answer(&sending, &answer, async);
+        code = follow_or_show(&sending, &answer, async);
     ctl_answer_free(&answer);
     ctl_answer_free(&sending.last);
     free(body);

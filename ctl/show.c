@@ -16,7 +16,7 @@ double ctl_number(yyjson_val *object, const char *key)
 }
 
 /* ASCII's control characters, and Latin-1's (U+0080 to U+009F), which some terminals obey too. */
-static bool is_control(const unsigned char *at)
+static bool is_control_character(const unsigned char *at)
 {
     return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
 }
@@ -44,7 +44,7 @@ void ctl_put(FILE *out, const char *text, int width)
 {
     int columns = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        bool control = is_control(at) || is_bidi_control(at);
+        bool control = is_control_character(at) || is_bidi_control(at);
         bool continues = (*at & 0xC0) == 0x80; /* of a character that was counted */
         putc(control ? '?' : *at, out);
         if (control)
@@ -86,7 +86,7 @@ void ctl_put_state(FILE *out, yyjson_val *handoff, int width)
     ctl_put(out, text, width);
 }
 
-static void field(const char *name, const char *text)
+static void print_field(const char *name, const char *text)
 {
     printf("%-12s", name);
     ctl_put(stdout, text, 0);
@@ -111,18 +111,18 @@ static void show_memories(yyjson_val *handoff)
 
 void ctl_show_handoff(yyjson_val *handoff)
 {
-    field("handoff", ctl_text(handoff, "id"));
+    print_field("handoff", ctl_text(handoff, "id"));
     printf("%-12s", "state");
     ctl_put_state(stdout, handoff, 0);
     putchar('\n');
-    field("from", ctl_text(handoff, "source_agent"));
-    field("to", ctl_text(handoff, "target_agent"));
-    field("task", ctl_text(handoff, "task_id"));
-    field("pattern", ctl_text(handoff, "pattern"));
+    print_field("from", ctl_text(handoff, "source_agent"));
+    print_field("to", ctl_text(handoff, "target_agent"));
+    print_field("task", ctl_text(handoff, "task_id"));
+    print_field("pattern", ctl_text(handoff, "pattern"));
     printf("%-12s%.0f\n", "attempts", ctl_number(handoff, "attempts"));
-    field("created", ctl_text(handoff, "created_at"));
+    print_field("created", ctl_text(handoff, "created_at"));
     if (*ctl_text(handoff, "settled_at"))
-        field("settled", ctl_text(handoff, "settled_at"));
+        print_field("settled", ctl_text(handoff, "settled_at"));
     printf("%-12s%.0f\n", "tokens", ctl_number(handoff, "token_count"));
     show_memories(handoff);
 }

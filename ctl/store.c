@@ -6,7 +6,7 @@
 #include "client/handoff.h"
 #include "ctl/command.h"
 
-static int complain(const struct handoff_error *error)
+static int print_store_error(const struct handoff_error *error)
 {
     char text[512];
     handoff_error_text(error, text, sizeof text);
@@ -14,13 +14,12 @@ static int complain(const struct handoff_error *error)
     return CTL_FAILED;
 }
 
-static int check(const char *path)
+static int check_store(const char *path)
 {
     struct handoff_store_report report;
     struct handoff_error error;
-    if (handoff_store_check(path, &report, &error) != HANDOFF_OK) {
-        return complain(&error);
-    }
+    if (handoff_store_check(path, &report, &error) != HANDOFF_OK)
+        return print_store_error(&error);
     printf("%s: schema %d, %lld envelopes, %lld memories, %lld bytes: ", path, report.version,
            (long long)report.envelopes, (long long)report.memories, (long long)report.bytes);
     if (report.problems == 0) {
@@ -32,23 +31,20 @@ static int check(const char *path)
     return CTL_FAILED;
 }
 
-static int back_up(const char *path, const char *destination)
+static int back_up_store(const char *path, const char *destination)
 {
     struct handoff_error error;
-    if (handoff_store_backup(path, destination, &error) != HANDOFF_OK) {
-        return complain(&error);
-    }
+    if (handoff_store_backup(path, destination, &error) != HANDOFF_OK)
+        return print_store_error(&error);
     printf("%s: written\n", destination);
     return CTL_OK;
 }
 
 int ctl_store(const struct ctl_command *command, int argc, char *const argv[])
 {
-    if (argc == 3 && strcmp(argv[1], "check") == 0) {
-        return check(argv[2]);
-    }
-    if (argc == 4 && strcmp(argv[1], "backup") == 0) {
-        return back_up(argv[2], argv[3]);
-    }
+    if (argc == 3 && strcmp(argv[1], "check") == 0)
+        return check_store(argv[2]);
+    if (argc == 4 && strcmp(argv[1], "backup") == 0)
+        return back_up_store(argv[2], argv[3]);
     return ctl_usage_error(command, "check PATH, or backup PATH DESTINATION?");
 }

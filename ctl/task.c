@@ -112,7 +112,7 @@ static int take_page(struct task *task, yyjson_val *page)
     return add_page(task, yyjson_obj_get(page, "items"));
 }
 
-static int fetch(struct task *task)
+static int fetch_task(struct task *task)
 {
     char limit[16], *cursor = NULL;
     int code = CTL_OK;
@@ -172,7 +172,7 @@ static void print_node(yyjson_val *handoff, int depth)
     putchar('\n');
 }
 
-static bool has(yyjson_val *items, const char *id)
+static bool contains_handoff(yyjson_val *items, const char *id)
 {
     size_t i, count;
     yyjson_val *handoff;
@@ -192,7 +192,8 @@ static void print_children(yyjson_val *items, const char *parent, int depth)
     yyjson_arr_foreach(items, i, count, handoff)
     {
         const char *previous = ctl_text(handoff, "previous_id");
-        bool is_child = *parent ? strcmp(previous, parent) == 0 : !has(items, previous);
+        bool is_child =
+            *parent ? strcmp(previous, parent) == 0 : !contains_handoff(items, previous);
         if (!is_child)
             continue;
         print_node(handoff, depth);
@@ -212,7 +213,7 @@ static void print_end(yyjson_val *of_task)
     printf(" after %.0f handoff%s\n", handoffs, handoffs > 1 ? "s" : "");
 }
 
-static int print(const struct task *task)
+static int print_task(const struct task *task)
 {
     char *text = yyjson_mut_write(task->list, 0, NULL);
     if (!text)
@@ -229,21 +230,21 @@ static int print(const struct task *task)
     return CTL_OK;
 }
 
-static int show(struct task *task)
+static int show_task(struct task *task)
 {
-    int code = fetch(task);
+    int code = fetch_task(task);
     if (code == CTL_OK && yyjson_mut_arr_size(task->items) == 0) {
         fprintf(stderr, "handoffctl %s: no handoff belongs to the task %s\n", task->command->name,
                 task->id);
         code = CTL_NOT_FOUND;
     }
-    return code == CTL_OK ? print(task) : code;
+    return code == CTL_OK ? print_task(task) : code;
 }
 
 /* ---- completing --------------------------------------------------------------------------------
  */
 
-static int complete(const struct task *task)
+static int complete_task(const struct task *task)
 {
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/tasks/", task->id, "/complete");
@@ -273,13 +274,13 @@ int ctl_task(const struct ctl_command *command, int argc, char *const argv[])
         return code;
     task.id = words[1] ? words[1] : words[0];
     if (words[1])
-        return complete(&task);
+        return complete_task(&task);
     task.list = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(task.list);
     yyjson_mut_doc_set_root(task.list, root);
     task.items = yyjson_mut_obj_add_arr(task.list, root, "items");
     yyjson_mut_obj_add_null(task.list, root, "next");
-    code = task.items ? show(&task) : CTL_FAILED;
+    code = task.items ? show_task(&task) : CTL_FAILED;
     yyjson_mut_doc_free(task.list);
     return code;
 }

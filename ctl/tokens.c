@@ -8,7 +8,6 @@
  */
 #include "ctl/command.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <string.h>
 
 #include "client/handoff.h"
+#include "ctl/input.h"
 
 struct request {
     const char *encoding; /* NULL: not asked for */
@@ -23,13 +23,8 @@ struct request {
     bool json;
 };
 
-struct text {
-    char *bytes;
-    size_t length;
-};
-
-static bool parse(const struct ctl_command *command, int argc, char *const argv[],
-                  struct request *request)
+static bool parse_tokens_line(const struct ctl_command *command, int argc, char *const argv[],
+                              struct request *request)
 {
     static const struct option options[] = {{"encoding", required_argument, NULL, 'e'},
                                             {"json", no_argument, NULL, 'j'},
@@ -57,60 +52,17 @@ static bool parse(const struct ctl_command *command, int argc, char *const argv[
     return true;
 }
 
-static bool grow(struct text *text, size_t *room)
-{
-    size_t more = *room ? 2 * *room : (size_t)64 << 10;
-    char *bytes = realloc(text->bytes, more);
-
-    if (bytes == NULL) {
-        return false;
-    }
-    text->bytes = bytes;
-    *room = more;
-    return true;
-}
-
-static bool read_all(FILE *file, struct text *text)
-{
-    size_t room = 0, got;
-
-    do {
-        if (text->length == room && !grow(text, &room)) {
-            return false;
-        }
-        got = fread(text->bytes + text->length, 1, room - text->length, file);
-        text->length += got;
-    } while (got > 0);
-    return ferror(file) == 0;
-}
-
-static bool read_text(const char *path, struct text *text)
-{
-    bool from_stdin = strcmp(path, "-") == 0;
-    FILE *file = from_stdin ? stdin : fopen(path, "rb");
-    bool done = file != NULL && read_all(file, text);
-
-    if (!done) {
-        fprintf(stderr, "handoffctl tokens: %s: %s\n", path, strerror(errno));
-    }
-    if (file != NULL && !from_stdin) {
-        (void)fclose(file);
-    }
-    return done;
-}
-
-static struct handoff_tokenizer *open_tokenizer(const struct request *request)
+static struct handoff_tokenizer *open_requested_tokenizer(const struct request *request)
 {
     struct handoff_error error = {0};
     struct handoff_tokenizer *tokenizer = handoff_tokenizer_open_encoding(
         request->encoding ? request->encoding : "o200k_base", NULL, &error);
     char why[512];
 
-    if (tokenizer != NULL) {
+    if (tokenizer)
         return tokenizer;
-    }
     handoff_error_text(&error, why, sizeof(why));
-    if (request->encoding != NULL) {
+    if (request->encoding) {
         fprintf(stderr, "handoffctl tokens: %s\n", why);
         return NULL;
     }
@@ -118,11 +70,11 @@ static struct handoff_tokenizer *open_tokenizer(const struct request *request)
     return handoff_tokenizer_estimate();
 }
 
-static int count_and_print(const struct handoff_tokenizer *tokenizer, const struct text *text,
-                           const struct request *request)
+static int count_and_print(const struct handoff_tokenizer *tokenizer, const char *text,
+                           size_t length, const struct request *request)
 {
     size_t count = 0;
-    enum handoff_code code = handoff_tokens_count(tokenizer, text->bytes, text->length, &count);
+    enum handoff_code code = handoff_tokens_count(tokenizer, text, length, &count);
 
     if (code != HANDOFF_OK) {
         fprintf(stderr, "handoffctl tokens: %s: %s\n", request->path, handoff_code_meaning(code));
@@ -140,18 +92,19 @@ static int count_and_print(const struct handoff_tokenizer *tokenizer, const stru
 int ctl_tokens(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct request request = {0};
-    struct text text = {0};
     struct handoff_tokenizer *tokenizer;
+    char *text = NULL;
+    size_t length = 0;
     int status = CTL_FAILED;
 
-    if (!parse(command, argc, argv, &request)) {
+    if (!parse_tokens_line(command, argc, argv, &request))
         return CTL_USAGE;
-    }
-    tokenizer = open_tokenizer(&request);
-    if (tokenizer != NULL && read_text(request.path, &text)) {
-        status = count_and_print(tokenizer, &text, &request);
-    }
-    free(text.bytes);
+    tokenizer = open_requested_tokenizer(&request);
+    if (tokenizer)
+        text = ctl_read_file(command, request.path, &length);
+    if (text)
+        status = count_and_print(tokenizer, text, length, &request);
+    free(text);
     handoff_tokenizer_close(&tokenizer);
     return status;
 }
