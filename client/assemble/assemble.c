@@ -7,7 +7,7 @@
 #include "lib/base/json.h"
 
 /* The host lends its texts for one call, and the spine may take longer. */
-static bool own(struct handoff_assembly *assembly, struct base_span *text)
+static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *text)
 {
     if (text->data)
         text->data = base_arena_copy(&assembly->arena, text->data, text->size);
@@ -16,8 +16,9 @@ static bool own(struct handoff_assembly *assembly, struct base_span *text)
 
 static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
 {
-    if (!own(assembly, &assembly->caller) || !own(assembly, &assembly->given_traceparent) ||
-        !own(assembly, &assembly->given_tracestate)) {
+    if (!copy_lent_text(assembly, &assembly->caller) ||
+        !copy_lent_text(assembly, &assembly->given_traceparent) ||
+        !copy_lent_text(assembly, &assembly->given_tracestate)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }

@@ -92,7 +92,7 @@ static bool is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-static void refuse_here(struct merge *merge)
+static void note_loosened(struct merge *merge)
 {
     if (merge->refused.size)
         base_buffer_text(&merge->refused, ", ");
@@ -108,7 +108,7 @@ static void merge_value(struct merge *merge, const char *name, yyjson_val *paren
         base_json_write(merge->out, parent);
     } else {
         if (!is_tighter(name, parent, child))
-            refuse_here(merge);
+            note_loosened(merge);
         base_json_write(merge->out, child);
     }
 }
@@ -126,7 +126,7 @@ static void merge_member(struct merge *merge, yyjson_val *key, yyjson_val *paren
         merge->path.size = before;
 }
 
-static yyjson_val *member(yyjson_val *object, yyjson_val *key)
+static yyjson_val *same_member(yyjson_val *object, yyjson_val *key)
 {
     return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
 }
@@ -137,7 +137,7 @@ static void merge_inherited(struct merge *merge, yyjson_val *parent, yyjson_val 
     yyjson_val *key, *value;
     yyjson_obj_foreach(parent, i, n, key, value)
     {
-        merge_member(merge, key, value, member(child, key));
+        merge_member(merge, key, value, same_member(child, key));
     }
 }
 
@@ -147,7 +147,7 @@ static void add_new(struct merge *merge, yyjson_val *parent, yyjson_val *child)
     yyjson_val *key, *value;
     yyjson_obj_foreach(child, i, n, key, value)
     {
-        if (member(parent, key))
+        if (same_member(parent, key))
             continue;
         base_json_write_key(merge->out, base_json_span(key));
         base_json_write(merge->out, value);

@@ -11,7 +11,8 @@
 
 enum { ENVELOPE_AROUND = 4096 }; /* what most envelopes have beside the parts of the context */
 
-static inline void write_text(struct base_buffer *out, const char *key, struct base_span text)
+static inline void write_text_member(struct base_buffer *out, const char *key,
+                                     struct base_span text)
 {
     base_json_write_name(out, key);
     base_json_write_string(out, text);
@@ -26,8 +27,8 @@ static void write_previous(struct base_buffer *out, const struct handoff_envelop
         return;
     }
     base_buffer_text(out, ",\"previous\":{");
-    write_text(out, "id", parent->id);
-    write_text(out, "digest", parent->digest);
+    write_text_member(out, "id", parent->id);
+    write_text_member(out, "digest", parent->digest);
     base_buffer_byte(out, '}');
 }
 
@@ -53,9 +54,9 @@ static void write_hop(struct base_buffer *out, const struct handoff_assembly *as
 static void write_trace(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, ",\"trace\":{");
-    write_text(out, "traceparent", assembly->traceparent);
+    write_text_member(out, "traceparent", assembly->traceparent);
     if (assembly->tracestate.data)
-        write_text(out, "tracestate", assembly->tracestate);
+        write_text_member(out, "tracestate", assembly->tracestate);
     base_buffer_byte(out, '}');
 }
 
@@ -69,20 +70,20 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_text(out, created);
     base_buffer_byte(out, '"');
     write_previous(out, &assembly->parent);
-    write_text(out, "task_id", assembly->task_id);
-    write_text(out, "source_agent", request->source_agent);
-    write_text(out, "target_agent", request->target_agent);
-    write_text(out, "pattern",
-               base_span_text(handoff_pattern_name((enum handoff_pattern)request->pattern)));
+    write_text_member(out, "task_id", assembly->task_id);
+    write_text_member(out, "source_agent", request->source_agent);
+    write_text_member(out, "target_agent", request->target_agent);
+    write_text_member(out, "pattern",
+                      base_span_text(handoff_pattern_name((enum handoff_pattern)request->pattern)));
     if (request->channel.data)
-        write_text(out, "channel", request->channel);
+        write_text_member(out, "channel", request->channel);
     write_hop(out, assembly);
     write_trace(out, assembly);
 }
 
 /* ---- the context: what was counted, byte for byte ------------------------------------------ */
 
-static void write_memories(struct base_buffer *out, struct handoff_assembly *assembly)
+static void write_kept_memories(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     assembly->memories_at = out->size + 2; /* behind `":` */
     for (size_t i = 0; i < assembly->nslots; i++) {
@@ -97,7 +98,7 @@ static void write_memories(struct base_buffer *out, struct handoff_assembly *ass
                                              : HANDOFF_SEGMENT_MEMORIES_NONE);
 }
 
-static void write_history(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_kept_history(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     const size_t kept = assembly->plan.history_kept, *at = assembly->step_at;
     const size_t first = at[assembly->nsteps - kept], behind = at[assembly->nsteps];
@@ -112,9 +113,9 @@ static void write_context(struct base_buffer *out, struct handoff_assembly *asse
     const size_t tail_at = assembly->step_at[assembly->nsteps];
     base_buffer_text(out, ",\"context\":");
     base_buffer_append(out, parts->data, assembly->head_size);
-    write_memories(out, assembly);
+    write_kept_memories(out, assembly);
     assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
-    write_history(out, assembly);
+    write_kept_history(out, assembly);
     base_buffer_append(out, parts->data + tail_at, parts->size - tail_at);
 }
 
@@ -139,8 +140,8 @@ static void write_missing(struct base_buffer *out, const struct handoff_assembly
     base_buffer_text(out, ",\"missing\":[");
     for (size_t i = 0; i < assembly->nmissing; i++) {
         base_buffer_text(out, i ? ",{" : "{");
-        write_text(out, "id", assembly->missing[i].id);
-        write_text(out, "reason", base_span_text(assembly->missing[i].reason));
+        write_text_member(out, "id", assembly->missing[i].id);
+        write_text_member(out, "reason", base_span_text(assembly->missing[i].reason));
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');
@@ -165,10 +166,10 @@ static void write_trimmed(struct base_buffer *out, const struct handoff_assembly
         if (assembly->plan.memories[i].form != HANDOFF_FORM_NONE)
             continue;
         base_buffer_text(out, before);
-        write_text(out, "id", slot->show.id);
+        write_text_member(out, "id", slot->show.id);
         base_buffer_text(out, ",\"tokens\":");
         base_buffer_number(out, wanted_tokens(&assembly->plan.memories[i]));
-        write_text(out, "priority", base_span_text(slot->show.priority));
+        write_text_member(out, "priority", base_span_text(slot->show.priority));
         base_buffer_byte(out, '}');
         before = ",{";
     }
@@ -213,9 +214,9 @@ static void write_tokens(struct base_buffer *out, const struct handoff_assembly 
     base_buffer_number(out, (int64_t)assembly->budget);
     base_buffer_text(out, ",\"count\":");
     base_buffer_number(out, (int64_t)plan->count);
-    write_text(out, "encoding",
-               base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)));
-    write_text(out, "strategy", base_span_text(handoff_strategy_name(plan->strategy)));
+    write_text_member(out, "encoding",
+                      base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)));
+    write_text_member(out, "strategy", base_span_text(handoff_strategy_name(plan->strategy)));
     base_buffer_byte(out, '}');
 }
 

@@ -30,7 +30,7 @@ static enum handoff_code load_parent(struct handoff_assembly *assembly, struct h
     if (code == HANDOFF_OK)
         code = handoff_envelope_read(stored.body, &assembly->parent, error);
     if (code == HANDOFF_OK)
-        code = handoff_sight_check(store, &id, &assembly->parent, assembly->caller, error);
+        code = handoff_visibility_check(store, &id, &assembly->parent, assembly->caller, error);
     return code == HANDOFF_ERR_NOT_FOUND ? no_parent(previous, error) : code;
 }
 

@@ -55,23 +55,24 @@ static enum handoff_form cheapest_form(const struct handoff_trim_plan *plan,
 }
 
 /* What the count grows by if the memory comes behind those kept so far. */
-static int64_t price(const struct walk *walk, const struct handoff_trim_memory *memory,
-                     enum handoff_form form)
+static int64_t memory_price(const struct walk *walk, const struct handoff_trim_memory *memory,
+                            enum handoff_form form)
 {
     int64_t opening = (int64_t)walk->plan->memories_some - (int64_t)walk->plan->memories_none;
     return (walk->some ? 0 : opening) + (int64_t)memory->cost[form] + memory->last_extra -
            walk->last_extra;
 }
 
-static void keep(struct walk *walk, struct handoff_trim_memory *memory, enum handoff_form form)
+static void keep_memory(struct walk *walk, struct handoff_trim_memory *memory,
+                        enum handoff_form form)
 {
-    walk->spent += price(walk, memory, form);
+    walk->spent += memory_price(walk, memory, form);
     walk->last_extra = memory->last_extra;
     walk->some = true;
     memory->form = form;
 }
 
-static bool fits(const struct walk *walk, int64_t more)
+static bool fits_budget(const struct walk *walk, int64_t more)
 {
     return walk->spent + more <= (int64_t)walk->plan->budget;
 }
@@ -84,19 +85,19 @@ static void keep_what_must_be(struct walk *walk)
         memory->form = HANDOFF_FORM_NONE;
         enum handoff_form form = cheapest_form(plan, memory);
         if (must_keep(plan, memory) && form != HANDOFF_FORM_NONE)
-            keep(walk, memory, form);
+            keep_memory(walk, memory, form);
     }
 }
 
 /* A better form of a memory that is kept already costs the difference: its end stays the same. */
-static void improve(struct walk *walk, struct handoff_trim_memory *memory)
+static void improve_form(struct walk *walk, struct handoff_trim_memory *memory)
 {
     for (unsigned nth = 0; nth < HANDOFF_FORMS; nth++) {
         enum handoff_form form = form_of(walk->plan, memory, nth);
         if (form == HANDOFF_FORM_NONE || form == memory->form)
             return;
         int64_t more = (int64_t)memory->cost[form] - (int64_t)memory->cost[memory->form];
-        if (fits(walk, more)) {
+        if (fits_budget(walk, more)) {
             walk->spent += more;
             memory->form = form;
             return;
@@ -110,8 +111,8 @@ static void keep_best_that_fits(struct walk *walk, struct handoff_trim_memory *m
         enum handoff_form form = form_of(walk->plan, memory, nth);
         if (form == HANDOFF_FORM_NONE)
             return;
-        if (fits(walk, price(walk, memory, form))) {
-            keep(walk, memory, form);
+        if (fits_budget(walk, memory_price(walk, memory, form))) {
+            keep_memory(walk, memory, form);
             return;
         }
     }
@@ -125,7 +126,7 @@ static void keep_rank(struct walk *walk, enum handoff_rank rank)
         if (memory->rank != rank)
             continue;
         if (memory->form != HANDOFF_FORM_NONE)
-            improve(walk, memory);
+            improve_form(walk, memory);
         else
             keep_best_that_fits(walk, memory);
     }
@@ -142,7 +143,7 @@ static void keep_history(struct walk *walk, bool all)
     struct handoff_trim_plan *plan = walk->plan;
     while (plan->history_kept < plan->nhistory) {
         int64_t more = history_price(plan, plan->history_kept);
-        if (!all && !fits(walk, more))
+        if (!all && !fits_budget(walk, more))
             return;
         walk->spent += more;
         plan->history_kept++;
@@ -158,7 +159,7 @@ bool handoff_trim(struct handoff_trim_plan *plan)
     if (plan->strategy == HANDOFF_STRATEGY_FULL)
         keep_history(&walk, true);
     plan->needed = (uint64_t)walk.spent;
-    if (!fits(&walk, 0))
+    if (!fits_budget(&walk, 0))
         return false;
     keep_rank(&walk, HANDOFF_RANK_PINNED);
     keep_rank(&walk, HANDOFF_RANK_ASKED);

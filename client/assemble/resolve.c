@@ -44,8 +44,8 @@ static const char *reason_to_stay(const struct handoff_assembly *assembly,
 /* ---- slots --------------------------------------------------------------------------------- */
 
 /* False: no memory. */
-static bool write_tags(struct base_arena *arena, const struct handoff_memory *memory,
-                       struct base_span *tags)
+static bool render_tags(struct base_arena *arena, const struct handoff_memory *memory,
+                        struct base_span *tags)
 {
     struct base_buffer out = {0};
     *tags = base_span_text("[]");
@@ -95,7 +95,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
                   [HANDOFF_FORM_SUMMARY] = kept_count(found, HANDOFF_RENDERING_SUMMARY),
                   [HANDOFF_FORM_REFERENCE] = kept_count(found, HANDOFF_RENDERING_ID)},
     };
-    return write_tags(&assembly->arena, memory, &slot->show.tags);
+    return render_tags(&assembly->arena, memory, &slot->show.tags);
 }
 
 /* The order of keeping; see plan.h for what follows from the rank. */
@@ -116,7 +116,7 @@ static int compare_slots(const void *left, const void *right)
                  : (a->show.id.size > b->show.id.size) - (a->show.id.size < b->show.id.size);
 }
 
-static void miss(struct handoff_assembly *assembly, struct base_span id, const char *reason)
+static void add_missing(struct handoff_assembly *assembly, struct base_span id, const char *reason)
 {
     assembly->missing[assembly->nmissing++] = (struct handoff_missing){id, reason};
 }
@@ -132,13 +132,13 @@ static bool sort_out(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
     for (size_t i = 0; i < resolve->missing_count; i++)
-        miss(assembly, resolve->missing[i], "not_found");
+        add_missing(assembly, resolve->missing[i], "not_found");
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
         const char *reason = reason_to_stay(assembly, &found->memory);
         struct handoff_slot *slot = &assembly->slots[assembly->nslots];
         if (reason && !found->memory.summary.data && wants_texts(assembly)) {
-            miss(assembly, found->memory.id, reason);
+            add_missing(assembly, found->memory.id, reason);
             continue;
         }
         if (!fill_slot(assembly, slot, found))
@@ -160,18 +160,18 @@ static int compare_spans(const void *left, const void *right)
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
-static void miss_all(struct handoff_assembly *assembly, struct base_span *ids, size_t count)
+static void add_all_missing(struct handoff_assembly *assembly, struct base_span *ids, size_t count)
 {
     static const char reason[] = "spine_unavailable";
     qsort(ids, count, sizeof(*ids), compare_spans);
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || !base_span_equal(ids[i], ids[i - 1]))
-            miss(assembly, ids[i], reason);
+            add_missing(assembly, ids[i], reason);
     }
     if (assembly->request.include_pins)
-        miss(assembly, base_span_text(all_pinned), reason);
+        add_missing(assembly, base_span_text(all_pinned), reason);
     if (assembly->request.include_recent > 0)
-        miss(assembly, base_span_text(all_recent), reason);
+        add_missing(assembly, base_span_text(all_recent), reason);
 }
 
 /* What was counted the first time need not be counted again. The order is the same but for what
@@ -195,7 +195,7 @@ static void carry_counts(struct handoff_assembly *assembly, const struct handoff
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-static enum handoff_progress take_answer(struct handoff_assembly *assembly)
+static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly)
 {
     struct handoff_spine_resolve *resolve = &assembly->resolve;
     bool away = handoff_spine_health(&resolve->call) == HANDOFF_SPINE_FAILED;
@@ -217,7 +217,7 @@ static enum handoff_progress take_answer(struct handoff_assembly *assembly)
         return HANDOFF_PROGRESS_FAILED;
     }
     if (away) {
-        miss_all(assembly, assembly->ids, resolve->id_count);
+        add_all_missing(assembly, assembly->ids, resolve->id_count);
     } else if (!sort_out(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
@@ -226,7 +226,7 @@ static enum handoff_progress take_answer(struct handoff_assembly *assembly)
     return HANDOFF_PROGRESS_NEXT;
 }
 
-static void answered(struct handoff_spine_call *call)
+static void spine_answered(struct handoff_spine_call *call)
 {
     struct handoff_assembly *assembly =
         (struct handoff_assembly *)(void *)((char *)call -
@@ -236,7 +236,7 @@ static void answered(struct handoff_spine_call *call)
         assembly->finished(assembly);
 }
 
-static bool prepare(struct handoff_assembly *assembly)
+static bool prepare_question(struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;
     size_t i, n, count = yyjson_arr_size(request->memory_ids);
@@ -249,7 +249,7 @@ static bool prepare(struct handoff_assembly *assembly)
         assembly->ids[i] = base_json_span(id);
     }
     assembly->resolve = (struct handoff_spine_resolve){
-        .call = {.mailbox = assembly->mailbox, .done = answered},
+        .call = {.mailbox = assembly->mailbox, .done = spine_answered},
         .arena = &assembly->arena,
         .ids = assembly->ids,
         .id_count = count,
@@ -265,15 +265,15 @@ enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly)
 {
     if (assembly->resolved) {
         assembly->resolved = false;
-        return take_answer(assembly);
+        return take_spine_answer(assembly);
     }
     assembly->ranked = assembly->request.include_recent > 0 || assembly->nslots > 0;
-    if (!prepare(assembly)) {
+    if (!prepare_question(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
     assembly->asked_ns = base_monotonic_ns(assembly->with->clock);
     if (handoff_spine_resolve(assembly->with->spine, &assembly->resolve) == HANDOFF_SPINE_PENDING)
         return HANDOFF_PROGRESS_WAIT;
-    return take_answer(assembly);
+    return take_spine_answer(assembly);
 }

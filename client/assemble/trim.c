@@ -42,7 +42,7 @@ struct counter {
     bool failed;
 };
 
-static uint32_t count(struct counter *counter, struct base_span text)
+static uint32_t count_span(struct counter *counter, struct base_span text)
 {
     size_t tokens = 0;
     if (handoff_tokens_count(counter->tokenizer, text.data, text.size, &tokens) != HANDOFF_OK)
@@ -54,7 +54,7 @@ static uint32_t count_scratch(struct counter *counter)
 {
     if (counter->scratch.failed)
         counter->failed = true;
-    return counter->failed ? 0 : count(counter, base_buffer_span(&counter->scratch));
+    return counter->failed ? 0 : count_span(counter, base_buffer_span(&counter->scratch));
 }
 
 static uint32_t count_memory(struct counter *counter, const struct handoff_slot *slot,
@@ -84,16 +84,16 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
                                             struct handoff_error *error)
 {
     struct counter counter = {.tokenizer = assembler->tokenizer};
-    assembler->memories_none = count(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_NONE));
-    assembler->memories_some = count(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_OPEN));
-    assembler->history_none = count(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_NONE));
-    assembler->history_some = count(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_OPEN));
+    assembler->memories_none = count_span(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_NONE));
+    assembler->memories_some = count_span(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_OPEN));
+    assembler->history_none = count_span(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_NONE));
+    assembler->history_some = count_span(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_OPEN));
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
 
-static void write_head(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_context_head(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, "{\"task\":{\"intent\":");
     base_json_write_string(out, assembly->intent);
@@ -116,7 +116,7 @@ static void write_steps(struct base_buffer *out, const struct handoff_assembly *
     assembly->step_at[assembly->nsteps] = out->size;
 }
 
-static void write_tail(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_context_tail(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, "\":");
     base_json_write_object(out, assembly->constraints);
@@ -139,18 +139,18 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
     if (!history || !assembly->step_at)
         return handoff_error_no_memory(error);
     base_buffer_reserve(out, assembly->body.size); /* mostly as long as the request */
-    write_head(out, assembly);
+    write_context_head(out, assembly);
     assembly->head_size = out->size;
     write_steps(out, assembly);
-    write_tail(out, assembly);
+    write_context_tail(out, assembly);
     if (out->failed)
         return handoff_error_no_memory(error);
     const char *text = out->data;
     const size_t *at = assembly->step_at;
-    plan->fixed = (uint64_t)count(&counter, base_span(text, assembly->head_size)) +
-                  count(&counter, base_span(text + at[nsteps], out->size - at[nsteps]));
+    plan->fixed = (uint64_t)count_span(&counter, base_span(text, assembly->head_size)) +
+                  count_span(&counter, base_span(text + at[nsteps], out->size - at[nsteps]));
     for (size_t i = 0; i < nsteps; i++)
-        history[i] = count(&counter, base_span(text + at[i], at[i + 1] - at[i]));
+        history[i] = count_span(&counter, base_span(text + at[i], at[i + 1] - at[i]));
     plan->history = history;
     plan->nhistory = nsteps;
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;

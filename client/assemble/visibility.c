@@ -8,9 +8,9 @@
 #include "client/store/handoffs.h"
 #include "lib/base/arena.h"
 
-enum handoff_code handoff_sight_check(struct handoff_store *store, const struct base_uuid *id,
-                                      const struct handoff_envelope *envelope,
-                                      struct base_span agent, struct handoff_error *error)
+enum handoff_code handoff_visibility_check(struct handoff_store *store, const struct base_uuid *id,
+                                           const struct handoff_envelope *envelope,
+                                           struct base_span agent, struct handoff_error *error)
 {
     struct base_arena arena;
     struct handoff_stored stored;

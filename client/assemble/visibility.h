@@ -12,9 +12,9 @@
 
 /* OK, or not_found where `agent` may not see it; an absent agent sees all. A failure of the store
  * keeps it unseen. `id` is the envelope's. */
-enum handoff_code handoff_sight_check(struct handoff_store *store, const struct base_uuid *id,
-                                      const struct handoff_envelope *envelope,
-                                      struct base_span agent,
-                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_visibility_check(struct handoff_store *store, const struct base_uuid *id,
+                                           const struct handoff_envelope *envelope,
+                                           struct base_span agent,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

@@ -364,7 +364,7 @@ static enum handoff_code check_sight(struct handoff_client *client, const struct
     enum handoff_code code = handoff_envelope_read(body, &parsed, error);
     if (code != HANDOFF_OK)
         return code;
-    code = handoff_sight_check(client->store, id, &parsed, base_span_text(caller), error);
+    code = handoff_visibility_check(client->store, id, &parsed, base_span_text(caller), error);
     handoff_envelope_free(&parsed);
     return code;
 }

@@ -51,7 +51,7 @@ static void write_inline(struct base_buffer *out, struct base_span text)
     }
 }
 
-static struct base_span text_of(yyjson_val *object, const char *key)
+static struct base_span text_member(yyjson_val *object, const char *key)
 {
     return base_json_span(yyjson_obj_get(object, key));
 }
@@ -62,7 +62,7 @@ static void write_heading(struct base_buffer *out, const char *heading)
 }
 
 /* A list item `- name: text`, only where there is a text. */
-static void write_item(struct base_buffer *out, const char *name, struct base_span text)
+static void write_list_item(struct base_buffer *out, const char *name, struct base_span text)
 {
     if (!text.data)
         return;
@@ -73,18 +73,18 @@ static void write_item(struct base_buffer *out, const char *name, struct base_sp
 
 /* ---- the sections -------------------------------------------------------------------------- */
 
-static void write_head(struct base_buffer *out, const struct handoff_envelope *envelope)
+static void write_brief_head(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     base_buffer_text(out, "# Handoff from ");
     write_inline(out, envelope->source_agent);
     base_buffer_text(out, " to ");
     write_inline(out, envelope->target_agent);
     base_buffer_text(out, "\n\n");
-    write_item(out, "handoff", envelope->id);
-    write_item(out, "task", envelope->task_id);
+    write_list_item(out, "handoff", envelope->id);
+    write_list_item(out, "task", envelope->task_id);
     base_buffer_printf(out, "- hop: %lld of %lld\n", (long long)envelope->hop_count,
                        (long long)envelope->hop_max);
-    write_item(out, "deadline", text_of(envelope->constraints, "deadline"));
+    write_list_item(out, "deadline", text_member(envelope->constraints, "deadline"));
 }
 
 static void write_value_section(struct base_buffer *out, const char *heading, yyjson_val *object)
@@ -104,11 +104,11 @@ static void write_step(struct base_buffer *out, size_t number, yyjson_val *step)
     static const char *const parts[][2] = {
         {"decision", "decided"}, {"reason", "because"}, {"memory_id", "memory"}, {"at", "at"}};
     base_buffer_printf(out, "%zu. ", number);
-    write_inline(out, text_of(step, "agent"));
+    write_inline(out, text_member(step, "agent"));
     base_buffer_text(out, ": ");
-    write_inline(out, text_of(step, "action"));
+    write_inline(out, text_member(step, "action"));
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        struct base_span part = text_of(step, parts[i][0]);
+        struct base_span part = text_member(step, parts[i][0]);
         if (!part.data)
             continue;
         base_buffer_printf(out, "; %s: ", parts[i][1]);
@@ -117,7 +117,7 @@ static void write_step(struct base_buffer *out, size_t number, yyjson_val *step)
     base_buffer_byte(out, '\n');
 }
 
-static void write_history(struct base_buffer *out, yyjson_val *history)
+static void write_history_section(struct base_buffer *out, yyjson_val *history)
 {
     size_t i, n;
     yyjson_val *step;
@@ -130,7 +130,7 @@ static void write_history(struct base_buffer *out, yyjson_val *history)
     }
 }
 
-static void write_tags(struct base_buffer *out, yyjson_val *tags)
+static void write_tag_list(struct base_buffer *out, yyjson_val *tags)
 {
     size_t i, n;
     yyjson_val *tag;
@@ -143,14 +143,15 @@ static void write_tags(struct base_buffer *out, yyjson_val *tags)
 
 static void write_memory(struct base_buffer *out, yyjson_val *memory)
 {
-    struct base_span content = text_of(memory, "content"), summary = text_of(memory, "summary");
+    struct base_span content = text_member(memory, "content"),
+                     summary = text_member(memory, "summary");
     base_buffer_text(out, "\n### ");
-    write_inline(out, text_of(memory, "id"));
+    write_inline(out, text_member(memory, "id"));
     base_buffer_text(out, "\n\nPriority: ");
-    write_inline(out, text_of(memory, "priority"));
+    write_inline(out, text_member(memory, "priority"));
     if (yyjson_is_true(yyjson_obj_get(memory, "pinned")))
         base_buffer_text(out, "; pinned");
-    write_tags(out, yyjson_obj_get(memory, "tags"));
+    write_tag_list(out, yyjson_obj_get(memory, "tags"));
     if (!content.data)
         base_buffer_text(out, summary.data ? "; summary only" : "; fetch it by its id");
     base_buffer_text(out, "\n\n");
@@ -158,7 +159,7 @@ static void write_memory(struct base_buffer *out, yyjson_val *memory)
         write_block(out, "text", content.data ? content : summary);
 }
 
-static void write_memories(struct base_buffer *out, yyjson_val *memories)
+static void write_memories_section(struct base_buffer *out, yyjson_val *memories)
 {
     size_t i, n;
     yyjson_val *memory;
@@ -180,9 +181,9 @@ static void write_absent(struct base_buffer *out, const char *why, yyjson_val *l
     yyjson_val *entry;
     yyjson_arr_foreach(list, i, n, entry)
     {
-        struct base_span reason = text_of(entry, detail);
+        struct base_span reason = text_member(entry, detail);
         base_buffer_text(out, "- ");
-        write_inline(out, text_of(entry, "id"));
+        write_inline(out, text_member(entry, "id"));
         base_buffer_printf(out, ": %s", why);
         if (reason.data) {
             base_buffer_text(out, ", ");
@@ -193,7 +194,7 @@ static void write_absent(struct base_buffer *out, const char *why, yyjson_val *l
 }
 
 /* What the receiver should know that it does not have. */
-static void write_gaps(struct base_buffer *out, yyjson_val *root)
+static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
 {
     yyjson_val *missing = yyjson_obj_get(root, "missing"),
                *trimmed = yyjson_obj_get(root, "trimmed");
@@ -208,7 +209,7 @@ static void write_gaps(struct base_buffer *out, yyjson_val *root)
 
 void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
-    write_head(out, envelope);
+    write_brief_head(out, envelope);
     write_heading(out, "What you are to do");
     write_block(out, "text", envelope->summary);
     write_heading(out, "What the user asked for");
@@ -216,7 +217,7 @@ void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope 
     write_value_section(out, "Constraints, to be kept without exception", envelope->constraints);
     write_value_section(out, "Expected output", envelope->expected_output);
     write_value_section(out, "State of the task", envelope->state);
-    write_history(out, envelope->history);
-    write_memories(out, envelope->memories);
-    write_gaps(out, yyjson_doc_get_root(envelope->doc));
+    write_history_section(out, envelope->history);
+    write_memories_section(out, envelope->memories);
+    write_gaps_section(out, yyjson_doc_get_root(envelope->doc));
 }

@@ -21,7 +21,7 @@ void handoff_digest_begin(struct base_buffer *envelope, const char id[BASE_UUID_
     BASE_CHECK(envelope->failed || envelope->size == HANDOFF_DIGEST_AT + HANDOFF_DIGEST_SIZE);
 }
 
-static void compute(struct base_span envelope, unsigned char digest[BASE_SHA256_BYTES])
+static void compute_digest(struct base_span envelope, unsigned char digest[BASE_SHA256_BYTES])
 {
     const size_t behind = HANDOFF_DIGEST_AT + HANDOFF_DIGEST_SIZE;
     struct base_sha256 hash;
@@ -35,7 +35,7 @@ void handoff_digest_seal(struct base_buffer *envelope, unsigned char digest[BASE
 {
     char hex[BASE_SHA256_HEX_SIZE];
     BASE_CHECK(!envelope->failed && envelope->size > HANDOFF_DIGEST_AT + HANDOFF_DIGEST_SIZE);
-    compute(base_buffer_span(envelope), digest);
+    compute_digest(base_buffer_span(envelope), digest);
     base_sha256_hex(digest, hex);
     memcpy(envelope->data + HEX_AT, hex, sizeof(hex) - 1);
 }
@@ -49,7 +49,7 @@ bool handoff_digest_verify(struct base_span envelope)
         memcmp(envelope.data + HANDOFF_DIGEST_AT, HANDOFF_DIGEST_MEMBER,
                sizeof(HANDOFF_DIGEST_MEMBER) - 1) != 0)
         return false;
-    compute(envelope, digest);
+    compute_digest(envelope, digest);
     base_sha256_hex(digest, hex);
     return memcmp(envelope.data + HEX_AT, hex, sizeof(hex) - 1) == 0 &&
            memcmp(envelope.data + HEX_AT + sizeof(hex) - 1, "\",", 2) == 0;

@@ -4,40 +4,40 @@
 
 #include "lib/base/json.h"
 
-static void write_text(struct base_buffer *out, const char *key, struct base_span text)
+static void write_v1_text(struct base_buffer *out, const char *key, struct base_span text)
 {
     base_json_write_key(out, base_span_text(key));
     base_json_write_string(out, text);
 }
 
-static void write_value(struct base_buffer *out, const char *key, yyjson_val *value)
+static void write_v1_value(struct base_buffer *out, const char *key, yyjson_val *value)
 {
     base_json_write_key(out, base_span_text(key));
     base_json_write(out, value);
 }
 
-static void write_head(struct base_buffer *out, struct base_span source_agent,
-                       struct base_span target_agent, struct base_span summary)
+static void write_v1_head(struct base_buffer *out, struct base_span source_agent,
+                          struct base_span target_agent, struct base_span summary)
 {
     base_json_write_key(out, base_span_text("version"));
     base_buffer_byte(out, '1');
-    write_text(out, "from", source_agent);
-    write_text(out, "to", target_agent);
-    write_text(out, "task", summary);
+    write_v1_text(out, "from", source_agent);
+    write_v1_text(out, "to", target_agent);
+    write_v1_text(out, "task", summary);
 }
 
 void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     base_buffer_byte(out, '{');
-    write_head(out, envelope->source_agent, envelope->target_agent, envelope->summary);
+    write_v1_head(out, envelope->source_agent, envelope->target_agent, envelope->summary);
     base_json_write_key(out, base_span_text("context"));
     base_buffer_byte(out, '{');
-    write_value(out, "task", yyjson_obj_get(envelope->context, "task"));
-    write_value(out, "history", envelope->history);
-    write_value(out, "expected_output", envelope->expected_output);
+    write_v1_value(out, "task", yyjson_obj_get(envelope->context, "task"));
+    write_v1_value(out, "history", envelope->history);
+    write_v1_value(out, "expected_output", envelope->expected_output);
     base_buffer_byte(out, '}');
-    write_value(out, "memories", envelope->memories);
-    write_value(out, "constraints", envelope->constraints);
+    write_v1_value(out, "memories", envelope->memories);
+    write_v1_value(out, "constraints", envelope->constraints);
     base_buffer_byte(out, '}');
 }
 
@@ -45,7 +45,7 @@ void handoff_legacy_write_members(struct base_buffer *out, struct base_span sour
                                   struct base_span target_agent, struct base_span summary,
                                   struct base_span memories, yyjson_val *constraints)
 {
-    write_head(out, source_agent, target_agent, summary);
+    write_v1_head(out, source_agent, target_agent, summary);
     base_buffer_text(out, ",\"memories\":");
     base_buffer_append(out, memories.data, memories.size);
     base_buffer_text(out, ",\"constraints\":");

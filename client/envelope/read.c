@@ -38,7 +38,7 @@ static const struct member {
     {"context", NULL, "expected_output", OBJECT, AT(expected_output)},
 };
 
-static enum handoff_code refuse(struct handoff_error *error, const struct member *member)
+static enum handoff_code reject_member(struct handoff_error *error, const struct member *member)
 {
     handoff_error_set(error, HANDOFF_ERR_INVALID, "the document is no envelope of version 2",
                       member->name, NULL);
@@ -62,17 +62,17 @@ static bool is_array_of(yyjson_val *array, bool (*fits)(yyjson_val *))
     return true;
 }
 
-static bool is_text(yyjson_val *value)
+static bool is_string_value(yyjson_val *value)
 {
     return yyjson_is_str(value);
 }
 
-static bool is_object(yyjson_val *value)
+static bool is_object_value(yyjson_val *value)
 {
     return yyjson_is_obj(value);
 }
 
-static bool take(yyjson_val *value, enum kind kind, void *at)
+static bool take_member(yyjson_val *value, enum kind kind, void *at)
 {
     switch (kind) {
     case TEXT:
@@ -83,9 +83,9 @@ static bool take(yyjson_val *value, enum kind kind, void *at)
         return base_json_whole(value, (int64_t *)at) && *(int64_t *)at > 0;
     default:
         *(yyjson_val **)at = value;
-        return kind == OBJECT          ? is_object(value)
-               : kind == ARRAY_OF_TEXT ? is_array_of(value, is_text)
-                                       : is_array_of(value, is_object);
+        return kind == OBJECT          ? is_object_value(value)
+               : kind == ARRAY_OF_TEXT ? is_array_of(value, is_string_value)
+                                       : is_array_of(value, is_object_value);
     }
 }
 
@@ -100,8 +100,8 @@ static enum handoff_code read_members(yyjson_val *root, struct handoff_envelope 
         if (member->object_inside)
             object = yyjson_obj_get(object, member->object_inside);
         yyjson_val *value = yyjson_obj_get(object, member->name);
-        if (!take(value, member->kind, (char *)envelope + member->offset))
-            return refuse(error, member);
+        if (!take_member(value, member->kind, (char *)envelope + member->offset))
+            return reject_member(error, member);
     }
     return HANDOFF_OK;
 }

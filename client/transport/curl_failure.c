@@ -31,7 +31,7 @@ static const struct {
 #endif
 };
 
-static const char *words_of(const struct handoff_curl_job *job, CURLcode code)
+static const char *curl_words(const struct handoff_curl_job *job, CURLcode code)
 {
     return job->error[0] ? job->error : curl_easy_strerror(code);
 }
@@ -81,15 +81,15 @@ static struct handoff_failure lost(const struct handoff_curl_job *job, CURLcode 
         return (struct handoff_failure){.fault =
                                             begun ? HANDOFF_FAULT_BROKE_OFF : HANDOFF_FAULT_CLOSED};
     if (!begun && was_refused_by_tls(job, code))
-        return (struct handoff_failure){.fault = HANDOFF_FAULT_TLS, .detail = words_of(job, code)};
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_TLS, .detail = curl_words(job, code)};
     if (error != 0)
         return handoff_failure_of_errno(error, begun > 0);
     return (struct handoff_failure){.fault = begun ? HANDOFF_FAULT_GARBLED : HANDOFF_FAULT_OTHER,
-                                    .detail = words_of(job, code)};
+                                    .detail = curl_words(job, code)};
 }
 
-static struct handoff_failure too_late(const struct handoff_curl_job *job, int64_t connect_ms,
-                                       int64_t answer_ms)
+static struct handoff_failure timeout_failure(const struct handoff_curl_job *job,
+                                              int64_t connect_ms, int64_t answer_ms)
 {
     if (was_connected(job))
         return (struct handoff_failure){.fault = HANDOFF_FAULT_TIME, .within_ms = answer_ms};
@@ -101,11 +101,11 @@ static const char *detail_of(const struct handoff_curl_job *job, CURLcode code,
 {
     switch (fault) {
     case HANDOFF_FAULT_CONNECTION:
-        return errno_of(job) ? strerror(errno_of(job)) : words_of(job, code);
+        return errno_of(job) ? strerror(errno_of(job)) : curl_words(job, code);
     case HANDOFF_FAULT_TLS:
     case HANDOFF_FAULT_GARBLED:
     case HANDOFF_FAULT_OTHER:
-        return words_of(job, code);
+        return curl_words(job, code);
     default:
         return NULL;
     }
@@ -116,7 +116,7 @@ struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, 
 {
     struct handoff_failure failure = {.fault = HANDOFF_FAULT_OTHER};
     if (code == CURLE_OPERATION_TIMEDOUT)
-        return too_late(job, connect_ms, answer_ms);
+        return timeout_failure(job, connect_ms, answer_ms);
     if (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR)
         return lost(job, code);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)

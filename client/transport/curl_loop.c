@@ -78,14 +78,14 @@ static struct socket *socket_of(struct handoff_curl *curl, int fd)
     return *place;
 }
 
-static void forget(struct socket *socket)
+static void forget_socket(struct socket *socket)
 {
     if (socket->events)
         base_poller_forget(socket->curl->poller, socket->fd);
     socket->events = 0;
 }
 
-static void watch_for(struct socket *socket, uint32_t events)
+static void watch_socket(struct socket *socket, uint32_t events)
 {
     if (socket->events == events)
         return;
@@ -98,7 +98,7 @@ static void socket_ready(struct base_watch *watch, uint32_t events)
 {
     struct socket *socket = (struct socket *)watch;
     if (!socket->wanted) {
-        forget(socket);
+        forget_socket(socket);
         return;
     }
     int bits = (events & EPOLLIN ? CURL_CSELECT_IN : 0) |
@@ -119,16 +119,16 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *un
         return 0;
     socket->wanted = what != CURL_POLL_REMOVE;
     if (socket->wanted)
-        watch_for(socket,
-                  (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u));
+        watch_socket(socket,
+                     (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u));
     else if (!socket->ours)
-        forget(socket);
+        forget_socket(socket);
     else if (socket->events & EPOLLOUT) /* always true of an idle connection: it would spin */
-        watch_for(socket, EPOLLIN);
+        watch_socket(socket, EPOLLIN);
     return 0;
 }
 
-static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)purpose;
     struct handoff_curl *curl = arg;
@@ -147,13 +147,13 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
     return fd;
 }
 
-static int on_close(void *arg, curl_socket_t fd)
+static int on_close_socket(void *arg, curl_socket_t fd)
 {
     struct handoff_curl *curl = arg;
     BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     struct socket *socket = socket_of(curl, fd);
     if (socket) {
-        forget(socket);
+        forget_socket(socket);
         socket->wanted = socket->ours = false;
     }
     return close(fd);
@@ -204,9 +204,9 @@ bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *jo
 #endif
     SET(CURLOPT_PROXY, "");
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
     SET(CURLOPT_OPENSOCKETDATA, curl);
-    SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
     SET(CURLOPT_CLOSESOCKETDATA, curl);
     SET(CURLOPT_ERRORBUFFER, job->error);
     SET(CURLOPT_PRIVATE, job);

@@ -32,7 +32,7 @@ static void free_dial(struct handoff_dial *dial)
     base_free(dial);
 }
 
-static void write_peer(CURL *easy, char peer[PEER_MAX])
+static void write_peer_address(CURL *easy, char peer[PEER_MAX])
 {
     const char *address = NULL;
     long port = 0;
@@ -49,13 +49,13 @@ static int take_socket(CURL *easy)
     return fd == CURL_SOCKET_BAD ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
-static void ended(struct handoff_curl_job *job, CURLcode code)
+static void dial_ended(struct handoff_curl_job *job, CURLcode code)
 {
     struct handoff_dial *dial = (struct handoff_dial *)job;
     BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
     char peer[PEER_MAX] = "";
     struct handoff_dialled dialled = {.fd = -1, .peer = peer};
-    write_peer(job->easy, peer);
+    write_peer_address(job->easy, peer);
     if (code == CURLE_OK && (dialled.fd = take_socket(job->easy)) < 0)
         dialled.failure =
             (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION, .detail = strerror(errno)};
@@ -66,7 +66,7 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
     free_dial(dial);
 }
 
-static bool prepare(struct handoff_dial *dial, const char *url, int64_t timeout_ms)
+static bool set_up_dial(struct handoff_dial *dial, const char *url, int64_t timeout_ms)
 {
     CURL *easy = dial->job.easy;
     return handoff_curl_prepare(dial->curl, &dial->job) &&
@@ -84,13 +84,14 @@ struct handoff_dial *handoff_dial_start(struct handoff_curl *curl, const char *u
     if (!dial)
         return NULL;
     dial->magic = DIAL_MAGIC;
-    dial->job.ended = ended;
+    dial->job.ended = dial_ended;
     dial->curl = curl;
     dial->done = done;
     dial->arg = arg;
     dial->timeout_ms = timeout_ms;
     dial->job.easy = curl_easy_init();
-    if (dial->job.easy && prepare(dial, url, timeout_ms) && handoff_curl_start(curl, &dial->job))
+    if (dial->job.easy && set_up_dial(dial, url, timeout_ms) &&
+        handoff_curl_start(curl, &dial->job))
         return dial;
     free_dial(dial);
     return NULL;

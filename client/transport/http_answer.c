@@ -44,40 +44,40 @@ static enum handoff_http_progress garbled(struct handoff_http_answer *answer, co
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static bool is_space(char byte)
+static bool is_space_or_tab(char byte)
 {
     return byte == ' ' || byte == '\t';
 }
 
-static struct base_span trimmed(struct base_span text)
+static struct base_span without_blanks(struct base_span text)
 {
-    while (text.size > 0 && is_space(text.data[0]))
+    while (text.size > 0 && is_space_or_tab(text.data[0]))
         text = base_span(text.data + 1, text.size - 1);
-    while (text.size > 0 && is_space(text.data[text.size - 1]))
+    while (text.size > 0 && is_space_or_tab(text.data[text.size - 1]))
         text.size--;
     return text;
 }
 
-static bool is_word(struct base_span text, const char *word)
+static bool equals_word(struct base_span text, const char *word)
 {
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
 /* What a list with commas begins with; the list goes on behind it. */
-static struct base_span next_of(struct base_span *list)
+static struct base_span next_list_item(struct base_span *list)
 {
     const char *comma = memchr(list->data, ',', list->size);
     size_t size = comma ? (size_t)(comma - list->data) : list->size;
-    struct base_span first = trimmed(base_span(list->data, size));
+    struct base_span first = without_blanks(base_span(list->data, size));
     size_t past = comma ? size + 1 : size;
     *list = base_span(list->data + past, list->size - past);
     return first;
 }
 
-static bool has_word(struct base_span list, const char *word)
+static bool list_has_word(struct base_span list, const char *word)
 {
     while (list.size > 0) {
-        if (is_word(next_of(&list), word))
+        if (equals_word(next_list_item(&list), word))
             return true;
     }
     return false;
@@ -93,7 +93,7 @@ static int digit_value(char digit)
 }
 
 /* Digits alone; what is larger than any body that we take stays that large. */
-static bool read_number(struct base_span text, unsigned base, uint64_t *number)
+static bool parse_number(struct base_span text, unsigned base, uint64_t *number)
 {
     *number = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -121,8 +121,8 @@ static enum handoff_http_progress read_status(struct handoff_http_answer *answer
     enum { MINOR = sizeof "HTTP/1." - 1, STATUS = sizeof "HTTP/1.1 " - 1, END = STATUS + 3 };
     uint64_t minor, status;
     if (line.size < END || memcmp(line.data, "HTTP/1.", MINOR) != 0 ||
-        !read_number(base_span(line.data + MINOR, 1), 10, &minor) || line.data[MINOR + 1] != ' ' ||
-        !read_number(base_span(line.data + STATUS, 3), 10, &status) || status < 100 ||
+        !parse_number(base_span(line.data + MINOR, 1), 10, &minor) || line.data[MINOR + 1] != ' ' ||
+        !parse_number(base_span(line.data + STATUS, 3), 10, &status) || status < 100 ||
         (line.size > END && line.data[END] != ' '))
         return broken(answer, HANDOFF_FAULT_NOT_HTTP);
     answer->status = (int)status;
@@ -143,7 +143,7 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
                                               struct base_span value)
 {
     uint64_t length;
-    if (!read_number(value, 10, &length) || (answer->has_length && length != answer->missing))
+    if (!parse_number(value, 10, &length) || (answer->has_length && length != answer->missing))
         return garbled(answer, "Content-Length is no number, or two");
     answer->has_length = true;
     answer->missing = length;
@@ -153,9 +153,9 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
 static enum handoff_http_progress note_coding(struct handoff_http_answer *answer,
                                               struct base_span value)
 {
-    if (is_word(value, "identity")) /* what old servers call none */
+    if (equals_word(value, "identity")) /* what old servers call none */
         return HANDOFF_HTTP_MORE;
-    if (answer->chunked || !is_word(value, "chunked"))
+    if (answer->chunked || !equals_word(value, "chunked"))
         return garbled(answer, "a Transfer-Encoding that was not asked for");
     answer->chunked = true;
     return HANDOFF_HTTP_MORE;
@@ -163,28 +163,28 @@ static enum handoff_http_progress note_coding(struct handoff_http_answer *answer
 
 static void note_connection(struct handoff_http_answer *answer, struct base_span value)
 {
-    answer->closes |= has_word(value, "close");
-    answer->keep |= has_word(value, "keep-alive"); /* HTTP/1.0 has to say so */
+    answer->closes |= list_has_word(value, "close");
+    answer->keep |= list_has_word(value, "keep-alive"); /* HTTP/1.0 has to say so */
 }
 
 static enum handoff_http_progress note_header(struct handoff_http_answer *answer,
                                               struct base_span name, struct base_span value)
 {
-    if (is_word(name, "Content-Length"))
+    if (equals_word(name, "Content-Length"))
         return note_length(answer, value);
-    if (is_word(name, "Transfer-Encoding"))
+    if (equals_word(name, "Transfer-Encoding"))
         return note_coding(answer, value);
-    if (is_word(name, "Handoff-Ack"))
+    if (equals_word(name, "Handoff-Ack"))
         note_ack(answer, value);
-    else if (is_word(name, "Connection"))
+    else if (equals_word(name, "Connection"))
         note_connection(answer, value);
-    else if (is_word(name, "Retry-After"))
+    else if (equals_word(name, "Retry-After"))
         keep_text(answer->retry_after, sizeof answer->retry_after, value);
     return HANDOFF_HTTP_MORE;
 }
 
 /* The head is over: where does the answer end? */
-static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
+static enum handoff_http_progress decide_body_framing(struct handoff_http_answer *answer)
 {
     if (answer->status == 101)
         return garbled(answer, "the agent wants to speak another protocol");
@@ -217,13 +217,14 @@ static enum handoff_http_progress begin_body(struct handoff_http_answer *answer)
 }
 
 /* A header, a trailer, or the empty line behind them. Trailers frame nothing any more. */
-static enum handoff_http_progress read_header(struct handoff_http_answer *answer,
-                                              struct base_span line)
+static enum handoff_http_progress read_header_line(struct handoff_http_answer *answer,
+                                                   struct base_span line)
 {
     const bool is_trailer = answer->part == HANDOFF_HTTP_TRAILERS;
     if (line.size == 0)
-        return is_trailer ? HANDOFF_HTTP_WHOLE : begin_body(answer);
-    if (is_space(line.data[0])) /* an old way to go on with the header before, none of ours */
+        return is_trailer ? HANDOFF_HTTP_WHOLE : decide_body_framing(answer);
+    if (is_space_or_tab(
+            line.data[0])) /* an old way to go on with the header before, none of ours */
         return HANDOFF_HTTP_MORE;
     const char *colon = memchr(line.data, ':', line.size);
     if (!colon)
@@ -232,10 +233,10 @@ static enum handoff_http_progress read_header(struct handoff_http_answer *answer
         return garbled(answer, "a NUL in a header");
     size_t size = (size_t)(colon - line.data);
     struct base_span name = base_span(line.data, size);
-    struct base_span value = trimmed(base_span(colon + 1, line.size - size - 1));
+    struct base_span value = without_blanks(base_span(colon + 1, line.size - size - 1));
     if (!is_trailer)
         return note_header(answer, name, value);
-    if (is_word(name, "Handoff-Ack"))
+    if (equals_word(name, "Handoff-Ack"))
         note_ack(answer, value);
     return HANDOFF_HTTP_MORE;
 }
@@ -248,7 +249,7 @@ static enum handoff_http_progress read_chunk_size(struct handoff_http_answer *an
     const char *extension = memchr(line.data, ';', line.size);
     if (extension)
         line.size = (size_t)(extension - line.data);
-    if (!read_number(trimmed(line), 16, &answer->missing))
+    if (!parse_number(without_blanks(line), 16, &answer->missing))
         return garbled(answer, "a chunk without a size");
     if (answer->missing > answer->body.limit)
         return broken(answer, HANDOFF_FAULT_BODY_SIZE);
@@ -265,8 +266,8 @@ static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *ans
     return HANDOFF_HTTP_MORE;
 }
 
-static enum handoff_http_progress take_body(struct handoff_http_answer *answer, const char *bytes,
-                                            size_t size)
+static enum handoff_http_progress append_body(struct handoff_http_answer *answer, const char *bytes,
+                                              size_t size)
 {
     base_buffer_append(&answer->body, bytes, size);
     if (answer->body.failed) /* or there is no memory for it */
@@ -284,8 +285,8 @@ static enum handoff_http_progress take_body(struct handoff_http_answer *answer, 
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-static enum handoff_http_progress read_line(struct handoff_http_answer *answer,
-                                            struct base_span line)
+static enum handoff_http_progress read_complete_line(struct handoff_http_answer *answer,
+                                                     struct base_span line)
 {
     if (line.size > 0 && line.data[line.size - 1] == '\r')
         line.size--;
@@ -294,7 +295,7 @@ static enum handoff_http_progress read_line(struct handoff_http_answer *answer,
         return read_status(answer, line);
     case HANDOFF_HTTP_HEADERS:
     case HANDOFF_HTTP_TRAILERS:
-        return read_header(answer, line);
+        return read_header_line(answer, line);
     case HANDOFF_HTTP_CHUNK_SIZE:
         return read_chunk_size(answer, line);
     default:
@@ -312,28 +313,29 @@ static enum handoff_http_progress take_line(struct handoff_http_answer *answer, 
         return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
     struct base_span line = base_span(bytes, end ? *used - 1 : size);
     if (end && answer->line.size == 0)
-        return read_line(answer, line);
+        return read_complete_line(answer, line);
     base_buffer_append(&answer->line, line.data, line.size);
     if (answer->line.failed)
         return broken(answer, HANDOFF_FAULT_HEAD_SIZE);
     if (!end)
         return HANDOFF_HTTP_MORE;
-    enum handoff_http_progress progress = read_line(answer, base_buffer_span(&answer->line));
+    enum handoff_http_progress progress =
+        read_complete_line(answer, base_buffer_span(&answer->line));
     base_buffer_clear(&answer->line);
     return progress;
 }
 
-static enum handoff_http_progress take_some(struct handoff_http_answer *answer, const char *bytes,
+static enum handoff_http_progress take_part(struct handoff_http_answer *answer, const char *bytes,
                                             size_t size, size_t *used)
 {
     switch (answer->part) {
     case HANDOFF_HTTP_BODY:
     case HANDOFF_HTTP_CHUNK:
         *used = size < answer->missing ? size : (size_t)answer->missing;
-        return take_body(answer, bytes, *used);
+        return append_body(answer, bytes, *used);
     case HANDOFF_HTTP_BODY_TO_THE_END:
         *used = size;
-        return take_body(answer, bytes, size);
+        return append_body(answer, bytes, size);
     default:
         return take_line(answer, bytes, size, used);
     }
@@ -347,7 +349,7 @@ enum handoff_http_progress handoff_http_answer_read(struct handoff_http_answer *
     answer->begun |= size > 0;
     while (progress == HANDOFF_HTTP_MORE && *used < size) {
         size_t some;
-        progress = take_some(answer, bytes + *used, size - *used, &some);
+        progress = take_part(answer, bytes + *used, size - *used, &some);
         *used += some;
     }
     return progress;

@@ -20,8 +20,8 @@ static size_t origin_size(const char *url)
 }
 
 /* FNV-1a: what is hashed is short, and comes from the configuration. */
-static struct handoff_origin_bucket *bucket_of(struct handoff_origins *origins, const char *url,
-                                               size_t size)
+static struct handoff_origin_bucket *origin_bucket(struct handoff_origins *origins, const char *url,
+                                                   size_t size)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = SCHEME; i < size; i++)
@@ -44,23 +44,23 @@ static bool is_usual(const char *url)
 /* ---- what a request begins with ------------------------------------------------------------- */
 
 /* NULL where the URL has no such part, or memory is short. */
-static char *part_of(CURLU *url, CURLUPart part)
+static char *url_part(CURLU *url, CURLUPart part)
 {
     char *text = NULL;
     return curl_url_get(url, part, &text, 0) == CURLUE_OK ? text : NULL;
 }
 
-static bool has(CURLU *url, CURLUPart part)
+static bool has_url_part(CURLU *url, CURLUPart part)
 {
-    char *text = part_of(url, part);
+    char *text = url_part(url, part);
     curl_free(text);
     return text != NULL;
 }
 
 static bool write_host(struct base_buffer *head, CURLU *url)
 {
-    char *host = part_of(url, CURLUPART_HOST), *port = part_of(url, CURLUPART_PORT);
-    bool is_default = !port || strcmp(port, "80") == 0, good = host != NULL;
+    char *host = url_part(url, CURLUPART_HOST), *port = url_part(url, CURLUPART_PORT);
+    bool is_default = !port || strcmp(port, "80") == 0, good = host;
     base_buffer_printf(head, "Host: %s%s%s\r\n", host ? host : "", is_default ? "" : ":",
                        is_default ? "" : port);
     curl_free(host);
@@ -73,8 +73,8 @@ static bool write_headers(struct base_buffer *head, const char *text)
 {
     CURLU *url = curl_url();
     bool good = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
-                !has(url, CURLUPART_USER) && !has(url, CURLUPART_PASSWORD) &&
-                !has(url, CURLUPART_ZONEID) && write_host(head, url);
+                !has_url_part(url, CURLUPART_USER) && !has_url_part(url, CURLUPART_PASSWORD) &&
+                !has_url_part(url, CURLUPART_ZONEID) && write_host(head, url);
     curl_url_cleanup(url);
     base_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n"
                            "Accept: */*\r\n");
@@ -93,7 +93,7 @@ void handoff_origin_write(const struct handoff_origin *origin, const char *url,
 
 /* ---- origins -------------------------------------------------------------------------------- */
 
-static struct handoff_origin *make(const char *url, size_t size)
+static struct handoff_origin *new_origin(const char *url, size_t size)
 {
     struct handoff_origin *origin = base_calloc(1, sizeof *origin + size + 1);
     if (!origin)
@@ -113,12 +113,12 @@ struct handoff_origin *handoff_origin_use(struct handoff_origins *origins, const
     if (!is_usual(url))
         return NULL;
     const size_t size = origin_size(url);
-    struct handoff_origin_bucket *bucket = bucket_of(origins, url, size);
+    struct handoff_origin_bucket *bucket = origin_bucket(origins, url, size);
     struct handoff_origin *origin = LIST_FIRST(bucket);
     while (origin && (origin->url_size != size || memcmp(origin->url, url, size) != 0))
         origin = LIST_NEXT(origin, entry);
     if (!origin) {
-        origin = make(url, size);
+        origin = new_origin(url, size);
         if (!origin)
             return NULL;
         LIST_INSERT_HEAD(bucket, origin, entry);

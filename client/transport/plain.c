@@ -104,9 +104,9 @@ struct handoff_plain {
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-static void ready(struct base_watch *watch, uint32_t events);
+static void connection_ready(struct base_watch *watch, uint32_t events);
 
-static int64_t now_ms(const struct handoff_plain *plain)
+static int64_t plain_now_ms(const struct handoff_plain *plain)
 {
     return base_monotonic_ns(plain->clock) / 1000000;
 }
@@ -120,7 +120,7 @@ static struct handoff_connection *new_connection(struct handoff_plain *plain,
         close(fd);
         return NULL;
     }
-    connection->watch.ready = ready;
+    connection->watch.ready = connection_ready;
     connection->magic = CONNECTION_MAGIC;
     connection->plain = plain;
     connection->origin = origin;
@@ -129,7 +129,7 @@ static struct handoff_connection *new_connection(struct handoff_plain *plain,
     return connection;
 }
 
-static void watch_for(struct handoff_connection *connection, uint32_t events)
+static void watch_connection(struct handoff_connection *connection, uint32_t events)
 {
     if (connection->events == events)
         return;
@@ -165,7 +165,7 @@ static void free_closed(struct handoff_plain *plain)
     }
 }
 
-static void keep(struct handoff_connection *connection, int64_t since_ms)
+static void keep_idle(struct handoff_connection *connection, int64_t since_ms)
 {
     struct handoff_plain *plain = connection->plain;
     connection->exchange = NULL;
@@ -177,12 +177,12 @@ static void keep(struct handoff_connection *connection, int64_t since_ms)
         base_timers_start(plain->timers, &plain->idle_timer, since_ms + IDLE_MAX_MS);
 }
 
-static void idle_too_long(struct base_timer *timer)
+static void close_idle_too_long(struct base_timer *timer)
 {
     struct handoff_plain *plain =
         (void *)((char *)timer - offsetof(struct handoff_plain, idle_timer));
     BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
-    const int64_t since_ms = now_ms(plain) - IDLE_MAX_MS;
+    const int64_t since_ms = plain_now_ms(plain) - IDLE_MAX_MS;
     struct handoff_connection *oldest;
     while ((oldest = TAILQ_FIRST(&plain->idle)) != NULL && oldest->idle_since_ms <= since_ms) {
         leave_idle(oldest);
@@ -194,7 +194,7 @@ static void idle_too_long(struct base_timer *timer)
 
 /* ---- how an exchange ends ------------------------------------------------------------------- */
 
-static void end(struct exchange *exchange)
+static void end_exchange(struct exchange *exchange)
 {
     struct handoff_plain *plain = exchange->plain;
     exchange->ended = true;
@@ -205,7 +205,7 @@ static void end(struct exchange *exchange)
 }
 
 /* Whatever carried it is of no more use. */
-static void let_go(struct exchange *exchange)
+static void drop_connection(struct exchange *exchange)
 {
     handoff_dial_cancel(&exchange->dial);
     if (exchange->connection)
@@ -213,40 +213,40 @@ static void let_go(struct exchange *exchange)
     exchange->connection = NULL;
 }
 
-static void fail(struct exchange *exchange, struct handoff_failure failure)
+static void fail_exchange(struct exchange *exchange, struct handoff_failure failure)
 {
-    let_go(exchange);
+    drop_connection(exchange);
     exchange->fault = failure.fault;
     handoff_failure_write(&failure, exchange->facts.error, sizeof exchange->facts.error);
-    end(exchange);
+    end_exchange(exchange);
 }
 
-static void fail_for_memory(struct exchange *exchange)
+static void fail_out_of_memory(struct exchange *exchange)
 {
-    fail(exchange, (struct handoff_failure){.fault = HANDOFF_FAULT_MEMORY});
+    fail_exchange(exchange, (struct handoff_failure){.fault = HANDOFF_FAULT_MEMORY});
 }
 
-static void succeed(struct exchange *exchange, bool keeps)
+static void finish_exchange(struct exchange *exchange, bool keeps)
 {
     struct handoff_connection *connection = exchange->connection;
     exchange->answered = true;
-    end(exchange);
+    end_exchange(exchange);
     if (keeps)
-        keep(connection, (exchange->began_ns + exchange->facts.duration_us * 1000) / 1000000);
+        keep_idle(connection, (exchange->began_ns + exchange->facts.duration_us * 1000) / 1000000);
     else
         close_connection(connection);
 }
 
-static void timed_out(struct base_timer *timer)
+static void exchange_timed_out(struct base_timer *timer)
 {
     struct exchange *exchange = (void *)((char *)timer - offsetof(struct exchange, timer));
     BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     if (exchange->ended)
         return;
-    fail(exchange,
-         (struct handoff_failure){.fault = exchange->connection ? HANDOFF_FAULT_TIME
-                                                                : HANDOFF_FAULT_CONNECTION,
-                                  .within_ms = exchange->post->timeout_ms});
+    fail_exchange(exchange,
+                  (struct handoff_failure){.fault = exchange->connection ? HANDOFF_FAULT_TIME
+                                                                         : HANDOFF_FAULT_CONNECTION,
+                                           .within_ms = exchange->post->timeout_ms});
 }
 
 static void free_exchange(struct exchange *exchange)
@@ -261,10 +261,10 @@ static void free_exchange(struct exchange *exchange)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-static bool dial(struct exchange *exchange);
+static bool dial_origin(struct exchange *exchange);
 
 /* Made anew for every piece that is sent; nearly always there is one. */
-static struct base_span write_head(struct exchange *exchange)
+static struct base_span write_request_head(struct exchange *exchange)
 {
     const struct handoff_post *post = exchange->post;
     struct base_buffer *head = &exchange->plain->head;
@@ -290,7 +290,7 @@ static struct iovec rest_of(struct base_span whole, size_t sent)
 /* false: errno tells. */
 static bool send_some(struct exchange *exchange)
 {
-    struct base_span head = write_head(exchange);
+    struct base_span head = write_request_head(exchange);
     struct base_span body = base_span(exchange->post->body, exchange->post->size);
     if (exchange->plain->head.failed) {
         errno = ENOMEM;
@@ -307,81 +307,82 @@ static bool send_some(struct exchange *exchange)
         return false;
     exchange->sent += sent > 0 ? (size_t)sent : 0;
     exchange->sent_all = exchange->sent == head.size + body.size;
-    watch_for(exchange->connection, exchange->sent_all ? EPOLLIN : EPOLLIN | EPOLLOUT);
+    watch_connection(exchange->connection, exchange->sent_all ? EPOLLIN : EPOLLIN | EPOLLOUT);
     return true;
 }
 
 /* The connection ended under it. */
-static void broke(struct exchange *exchange, struct handoff_failure failure)
+static void connection_broke(struct exchange *exchange, struct handoff_failure failure)
 {
     bool again = exchange->connection->used && !exchange->answer.begun;
     if (!again) {
-        fail(exchange, failure);
+        fail_exchange(exchange, failure);
         return;
     }
-    let_go(exchange);
+    drop_connection(exchange);
     exchange->sent = 0;
     exchange->facts.peer[0] = '\0';
-    if (!dial(exchange))
-        fail_for_memory(exchange);
+    if (!dial_origin(exchange))
+        fail_out_of_memory(exchange);
 }
 
-static void broke_by(struct exchange *exchange, int error)
+static void connection_broke_by_errno(struct exchange *exchange, int error)
 {
-    broke(exchange, handoff_failure_of_errno(error, exchange->answer.begun));
+    connection_broke(exchange, handoff_failure_of_errno(error, exchange->answer.begun));
 }
 
-static void carry(struct exchange *exchange, struct handoff_connection *connection)
+static void send_over(struct exchange *exchange, struct handoff_connection *connection)
 {
     exchange->connection = connection;
     connection->exchange = exchange;
     memcpy(exchange->facts.peer, connection->peer, sizeof exchange->facts.peer);
     if (!send_some(exchange))
-        broke_by(exchange, errno);
+        connection_broke_by_errno(exchange, errno);
 }
 
-static void dialled(void *arg, const struct handoff_dialled *dialled)
+static void origin_dialled(void *arg, const struct handoff_dialled *dialled)
 {
     struct exchange *exchange = arg;
     BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     exchange->dial = NULL;
     if (dialled->fd < 0) {
-        fail(exchange, dialled->failure);
+        fail_exchange(exchange, dialled->failure);
         return;
     }
     struct handoff_connection *connection =
         new_connection(exchange->plain, exchange->origin, dialled->fd);
     if (!connection) {
-        fail_for_memory(exchange);
+        fail_out_of_memory(exchange);
         return;
     }
     snprintf(connection->peer, sizeof connection->peer, "%s", dialled->peer);
-    carry(exchange, connection);
+    send_over(exchange, connection);
 }
 
-static bool dial(struct exchange *exchange)
+static bool dial_origin(struct exchange *exchange)
 {
     const int64_t timeout_ms = exchange->post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS
                                    ? exchange->post->timeout_ms
                                    : HANDOFF_TRANSPORT_CONNECT_MS;
     exchange->dial = handoff_dial_start(exchange->plain->curl, exchange->origin->url, timeout_ms,
-                                        dialled, exchange);
+                                        origin_dialled, exchange);
     return exchange->dial != NULL;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
 /* `clean`: nothing came behind the answer. */
-static void conclude(struct exchange *exchange, enum handoff_http_progress progress, bool clean)
+static void answer_ended(struct exchange *exchange, enum handoff_http_progress progress, bool clean)
 {
     const struct handoff_http_answer *answer = &exchange->answer;
     if (progress == HANDOFF_HTTP_WHOLE)
-        succeed(exchange, answer->keep && clean && exchange->sent_all);
+        finish_exchange(exchange, answer->keep && clean && exchange->sent_all);
     else
-        broke(exchange, (struct handoff_failure){.fault = answer->fault, .detail = answer->detail});
+        connection_broke(
+            exchange, (struct handoff_failure){.fault = answer->fault, .detail = answer->detail});
 }
 
-static void receive(struct exchange *exchange)
+static void receive_answer(struct exchange *exchange)
 {
     struct handoff_plain *plain = exchange->plain;
     for (;;) {
@@ -391,7 +392,7 @@ static void receive(struct exchange *exchange)
             continue;
         if (got < 0) {
             if (errno != EAGAIN)
-                broke_by(exchange, errno);
+                connection_broke_by_errno(exchange, errno);
             return;
         }
         size_t used = 0;
@@ -400,7 +401,7 @@ static void receive(struct exchange *exchange)
                 ? handoff_http_answer_read(&exchange->answer, plain->received, (size_t)got, &used)
                 : handoff_http_answer_end(&exchange->answer);
         if (progress != HANDOFF_HTTP_MORE) {
-            conclude(exchange, progress, got > 0 && used == (size_t)got);
+            answer_ended(exchange, progress, got > 0 && used == (size_t)got);
             return;
         }
         if ((size_t)got < sizeof plain->received)
@@ -409,15 +410,15 @@ static void receive(struct exchange *exchange)
 }
 
 /* An agent that refuses what it has not read may have answered and closed just now. */
-static void could_not_send(struct exchange *exchange, int error)
+static void send_failed(struct exchange *exchange, int error)
 {
     struct handoff_connection *connection = exchange->connection;
-    receive(exchange);
+    receive_answer(exchange);
     if (connection->exchange == exchange)
-        broke_by(exchange, error);
+        connection_broke_by_errno(exchange, error);
 }
 
-static void ready(struct base_watch *watch, uint32_t events)
+static void connection_ready(struct base_watch *watch, uint32_t events)
 {
     struct handoff_connection *connection = (struct handoff_connection *)watch;
     BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
@@ -430,14 +431,14 @@ static void ready(struct base_watch *watch, uint32_t events)
         return;
     }
     if (events & ~(uint32_t)EPOLLOUT) /* first: an agent may refuse before it has read all */
-        receive(exchange);
+        receive_answer(exchange);
     if (connection->exchange == exchange && events & EPOLLOUT && !send_some(exchange))
-        could_not_send(exchange, errno);
+        send_failed(exchange, errno);
 }
 
 /* ---- telling -------------------------------------------------------------------------------- */
 
-static void read_answer(const struct exchange *exchange, struct handoff_answer *told)
+static void read_plain_answer(const struct exchange *exchange, struct handoff_answer *told)
 {
     const struct handoff_http_answer *answer = &exchange->answer;
     *told = (struct handoff_answer){.answered = exchange->answered,
@@ -460,7 +461,7 @@ void handoff_plain_settle(struct handoff_plain *plain)
         struct handoff_post *post = exchange->post;
         struct handoff_answer answer;
         TAILQ_REMOVE(&plain->ended, exchange, entry);
-        read_answer(exchange, &answer);
+        read_plain_answer(exchange, &answer);
         post->transfer = NULL; /* it may be started again from there */
         post->done(post, &answer, &exchange->facts);
         free_exchange(exchange);
@@ -470,11 +471,11 @@ void handoff_plain_settle(struct handoff_plain *plain)
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-static void cancel(struct handoff_transfer *transfer)
+static void cancel_exchange(struct handoff_transfer *transfer)
 {
     struct exchange *exchange = (struct exchange *)transfer;
     BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
-    let_go(exchange);
+    drop_connection(exchange);
     if (exchange->ended)
         TAILQ_REMOVE(&exchange->plain->ended, exchange, entry);
     exchange->post->transfer = NULL;
@@ -490,12 +491,12 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
         handoff_origin_leave(&origin);
         return NULL;
     }
-    exchange->transfer.cancel = cancel;
+    exchange->transfer.cancel = cancel_exchange;
     exchange->magic = EXCHANGE_MAGIC;
     exchange->plain = plain;
     exchange->origin = origin;
     exchange->post = post;
-    exchange->timer.fire = timed_out;
+    exchange->timer.fire = exchange_timed_out;
     exchange->began_ns = base_monotonic_ns(plain->clock);
     handoff_http_answer_begin(&exchange->answer);
     plain->under_way++;
@@ -516,13 +517,13 @@ enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handof
     if (!exchange)
         return HANDOFF_ERR_OUT_OF_MEMORY;
     struct handoff_connection *kept = post->fresh ? NULL : TAILQ_FIRST(&origin->idle);
-    if (!kept && !dial(exchange)) {
+    if (!kept && !dial_origin(exchange)) {
         free_exchange(exchange);
         return HANDOFF_ERR_OUT_OF_MEMORY;
     }
     if (kept) {
         leave_idle(kept);
-        carry(exchange, kept);
+        send_over(exchange, kept);
     }
     /* one that failed at once is told in the next turn, which the timer brings */
     const int64_t wait_ms = exchange->ended ? 0 : post->timeout_ms;
@@ -544,7 +545,7 @@ struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct base_p
     plain->poller = poller;
     plain->timers = timers;
     plain->clock = clock;
-    plain->idle_timer.fire = idle_too_long;
+    plain->idle_timer.fire = close_idle_too_long;
     TAILQ_INIT(&plain->idle);
     TAILQ_INIT(&plain->closed);
     TAILQ_INIT(&plain->ended);

@@ -152,8 +152,8 @@ static struct handoff_failure failure_of(const struct curl_transfer *transfer, C
     return (struct handoff_failure){.fault = HANDOFF_FAULT_NONE};
 }
 
-static void read_answer(struct curl_transfer *transfer, const struct handoff_failure *failure,
-                        struct handoff_answer *answer)
+static void read_curl_answer(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                             struct handoff_answer *answer)
 {
     *answer = (struct handoff_answer){0};
     if (failure->fault != HANDOFF_FAULT_NONE) {
@@ -171,8 +171,8 @@ static void read_answer(struct curl_transfer *transfer, const struct handoff_fai
         handoff_retry_after_ms(transfer->retry_after, base_wall_ms(transfer->transport->clock));
 }
 
-static void read_facts(struct curl_transfer *transfer, const struct handoff_failure *failure,
-                       struct handoff_transport_facts *facts)
+static void read_curl_facts(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                            struct handoff_transport_facts *facts)
 {
     *facts = (struct handoff_transport_facts){0};
     curl_off_t total_us = 0;
@@ -191,7 +191,7 @@ static void read_facts(struct curl_transfer *transfer, const struct handoff_fail
 /* ---- transfers ------------------------------------------------------------------------------ */
 
 /* Settings that never change, and that curl_easy_reset takes away. */
-static bool set_defaults(struct curl_transfer *transfer)
+static bool set_transfer_defaults(struct curl_transfer *transfer)
 {
     CURL *easy = transfer->job.easy;
     bool failed = !handoff_curl_prepare(transfer->transport->curl, &transfer->job);
@@ -209,8 +209,8 @@ static bool set_defaults(struct curl_transfer *transfer)
     return !failed;
 }
 
-static void cancel(struct handoff_transfer *base);
-static void ended(struct handoff_curl_job *job, CURLcode code);
+static void cancel_curl_transfer(struct handoff_transfer *base);
+static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code);
 
 static void free_transfer(struct curl_transfer *transfer)
 {
@@ -224,13 +224,13 @@ static struct curl_transfer *new_transfer(struct handoff_transport *transport)
     struct curl_transfer *transfer = base_calloc(1, sizeof *transfer);
     if (!transfer)
         return NULL;
-    transfer->transfer.cancel = cancel;
-    transfer->job.ended = ended;
+    transfer->transfer.cancel = cancel_curl_transfer;
+    transfer->job.ended = curl_transfer_ended;
     transfer->magic = TRANSFER_MAGIC;
     transfer->transport = transport;
     transfer->body.limit = HANDOFF_TRANSPORT_ANSWER_MAX;
     transfer->job.easy = curl_easy_init();
-    if (!transfer->job.easy || !set_defaults(transfer)) {
+    if (!transfer->job.easy || !set_transfer_defaults(transfer)) {
         free_transfer(transfer);
         return NULL;
     }
@@ -248,8 +248,8 @@ static struct curl_transfer *take_transfer(struct handoff_transport *transport)
 }
 
 /* A handle remembers the errno of a failure, and would tell it of a later one. */
-static void give_back(struct handoff_transport *transport, struct curl_transfer *transfer,
-                      bool failed)
+static void return_transfer(struct handoff_transport *transport, struct curl_transfer *transfer,
+                            bool failed)
 {
     transfer->post->transfer = NULL;
     transfer->post = NULL;
@@ -282,7 +282,7 @@ static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tl
 {
     if (transfer->has_tls) { /* another agent's files: back to the system's */
         curl_easy_reset(transfer->job.easy);
-        if (!set_defaults(transfer))
+        if (!set_transfer_defaults(transfer))
             return false;
     }
     if (!tls)
@@ -295,7 +295,7 @@ static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tl
            (!tls->key_file || curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK);
 }
 
-static bool prepare(struct curl_transfer *transfer, const struct handoff_post *post)
+static bool set_up_transfer(struct curl_transfer *transfer, const struct handoff_post *post)
 {
     CURL *easy = transfer->job.easy;
     forget_headers(transfer);
@@ -318,7 +318,7 @@ static enum handoff_code start_over_curl(struct handoff_transport *transport,
     struct curl_transfer *transfer = take_transfer(transport);
     if (!transfer)
         return HANDOFF_ERR_OUT_OF_MEMORY;
-    if (!prepare(transfer, post) || !handoff_curl_start(transport->curl, &transfer->job)) {
+    if (!set_up_transfer(transfer, post) || !handoff_curl_start(transport->curl, &transfer->job)) {
         free_transfer(transfer);
         return HANDOFF_ERR_OUT_OF_MEMORY;
     }
@@ -328,15 +328,15 @@ static enum handoff_code start_over_curl(struct handoff_transport *transport,
     return HANDOFF_OK;
 }
 
-static void cancel(struct handoff_transfer *base)
+static void cancel_curl_transfer(struct handoff_transfer *base)
 {
     struct curl_transfer *transfer = (struct curl_transfer *)base;
     BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     handoff_curl_stop(transfer->transport->curl, &transfer->job);
-    give_back(transfer->transport, transfer, false);
+    return_transfer(transfer->transport, transfer, false);
 }
 
-static void ended(struct handoff_curl_job *job, CURLcode code)
+static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
 {
     struct curl_transfer *transfer = (void *)((char *)job - offsetof(struct curl_transfer, job));
     BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
@@ -344,8 +344,8 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
     struct handoff_answer answer;
     struct handoff_transport_facts facts;
     const struct handoff_failure failure = failure_of(transfer, code);
-    read_answer(transfer, &failure, &answer);
-    read_facts(transfer, &failure, &facts);
+    read_curl_answer(transfer, &failure, &answer);
+    read_curl_facts(transfer, &failure, &facts);
     handoff_curl_stop(transport->curl, job);
 
     /* the answer's body stays ours until it was told */
@@ -357,7 +357,7 @@ static void ended(struct handoff_curl_job *job, CURLcode code)
         memcpy(ack_header, transfer->ack_header, sizeof ack_header);
         answer.ack_header = ack_header;
     }
-    give_back(transport, transfer, code != CURLE_OK || !answer.answered);
+    return_transfer(transport, transfer, code != CURLE_OK || !answer.answered);
     post->done(post, &answer, &facts);
     base_buffer_free(&body);
 }
