@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cuts of boundaries.h. The expressions that are meant here stand in split.c. */
+/*
+ * The masks that boundaries.h describes, for the two expressions quoted in split.c. Pure, any
+ * thread.
+ */
 #include "lib/tokens/boundaries.h"
 
 #include <endian.h>
@@ -53,7 +56,7 @@ static inline uint64_t bits_equal(vector bytes, uint8_t byte)
     return bits_of((vector)(bytes == byte));
 }
 
-/* What a line of plain text does not have. */
+/* Classes that a line of plain text rarely has. */
 __attribute__((noinline)) static void classify_rare(const uint8_t window[HANDOFF_BOUNDARIES_WINDOW],
                                                     struct classes *classes)
 {
@@ -138,8 +141,8 @@ static inline uint64_t cut_symbols(const struct classes *classes)
 
 /*
  * White space is one piece but for its last character, which goes with what follows. Newlines are a
- * piece with all white space before them (the doubtful case is left to split.h, so that none is
- * before them here), and go with symbols before them.
+ * piece with all white space before them (that case is left to split.h, so here none precedes
+ * them), and join the symbols before them.
  */
 static inline uint64_t cut_space(const struct classes *classes)
 {
@@ -149,7 +152,7 @@ static inline uint64_t cut_space(const struct classes *classes)
            (classes->newline & ~bits_after(classes->newline | classes->symbol));
 }
 
-/* The beginning of the white space that ends before a place. */
+/* Where the run of white space begins that ends just before a place. */
 static inline uint64_t space_run_before(uint64_t space, unsigned place)
 {
     uint64_t outside = ~space & ((UINT64_C(1) << place) - 1);
@@ -157,7 +160,7 @@ static inline uint64_t space_run_before(uint64_t space, unsigned place)
     return outside ? UINT64_C(2) << (63 - __builtin_clzll(outside)) : 1;
 }
 
-/* White space may belong to a newline that comes later: it is in doubt from its beginning on. */
+/* White space may belong to a newline further on, so all of the run is in doubt. */
 static inline uint64_t find_space_doubts(const struct classes *classes)
 {
     uint64_t inner = classes->space & ~classes->newline;
@@ -167,7 +170,7 @@ static inline uint64_t find_space_doubts(const struct classes *classes)
     return ends ? space_run_before(classes->space, (unsigned)__builtin_ctzll(ends)) : 0;
 }
 
-/* Where neighbours do not tell enough; the lowest of these places counts. */
+/* The places that neighbours alone cannot decide; the lowest one counts. */
 static inline uint64_t find_doubts(const struct classes *classes,
                                    enum handoff_split_pattern pattern)
 {
@@ -177,7 +180,7 @@ static inline uint64_t find_doubts(const struct classes *classes,
         doubts &= bits_after(classes->letter);
         doubts |= classes->slash & bits_after(classes->newline);
     }
-    /* What a character that is not ASCII is may concern the one before it, but none further. */
+    /* A character that is not ASCII can affect the one before it, but none further back. */
     return doubts | classes->foreign | bits_before(classes->foreign) | find_space_doubts(classes);
 }
 
@@ -193,7 +196,7 @@ struct handoff_boundaries handoff_boundaries_find(const uint8_t window[HANDOFF_B
     uint64_t places, doubts, unseen = last;
     struct classes classes;
 
-    if (window[0] >= 0x80) /* so that text in another script costs nothing here */
+    if (window[0] >= 0x80) /* text in another script then costs nothing here */
         return (struct handoff_boundaries){.places = 0, .stuck = true};
     classes = classify(window);
     doubts = find_doubts(&classes, pattern);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting; count.h tells the story. */
+/*
+ * Counting with a cache of pieces per thread; count.h tells the story. Any thread: the cache is
+ * thread-local.
+ */
 #include "lib/tokens/count.h"
 
 #include "lib/base/check.h"
@@ -10,12 +13,12 @@
 #include <endian.h>
 #include <string.h>
 
-/* --- pieces that were counted before ------------------------------------------------------- */
+/* --- the cache ----------------------------------------------------------------------------- */
 
 enum {
-    SHORT_SETS_BITS = 13, /* of two pieces, 256 KiB: most of what agents write is made of these */
+    SHORT_SETS_BITS = 13, /* of two pieces each, 256 KiB: they make up most of what agents write */
     SHORT_BYTES = 15,
-    KEY_BYTES = 16, /* have to be readable where a short piece begins */
+    KEY_BYTES = 16, /* must be readable where a short piece begins */
     LONG_PLACES = 256,
     LONG_BYTES = 30,
 };
@@ -35,7 +38,7 @@ struct long_piece {
     uint8_t bytes[LONG_BYTES];
 };
 
-/* A piece has two places to be in, so that two frequent words do not displace each other. */
+/* A piece can be in either of two places, so two frequent words do not evict each other. */
 struct piece_cache {
     uint64_t serial; /* of the vocabulary that they were counted with */
     struct short_piece shorts[1 << SHORT_SETS_BITS][2];
@@ -61,7 +64,7 @@ static struct piece_cache *thread_cache_for(const struct handoff_vocabulary *voc
 
 /* --- the tokens of one piece --------------------------------------------------------------- */
 
-/* Pieces so short that merging them cannot fail, of which KEY_BYTES are readable. */
+/* For pieces so short that merging cannot fail; KEY_BYTES must be readable. */
 static size_t count_uncached(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
                              size_t length)
 {
@@ -76,7 +79,7 @@ static size_t count_uncached(const struct handoff_vocabulary *vocabulary, const 
     return sink.count;
 }
 
-/* What is kept of the words that are read at a piece, and the length that is put there. */
+/* The bits of the two words that belong to the piece, and its length in place. */
 /* clang-format off */
 struct key_mask {
     uint64_t low, high, length;
@@ -114,8 +117,8 @@ static inline bool is_place_of(const struct short_piece *place, struct short_pie
     return ((place->low ^ key.low) | (place->high ^ key.high) << COUNT_BITS) == 0;
 }
 
-/* A piece enters its set at the second place, and gets the first when it comes again: what comes
- * only once never displaces what comes often. */
+/* A piece enters its set in the second place and moves to the first when it is seen again, so a
+ * piece seen once never evicts a frequent one. */
 __attribute__((noinline)) static size_t count_in_second_place(const struct counting *counting,
                                                               const uint8_t *piece, size_t length,
                                                               struct short_piece *set)
@@ -158,7 +161,7 @@ static size_t count_long(const struct counting *counting, const uint8_t *piece, 
     return place->tokens;
 }
 
-/* KEY_BYTES have to be readable. */
+/* KEY_BYTES must be readable. */
 static inline size_t count_in_window(const struct counting *counting, const uint8_t *piece,
                                      size_t length)
 {
@@ -192,11 +195,11 @@ static enum handoff_code count_piece(const struct counting *counting, const uint
     return code;
 }
 
-/* --- the way through a text ---------------------------------------------------------------- */
+/* --- whole texts --------------------------------------------------------------------------- */
 
 enum { WINDOW_READABLE = HANDOFF_BOUNDARIES_WINDOW + KEY_BYTES };
 
-/* The next bytes of a text, or a copy of the last ones with spaces behind them. */
+/* The next bytes of a text, or a copy of the last ones padded with spaces. */
 static const uint8_t *window_at(const uint8_t *at, size_t left, uint8_t padded[WINDOW_READABLE])
 {
     if (left >= WINDOW_READABLE)

@@ -2,9 +2,9 @@
 /*
  * An upper bound of the tokens of a text, in o200k_base and in cl100k_base, without a vocabulary.
  *
- * A token has at least one byte, so no text has more tokens than bytes. What is known about both
- * vocabularies lowers that where it can be proved, for the stretches that make up most text. Tokens
- * are counted by where they begin, so that one which reaches beyond its stretch counts once.
+ * A token has at least one byte, so no text has more tokens than bytes. What is known of both
+ * vocabularies tightens that bound for the stretches that make up most text. Tokens are counted by
+ * where they begin, so a token that extends beyond its stretch counts once.
  *
  *   digits   Every number of one to three digits is a token, and digits are cut by threes. Behind
  *            an ASCII byte a run of n begins a new piece: ceil(n / 3) tokens.
@@ -17,10 +17,10 @@
  *            nearly always (the table below): two such neighbours cannot both remain alone. The
  *            densest way to cover the run under that rule is found letter by letter.
  *
- * English text comes out at about three times its true number, other scripts at one a byte.
- * tests/unit/test_tokens.c checks the table against both vocabularies, and tests/scenario
- * that no text of the corpus has more tokens than estimated. What is no valid UTF-8 may grow
- * to three bytes for one (U+FFFD) and is counted so.
+ * English text is estimated at about three times its true number, other scripts at one token per
+ * byte. tests/unit/test_tokens.c checks the table against both vocabularies, and tests/scenario
+ * that no text of the corpus has more tokens than estimated. An invalid byte may become three
+ * (U+FFFD) and is counted as three tokens. Pure, any thread.
  */
 #include "lib/tokens/tokenizer.h"
 
@@ -60,10 +60,10 @@ static size_t larger(size_t a, size_t b)
 }
 
 /*
- * The most tokens that can begin in a run of letters, with a space before it or not.
- * "alone" and "longer" are the most tokens that cover what is seen so far, if the last of them is
- * one byte or more; longer than two bytes would only make fewer. Before the first byte, and where
- * a token from before the run covers it, nothing has begun yet: longer is 0.
+ * The most tokens that can begin in a run of letters, with a space before it or not. `alone` and
+ * `longer` are the most tokens that cover the bytes so far if the last token has one byte, or two;
+ * longer tokens would only make fewer. Before the first byte, and where a token from before the run
+ * covers it, nothing has begun yet: longer is 0.
  */
 static size_t word_bound(const char *run, size_t length)
 {
@@ -79,7 +79,7 @@ static size_t word_bound(const char *run, size_t length)
         earlier_best = best;
         best = larger(alone, longer);
     }
-    /* The last byte may also begin a token that reaches beyond the run. */
+    /* The last byte may also begin a token that extends beyond the run. */
     return larger(best, earlier_best + 1);
 }
 
@@ -99,7 +99,7 @@ static size_t run_of(const char *text, size_t length, bool (*belongs)(char))
     return run;
 }
 
-/* Spaces and, if one follows, the word that the last of them belongs to. */
+/* Spaces and, if a word follows, the word, which takes the last space. */
 static size_t estimate_spaces(const char *text, size_t length, size_t *taken)
 {
     size_t spaces = run_of(text, length, is_space_byte);
@@ -112,11 +112,11 @@ static size_t estimate_spaces(const char *text, size_t length, size_t *taken)
 }
 
 /*
- * A stretch after an exception (digits behind a byte that is not ASCII, letters behind an
- * apostrophe) gives its first byte away as a token of its own; the rest is then bounded as usual.
- * That holds: of "'re", "'ve" and "'ll" the two letters cannot both be alone, so what is cut
- * behind the second has no more tokens than counted; and of digits that share a piece with
- * another script's, at most one token begins in the first.
+ * After an exception (digits after a byte that is not ASCII, letters after an apostrophe) the first
+ * byte of a stretch is counted as one token and the rest is bounded as usual. This holds: of "'re",
+ * "'ve" and "'ll" the two letters cannot both be single tokens, so a cut after the second adds no
+ * more than counted; and of digits that share a piece with another script's, at most one token
+ * begins in the first.
  */
 static size_t estimate_valid(const char *text, size_t length)
 {

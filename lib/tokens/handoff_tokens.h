@@ -5,11 +5,11 @@
  * Part of the public interface; handoff.h includes it.
  *
  * A tokenizer counts the tokens of text in one encoding, exactly as OpenAI's tiktoken does, or
- * estimates them where no vocabulary is at hand. Text is UTF-8. What is no valid UTF-8 counts as if
- * every maximal ill-formed subsequence were U+FFFD, for a model can only ever be given that.
- * Special tokens such as <|endoftext|> are ordinary text.
+ * estimates them if no vocabulary is available. Text is UTF-8. Each maximal ill-formed subsequence
+ * counts as U+FFFD, because that is what a model would be given. Special tokens such as
+ * <|endoftext|> are ordinary text.
  *
- * A tokenizer may be used by any number of threads at once; closing it needs that none does.
+ * Any number of threads may use a tokenizer at once; none may while it is closed.
  */
 #ifndef HANDOFF_TOKENS_H
 #define HANDOFF_TOKENS_H
@@ -36,13 +36,13 @@ struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
                                                           const char *directory,
                                                           struct handoff_error *error);
 
-/* Opens one vocabulary file, whatever its encoding. */
+/* Opens one vocabulary file of any encoding. */
 struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handoff_error *error);
 
 /*
- * The tokenizer that needs no vocabulary. It never tells less than either encoding has tokens, so
- * what fits by it fits in truth; it tells about three times as many for English text.
- * Always there, never NULL.
+ * The tokenizer that needs no vocabulary. Its answer is never less than the true count of either
+ * encoding, so a text that fits by the estimate fits; for English it is about three times the true
+ * count. Never NULL.
  */
 struct handoff_tokenizer *handoff_tokenizer_estimate(void);
 
@@ -53,9 +53,9 @@ const char *handoff_tokenizer_encoding(const struct handoff_tokenizer *tokenizer
 void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer);
 
 /*
- * Counts. OUT_OF_MEMORY: only text that is no valid UTF-8 or has a run of more than 256 bytes that
- * nothing cuts (white space does) needs any. TOO_LARGE: such a run has more than 1 GiB. The count
- * is set on success only.
+ * Counts. OUT_OF_MEMORY is possible only for text that is not valid UTF-8, or that has an uncut run
+ * of more than 256 bytes (white space cuts). TOO_LARGE: such a run exceeds 1 GiB. The count is set
+ * on success only.
  */
 enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer, const char *text,
                                        size_t length, size_t *count) HANDOFF_MUST_CHECK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte-pair merging; merge.h tells the story. A merge's rank is the id of the token it gives. */
+/*
+ * Byte-pair merging; merge.h tells the story. A merge's rank is the id of the token that it makes.
+ * Any thread; only long pieces allocate.
+ */
 #include "lib/tokens/merge.h"
 
 #include "lib/base/check.h"
@@ -7,10 +10,10 @@
 
 #include <stdbool.h>
 
-/* The highest rank, so that it never is the lowest. */
+/* The highest rank, so it is never the lowest. */
 #define NO_MERGE HANDOFF_VOCABULARY_NO_TOKEN
 
-/* The rank of merging the byte at a place with the one behind it. */
+/* The rank of merging the byte at a place with the next one. */
 static uint32_t byte_rank(const struct handoff_vocabulary *vocabulary, const uint8_t *at)
 {
     return vocabulary->byte_pairs[at[0] << 8 | at[1]];
@@ -25,8 +28,8 @@ static uint32_t byte_rank(const struct handoff_vocabulary *vocabulary, const uin
  */
 #define PLACE_BITS 6
 #define NOTHING    INT32_MAX
-_Static_assert(HANDOFF_MERGE_SHORT <= 1 << PLACE_BITS, "a place has to fit");
-_Static_assert(HANDOFF_VOCABULARY_ID_BITS + PLACE_BITS < 31, "a candidate has to fit");
+_Static_assert(HANDOFF_MERGE_SHORT <= 1 << PLACE_BITS, "a place must fit");
+_Static_assert(HANDOFF_VOCABULARY_ID_BITS + PLACE_BITS < 31, "a candidate must fit");
 
 struct short_merge {
     const struct handoff_vocabulary *vocabulary;
@@ -182,7 +185,7 @@ static void long_merge_start(struct long_merge *merge, const uint8_t *piece)
         sift_down(merge->heap, merge->heap_count, i);
 }
 
-/* Finds anew what the part at a place and its right neighbour would merge into. */
+/* Looks up again what the part at a place and its right neighbour would merge into. */
 static void update_rank(struct long_merge *merge, uint32_t place)
 {
     uint32_t right = merge->next[place], rank = NO_MERGE;

@@ -2,10 +2,10 @@
 /*
  * merge.h - byte-pair merging of one piece of text.
  *
- * Every byte begins as a token of its own; of all neighbours that may merge, those with the lowest
- * rank do, the leftmost first, until none may. Short pieces are merged by scanning a small array
- * on the stack, which is fastest and cannot fail. Long ones take a heap of candidates over a
- * linked list: n log n steps, however the text was chosen, and 32 bytes of memory a byte.
+ * Every byte begins as one token; of all neighbours that may merge, those with the lowest rank do,
+ * the leftmost first, until none may. Short pieces are merged by scanning a small array on the
+ * stack, which is fastest and cannot fail. Long ones use a heap of candidates over a linked list: n
+ * log n steps even for hostile text, and 32 bytes of memory per byte.
  */
 #ifndef HANDOFF_TOKENS_MERGE_H
 #define HANDOFF_TOKENS_MERGE_H
@@ -18,13 +18,13 @@
 /* Up to this length scanning beats the heap (tests/bench/bench_tokens.c measures it). */
 #define HANDOFF_MERGE_SHORT 64
 
-/* Up to this length the heap and the list lie on the stack, 8 KB of it. */
+/* Up to this length the heap and the list fit on the stack, in 8 KB. */
 #define HANDOFF_MERGE_ON_STACK 256
 
-/* Above this a piece is refused; positions have 32 bits, and no honest text looks like that. */
+/* Longer pieces are rejected: positions have 32 bits, and no honest text needs more. */
 #define HANDOFF_MERGE_LONGEST ((size_t)1 << 30)
 
-/* Where tokens go: all are counted, as many are written as there is room for. */
+/* Collects tokens: counts all, and writes as many as fit. */
 struct handoff_token_sink {
     uint32_t *ids;
     size_t capacity;
@@ -38,7 +38,7 @@ static inline void handoff_token_sink_put(struct handoff_token_sink *sink, uint3
     sink->count++;
 }
 
-/* Merges a piece of at least one byte. OUT_OF_MEMORY or TOO_LARGE leave the sink as it was. */
+/* Merges a piece of at least one byte. On OUT_OF_MEMORY and TOO_LARGE the sink is unchanged. */
 enum handoff_code handoff_merge(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
                                 size_t length, struct handoff_token_sink *sink) HANDOFF_MUST_CHECK;
 

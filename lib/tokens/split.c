@@ -14,10 +14,11 @@
  *   \s+                                         \s+
  *
  * with P = [^\r\n\p{L}\p{N}] and C = (?i:'s|'t|'re|'ve|'m|'ll|'d). Repetitions are greedy and
- * give back; the first alternative that matches wins, not the longest. Ignoring case, the long s
+ * backtrack; the first alternative that matches wins, not the longest. Ignoring case, the long s
  * U+017F is an s: the reference folds case by Unicode. No other letter of C has such a twin.
  *
- * Functions named after an alternative return the end of its match, or NULL for no match.
+ * Each match_ function returns the end of its alternative's match, or NULL for no match. Pure, any
+ * thread.
  */
 #include "lib/tokens/split.h"
 
@@ -34,7 +35,7 @@ enum {
     ANY_LETTER = SET(UPPER) | SET(LOWER) | SET(LETTER),
     PREFIX = SET(OTHER) | SET(SPACE) | SET(MARK),
     SYMBOL = SET(OTHER) | SET(MARK),
-    COMMON = SET(LETTER) | SET(MARK), /* may stand in both halves of a word of o200k */
+    COMMON = SET(LETTER) | SET(MARK), /* allowed in both halves of a word of o200k */
     FIRST_HALF = SET(UPPER) | COMMON,
     SECOND_HALF = SET(LOWER) | COMMON,
 };
@@ -103,11 +104,11 @@ static const uint8_t *match_cl100k_word(const uint8_t *at, const uint8_t *end)
 }
 
 /*
- * Both word alternatives of o200k in one pass. The first half runs as far as it can. Where a lower
+ * Both word alternatives of o200k in one pass. The first half runs as far as it can. If a lower
  * case letter follows, the second half begins there. Otherwise the first half gives back just
- * enough to leave the second half its one character, the last that may stand in both. If there is
- * none and the word began with a mark, the prefix gives the mark back and that alone is the word.
- * What is left is the second alternative: capitals only.
+ * enough to leave the second half one character, the last one allowed in both. If none is and the
+ * word began with a mark, the prefix gives the mark back and the mark alone is the word. What
+ * remains is the second alternative: capitals only.
  */
 static const uint8_t *match_o200k_word(const uint8_t *at, const uint8_t *end)
 {
@@ -152,7 +153,7 @@ static const uint8_t *match_symbols(const uint8_t *at, const uint8_t *end, bool 
     return stop;
 }
 
-/* The last three alternatives; only white space can have come this far. */
+/* The last three alternatives; only white space gets this far. */
 static const uint8_t *match_white_space(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *stop = at, *last = at, *newline_end = NULL;
@@ -166,7 +167,8 @@ static const uint8_t *match_white_space(const uint8_t *at, const uint8_t *end)
     }
     if (newline_end)
         return newline_end;
-    /* What follows is no white space: its neighbour is left to it, unless that is all there is. */
+    /* A character that is not white space follows: it keeps the space before it, unless that is the
+     * only one. */
     return stop == end || last == at ? stop : last;
 }
 

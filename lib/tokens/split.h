@@ -4,15 +4,15 @@
  *
  * An encoding defines its pieces by a regular expression. Both expressions are matched by hand
  * here, alternative by alternative in their order (docs/decisions.md has the reason). Text must be
- * valid UTF-8. Every byte belongs to exactly one piece, and cutting a whole text takes linear
- * time: what a match gives back after looking too far is looked at at most once more.
+ * valid UTF-8. Every byte belongs to exactly one piece, and cutting a whole text takes linear time:
+ * characters given back by a match are examined at most once more. Pure, any thread.
  */
 #ifndef HANDOFF_TOKENS_SPLIT_H
 #define HANDOFF_TOKENS_SPLIT_H
 
 #include <stdint.h>
 
-/* The numbers stand in compiled vocabulary files. */
+/* The numbers are part of the vocabulary file format. */
 enum handoff_split_pattern {
     HANDOFF_SPLIT_CL100K = 1,
     HANDOFF_SPLIT_O200K = 2,
@@ -24,7 +24,7 @@ typedef const uint8_t *handoff_split_function(const uint8_t *at, const uint8_t *
 handoff_split_function handoff_split_cl100k;
 handoff_split_function handoff_split_o200k;
 
-/* NULL for a number that is no pattern. */
+/* NULL for an unknown pattern. */
 handoff_split_function *handoff_split_for(uint32_t pattern);
 
 #endif

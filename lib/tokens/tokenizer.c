@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokenizer: opening by name, and the way of a text through its stages. See tokenizer.h. */
+/*
+ * The tokenizer: opening by name, and a text's path through the stages; see tokenizer.h. Any
+ * thread: a tokenizer is read-only once it is open.
+ */
 #include "lib/tokens/tokenizer.h"
 
 #include "lib/base/check.h"
@@ -28,7 +31,7 @@ struct handoff_tokenizer {
 
 static const char *const encodings[] = {"o200k_base", "cl100k_base"};
 
-/* It is never written to; it is not const only because closing takes what opening gives. */
+/* Never written to; not const only because closing takes what opening returns. */
 static struct handoff_tokenizer estimating = {.magic = TOKENIZER_MAGIC};
 
 /* --- opening and closing ------------------------------------------------------------------- */
@@ -83,7 +86,7 @@ static struct handoff_tokenizer *open_in_directory(const char *directory, const 
     tokenizer = handoff_tokenizer_open(path, error);
     if (tokenizer && strcmp(handoff_tokenizer_encoding(tokenizer), encoding) != 0) {
         handoff_error_set(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                          "the vocabulary is that of another encoding", path,
+                          "the vocabulary is for another encoding", path,
                           handoff_tokenizer_encoding(tokenizer));
         handoff_error_allow(error, "%s", encoding);
         handoff_tokenizer_close(&tokenizer);
@@ -99,7 +102,7 @@ struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
         return &estimating;
     if (is_known_encoding(encoding))
         return open_in_directory(directory, encoding, error);
-    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_ENCODING, "there is no such encoding", "encoding",
+    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_ENCODING, "unknown encoding", "encoding",
                       encoding);
     handoff_error_allow(error, "o200k_base, cl100k_base, estimate");
     return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and checking a compiled vocabulary; vocabulary.h tells the story. */
+/* Opening and checking a compiled vocabulary; vocabulary.h tells the story. Any thread. */
 #include "lib/tokens/vocabulary.h"
 
 #include "lib/base/check.h"
@@ -16,7 +16,7 @@
 
 _Static_assert(sizeof(struct handoff_vocabulary_header) == 128, "the header is part of the format");
 _Static_assert(sizeof(struct handoff_vocabulary_header) % HANDOFF_VOCABULARY_ALIGNMENT == 0,
-               "the first part begins right behind the header");
+               "the first part begins right after the header");
 
 static _Atomic(uint64_t) opened;
 
@@ -45,7 +45,7 @@ static uint64_t aligned_end(uint64_t start, uint64_t count, uint64_t size)
     return (end + unit - 1) / unit * unit;
 }
 
-/* Nothing overflows: a count has 32 bits, a size at most 5. */
+/* Cannot overflow: a count has 32 bits, a size at most 5. */
 struct handoff_vocabulary_layout
 handoff_vocabulary_layout(const struct handoff_vocabulary_header *header)
 {
@@ -80,9 +80,9 @@ void handoff_vocabulary_attach(struct handoff_vocabulary *vocabulary, const void
 }
 
 /*
- * Four lanes of multiply and rotate: it has to keep up with memory, because every start reads the
- * whole file, and it has to notice damage, not malice. Every step can be undone given its input
- * word, so a single changed word always changes the result.
+ * Four lanes of multiply and rotate: it must keep up with memory, because every start reads the
+ * whole file, and must detect damage, not malice. Every step is invertible given its input word, so
+ * a single changed word always changes the result.
  */
 uint64_t handoff_vocabulary_checksum(const void *file, size_t size)
 {
@@ -113,18 +113,19 @@ static enum handoff_code check_kind(const struct handoff_vocabulary_header *head
     if (size < sizeof(*header) ||
         memcmp(header->magic, HANDOFF_VOCABULARY_FILE_MAGIC, sizeof(header->magic)) != 0)
         return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                              "the file is not a compiled vocabulary", 0);
+                              "not a compiled vocabulary file", 0);
     if (header->byte_order != HANDOFF_VOCABULARY_BYTE_ORDER)
         return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                              "the vocabulary was compiled for a machine of another byte order",
+                              "the vocabulary was compiled for the other byte order",
                               offsetof(struct handoff_vocabulary_header, byte_order));
     if (header->version != HANDOFF_VOCABULARY_VERSION)
-        return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                              "the vocabulary was compiled by another version of this program",
-                              offsetof(struct handoff_vocabulary_header, version));
+        return report_at_byte(
+            error, HANDOFF_ERR_VOCABULARY_FOREIGN,
+            "the vocabulary was compiled by an incompatible version of this program",
+            offsetof(struct handoff_vocabulary_header, version));
     if (header->file_size != size)
         return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                              "the file is cut short or has grown",
+                              "the file size differs from the header",
                               offsetof(struct handoff_vocabulary_header, file_size));
     return HANDOFF_OK;
 }
@@ -157,7 +158,7 @@ static enum handoff_code check_numbers(const struct handoff_vocabulary_header *h
         wrong = offsetof(struct handoff_vocabulary_header, blob_size);
     if (wrong)
         return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                              "a number in the header is out of bounds", wrong);
+                              "a header field is out of range", wrong);
     return HANDOFF_OK;
 }
 
@@ -172,7 +173,7 @@ static enum handoff_code report_full_table(const void *where,
                                            const struct handoff_vocabulary *vocabulary,
                                            struct handoff_error *error)
 {
-    return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "a table has no empty slot",
+    return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT, "a hash table has no empty slot",
                           (uint64_t)((const uint8_t *)where - (const uint8_t *)vocabulary->header));
 }
 
@@ -250,7 +251,7 @@ enum handoff_code handoff_vocabulary_check(const void *file, size_t size,
         return code;
     if (handoff_vocabulary_checksum(file, size) != header->checksum)
         return report_at_byte(error, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                              "the file is damaged: its checksum differs",
+                              "checksum mismatch: the file is damaged",
                               offsetof(struct handoff_vocabulary_header, checksum));
     handoff_vocabulary_attach(&vocabulary, file);
     if ((code = check_offsets(&vocabulary, error)) || (code = check_keys(&vocabulary, error)))
@@ -267,16 +268,16 @@ static enum handoff_code map_file(int descriptor, const void **file, size_t *siz
     void *mapping;
 
     if (fstat(descriptor, &status) != 0)
-        return report_errno(error, "the vocabulary cannot be examined");
+        return report_errno(error, "cannot stat the vocabulary");
     if (!S_ISREG(status.st_mode) ||
         status.st_size < (off_t)sizeof(struct handoff_vocabulary_header))
         return report_at_byte(error, HANDOFF_ERR_VOCABULARY_FOREIGN,
-                              "the file is not a compiled vocabulary", 0);
+                              "not a compiled vocabulary file", 0);
     *size = (size_t)status.st_size;
-    /* All of it is read at once by the check: one call instead of a fault per page. */
+    /* The check reads all of it at once: one call instead of one fault per page. */
     mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, descriptor, 0);
     if (mapping == MAP_FAILED)
-        return report_errno(error, "the vocabulary cannot be mapped");
+        return report_errno(error, "cannot map the vocabulary");
     *file = mapping;
     return HANDOFF_OK;
 }
@@ -290,7 +291,7 @@ static enum handoff_code open_and_check(const char *path, struct handoff_vocabul
     enum handoff_code code;
 
     if (descriptor < 0)
-        return report_errno(error, "the vocabulary cannot be opened");
+        return report_errno(error, "cannot open the vocabulary");
     code = map_file(descriptor, &file, &size, error);
     (void)close(descriptor);
     if (code)

@@ -2,13 +2,13 @@
 /*
  * vocabulary.h - a byte-pair vocabulary as one read-only file, mapped and used in place.
  *
- * Story: the published vocabularies are text, base64 and a rank per line; reading 200,000 lines at
- * every start would take longer than all the rest of the start. tools/vocabulary compiles them
- * once, when the program is built, into tables that are looked up where they lie. Processes that
- * use the same file share its pages.
+ * The published vocabularies are text, base64 and a rank per line; parsing 200,000 lines at every
+ * start would take longer than the rest of the start. tools/vocabulary compiles them once, when the
+ * program is built, into tables that are used in place. Processes that use the same file share its
+ * pages.
  *
- * What the file holds, in this order, every part padded to 32 bytes, numbers in the machine's own
- * byte order (the file is built where it is used; the header tells a foreign one apart):
+ * The file has these parts in this order, each padded to 32 bytes, numbers in the machine's byte
+ * order (the file is built where it is used; the header identifies a foreign one):
  *
  *   header      struct handoff_vocabulary_header
  *   short keys  token by its bytes, up to 13 of them, which lie in the slot itself: a hit costs one
@@ -21,19 +21,19 @@
  *   blob        the bytes of all tokens, in the order of their ids
  *
  * Why one pair per token is enough: merging is defined by bytes (any two neighbours whose bytes
- * together are a token may merge, lowest rank first, leftmost first). Whatever stands around a
- * token's bytes, as long as nothing merged across their borders the merges within them happen in
- * the same order as if they stood alone, so the last two parts are always the same two. The
- * compiler finds these by merging every token's bytes alone.
+ * together are a token may merge, lowest rank first, leftmost first). As long as nothing merged
+ * across the borders of a token's bytes, the merges within them happen in the same order as if they
+ * were the whole text, so the last two parts are always the same two. The compiler finds them by
+ * merging every token's bytes in isolation.
  *
  * Hash tables are open, with linear probing, at most 60 % full.
  *
  * Safety: opening checks the checksum, every size, and every number that is used as an index, so
- * that even a file that was forged to fit its checksum can only make counts wrong. The file must
- * be replaced by renaming a new one over it, never rewritten in place: a mapped file that shrinks
- * takes the process down (SIGBUS).
+ * even a file forged to match its checksum can only make counts wrong. Replace the file by renaming
+ * a new one over it, never rewrite it in place: a mapped file that shrinks kills the process
+ * (SIGBUS).
  *
- * Threads: read-only after opening; any number may look up at once.
+ * Threads: read-only once open; any number may look up at once.
  */
 #ifndef HANDOFF_TOKENS_VOCABULARY_H
 #define HANDOFF_TOKENS_VOCABULARY_H
@@ -84,13 +84,13 @@ struct handoff_vocabulary_short_slot {
 #define HANDOFF_VOCABULARY_KEY_MASK     UINT64_C(0xf00000ffffffffff)
 #define HANDOFF_VOCABULARY_EMPTY_PAIR   UINT64_MAX
 
-/* Where the parts lie, from the header's numbers alone; the total is the file's size. */
+/* The offsets of the parts, computed from the header; total is the file's size. */
 struct handoff_vocabulary_layout {
     uint64_t shorts, longs, pairs, byte_ids, byte_pairs, offsets, blob, total;
 };
 
 struct handoff_vocabulary {
-    uint64_t serial; /* which opening this is: addresses are used again */
+    uint64_t serial; /* identifies this opening: addresses are reused */
     const struct handoff_vocabulary_header *header; /* also the beginning of the mapping */
     const struct handoff_vocabulary_short_slot *shorts;
     const uint32_t *longs;      /* ids; NO_TOKEN marks an empty slot */
@@ -132,8 +132,8 @@ static inline uint64_t handoff_vocabulary_mix(uint64_t low, uint64_t high)
     return hash * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The key of 1 to 13 bytes. "readable" is how many bytes may be read from there: with 16 the key
- * is made of two loads, with less it is copied together. */
+/* The key of 1 to 13 bytes. `readable` is how many bytes may be read from there: with 16 the key
+ * takes two loads, with fewer it is assembled by a copy. */
 static inline struct handoff_vocabulary_short_slot
 handoff_vocabulary_short_key(const uint8_t *bytes, size_t length, size_t readable)
 {
@@ -208,7 +208,7 @@ static inline uint32_t handoff_vocabulary_pair_slot(const struct handoff_vocabul
     return handoff_vocabulary_slot(handoff_vocabulary_mix(key, 0), vocabulary->header->pair_slots);
 }
 
-/* Has memory fetch what the next function will look at for the same two. */
+/* Prefetches the slot that handoff_vocabulary_merge will read for the same two. */
 static inline void handoff_vocabulary_prefetch(const struct handoff_vocabulary *vocabulary,
                                                uint32_t left, uint32_t right)
 {

@@ -131,7 +131,7 @@ static void test_short_keys(void **state)
 static void test_truncations(void **state)
 {
     struct sample *sample = *state;
-    const char *foreign = "the file is not a compiled vocabulary";
+    const char *foreign = "not a compiled vocabulary file";
 
     expect_opening("", 0, HANDOFF_ERR_VOCABULARY_FOREIGN, foreign);
     for (size_t size = 1; size < sizeof(struct handoff_vocabulary_header); size += 21)
@@ -139,7 +139,7 @@ static void test_truncations(void **state)
     for (size_t cut = 1; cut < sample->size - sizeof(struct handoff_vocabulary_header);
          cut = cut * 3 + 1)
         expect_opening(sample->file, sample->size - cut, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                       "the file is cut short or has grown");
+                       "the file size differs from the header");
 }
 
 static void test_grown(void **state)
@@ -150,7 +150,7 @@ static void test_grown(void **state)
     assert_non_null(grown);
     memcpy(grown, sample->file, sample->size);
     expect_opening(grown, sample->size + 32, HANDOFF_ERR_VOCABULARY_CORRUPT,
-                   "the file is cut short or has grown");
+                   "the file size differs from the header");
     free(grown);
 }
 
@@ -162,16 +162,16 @@ struct field {
 };
 
 #define AT(name)     offsetof(struct handoff_vocabulary_header, name)
-#define OUT_OF_RANGE HANDOFF_ERR_VOCABULARY_CORRUPT, "a number in the header is out of bounds"
+#define OUT_OF_RANGE HANDOFF_ERR_VOCABULARY_CORRUPT, "a header field is out of range"
 
 static const struct field fields[] = {
     {AT(magic), 0x21212121, HANDOFF_ERR_VOCABULARY_FOREIGN,
-     "the file is not a compiled vocabulary"},
+     "not a compiled vocabulary file"},
     {AT(version), HANDOFF_VOCABULARY_VERSION + 1, HANDOFF_ERR_VOCABULARY_FOREIGN,
-     "the vocabulary was compiled by another version of this program"},
+     "the vocabulary was compiled by an incompatible version of this program"},
     {AT(byte_order), 0x04030201, HANDOFF_ERR_VOCABULARY_FOREIGN,
-     "the vocabulary was compiled for a machine of another byte order"},
-    {AT(file_size), 1, HANDOFF_ERR_VOCABULARY_CORRUPT, "the file is cut short or has grown"},
+     "the vocabulary was compiled for the other byte order"},
+    {AT(file_size), 1, HANDOFF_ERR_VOCABULARY_CORRUPT, "the file size differs from the header"},
     {AT(encoding), 0, OUT_OF_RANGE},
     {AT(pattern), 0, OUT_OF_RANGE},
     {AT(pattern), 3, OUT_OF_RANGE},
@@ -187,7 +187,7 @@ static const struct field fields[] = {
     {AT(pair_slots), 0, OUT_OF_RANGE},
     {AT(pair_slots), UINT32_MAX, OUT_OF_RANGE},
     {AT(reserved), 1, OUT_OF_RANGE},
-    {AT(checksum), 1, HANDOFF_ERR_VOCABULARY_CORRUPT, "the file is damaged: its checksum differs"},
+    {AT(checksum), 1, HANDOFF_ERR_VOCABULARY_CORRUPT, "checksum mismatch: the file is damaged"},
 };
 
 static void test_header_fields(void **state)
@@ -274,12 +274,12 @@ static void test_forged_full_tables(void **state)
     for (size_t i = 0; i < sizeof(full); i += 16)
         full[i + 15] = 0x10; /* a key of one byte */
     assert_true(shorts <= sizeof(full));
-    expect_forged(sample, layout.shorts, full, shorts, "a table has no empty slot");
+    expect_forged(sample, layout.shorts, full, shorts, "a hash table has no empty slot");
     memset(full, 0, sizeof(full));
     expect_forged(sample, layout.longs, full, header->long_slots * sizeof(uint32_t),
-                  "a table has no empty slot");
+                  "a hash table has no empty slot");
     expect_forged(sample, layout.pairs, full, header->pair_slots * sizeof(uint64_t),
-                  "a table has no empty slot");
+                  "a hash table has no empty slot");
 }
 
 static void test_not_a_file(void **state)
@@ -328,10 +328,10 @@ static void test_bad_sources(void **state)
     static const struct bad_text bad[] = {
         {"", 0, "fewer than 256 tokens"},
         {"IQ== 0\n", 0, "fewer than 256 tokens"},
-        {"IQ==\n", 1, "not a token and its rank"},
-        {"IQ== 0\nIg== 2\n", 2, "the rank is not the line's place"},
-        {"IQ== 0\nIg== \n", 2, "the rank is not the line's place"},
-        {"IQ== 0\nIg== 1x\n", 2, "the rank is not the line's place"},
+        {"IQ==\n", 1, "expected a token and its rank"},
+        {"IQ== 0\nIg== 2\n", 2, "the rank is not the line number minus one"},
+        {"IQ== 0\nIg== \n", 2, "the rank is not the line number minus one"},
+        {"IQ== 0\nIg== 1x\n", 2, "the rank is not the line number minus one"},
         {"IQ== 0\nIg= 1\n", 2, "not base64"},
         {"IQ== 0\nI!== 1\n", 2, "not base64"},
         {" 0\n", 1, "not base64"},
@@ -362,18 +362,18 @@ static void test_sources_that_lack_or_repeat(void **state)
     fclose(published.stream);
     assert_null(vocabulary_compile(published.text, published.length, "x", HANDOFF_SPLIT_O200K,
                                    &size, &error));
-    assert_string_equal(error.message, "the token stands twice");
+    assert_string_equal(error.message, "duplicate token");
     assert_int_equal(error.line, 258);
     published.text[0] = 'Q'; /* the first token, a NUL, becomes '@', which is there already */
     published.length -= strlen("YWI= 257\n");
     assert_null(vocabulary_compile(published.text, published.length, "x", HANDOFF_SPLIT_O200K,
                                    &size, &error));
-    assert_string_equal(error.message, "the token stands twice");
+    assert_string_equal(error.message, "duplicate token");
     memcpy(published.text, "enp6 0", 6); /* and now "zzz", so that no token is a NUL */
     published.text[6] = '\n';
     assert_null(vocabulary_compile(published.text, published.length, "x", HANDOFF_SPLIT_O200K,
                                    &size, &error));
-    assert_string_equal(error.message, "a single byte is no token");
+    assert_string_equal(error.message, "a single byte is not a token");
     free(published.text);
 }
 

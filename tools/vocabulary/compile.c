@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps: read all tokens; from their number lay out the file; fill the tables; with these
+ * The vocabulary compiler; compile.h says what it makes. One thread, at build time.
+ *
+ * The steps: read all tokens; lay out the file from their number; fill the tables; with these
  * already usable, merge every token's bytes alone to learn the pair it is made of (vocabulary.h
  * says why there is one); checksum.
  */
@@ -14,7 +16,7 @@
 
 #define NO_TOKEN HANDOFF_VOCABULARY_NO_TOKEN
 
-/* What is read from the text, and the file that is made of it. */
+/* What was read from the text, and the file built from it. */
 struct compiler {
     uint8_t *blob;
     uint32_t *offsets; /* count + 1 */
@@ -43,7 +45,7 @@ static int base64_digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decodes padded base64 and returns the number of bytes; 0 for anything wrong, also for none. */
+/* Decodes padded base64 and returns the number of bytes; 0 if it is malformed or empty. */
 static size_t decode_base64(const char *text, size_t length, uint8_t *out)
 {
     size_t padding = 0, written = 0;
@@ -89,9 +91,10 @@ static bool parse_token_line(struct compiler *compiler, const char *line, size_t
     size_t bytes;
 
     if (!space)
-        return fail_at_line(compiler, "not a token and its rank", compiler->count + 1);
+        return fail_at_line(compiler, "expected a token and its rank", compiler->count + 1);
     if (!is_number(space + 1, length - (size_t)(space + 1 - line), compiler->count))
-        return fail_at_line(compiler, "the rank is not the line's place", compiler->count + 1);
+        return fail_at_line(compiler, "the rank is not the line number minus one",
+                            compiler->count + 1);
     if (compiler->count == HANDOFF_VOCABULARY_MAX_TOKENS)
         return fail_at_line(compiler, "too many tokens", compiler->count + 1);
     bytes = decode_base64(line, (size_t)(space - line), compiler->blob + start);
@@ -108,11 +111,11 @@ static bool parse_tokens(struct compiler *compiler, const char *text, size_t len
 
     if (length > UINT32_MAX)
         return fail_at_line(compiler, "too long", 0);
-    /* Base64 is longer than what it stands for, and a line is at least one byte. */
+    /* Base64 is longer than what it encodes, and a line is at least one byte. */
     compiler->blob = malloc(length + 3);
     compiler->offsets = calloc(length + 2, sizeof(uint32_t));
     if (!compiler->blob || !compiler->offsets)
-        return fail_at_line(compiler, "no memory", 0);
+        return fail_at_line(compiler, "out of memory", 0);
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         const char *stop = newline ? newline : end;
@@ -165,7 +168,7 @@ static struct handoff_vocabulary_header make_header(const struct compiler *compi
     return header;
 }
 
-/* The view is read-only, as it is everywhere else; here alone its memory is ours to write. */
+/* The view is const, as everywhere else; only here do we own the memory behind it. */
 static void *writable(const void *part)
 {
     return (void *)(uintptr_t)part;
@@ -178,7 +181,7 @@ static bool lay_out(struct compiler *compiler, const char *encoding, uint32_t pa
 
     compiler->file = calloc(1, header.file_size);
     if (!compiler->file)
-        return fail_at_line(compiler, "no memory", 0);
+        return fail_at_line(compiler, "out of memory", 0);
     memcpy(compiler->file, &header, sizeof(header));
     handoff_vocabulary_attach(vocabulary, compiler->file);
     memset(writable(vocabulary->longs), 0xff, header.long_slots * sizeof(uint32_t));
@@ -232,7 +235,7 @@ static bool fill_key_tables(struct compiler *compiler)
         size_t length = token_length(compiler, token);
 
         if (find_token(compiler, token_bytes(compiler, token), length) != NO_TOKEN)
-            return fail_at_line(compiler, "the token stands twice", token + 1);
+            return fail_at_line(compiler, "duplicate token", token + 1);
         if (length > HANDOFF_VOCABULARY_SHORT_KEY)
             insert_long_key(compiler, token);
         else
@@ -243,15 +246,15 @@ static bool fill_key_tables(struct compiler *compiler)
 
         byte_ids[i] = find_token(compiler, &byte, 1);
         if (byte_ids[i] == NO_TOKEN)
-            return fail_at_line(compiler, "a single byte is no token", 0);
+            return fail_at_line(compiler, "a single byte is not a token", 0);
     }
     return true;
 }
 
 /* --- learning the pairs -------------------------------------------------------------------- */
 
-/* Merges the parts of a token, given by where they end, by looking bytes up, until two are left.
- * False where merging comes to a stop before: such a token is only ever found whole. */
+/* Merges the parts of a token, given by their ends, by looking bytes up, until two are left. False
+ * if merging stops earlier: such a token is only ever found whole. */
 static bool merge_to_two(const struct compiler *compiler, const uint8_t *bytes, uint32_t *ends,
                          size_t count)
 {
@@ -293,7 +296,7 @@ static bool fill_pair_table(struct compiler *compiler)
     uint32_t *ends = malloc(compiler->vocabulary.header->blob_size * sizeof(*ends));
 
     if (!ends)
-        return fail_at_line(compiler, "no memory", 0);
+        return fail_at_line(compiler, "out of memory", 0);
     for (uint32_t token = 0; token < compiler->count; token++) {
         const uint8_t *bytes = token_bytes(compiler, token);
         size_t length = token_length(compiler, token);

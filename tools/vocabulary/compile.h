@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * compile.h - turns a published vocabulary (one line per token: base64 of its bytes, a space, its
- * rank) into the file that lib/tokens/vocabulary.h describes. A library of its own, so that
- * tests can make small vocabularies.
+ * rank) into the file that lib/tokens/vocabulary.h describes. A separate library, so tests can
+ * build small vocabularies. Any thread.
  */
 #ifndef HANDOFF_VOCABULARY_COMPILE_H
 #define HANDOFF_VOCABULARY_COMPILE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoff-vocabulary: compiles one of the published vocabularies when the program is built.
+ * handoff-vocabulary: compiles one of the published vocabularies when the program is built. One
+ * thread.
  *
  *   handoff-vocabulary ENCODING INPUT.tiktoken OUTPUT.vocabulary
  *
@@ -69,7 +70,8 @@ static bool check_digest(const struct published *published, const char *path, co
     return false;
 }
 
-/* Under another name first: who maps the old file must not see it change. */
+/* Written under another name and renamed: a process that has the old file mapped must not see it
+ * change. */
 static bool replace_file(const char *path, const void *file, size_t size)
 {
     char *temporary;
