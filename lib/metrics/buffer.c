@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The buffer of buffer.h. Any thread, one at a time per buffer. */
 #include "lib/metrics/buffer.h"
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appending to the buffer that a scrape grows. After memory has run out nothing is appended any
- * more, so an encoder may write on and only the edge looks at `failed`. */
+/* Appending to the buffer that a scrape fills. Once memory has run out, appends do nothing, so an
+ * encoder need not check each one; only the end of the scrape checks `failed`. Any thread, one at a
+ * time per buffer. */
 #ifndef METRIC_BUFFER_H
 #define METRIC_BUFFER_H
 
@@ -9,7 +10,7 @@
 /* Room for `n` more bytes at the end, to be taken by metric_buffer_take. NULL: no memory. */
 char *metric_buffer_room(struct metric_buffer *buffer, size_t n);
 
-/* Everything up to `end`, a pointer into the room, now belongs to the content. */
+/* Extends the content up to `end`, a pointer into the room. */
 static inline void metric_buffer_take(struct metric_buffer *buffer, const char *end)
 {
     buffer->length = (size_t)(end - buffer->data);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots of threads, and the memory of shards; cells.h tells the story. Any thread: slots are taken
+ * and released with atomics, and a chunk is made under the lock of its family.
+ */
 #include "lib/metrics/cells.h"
 
 #include <pthread.h>
@@ -22,8 +26,9 @@ static void slot_hand_back(unsigned slot)
                               memory_order_release);
 }
 
-/* Destructors of other keys may still observe after this one, so the thread is not "unasked" again
- * (it would take a slot that nobody hands back) but counts in the shared shard until its end. */
+/* Destructors of other keys may still observe after this one, so the thread does not become
+ * "unasked" again (it would take a slot that is never released) but counts in the shared shard
+ * until it ends. */
 static void on_thread_end(void *value)
 {
     metric_thread_slot = METRIC_SLOT_SHARED;
@@ -102,8 +107,8 @@ struct metric_chunk *metric_chunk_new(size_t width, size_t capacity, size_t shar
     chunk->width = width;
     chunk->capacity = capacity;
     chunk->stride = round_up(width * capacity, METRIC_CACHE_LINE / sizeof(metric_cell));
-    /* calloc and not aligned_alloc: large blocks then come as untouched zero pages, so shards that
-     * no thread uses cost address space only */
+    /* calloc, not aligned_alloc: large blocks are then untouched zero pages, and shards that no
+     * thread uses cost only address space */
     chunk->memory = calloc(1, chunk->stride * shards * sizeof(metric_cell) + METRIC_CACHE_LINE);
     if (!chunk->memory) {
         metric_chunk_free(&chunk);

@@ -3,15 +3,15 @@
  * cells.h - where observations are counted: one row of cells per series and thread.
  *
  * A bare atomic add costs 5 ns as long as one thread does it, and 60 ns when two do. So threads do
- * not share: each takes a slot at its first observation and hands it back when it ends. A registry
- * gives the slots 0..exclusive-1 a shard each; in it the owner counts with a plain load and store,
- * which needs no lock prefix. All other threads share the shard after them with atomic adds.
+ * not share: each takes a slot at its first observation and releases it when it ends. A registry
+ * gives each of the slots 0..exclusive-1 a shard, in which the owner counts with a plain load and
+ * store, without a lock prefix. All other threads share one more shard with atomic adds.
  *
- * A shard is one piece of memory that begins on a cache line of its own and holds the rows of many
- * series, so two threads never write to the same line and no row needs padding.
+ * A shard is one block of memory that begins on a cache line and holds the rows of many series, so
+ * two threads never write to the same line and no row needs padding.
  *
- * Invariant: a slot has at most one owner. Handing it over is a release of the bitmap word and
- * taking it an acquire, so the new owner continues from the last value of the one before.
+ * Invariant: a slot has at most one owner. Returning a slot is a release store to the bitmap word
+ * and taking it an acquire, so the new owner continues from the last value of the previous one.
  */
 #ifndef METRIC_CELLS_H
 #define METRIC_CELLS_H
@@ -38,8 +38,9 @@ extern _Thread_local unsigned metric_thread_slot;
 /* Takes a slot if the thread has not tried yet; the shard that it then counts in. */
 size_t metric_cells_shard_slow(size_t exclusive);
 
-/* How many slots were ever taken, by any thread of the process: shards beyond hold nothing. Whoever
- * learns of an observation (by a lock, by joining a thread) also sees its slot here. */
+/* How many slots were ever taken, by any thread of the process: shards beyond that are empty. A
+ * thread that learns of an observation (through a lock, or by joining a thread) also sees its slot
+ * here. */
 size_t metric_cells_slots_used(void);
 
 /* The shard of this thread: below `exclusive` it is the thread's own. */
@@ -91,7 +92,7 @@ static inline void metric_cell_sum_shared(metric_cell *cell, double value)
     }
 }
 
-/* Rows for up to `capacity` series: `shards` blocks, one behind the other. */
+/* Rows for up to `capacity` series: `shards` blocks, one after another. */
 struct metric_chunk {
     struct metric_chunk *next;
     metric_cell *cells; /* aligned to a cache line, inside `memory` */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reports a failed assertion and aborts. Any thread. */
 #include "lib/metrics/check.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8 and escaping as escape.h describes them. Pure, any thread. */
 #include "lib/metrics/escape.h"
 
 #include <stdint.h>
@@ -9,7 +10,7 @@ static bool is_continuation_byte(unsigned char byte)
     return (byte & 0xc0u) == 0x80u;
 }
 
-/* The length of the code point at `s` (n > 0 bytes are left), 0 when it is not valid: the table
+/* The length of the code point at `s` (n > 0 bytes remain), 0 if it is not valid: the table
  * "Well-Formed UTF-8 Byte Sequences" of the Unicode standard (3-7). */
 static size_t utf8_sequence_length(const unsigned char *s, size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text as the exposition formats want it: valid UTF-8, and escaped where it is quoted. Bytes that
- * are not UTF-8 become U+FFFD, one for each byte; a scrape with one bad byte would be refused as a
- * whole. */
+/* Text as the exposition formats require it: valid UTF-8, escaped where it is quoted. Each byte
+ * that is not UTF-8 becomes U+FFFD, because a scraper rejects the whole scrape for one bad byte.
+ * Pure, any thread. */
 #ifndef METRIC_ESCAPE_H
 #define METRIC_ESCAPE_H
 
@@ -16,8 +16,8 @@ enum metric_quoting {
 
 enum { METRIC_ESCAPE_GROWTH = 3 }; /* output bytes per input byte at most: U+FFFD has 3 */
 
-/* Writes the escaped form of the `n` bytes at `in`, answers its end. `out` has room for
- * n * METRIC_ESCAPE_GROWTH bytes. */
+/* Writes the escaped form of the `n` bytes at `in` and returns its end. `out` has room for n *
+ * METRIC_ESCAPE_GROWTH bytes. */
 char *metric_escape(char *out, const char *in, size_t n, enum metric_quoting quoting);
 
 bool metric_utf8_valid(const char *text, size_t n);

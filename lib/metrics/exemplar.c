@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The sequence lock of exemplar.h. Any thread: observers write, scrapes read, none waits. */
 #include "lib/metrics/exemplar.h"
 
 #include <math.h>
@@ -56,9 +57,10 @@ void metric_exemplar_store(struct metric_exemplar_slot *slot, double value,
                            const struct metric_exemplar *exemplar)
 {
     struct metric_exemplar_copy copy = {.value = value};
-    if (exemplar->count == 0) /* it would lead nowhere, and cover one that leads somewhere */
+    if (exemplar->count ==
+        0) /* it would link to nothing, and replace one that links to something */
         return;
-    if (isnan(value) || !pack_pairs(&copy, exemplar)) /* NaN lies in no bucket */
+    if (isnan(value) || !pack_pairs(&copy, exemplar)) /* NaN belongs to no bucket */
         return;
     copy.at_ms = metric_wall_ms();
     uint64_t words[METRIC_EXEMPLAR_WORDS];

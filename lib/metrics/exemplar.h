@@ -3,8 +3,8 @@
  * exemplar.h - the newest exemplar of a bucket or a counter.
  *
  * A slot is a sequence lock: odd while it is written. A writer that finds it odd gives up, because
- * an exemplar is a sample and the one that is being written is as good. A reader tries a few times
- * and then leaves the exemplar out. So nobody ever waits.
+ * an exemplar is only a sample and the one being written is as good. A reader tries a few times and
+ * then leaves the exemplar out. So no thread ever waits.
  *
  * The content is copied in atomic words, release on the way in and acquire on the way out: that
  * orders them against the sequence without a fence, and makes the race defined.
@@ -21,8 +21,8 @@
 
 enum {
     METRIC_EXEMPLAR_CODE_POINTS = 128, /* the rule of OpenMetrics, names and values together */
-    /* One slot fills three cache lines. Holds 128 code points of ASCII with room for some others;
-     * what does not fit is left out, like an exemplar that is over the rule. */
+    /* One slot fills three cache lines. Holds 128 code points of ASCII with room for some others; a
+     * larger exemplar is left out, like one over the limit of OpenMetrics. */
     METRIC_EXEMPLAR_BYTES = 167,
     METRIC_EXEMPLAR_WORDS = 23,
 };
@@ -43,7 +43,7 @@ struct metric_exemplar_slot {
 void metric_exemplar_store(struct metric_exemplar_slot *slot, double value,
                            const struct metric_exemplar *exemplar);
 
-/* false: there is none, or it was being written all the time. */
+/* false: none was stored, or every try met a writer. */
 bool metric_exemplar_load(const struct metric_exemplar_slot *slot,
                           struct metric_exemplar_copy *copy);
 

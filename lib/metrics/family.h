@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * family.h - registry, family and series as they lie in memory.
+ * family.h - registry, family and series in memory.
  *
  * Who writes what:
  *   - everything not named below is set before the object is published and never changes;
  *   - a registry's list of families grows at its end, under the registry's lock;
  *   - a family's table and list of series grow, and series go live or retire, under the family's
  *     lock; readers (resolve, scrapes) take no lock and see published pointers by acquire;
- *   - cells, values and exemplars are written by whoever observes.
- * Nothing that a reader may hold is freed before the registry: no reader needs to announce itself.
+ *   - cells, values and exemplars are written by any thread that observes.
+ * Nothing that a reader may hold is freed before the registry, so readers need not register.
  */
 #ifndef METRIC_FAMILY_H
 #define METRIC_FAMILY_H
@@ -57,9 +57,9 @@ struct metric_series {
     char key[];       /* the label values, each ended by NUL; then the bytes of `text` */
 };
 
-/* Open addressing, never more than half full, so that a probe ends soon. Superseded tables stay
- * until the registry is freed, for readers that still look at them; together they are as large as
- * the newest. */
+/* Open addressing, never more than half full, so probes are short. Superseded tables are kept until
+ * the registry is freed, for readers that still use them; together they are as large as the newest.
+ */
 struct metric_table {
     struct metric_table *previous;
     size_t mask;
@@ -67,13 +67,13 @@ struct metric_table {
     _Atomic(struct metric_series *) entries[];
 };
 
-/* A piece of the family's ready-made text. */
+/* A piece of the family's prepared text. */
 struct metric_piece {
     uint32_t at;
     uint32_t length;
 };
 
-/* What the text encoders copy instead of formatting it again in each line. */
+/* What the text encoders copy instead of formatting it for each line. */
 struct metric_texts {
     struct metric_buffer bytes;
     struct metric_piece text_head;                             /* # HELP, # TYPE of 0.0.4 */
@@ -95,7 +95,7 @@ struct metric_family {
     char *unit;
     size_t nlabels;
     char *labels[METRIC_LABELS_MAX];
-    bool open[METRIC_LABELS_MAX]; /* the label becomes "other" beyond the cap */
+    bool open[METRIC_LABELS_MAX]; /* the label becomes "other" when the cap is reached */
     bool any_open;
     struct metric_grid *grid; /* NULL: no histogram */
     size_t row_width;
@@ -121,7 +121,7 @@ struct metric_registry {
     unsigned magic;
     unsigned exclusive;
     size_t max_series;
-    uint64_t seed; /* of the label hash, so that nobody outside can aim at one table entry */
+    uint64_t seed; /* of the label hash: a client cannot choose labels that collide */
     _Atomic(uint64_t) dropped;
     _Atomic(struct metric_family *) first;
 

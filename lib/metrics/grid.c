@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building a grid, and the lookup by bisection; grid.h tells the story. Pure once built, any
+ * thread.
+ */
 #include "lib/metrics/grid.h"
 
 #include <float.h>
@@ -7,7 +11,7 @@
 
 enum {
     MANTISSA_BITS = 52,
-    /* Finer slots would find nothing more: 12 bits part bounds that are 0.03 % from each other. */
+    /* Finer slots gain nothing: 12 bits separate bounds that are 0.03 % apart. */
     SLOT_MANTISSA_BITS_MAX = 12,
     SLOTS_MAX = 16384, /* 32 KiB, the first-level cache of a core */
 };
@@ -47,7 +51,7 @@ static bool has_native(const struct metric_native *native)
     return native->low < native->high;
 }
 
-/* Upper limit of the number of cells: no bound of the two sides coincides. */
+/* The most cells there can be: when no two bounds of the two sides coincide. */
 static size_t cells_at_most(const struct metric_desc *desc)
 {
     size_t natives = 0;
@@ -56,8 +60,8 @@ static size_t cells_at_most(const struct metric_desc *desc)
     return desc->nbounds + natives + 1;
 }
 
-/* Merges the two ascending lists of bounds and notes, for each cell, which bucket of either side it
- * is a part of. */
+/* Merges the two ascending lists of bounds and records the bucket of each side that each cell
+ * belongs to. */
 static void merge_bounds(struct metric_grid *grid, const struct metric_desc *desc)
 {
     size_t classic = 0;
@@ -93,7 +97,7 @@ struct slot_plan {
     uint64_t count;
 };
 
-/* How slots of `bits` mantissa bits would do for bounds[from..to-1]. */
+/* The plan that slots of `bits` mantissa bits give for bounds[from..to-1]. */
 static struct slot_plan plan_slots(const double *bounds, size_t from, size_t to, unsigned bits)
 {
     struct slot_plan plan = {.shift = MANTISSA_BITS - bits};
@@ -111,8 +115,8 @@ static struct slot_plan plan_slots(const double *bounds, size_t from, size_t to,
     return plan;
 }
 
-/* The coarsest slots with the fewest comparisons. Slots are for normal positive numbers (so that
- * zero is in none); without such a bound there are no slots. */
+/* The coarsest slots with the fewest comparisons. Slots cover normal positive numbers, so zero has
+ * none; without such a bound there are no slots. */
 static struct slot_plan best_plan(const struct metric_grid *grid)
 {
     struct slot_plan best = {.shift = MANTISSA_BITS};
@@ -202,7 +206,7 @@ size_t metric_grid_cell_slow(const struct metric_grid *grid, double value)
     if (isnan(value))
         return grid->ncells;
     size_t low = 0;
-    size_t high = grid->ncells - 1; /* always holds value <= bounds[high] */
+    size_t high = grid->ncells - 1; /* invariant: value <= bounds[high] */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (value <= grid->bounds[middle])

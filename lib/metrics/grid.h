@@ -4,17 +4,17 @@
  *
  * One grid serves the classic and the native form: its boundaries are the sorted union of the
  * classic bounds and of the native buckets' bounds. A value is counted once, in one cell, and both
- * forms and the count are sums over the same cells. So they agree by construction, whatever runs
- * beside the scrape.
+ * forms and the count are sums over the same cells. They agree by construction, even while other
+ * threads observe.
  *
- * Cell k holds the values in (bounds[k-1], bounds[k]]; the last bound is +Inf. NaN has a cell of
- * its own after it.
+ * Cell k holds the values in (bounds[k-1], bounds[k]]; the last bound is +Inf. NaN has a separate
+ * cell after it.
  *
  * Lookup: the exponent and the first bits of the mantissa of a positive double number the slots of
  * a small table that gives the first cell a slot's values can be in; `steps` comparisons, mostly
  * one, finish it without a branch on the value. As the comparison is with the exact bounds, there
- * is no logarithm to be wrong by one at the edges. Everything else (negative, zero, NaN, beyond the
- * outermost bounds) is found by bisection.
+ * is no logarithm to be wrong by one at the edges. All other values (negative, zero, NaN, beyond
+ * the outermost bounds) are found by bisection.
  *
  * Immutable once built; read by any thread.
  */
@@ -57,7 +57,7 @@ void metric_grid_free(struct metric_grid **grid);
 
 size_t metric_grid_cell_slow(const struct metric_grid *grid, double value);
 
-/* The slot of a value; beyond the table for one that takes the slow way. */
+/* The slot of a value; beyond the table for one that needs bisection. */
 static inline uint64_t metric_grid_slot(const struct metric_grid *grid, double value)
 {
     return (metric_bits_of(value) >> grid->shift) - grid->first_slot;

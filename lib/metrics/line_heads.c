@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of a family that are the same in every scrape, made once at registration. */
+/*
+ * The texts of a family that are the same in every scrape, made once at registration by the
+ * registering thread.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two text formats have in common: lines made of ready pieces and one number. Each
- * function writes at `out` and answers the end; the caller has made room. */
+/* What the two text formats share: lines made of prepared pieces and one number. Each function
+ * writes at `out` and returns the end; the caller has reserved the room. The thread that scrapes.
+ */
 #ifndef METRIC_LINES_H
 #define METRIC_LINES_H
 

@@ -2,17 +2,17 @@
 /*
  * metric.h - the metrics core: declare, resolve, observe, scrape.
  *
- * A program declares its metrics once, in a table of `struct metric_desc`, and registers them.
- * It resolves a label set to a series (a hash lookup), keeps the pointer, and observes on it:
+ * A program declares its metrics once, in a table of `struct metric_desc`, and registers them. It
+ * resolves a label set to a series (a hash lookup), keeps the pointer, and observes on it:
  *
  *     struct metric_family *family = metric_register(registry, &desc, NULL);
  *     struct metric_series *series = metric_resolve(family, (const char *[]){"coder", "direct"});
  *     metric_observe(series, 0.25);
  *
- * Threads: every function may be called from any thread, except where it says otherwise.
- * An observation takes no lock, allocates nothing and formats nothing. Each thread counts into
- * cells of its own; a scrape sums them. A series is never freed before its registry, so a kept
- * pointer stays valid even after the series was retired.
+ * Threads: every function may be called from any thread, except where it says otherwise. An
+ * observation takes no lock, allocates nothing and formats nothing. Each thread counts into its own
+ * cells; a scrape sums them. A series is never freed before its registry, so a pointer to it stays
+ * valid even after the series is retired.
  */
 #ifndef METRIC_H
 #define METRIC_H
@@ -54,7 +54,7 @@ enum metric_code {
 struct metric_error {
     enum metric_code code;
     const char *message; /* constant text */
-    char subject[128];   /* the name that was refused, cut to fit */
+    char subject[128];   /* the rejected name, truncated to fit */
 };
 
 /* ---- declaring ----------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ enum metric_flag {
 };
 
 /* The native (exponential) side of a histogram: resolution 2^(2^-schema), range 2^low..2^high.
- * Values at or under 2^low, negative ones too, are counted in the zero bucket, values over 2^high
+ * Values at or below 2^low, also negative ones, are counted in the zero bucket, values above 2^high
  * in the bucket of +Inf. With a negative schema s, low and high are multiples of 2^-s. All zero:
  * the histogram has no native side. */
 struct metric_native {
@@ -81,7 +81,7 @@ struct metric_desc {
     const char *unit; /* base unit and suffix of the name ("seconds"), or "" */
     const char *help;
     /* Label names, NULL-terminated. A name that begins with '*' is open: its values come from
-     * outside, so it is the one that becomes "other" when the family has reached its cap. */
+     * outside, so it becomes "other" when the family reaches its cap. */
     const char *labels[METRIC_LABELS_MAX + 1];
     const double *bounds; /* classic bounds, ascending, without +Inf */
     size_t nbounds;
@@ -90,33 +90,33 @@ struct metric_desc {
 };
 
 struct metric_registry_options {
-    unsigned threads;  /* threads that get cells of their own; more of them share one set */
+    unsigned threads;  /* threads with their own cells; all further threads share one set */
     size_t max_series; /* cap of live series in one family */
 };
 
-/* NULL when there is no memory. */
+/* NULL: out of memory. */
 struct metric_registry *metric_registry_new(const struct metric_registry_options *options);
 void metric_registry_free(struct metric_registry **registry);
 
-/* Adds a family; the strings and bounds are copied. A family without labels shows its one series,
- * at 0, from now on. NULL with `error` filled (where not NULL). */
+/* Adds a family; the strings and bounds are copied. A family without labels exposes its one series,
+ * at 0, from now on. NULL with `error` filled in (unless `error` is NULL). */
 struct metric_family *metric_register(struct metric_registry *registry,
                                       const struct metric_desc *desc, struct metric_error *error);
 
 /* ---- resolving ----------------------------------------------------------------------------- */
 
-/* The series of a label set, made at 0 when it is new. `values` holds one string for each label
- * of the family, any bytes; it may be NULL for a family without labels. Invalid UTF-8 is replaced
- * by U+FFFD. Never NULL: where the cap is reached or memory is short, the answer is the family's
- * "other" series, and metric_series_dropped() counts it. Such series come on top of the cap; there
- * are as many as the cap at most, and one where all labels are "other". */
+/* The series of a label set, created at 0 if it is new. `values` holds one string for each label of
+ * the family, any bytes; it may be NULL for a family without labels. Invalid UTF-8 is replaced by
+ * U+FFFD. Never NULL: when the cap is reached or memory runs out, the result is the family's
+ * "other" series, and metric_series_dropped() counts it. Such series come on top of the cap: at
+ * most as many as the cap, and one whose labels are all "other". */
 struct metric_series *metric_resolve(struct metric_family *family, const char *const *values);
 
-/* Ends every series, of all families, whose label `label` has the value `value`: scrapes no
- * longer show it. Resolving the same label set again brings it back where it stopped. */
+/* Retires every series, of all families, whose label `label` has the value `value`: scrapes no
+ * longer show it. Resolving the same label set again revives it with its last value. */
 void metric_retire(struct metric_registry *registry, const char *label, const char *value);
 
-/* How many resolutions were folded into "other" so far. */
+/* How many resolutions have been folded into "other". */
 uint64_t metric_series_dropped(const struct metric_registry *registry);
 
 /* ---- observing: atomics only --------------------------------------------------------------- */
@@ -126,14 +126,13 @@ void metric_gauge_set(struct metric_series *gauge, double value);
 void metric_gauge_add(struct metric_series *gauge, double delta);
 void metric_observe(struct metric_series *histogram, double value);
 
-/* Sets a counter that is kept elsewhere (CPU time, say) and only mirrored here. One writer; never
- * mixed with metric_add on the same series. */
+/* Sets a counter that is kept elsewhere (CPU time, for example) and only mirrored here. One writer;
+ * never mixed with metric_add on the same series. */
 void metric_mirror(struct metric_series *counter, double value);
 
-/* Names and values of an exemplar: `count` pairs. It is left out (the observation counts all the
- * same) when it has no pair, more than 128 code points, or more than 167 bytes with a NUL for each
- * text, when a name is not a label name, or when another thread is writing the same bucket's
- * exemplar. */
+/* Names and values of an exemplar: `count` pairs. It is left out (the observation still counts)
+ * when it has no pair, more than 128 code points, or more than 167 bytes with a NUL for each text,
+ * when a name is not a label name, or when another thread is writing the same bucket's exemplar. */
 struct metric_exemplar {
     size_t count;
     const char *const *names;
@@ -149,9 +148,9 @@ void metric_observe_exemplar(struct metric_series *histogram, double value,
 
 enum metric_format { METRIC_TEXT, METRIC_OPENMETRICS, METRIC_PROTOBUF };
 
-/* Called when a scrape begins, to set gauges and mirrors that are only known by looking. Hooks run
- * one at a time, also with several scrapes at once; they may resolve and observe, but not scrape.
- * They stay until the registry is freed. false: no memory. */
+/* Called when a scrape begins, to set gauges and mirrors that must be sampled. Hooks run one at a
+ * time, even with several scrapes at once; they may resolve and observe, but not scrape. They stay
+ * registered until the registry is freed. false: out of memory. */
 typedef void metric_hook(void *arg);
 bool metric_on_scrape(struct metric_registry *registry, metric_hook *hook, void *arg);
 
@@ -167,17 +166,17 @@ struct metric_buffer {
     char *data;
     size_t length;
     size_t capacity;
-    bool failed; /* memory ran out; what was appended since is lost */
+    bool failed; /* out of memory: later appends are lost */
 };
 void metric_buffer_free(struct metric_buffer *buffer);
 
-/* A scrape is read in steps, so that it can be streamed: each step appends whole series, at least
- * `want` bytes of them unless the scrape ends, and answers whether there is more. In protobuf a
- * family is one message, so there a step appends whole families. Each series is
- * a consistent snapshot of itself: the buckets of a histogram add up to its count, in the classic
- * and in the native form. Series that appear or are retired between two steps may or may not be
- * shown. `options` and its names must live until the end. Used by one thread at a time; any number
- * of scrapes may run beside each other. NULL when there is no memory. */
+/* A scrape is read in steps and can be streamed: each step appends whole series, at least `want`
+ * bytes of them unless the scrape ends, and returns whether there is more. In protobuf a family is
+ * one message, so there a step appends whole families. Each series is a consistent snapshot of
+ * itself: the buckets of a histogram add up to its count, in the classic and in the native form.
+ * Series that appear or are retired between two steps may or may not be shown. `options` and its
+ * names must live until the end. Used by one thread at a time; any number of scrapes may run
+ * concurrently. NULL: out of memory. */
 struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
                                           const struct metric_scrape_options *options);
 bool metric_scrape_step(struct metric_scrape *scrape, struct metric_buffer *out, size_t want);

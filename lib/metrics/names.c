@@ -2,8 +2,8 @@
 /*
  * The rules come from the data model of Prometheus, from OpenMetrics 1.0 (reserved suffixes, unit
  * as suffix, clashes of the samples of different families) and from the linter of promtool. They
- * are checked when a program starts, because a scraper's answer to a breach is to refuse the whole
- * scrape, or to mix up two metrics silently.
+ * are checked when a program starts, because a scraper that meets a violation rejects the whole
+ * scrape, or silently mixes up two metrics. Pure, any thread.
  */
 #include "lib/metrics/names.h"
 
@@ -16,7 +16,7 @@ enum {
     /* the exponents of normal doubles: bounds among the subnormal numbers would not be exact */
     EXPONENT_MIN = -1022,
     EXPONENT_MAX = 1023,
-    NAME_MAX_LENGTH = 255,    /* so that samples' names fit into buffers of fixed size */
+    NAME_MAX_LENGTH = 255,    /* samples' names fit into buffers of fixed size */
     NATIVE_CELLS_MAX = 16384, /* 128 KiB for each series and thread, far beyond any use */
 };
 
@@ -63,16 +63,17 @@ static enum metric_code check_metric_name(const struct metric_desc *desc,
 {
     static const char *const reserved[] = {"_total", "_bucket", "_count", "_sum", "_created"};
     if (!is_identifier(desc->name))
-        return metric_fail(error, METRIC_ERR_NAME,
-                           "a metric name is letters, digits and _, and begins with no digit",
-                           desc->name);
+        return metric_fail(
+            error, METRIC_ERR_NAME,
+            "a metric name may contain letters, digits and _, and must not begin with a digit",
+            desc->name);
     size_t length = strlen(desc->name);
     if (length > NAME_MAX_LENGTH)
-        return metric_fail(error, METRIC_ERR_NAME, "a metric name has 255 characters at most",
+        return metric_fail(error, METRIC_ERR_NAME, "a metric name may have at most 255 characters",
                            desc->name);
     if (desc->type == METRIC_COUNTER) {
         if (!ends_with(desc->name, length, "_total"))
-            return metric_fail(error, METRIC_ERR_NAME, "a counter's name ends in _total",
+            return metric_fail(error, METRIC_ERR_NAME, "a counter's name must end in _total",
                                desc->name);
         return METRIC_OK;
     }
@@ -80,8 +81,8 @@ static enum metric_code check_metric_name(const struct metric_desc *desc,
         if (ends_with(desc->name, length, reserved[i]))
             return metric_fail(
                 error, METRIC_ERR_NAME,
-                "_total, _bucket, _count, _sum and _created end the names of samples "
-                "of counters and histograms only",
+                "_total, _bucket, _count, _sum and _created are reserved suffixes of counters and "
+                "histograms",
                 desc->name);
     }
     return METRIC_OK;
@@ -93,10 +94,11 @@ static enum metric_code check_label(const struct metric_desc *desc, size_t index
     const char *name = desc->labels[index];
     name += *name == '*';
     if (!metric_label_name_valid(name))
-        return metric_fail(error, METRIC_ERR_NAME,
-                           "a label name is letters, digits and _, and does not begin with a digit "
-                           "or with __",
-                           name);
+        return metric_fail(
+            error, METRIC_ERR_NAME,
+            "a label name may contain letters, digits and _, and must not begin with a "
+            "digit or with __",
+            name);
     if (strcmp(name, "le") == 0 || strcmp(name, "quantile") == 0)
         return metric_fail(error, METRIC_ERR_NAME, "le and quantile are reserved label names",
                            name);
@@ -104,7 +106,7 @@ static enum metric_code check_label(const struct metric_desc *desc, size_t index
         const char *before = desc->labels[i];
         before += *before == '*';
         if (strcmp(before, name) == 0)
-            return metric_fail(error, METRIC_ERR_LABELS, "a label name occurs twice", name);
+            return metric_fail(error, METRIC_ERR_LABELS, "duplicate label name", name);
     }
     return METRIC_OK;
 }
@@ -113,7 +115,7 @@ static enum metric_code check_labels(const struct metric_desc *desc, struct metr
 {
     for (size_t i = 0; desc->labels[i]; i++) {
         if (i == METRIC_LABELS_MAX)
-            return metric_fail(error, METRIC_ERR_LABELS, "a family has 8 labels at most",
+            return metric_fail(error, METRIC_ERR_LABELS, "a family may have at most 8 labels",
                                desc->name);
         enum metric_code code = check_label(desc, i, error);
         if (code != METRIC_OK)
@@ -131,24 +133,26 @@ static enum metric_code check_unit(const struct metric_desc *desc, struct metric
     if (!is_identifier(desc->unit) || !ends_with(desc->name, base, desc->unit) ||
         desc->name[base - unit - 1] != '_')
         return metric_fail(error, METRIC_ERR_UNIT,
-                           "the unit is the last word of the name (before _total)", desc->name);
+                           "the unit must be the last word of the name (before _total)",
+                           desc->name);
     return METRIC_OK;
 }
 
 static enum metric_code check_bounds(const struct metric_desc *desc, struct metric_error *error)
 {
     if (desc->type != METRIC_HISTOGRAM && desc->nbounds > 0)
-        return metric_fail(error, METRIC_ERR_BOUNDS, "only a histogram has bounds", desc->name);
+        return metric_fail(error, METRIC_ERR_BOUNDS, "only a histogram may have bounds",
+                           desc->name);
     if (desc->nbounds > METRIC_BOUNDS_MAX)
-        return metric_fail(error, METRIC_ERR_BOUNDS, "a histogram has 64 bounds at most",
+        return metric_fail(error, METRIC_ERR_BOUNDS, "a histogram may have at most 64 bounds",
                            desc->name);
     for (size_t i = 0; i < desc->nbounds; i++) {
         if (!isfinite(desc->bounds[i]))
             return metric_fail(error, METRIC_ERR_BOUNDS,
-                               "bounds are finite numbers; the bucket of +Inf is always there",
-                               desc->name);
+                               "bounds must be finite; the +Inf bucket is implicit", desc->name);
         if (i > 0 && !(desc->bounds[i - 1] < desc->bounds[i]))
-            return metric_fail(error, METRIC_ERR_BOUNDS, "bounds ascend", desc->name);
+            return metric_fail(error, METRIC_ERR_BOUNDS, "bounds must be in ascending order",
+                               desc->name);
     }
     return METRIC_OK;
 }
@@ -172,15 +176,15 @@ static enum metric_code check_native(const struct metric_desc *desc, struct metr
         return METRIC_OK;
     const char *why = NULL;
     if (desc->type != METRIC_HISTOGRAM)
-        why = "only a histogram has a native side";
+        why = "only a histogram may have native buckets";
     else if (native->schema < SCHEMA_MIN || native->schema > SCHEMA_MAX)
-        why = "a native schema is -4 to 8";
+        why = "the native schema must be -4 to 8";
     else if (native->low >= native->high)
         why = "the native range is empty";
     else if (native->low < EXPONENT_MIN || native->high > EXPONENT_MAX)
-        why = "the native range lies within 2^-1022 to 2^1023";
+        why = "the native range must lie within 2^-1022 to 2^1023";
     else if (!native_edges_are_bounds(native))
-        why = "with a negative schema s, the native range begins and ends at multiples of 2^-s";
+        why = "with a negative schema s, the native range must begin and end at multiples of 2^-s";
     else if (!native_cells_fit(native))
         why = "the native range has more than 16384 buckets at this schema";
     return !why ? METRIC_OK : metric_fail(error, METRIC_ERR_NATIVE, why, desc->name);
@@ -189,7 +193,7 @@ static enum metric_code check_native(const struct metric_desc *desc, struct metr
 static enum metric_code check_flags(const struct metric_desc *desc, struct metric_error *error)
 {
     if (desc->type == METRIC_GAUGE && (desc->flags & METRIC_EXEMPLARS) != 0)
-        return metric_fail(error, METRIC_ERR_FLAGS, "a gauge has no exemplars", desc->name);
+        return metric_fail(error, METRIC_ERR_FLAGS, "a gauge cannot have exemplars", desc->name);
     return METRIC_OK;
 }
 
@@ -203,7 +207,7 @@ enum metric_code metric_desc_check(const struct metric_desc *desc, struct metric
             return code;
     }
     if (!desc->help || *desc->help == '\0')
-        return metric_fail(error, METRIC_ERR_HELP, "a metric has a help text", desc->name);
+        return metric_fail(error, METRIC_ERR_HELP, "a metric must have a help text", desc->name);
     return METRIC_OK;
 }
 
@@ -212,7 +216,7 @@ size_t metric_base_length(const char *name, enum metric_type type)
     return strlen(name) - (type == METRIC_COUNTER ? strlen("_total") : 0);
 }
 
-/* true when the family shows something called `wanted`: the family itself or one of its samples. */
+/* Whether the family or one of its samples is called `wanted`. */
 static bool shows_sample(const char *name, enum metric_type type, const char *wanted, size_t length)
 {
     static const char *const suffixes[][6] = {

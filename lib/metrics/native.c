@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The native form of native.h. The thread that scrapes. */
 #include "lib/metrics/native.h"
 
 enum { SCHEMA_MIN = -4 };
@@ -15,7 +16,7 @@ static size_t count_into_bucket(struct metric_native_bucket *buckets, size_t n, 
     return n + 1;
 }
 
-/* In place: the merged buckets are never more than those already read. */
+/* In place: there are never more merged buckets than buckets read so far. */
 static size_t halve_resolution(struct metric_native_bucket *buckets, size_t n)
 {
     size_t merged = 0;

@@ -2,10 +2,10 @@
 /*
  * native.h - the native (exponential) form of a histogram's snapshot.
  *
- * Buckets are counted at the resolution that was declared, and made coarser only for a scrape in
- * which more than METRIC_NATIVE_BUCKETS_MAX of them are populated: halving the schema merges bucket
- * i into ceil(i/2), exactly, because every bound of the coarser grid is one of the finer. So no
- * observation pays for the limit, and the resolution comes back when values concentrate.
+ * Buckets are counted at the declared resolution, and made coarser only for a scrape in which more
+ * than METRIC_NATIVE_BUCKETS_MAX of them are populated: halving the resolution merges bucket i into
+ * ceil(i/2), exactly, because every bound of the coarser grid is also one of the finer. So no
+ * observation pays for the limit, and full resolution returns when values concentrate.
  *
  * There are no negative buckets: values under -2^low are counted in the zero bucket. With a schema
  * reduced below 0 the first bucket may begin under the zero threshold, which the format allows.
@@ -23,7 +23,7 @@ struct metric_native_form {
     size_t nbuckets;
 };
 
-/* Of the snapshot that `scrape` holds; valid until the next one. */
+/* Of the snapshot in `scrape`; valid until the next one. */
 struct metric_native_form metric_native_form(struct metric_scrape *scrape,
                                              const struct metric_grid *grid);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the shortest digits is an art that yyjson has mastered (printf would print 17 digits and
- * the locale's decimal comma); putting the point and the exponent where Prometheus' own libraries
- * put them is done here. yyjson writes into a pool on the stack: nothing is allocated.
+ * yyjson finds the shortest digits (printf would print 17 digits and the locale's decimal comma);
+ * the point and the exponent are placed here as the Prometheus libraries place them. yyjson writes
+ * into a pool on the stack: nothing is allocated. Pure, any thread.
  */
 #include "lib/metrics/number.h"
 
@@ -136,7 +136,7 @@ static char *write_special(char *out, double value)
     return stpcpy(out, isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 }
 
-/* Go's %g with the shortest digits: exponents under -4 and from 6 on are written as such. The
+/* Go's %g with the shortest digits: exponents below -4 and from 6 up use scientific notation. The
  * digits run out before the point does at 6 places most, so zeros are only filled up to there. */
 static char *write_double(char *out, double value, bool canonical)
 {
@@ -185,7 +185,7 @@ char *metric_number_canonical(char *out, double value)
 
 char *metric_number_seconds(char *out, int64_t milliseconds)
 {
-    if (milliseconds < 0) /* a clock before 1970 is no time to report */
+    if (milliseconds < 0) /* a clock set before 1970 is reported as 0 */
         milliseconds = 0;
     out = metric_number_u64(out, (uint64_t)milliseconds / 1000);
     uint64_t rest = (uint64_t)milliseconds % 1000;

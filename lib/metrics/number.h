@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one number printer: shortest text that reads back as the same number, the same in every
- * locale. Each function answers the end of what it wrote, at most METRIC_NUMBER_MAX bytes. */
+/* The only number printer: the shortest text that reads back as the same number, the same in every
+ * locale. Each function returns the end of what it wrote, at most METRIC_NUMBER_MAX bytes. Pure,
+ * any thread. */
 #ifndef METRIC_NUMBER_H
 #define METRIC_NUMBER_H
 
@@ -13,8 +14,8 @@ char *metric_number_u64(char *out, uint64_t value);
 /* A sample value: whole numbers up to 2^53 as digits, others as Go prints them ("1e+21"). */
 char *metric_number_value(char *out, double value);
 
-/* A bucket bound as Go's %g prints it ("0.005", "1", "1e+06", "+Inf"), so that the label is the
- * same text that other client libraries give. */
+/* A bucket bound as Go's %g prints it ("0.005", "1", "1e+06", "+Inf"), so the label has the same
+ * text as with other client libraries. */
 char *metric_number_bound(char *out, double value);
 
 /* The same in the canonical form of OpenMetrics: always recognisable as a float ("1.0"). */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observations. Everything here runs on the path of the program that is measured: no lock, no
- * allocation, and for the thread that owns its shard no atomic read-modify-write either. */
+/*
+ * Observations, on the thread that is being measured: no lock, no allocation, and for a thread
+ * that owns its shard no atomic read-modify-write either.
+ */
 #include "lib/metrics/check.h"
 #include "lib/metrics/family.h"
 
@@ -33,7 +35,7 @@ void metric_gauge_add(struct metric_series *gauge, double delta)
     metric_cell_sum_shared(&gauge->value, delta);
 }
 
-/* Counts the value, whatever thread and value these are; answers the cell. */
+/* Counts any value on any thread and returns its cell. */
 __attribute__((noinline)) static size_t observe_any(struct metric_series *histogram, double value)
 {
     METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
@@ -50,8 +52,8 @@ __attribute__((noinline)) static size_t observe_any(struct metric_series *histog
     return cell;
 }
 
-/* The usual case (a thread with a shard of its own, a value between the outermost bounds) calls
- * nothing and so saves no registers: that is half of its time. */
+/* The usual case (a thread with its own shard, a value between the outermost bounds) calls nothing
+ * and so saves no registers, which halves its time. */
 void metric_observe(struct metric_series *histogram, double value)
 {
     METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
@@ -81,7 +83,7 @@ void metric_observe_exemplar(struct metric_series *histogram, double value,
 {
     size_t cell = observe_any(histogram, value);
     if (!histogram->exemplars || cell == histogram->grid->ncells)
-        return; /* none are kept, or NaN, which lies in no bucket */
+        return; /* none are kept, or NaN, which belongs to no bucket */
     size_t bucket = histogram->grid->classic_of[cell];
     metric_exemplar_store(&histogram->exemplars[bucket], value, exemplar);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenMetrics 1.0: as the text format, with a family's name apart from its samples', canonical
- * bounds, exemplars on _total and _bucket lines, _created on demand, and # EOF at the end. */
+/* OpenMetrics 1.0: as the text format, with family names that differ from sample names, canonical
+ * bounds, exemplars on _total and _bucket lines, _created on request, and # EOF at the end. The
+ * thread that scrapes. */
 #include "lib/metrics/escape.h"
 #include "lib/metrics/lines.h"
 

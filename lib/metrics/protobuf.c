@@ -3,10 +3,10 @@
  * io.prometheus.client.MetricFamily messages, each preceded by its length, with histograms in the
  * classic and the native form.
  *
- * Written by hand: the wire format needs varints, fixed 64-bit numbers and lengths, a page of code.
- * A generated encoder would build a tree of heap objects for each scrape first. A message's length
- * stands before it and is known after it, so a message is written behind room for a one-byte length
- * and moved by the few bytes that a larger one needs.
+ * Hand-written: the wire format needs varints, fixed 64-bit numbers and lengths, a page of code. A
+ * generated encoder would first build a tree of heap objects for each scrape. A message's length
+ * precedes it but is known only after it, so a message is written after room for a one-byte length
+ * and moved by the few bytes that a larger length needs. The thread that scrapes.
  */
 #include <math.h>
 #include <string.h>
@@ -47,7 +47,7 @@ enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
 enum {
     VARINT_MAX = 10,  /* bytes of 64 bits in groups of 7 */
-    SPAN_GAP_MAX = 2, /* empty buckets that cost less as zeros than as a new span */
+    SPAN_GAP_MAX = 2, /* up to this many empty buckets cost less as zeros than a new span */
 };
 
 /* ---- wire format ---------------------------------------------------------------------------- */
@@ -94,8 +94,8 @@ static void put_double(struct metric_buffer *out, unsigned field, double value)
     metric_buffer_append(out, bytes, sizeof bytes);
 }
 
-/* Begins a length-delimited field (field 0: a message of the stream, without a tag); answers what
- * close_message wants. */
+/* Begins a length-delimited field (field 0: a message of the stream, without a tag); returns the
+ * place for close_message. */
 static size_t open_message(struct metric_buffer *out, unsigned field)
 {
     if (field != 0)
@@ -121,7 +121,7 @@ static void close_message(struct metric_buffer *out, size_t at)
     memcpy(out->data + at, prefix, size);
 }
 
-/* Text from outside: what is not UTF-8 would make the message invalid. */
+/* Text from outside: bytes that are not UTF-8 would make the message invalid. */
 static void put_cleaned_text(struct metric_buffer *out, unsigned field, const char *text,
                              size_t length)
 {
@@ -190,8 +190,8 @@ static void put_classic_bucket(struct metric_buffer *out, const struct metric_se
     close_message(out, at);
 }
 
-/* The bucket of +Inf says what the count says, so it is written only where it may carry an exemplar
- * or where there is no other. */
+/* The bucket of +Inf repeats the count, so it is written only if it may carry an exemplar or is the
+ * only bucket. */
 static void put_classic(struct metric_scrape *scrape, const struct metric_series *series,
                         struct metric_buffer *out)
 {
@@ -220,7 +220,7 @@ static void put_span(struct metric_buffer *out, int64_t offset, uint64_t length)
     close_message(out, at);
 }
 
-/* Without any populated bucket, a span of nothing: it tells the histogram from a classic one. */
+/* Without any populated bucket, an empty span: it marks the histogram as native. */
 static void put_spans(struct metric_buffer *out, const struct metric_native_form *form)
 {
     int64_t offset = form->nbuckets > 0 ? form->buckets[0].index : 0;

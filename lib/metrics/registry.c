@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration: a description is checked, copied and published. Nothing registered is ever taken
- * back before the registry is freed. */
+/* Registration: a description is checked, copied and published. What is registered stays until the
+ * registry is freed. Any thread, under the lock of the registry. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,7 +15,7 @@ static uint64_t random_seed(void)
     uint64_t seed;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed)
         return seed;
-    struct timespec now; /* the kernel's pool is not ready: early boot only */
+    struct timespec now; /* only in early boot, before the kernel's pool is ready */
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)now.tv_sec;
 }
@@ -132,7 +132,7 @@ fail:
     return NULL;
 }
 
-/* The family that `desc` cannot stand beside; NULL: none. */
+/* The registered family whose names collide with those of `desc`, or NULL. */
 static const struct metric_family *find_clash(const struct metric_registry *registry,
                                               const struct metric_desc *desc)
 {
@@ -142,7 +142,7 @@ static const struct metric_family *find_clash(const struct metric_registry *regi
     return family;
 }
 
-/* Frees `family` and answers NULL when it clashes with one that is there. */
+/* Frees `family` and returns NULL if its names collide with a registered one. */
 static struct metric_family *publish_family(struct metric_registry *registry,
                                             const struct metric_desc *desc,
                                             struct metric_family *family)
@@ -174,13 +174,13 @@ struct metric_family *metric_register(struct metric_registry *registry,
         return NULL;
     struct metric_family *family = family_new(registry, desc);
     if (!family) {
-        metric_fail(error, METRIC_ERR_MEMORY, "no memory for a metric", desc->name);
+        metric_fail(error, METRIC_ERR_MEMORY, "out of memory (metric)", desc->name);
         return NULL;
     }
     family = publish_family(registry, desc, family);
     if (!family)
         metric_fail(error, METRIC_ERR_DUPLICATE,
-                    "a metric or a sample of another metric has this name already", desc->name);
+                    "name already used by another metric or one of its samples", desc->name);
     return family;
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks families and series for an encoder; scrape.h tells the story. One thread per scrape,
+ * without locks but for hooks.
+ */
 #include "lib/metrics/scrape.h"
 
 #include <stdlib.h>
@@ -29,7 +33,7 @@ static void run_hooks(struct metric_registry *registry)
     pthread_mutex_unlock(&registry->hook_lock);
 }
 
-/* Sets what will be walked; answers the largest number of cells on the way. */
+/* Sets the range to walk; returns the largest number of cells of any family in it. */
 static size_t plan_walk(struct metric_scrape *scrape, struct metric_registry *registry)
 {
     size_t cells = 1;
@@ -110,8 +114,8 @@ static void leave_family(struct metric_scrape *scrape, struct metric_buffer *out
         scrape->family ? atomic_load_explicit(&scrape->family->first, memory_order_acquire) : NULL;
 }
 
-/* One series, or the end of a family, or the end of all. A family without live series shows
- * nothing, as with the Go client. */
+/* Emits one series, the end of a family, or the end of all. A family without live series is not
+ * shown, as in the Go client. */
 static void scrape_next(struct metric_scrape *scrape, struct metric_buffer *out)
 {
     if (!scrape->family) {

@@ -3,8 +3,8 @@
  * scrape.h - a scrape in progress, and what an encoder is.
  *
  * The iterator walks families and series in the order of their creation and hands each live series
- * to the encoder of the format. What a histogram's series holds is read once into `cells`, and all
- * numbers that are shown come from there.
+ * to the encoder of the format. The cells of a histogram are read once into `cells`, and all
+ * exposed numbers come from there. Used by one thread at a time.
  */
 #ifndef METRIC_SCRAPE_H
 #define METRIC_SCRAPE_H
@@ -28,7 +28,7 @@ struct metric_encoder {
                    struct metric_buffer *out);
     void (*family_end)(struct metric_scrape *scrape, struct metric_buffer *out);
     void (*end)(struct metric_buffer *out);
-    bool whole_families; /* a family is one message, so a step does not end inside it */
+    bool whole_families; /* a family is one message, and a step never ends inside it */
 };
 
 extern const struct metric_encoder metric_encoder_text;
@@ -40,9 +40,9 @@ struct metric_scrape {
     const struct metric_scrape_options *options;
     const struct metric_encoder *encoder;
 
-    struct metric_family *family; /* NULL: all were shown */
+    struct metric_family *family; /* NULL: the walk is over */
     struct metric_family *last;   /* families registered later are not shown */
-    struct metric_series *series; /* where to go on in the family; NULL: its end */
+    struct metric_series *series; /* the next series of the family; NULL: its end */
     bool family_begun;
     size_t family_at; /* for the encoder: where the family began in the buffer */
     bool done;
@@ -54,7 +54,7 @@ struct metric_scrape {
     struct metric_native_bucket *natives; /* room for as many as there are cells */
 };
 
-/* A counter's value: whole while it is counted here, any number when it is mirrored. */
+/* A counter's value: an integer if it is counted here, any number if it is mirrored. */
 struct metric_counter_value {
     bool whole;
     uint64_t count;

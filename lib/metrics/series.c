@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From label values to a series: a lookup without a lock, and the slow ways around it.
+ * From label values to a series: a lookup without a lock, and the slow paths around it. Any thread.
  *
  * The lookup hashes the values as they are and probes the family's table. Only when that finds no
- * live series does a thread take the slow way: clean the values to UTF-8, make the series (memory
- * is taken before the family's lock, except for what is rare: a larger table, a new chunk), or fold
- * the label set into "other" when the family is full.
+ * live series does a thread take the slow path: clean the values to UTF-8, make the series (memory
+ * is allocated before the family's lock, except in rare cases: a larger table, a new chunk), or
+ * fold the label set into "other" if the family is full.
  *
  * Bound: ordinary label sets are admitted up to the cap, folded ones up to twice the cap (closed
  * labels come from code, so there are few), and beyond that everything is the fallback series that
- * each family has from the start. So whatever labels arrive, a family shows 2 * cap + 1 series at
- * most.
+ * each family has from the start. So a family shows at most 2 * cap + 1 series, whatever labels
+ * arrive.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
     else if (n >= 4)
         last = load4(bytes) << 32 | load4(bytes + n - 4);
     else
-        /* the analyzer does not follow that n bytes are there, also when it is 1 to 3 */
+        /* the analyzer does not see that n is at least 1 */
         last = (uint64_t)(unsigned char)bytes[0] << 16 | /* NOLINT(clang-analyzer-core.*) */
                (uint64_t)(unsigned char)bytes[n / 2] << 8 | (unsigned char)bytes[n - 1];
     return mix_hash(hash ^ last, odd);
@@ -264,7 +264,7 @@ static size_t live_count(const struct metric_family *family)
     return atomic_load_explicit(&family->nlive, memory_order_relaxed);
 }
 
-/* Under the lock, the only place where a series begins or ceases to be shown. */
+/* Under the lock: the only place where a series goes live or retires. */
 static void set_live(struct metric_series *series, bool live)
 {
     if (metric_series_live(series) == live)
@@ -275,7 +275,7 @@ static void set_live(struct metric_series *series, bool live)
     atomic_store_explicit(&series->live, live, memory_order_release);
 }
 
-/* Under the lock: makes the series one of the family. */
+/* Under the lock: adds the series to the family. */
 static bool publish_series(struct metric_family *family, struct metric_series *series)
 {
     if (!series_table_reserve(family) || !assign_cells(family, series))
@@ -289,8 +289,8 @@ static bool publish_series(struct metric_family *family, struct metric_series *s
 
 /* ---- resolving ------------------------------------------------------------------------------ */
 
-/* Under the lock: the series of the set, live; `fresh` is used up (set to NULL) when it was new.
- * NULL: the family has `cap` live series, or there is no memory. */
+/* Under the lock: the series of the set, live; `fresh` is consumed (set to NULL) if it was new.
+ * NULL: the family has `cap` live series, or memory ran out. */
 static struct metric_series *admit_locked(struct metric_family *family, const struct label_set *set,
                                           size_t cap, struct metric_series **fresh)
 {
@@ -316,7 +316,7 @@ static struct metric_series *admit(struct metric_family *family, const struct la
     if (series && metric_series_live(series))
         return series;
     if (!series && live_count(family) >= cap)
-        return NULL; /* before any memory is taken: the usual way of a family that is full */
+        return NULL; /* before any allocation: the usual path of a full family */
     struct metric_series *fresh = !series ? series_new(family, set) : NULL;
     pthread_mutex_lock(&family->lock);
     series = admit_locked(family, set, cap, &fresh);
@@ -370,7 +370,7 @@ static bool label_set_valid(const struct label_set *set)
     return true;
 }
 
-/* Only clean values are ever stored, so that two label sets that look the same are one series. */
+/* Only clean values are stored, so two label sets that look the same are one series. */
 static struct metric_series *resolve_cleaned(struct metric_family *family,
                                              const struct label_set *set)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a series: the shards are summed, cell by cell. Cells only grow, so what two scrapes read
- * one after the other never shrinks. The sum of a histogram is a cell of its own and may be one
- * observation ahead of or behind the counts; the counts agree with each other always. */
+/* Reading a series: the shards are summed, cell by cell. Cells only grow, so successive scrapes
+ * never see a value shrink. The sum of a histogram is a separate cell and may be one observation
+ * ahead of or behind the counts; the counts always agree with each other. The thread that scrapes.
+ */
 #include "lib/metrics/scrape.h"
 
 /* The shards to read: those that threads have owned, then the shared one. */

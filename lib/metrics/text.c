@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text format of Prometheus, version 0.0.4. */
+/* The text format of Prometheus, version 0.0.4. The thread that scrapes. */
 #include "lib/metrics/lines.h"
 
 static void text_begin_family(struct metric_scrape *scrape, struct metric_buffer *out)
