@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl agents: whom handoffs can go to, and whether their circuits let them. */
+/* handoffctl agents: the agents, the state of their circuits, and closing a circuit. One thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,8 @@ int ctl_agents(const struct ctl_command *command, int argc, char *const argv[])
     if (code != CTL_OK)
         return code;
     if (words[0] && strcmp(words[0], "reset") != 0)
-        return ctl_usage_error(command, "what is to be done: nothing further, or reset?");
+        return ctl_usage_error(command, "expected reset AGENT, or no verb");
     if (words[0] && !words[1])
-        return ctl_usage_error(command, "which agent?");
+        return ctl_usage_error(command, "missing AGENT");
     return words[0] ? reset_circuit(command, &api, words[1]) : list_agents(command, &api, json);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the agent API, see api.h. */
+/* Calls of the agent API over libcurl; see api.h. One thread, one call at a time. */
 #include "ctl/api.h"
 
 #include <curl/curl.h>
@@ -68,7 +68,7 @@ static struct curl_slist *with_header(struct curl_slist *headers, const char *na
     return longer ? longer : headers;
 }
 
-/* "Bearer <first word of the file>"; free() it. NULL, with a line on stderr, where that fails. */
+/* "Bearer <first word of the file>"; free() it. NULL on failure, which is reported on stderr. */
 static char *read_bearer_token(const struct ctl_command *command, const char *path)
 {
     char token[TOKEN_MAX] = "", *value = NULL;
@@ -78,8 +78,7 @@ static char *read_bearer_token(const struct ctl_command *command, const char *pa
         fclose(file);
     token[strcspn(token, " \t\r\n")] = '\0';
     if (!read || !*token)
-        fprintf(stderr, "handoffctl %s: there is no token in %s (--token-file)\n", command->name,
-                path);
+        fprintf(stderr, "handoffctl %s: no token in %s (--token-file)\n", command->name, path);
     else if (asprintf(&value, "Bearer %s", token) < 0)
         value = NULL;
     return value;
@@ -145,7 +144,7 @@ static CURLcode perform_transfer(const struct ctl_api *api, const struct ctl_cal
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TOTAL_TIMEOUT_MS);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* the sidecar is beside us */
+    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* the sidecar runs on this machine */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     if (body) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
@@ -159,10 +158,10 @@ static CURLcode perform_transfer(const struct ctl_api *api, const struct ctl_cal
     return result;
 }
 
-/* ---- what it came to ----------------------------------------------------------------------- */
+/* ---- the answer ----------------------------------------------------------------------------- */
 
-/* One line: "budget_too_small: what is wrong", and what is allowed where that does not say it.
-   Parts of it are text from outside. */
+/* One line: "budget_too_small: detail", with what is allowed if the detail does not say it. Parts
+ * of it are untrusted text. */
 static void put_problem(const struct ctl_command *command, yyjson_val *problem)
 {
     const char *detail = ctl_text(problem, "detail"), *allowed = ctl_text(problem, "allowed");
@@ -180,7 +179,7 @@ static void put_problem(const struct ctl_command *command, yyjson_val *problem)
     fputc('\n', stderr);
 }
 
-int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *answer)
+int ctl_api_check_answer(const struct ctl_command *command, const struct ctl_answer *answer)
 {
     if (answer->status / 100 == 2)
         return CTL_OK;
@@ -189,8 +188,7 @@ int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *an
     if (*ctl_text(problem, "code"))
         put_problem(command, problem);
     else
-        fprintf(stderr, "handoffctl %s: the answer was status %ld\n", command->name,
-                answer->status);
+        fprintf(stderr, "handoffctl %s: unexpected status %ld\n", command->name, answer->status);
     yyjson_doc_free(doc);
     return answer->status == 404 ? CTL_NOT_FOUND : CTL_FAILED;
 }
@@ -230,7 +228,7 @@ int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, c
 {
     const struct ctl_call call = {.method = method, .path = path, .accept = accept, .body = body};
     int code = ctl_api_exchange(command, api, &call, answer);
-    return code == CTL_OK ? ctl_api_judge(command, answer) : code;
+    return code == CTL_OK ? ctl_api_check_answer(command, answer) : code;
 }
 
 void ctl_answer_free(struct ctl_answer *answer)

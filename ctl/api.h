@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - the sidecar's agent API, as sub-commands of handoffctl call it.
+ * api.h - the sidecar's agent API, as the sub-commands of handoffctl call it.
  *
- * One call at a time over libcurl, to an http URL or a unix socket. The options that say where and
- * who (--api.url, --token-file) are the same for every sub-command.
+ * One call at a time over libcurl, to an http URL or a unix socket. The options for the address and
+ * the token (--api.url, --token-file) are the same for every sub-command.
  */
 #ifndef CTL_API_H
 #define CTL_API_H
@@ -18,8 +18,8 @@
     "The sidecar's API:\n"                                                                         \
     "  --api.url URL           http://127.0.0.1:8780, or unix:PATH; also $HANDOFF_API_URL\n"       \
     "  --token-file FILE       holds the bearer token to send; also $HANDOFF_TOKEN_FILE\n"         \
-    "Exit code: 0 done, 1 refused or failed, 2 wrong usage, 3 the sidecar cannot be reached,\n"    \
-    "4 there is nothing of this id.\n"
+    "Exit code: 0 done, 1 rejected or failed, 2 usage error, 3 the sidecar cannot be reached,\n"   \
+    "4 not found.\n"
 
 enum {
     CTL_UNREACHABLE = 3,
@@ -29,11 +29,11 @@ enum {
 struct ctl_api {
     const char *url;        /* NULL: $HANDOFF_API_URL, else the default */
     const char *token_file; /* NULL: $HANDOFF_TOKEN_FILE, else no token. Never the token itself:
-                               command lines are seen by every user. */
+                               command lines are visible to every user. */
 };
 
-/* Takes an option of ours at argv[*i] and moves *i to its last word. False where it is not ours;
- * the value's absence is left for the call to say. */
+/* Takes one of these options at argv[*i] and moves *i to its last word. False: it is another
+ * option, or its value is missing, which the caller reports. */
 bool ctl_api_option(struct ctl_api *api, int argc, char *const argv[], int *i);
 
 struct ctl_answer {
@@ -51,17 +51,17 @@ struct ctl_call {
     const char *body;            /* JSON, or NULL */
     const char *prefer;          /* NULL: no preference */
     const char *idempotency_key; /* NULL: none */
-    bool quiet;                  /* that it cannot be reached has been said */
+    bool quiet;                  /* do not report again that the sidecar cannot be reached */
 };
 
-/* Makes the call. CTL_OK: there is an answer, whatever its status; else the exit code, and stderr
- * says why there is none. `answer` is to be freed in every case. */
+/* Makes the call. CTL_OK: an answer came, whatever its status; else the exit code, after stderr
+ * said why none came. The caller frees `answer` in every case. */
 int ctl_api_exchange(const struct ctl_command *command, const struct ctl_api *api,
                      const struct ctl_call *call, struct ctl_answer *answer);
-/* CTL_OK where the status is 2xx; else says on stderr what was wrong and answers the exit code. */
-int ctl_api_judge(const struct ctl_command *command, const struct ctl_answer *answer);
+/* CTL_OK if the status is 2xx; else reports the problem on stderr and returns the exit code. */
+int ctl_api_check_answer(const struct ctl_command *command, const struct ctl_answer *answer);
 
-/* Both: calls METHOD path, and judges the answer. */
+/* Both: calls METHOD path and checks the answer. */
 int ctl_api_call(const struct ctl_command *command, const struct ctl_api *api, const char *method,
                  const char *path, const char *accept, const char *body, struct ctl_answer *answer);
 void ctl_answer_free(struct ctl_answer *answer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl check-config: is this configuration file good? */
+/* handoffctl check-config: validates configuration files with the daemon's reader. One thread. */
 #include "ctl/command.h"
 
 #include "exporter/config/config.h"
@@ -9,10 +9,10 @@ int ctl_check_config(const struct ctl_command *command, int argc, char *const ar
     int code = CTL_OK;
 
     if (argc < 2)
-        return ctl_usage_error(command, "which file?");
+        return ctl_usage_error(command, "missing FILE");
     for (int i = 1; i < argc; i++) {
         if (exporter_config_check(argv[i], NULL) != 0)
-            code = CTL_FAILED; /* the others are looked at all the same */
+            code = CTL_FAILED; /* the remaining files are still checked */
     }
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * command.h - what a sub-command of handoffctl is. Each has a file of its own with its run
- * function; main.c holds the one table of them.
+ * command.h - a sub-command of handoffctl. Each has its own file with a run function; main.c has
+ * the table of them.
  */
 #ifndef CTL_COMMAND_H
 #define CTL_COMMAND_H
@@ -9,20 +9,20 @@
 /* Exit codes, the same for every sub-command. */
 enum {
     CTL_OK = 0,
-    CTL_FAILED = 1, /* it was understood and did not succeed; stderr says why */
-    CTL_USAGE = 2,  /* it was not understood */
+    CTL_FAILED = 1, /* the command is valid but did not succeed; stderr says why */
+    CTL_USAGE = 2,  /* the command line is invalid */
 };
 
 struct ctl_command {
     const char *name;
     const char *arguments; /* "FILE" */
     const char *help;      /* one line */
-    const char *details;   /* further lines and examples, each ended, or "" */
-    /* argv[0] is the sub-command's name, as main's is the program's; answers an exit code. */
+    const char *details;   /* further lines and examples, each ending in a newline, or "" */
+    /* argv[0] is the sub-command's name; returns an exit code. */
     int (*run)(const struct ctl_command *command, int argc, char *const argv[]);
 };
 
-/* Says on stderr what is wrong and how the command is used; answers CTL_USAGE. */
+/* Prints the problem and the usage line on stderr; returns CTL_USAGE. */
 int ctl_usage_error(const struct ctl_command *command, const char *what);
 
 int ctl_check_config(const struct ctl_command *command, int argc, char *const argv[]);

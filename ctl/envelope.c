@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl envelope: assembles an envelope from options or a JSON file and prints it. */
+/*
+ * handoffctl envelope: assembles an envelope from options or a JSON file and prints it. One
+ * thread.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <yyjson.h>
@@ -46,7 +49,7 @@ int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[]
     struct ctl_request request = {.options = options, .noptions = 2};
     int code = ctl_request_read(command, &request, argc, argv);
     if (code == CTL_OK && json && markdown)
-        code = ctl_usage_error(command, "--json and --markdown exclude each other");
+        code = ctl_usage_error(command, "--json and --markdown are mutually exclusive");
     if (code == CTL_OK)
         code = assemble_and_print(command, &request, markdown, json);
     yyjson_mut_doc_free(request.body);

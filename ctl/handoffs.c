@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl status, attempts, ack and nack: one handoff, named by its id. */
+/* handoffctl status, attempts, ack and nack: calls on one handoff, given its id. One thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <yyjson.h>
@@ -27,7 +27,7 @@ static int take_handoff_arguments(struct arguments *arguments, bool nack, int ar
                                   .api = &arguments->api};
     int code = ctl_take_line(arguments->command, &line, 1, argc, argv);
     if (code == CTL_OK && !arguments->id)
-        code = ctl_usage_error(arguments->command, "which handoff?");
+        code = ctl_usage_error(arguments->command, "missing ID");
     return code;
 }
 
@@ -91,7 +91,7 @@ int ctl_nack(const struct ctl_command *command, int argc, char *const argv[])
         return code;
     char *body = nack_body(&arguments);
     code = body ? call_and_show(&arguments, "POST", "/nack", body, ctl_show_handoff_line)
-                : ctl_usage_error(command, "the reason is not UTF-8");
+                : ctl_usage_error(command, "--reason is not UTF-8");
     free(body);
     return code;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * handoffctl inbox: takes the next handoff for an agent that pulls, prints it, and with --ack
- * acknowledges it. It is printed first: what was acknowledged and not seen would be lost.
+ * acknowledges it. It prints first: a handoff that was acknowledged but never shown would be lost.
+ * One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static int call_handoff(const struct arguments *arguments, const char *id, const
     return code;
 }
 
-/* The envelope as the agent's model would be given it. */
+/* The envelope as it would be given to the agent's model. */
 static int print_brief(const struct arguments *arguments, const struct ctl_answer *got)
 {
     struct ctl_answer brief = {0};
@@ -40,7 +41,7 @@ static int print_brief(const struct arguments *arguments, const struct ctl_answe
     if (code == CTL_OK) {
         fputs("handoff ", stdout);
         ctl_put(stdout, got->handoff_id, 0);
-        printf(", attempt %ld, to be acknowledged within %ld s\n\n", got->attempt, got->lease_s);
+        printf(", attempt %ld, acknowledge within %ld s\n\n", got->attempt, got->lease_s);
         fwrite(brief.body ? brief.body : "", 1, brief.size, stdout);
     }
     ctl_answer_free(&brief);
@@ -51,7 +52,7 @@ static int print_taken(const struct arguments *arguments, const struct ctl_answe
 {
     int code = arguments->json ? ctl_show(got, true, NULL) : print_brief(arguments, got);
     if (code == CTL_OK && (fflush(stdout) != 0 || ferror(stdout))) {
-        fprintf(stderr, "handoffctl %s: it could not be printed, so it is not acknowledged\n",
+        fprintf(stderr, "handoffctl %s: printing failed, so the handoff was not acknowledged\n",
                 arguments->command->name);
         code = CTL_FAILED;
     }
@@ -74,7 +75,7 @@ static int take_from_inbox(const struct arguments *arguments)
     if (ctl_api_add_query(&path, "wait", arguments->wait))
         code = ctl_api_call(arguments->command, &arguments->api, "GET", path, NULL, NULL, &got);
     if (code == CTL_OK && got.status == NO_CONTENT) {
-        fprintf(stderr, "handoffctl %s: there is no handoff for %s\n", arguments->command->name,
+        fprintf(stderr, "handoffctl %s: no handoff for %s\n", arguments->command->name,
                 arguments->agent);
         code = CTL_NOT_FOUND;
     }
@@ -100,6 +101,6 @@ int ctl_inbox(const struct ctl_command *command, int argc, char *const argv[])
                                   .api = &arguments.api};
     int code = ctl_take_line(command, &line, 1, argc, argv);
     if (code == CTL_OK && !arguments.agent)
-        code = ctl_usage_error(command, "which agent?");
+        code = ctl_usage_error(command, "missing AGENT");
     return code == CTL_OK ? take_from_inbox(&arguments) : code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and options of sub-commands, see input.h. */
+/* Files and options of sub-commands; see input.h. One thread. */
 #include "ctl/input.h"
 
 #include <errno.h>

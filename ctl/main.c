@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl: the operator's command line. The table below is all there is to adding a sub-command;
- * the help and "did you mean" follow from it.
+ * handoffctl: the operator's command line. A sub-command is one row of the table below; the help
+ * and "did you mean" follow from it. One thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,64 +14,62 @@
 #include "exporter/version.h"
 
 static const struct ctl_command commands[] = {
-    {"check-config", "FILE...", "Say whether configuration files are good.",
-     "Prints one line for each file: what it holds, or its first error with line and column.\n"
-     "Exit code: 0 all are good, 1 one is not, 2 wrong usage.\n"
+    {"check-config", "FILE...", "Check configuration files.",
+     "Prints one line per file: a summary, or its first error with line and column.\n"
+     "Exit code: 0 all files are valid, 1 one is not, 2 usage error.\n"
      "\n"
      "Example:\n"
      "  handoffctl check-config /etc/handoff-exporter.yml\n",
      ctl_check_config},
-    {"tokens", "[--encoding NAME] [--json] FILE", "Count the tokens of a text; - is stdin.",
+    {"tokens", "[--encoding NAME] [--json] FILE", "Count the tokens of a text file (- is stdin).",
      "  --encoding NAME  o200k_base (the default), cl100k_base, or estimate: an upper bound\n"
      "  --json           print {\"tokens\": N, \"encoding\": NAME} instead of the number\n"
      "\n"
-     "The vocabularies are looked for in $HANDOFF_VOCABULARY_DIR; if that is not set, where they\n"
-     "were installed or built with this program.\n"
-     "Without one and without --encoding, the number is the estimate, and stderr says so.\n"
-     "Exit code: 0 counted, 1 the file or the named vocabulary cannot be read, 2 wrong usage.\n"
+     "Vocabularies are read from $HANDOFF_VOCABULARY_DIR; if that is not set, from where they were\n"
+     "installed or built with this program.\n"
+     "Without a vocabulary and without --encoding the count is an estimate, and stderr says so.\n"
+     "Exit code: 0 counted, 1 the file or the named vocabulary cannot be read, 2 usage error.\n"
      "\n"
      "Examples:\n"
      "  handoffctl tokens brief.md\n"
      "  git diff | handoffctl tokens --json -\n",
      ctl_tokens},
-    {"store", "check PATH | backup PATH DESTINATION", "Check a store, or copy it while it is used.",
-     "PATH is the folder that --storage.path names, or the database file in it. Both read only "
-     "and\n"
-     "may run beside the daemon. check looks at the structure, at every envelope's digest and at "
-     "the\n"
-     "full-text index. backup writes one new file; to restore it, stop the daemon, empty the "
-     "folder\n"
-     "and copy the file there as handoff.db.\n"
-     "Exit code: 0 sound or written, 1 damaged or not written, 2 wrong usage.\n"
+    {"store", "check PATH | backup PATH DESTINATION",
+     "Check a store, or back it up while it is in use.",
+     "PATH is the directory given to --storage.path, or the database file in it. Both verbs only\n"
+     "read the store and may run while the daemon does. check verifies the structure, the digest\n"
+     "of every envelope and the full-text index. backup writes one new file; to restore it, stop\n"
+     "the daemon, empty the directory and copy the file there as handoff.db.\n"
+     "Exit code: 0 sound or written, 1 damaged or not written, 2 usage error.\n"
      "\n"
      "Examples:\n"
      "  handoffctl store check /var/lib/handoff-exporter\n"
      "  handoffctl store backup /var/lib/handoff-exporter /backup/handoff-monday.db\n",
      ctl_store},
-    {"envelope", "[FILE] [OPTION ...]", "Assemble an envelope and print it; nothing is delivered.",
+    {"envelope", "[FILE] [OPTION ...]", "Assemble an envelope and print it, without delivering it.",
      CTL_REQUEST_DETAILS
      "The envelope is printed as indented JSON, or\n"
-     "  --json                  byte for byte as it is stored\n"
-     "  --markdown              as a brief for a prompt\n" CTL_API_DETAILS "\n"
+     "  --json                  exactly as it is stored\n"
+     "  --markdown              as a Markdown brief for a prompt\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl envelope --from analyst --to coder --summary 'Write the retry logic' \\\n"
      "      --memory ms-4821 --recent 20 --max-tokens 4000 --markdown\n"
      "  handoffctl envelope request.json --json | jq .tokens\n",
      ctl_envelope},
-    {"send", "[FILE] [OPTION ...]", "Hand work to an agent, and wait until it is acknowledged.",
+    {"send", "[FILE] [OPTION ...]", "Hand work to an agent and wait for its acknowledgement.",
      CTL_REQUEST_DETAILS
-     "  --async                 do not wait: it is accepted, and delivered from then on\n"
-     "  --idempotency-key KEY   a repeat with this key answers with the first handoff\n"
-     "  --json                  the API's JSON instead of text\n"
-     "On a terminal a line on stderr follows the attempts. A wait can be broken off: the handoff\n"
-     "goes on, see handoffctl status. Exit code 1 also says that it was parked or "
+     "  --async                 return once it is accepted, without waiting for delivery\n"
+     "  --idempotency-key KEY   a repeat with this key returns the first handoff\n"
+     "  --json                  print the API's JSON instead of text\n"
+     "On a terminal, a line on stderr follows the attempts. Interrupting the wait does not cancel\n"
+     "the handoff, see handoffctl status. Exit code 1 also means that it was parked or "
      "expired.\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl send --from analyst --to code-generator --summary 'Write the retry logic' \\\n"
      "      --memory ms-4821 --deadline 2030-01-31T18:00:00Z\n"
      "  handoffctl send request.json --async --idempotency-key run-17 --json | jq -r .id\n",
      ctl_send},
-    {"status", "ID [--json]", "Tell how a handoff stands.",
+    {"status", "ID [--json]", "Show a handoff's status.",
      CTL_API_DETAILS "\n"
                      "Example:\n"
                      "  handoffctl status 01890a5d-ac96-774b-bcce-b302099a8057\n",
@@ -82,46 +80,48 @@ static const struct ctl_command commands[] = {
                      "  handoffctl attempts 01890a5d-ac96-774b-bcce-b302099a8057\n",
      ctl_attempts},
     {"task", "[complete] TASK [--json]",
-     "Show the handoffs of a task as a tree, or say it is over.",
-     "Each handoff stands under the one that it continues. complete counts the task's handoffs, "
-     "once;\n"
-     "a repeat changes nothing.\n" CTL_API_DETAILS "\n"
+     "Show the handoffs of a task as a tree, or complete the task.",
+     "Each handoff is indented under the one that it continues. complete records the number of "
+     "the\n"
+     "task's handoffs, once; repeating it changes nothing.\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl task task-42\n"
      "  handoffctl task complete task-42\n"
      "  handoffctl task task-42 --json | jq '.items[] | [.hop, .target_agent, .state]'\n",
      ctl_task},
     {"inbox", "AGENT [--wait TIME] [--ack] [--json]", "Take the next handoff for an agent.",
-     "  --wait TIME   wait for one, up to 60s\n"
-     "  --ack         acknowledge it once it is printed; else do so before its lease runs out\n"
-     "  --json        print the envelope, not a brief\n" CTL_API_DETAILS
-     "Also 4: there was none in time.\n"
+     "  --wait TIME   wait up to TIME for one, at most 60s\n"
+     "  --ack         acknowledge it after printing it; else acknowledge it before its lease "
+     "expires\n"
+     "  --json        print the envelope instead of a brief\n" CTL_API_DETAILS
+     "Exit code 4 also means that none arrived in time.\n"
      "\n"
      "Examples:\n"
      "  handoffctl inbox reviewer --wait 20s\n"
      "  handoffctl inbox reviewer --wait 20s --ack --json | jq .context.task\n",
      ctl_inbox},
-    {"ack", "ID [--json]", "Acknowledge a handoff, for the agent that has it.",
+    {"ack", "ID [--json]", "Acknowledge a handoff on behalf of its agent.",
      CTL_API_DETAILS "\n"
                      "Example:\n"
                      "  handoffctl ack 01890a5d-ac96-774b-bcce-b302099a8057\n",
      ctl_ack},
-    {"nack", "ID [--reason TEXT] [--final] [--json]", "Say that the agent did not take a handoff.",
-     "It is tried again, or with --final parked at once.\n" CTL_API_DETAILS "\n"
+    {"nack", "ID [--reason TEXT] [--final] [--json]",
+     "Report that the agent did not accept a handoff.",
+     "It is retried, or with --final parked at once.\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'the model is overloaded'\n"
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --final --reason 'not my work'\n",
      ctl_nack},
     {"parked", "list|show|replay|discard [ID] [OPTION ...]",
-     "Decide about handoffs that could not be delivered.",
+     "List, replay or discard handoffs that could not be delivered.",
      "  list          --target AGENT, --reason REASON, --limit N, --cursor CURSOR\n"
-     "  show ID       the handoff with its attempts\n"
-     "  replay ID     deliver it again, or with --to AGENT to another; with --edit FILE a new\n"
-     "                one in its place, with the fields of a request that the JSON object has\n"
-     "  replay --target AGENT  all that are parked for it; --to AGENT, --reason REASON,\n"
-     "                --rate N at most so many in a second (10), --limit N at most so many\n"
-     "  discard ID    --reason TEXT; it is kept as discarded, never delivered\n"
-     "  --json        the API's JSON instead of text\n" CTL_API_DETAILS "\n"
+     "  show ID       show the handoff with its attempts\n"
+     "  replay ID     deliver it again, with --to AGENT to another agent; with --edit FILE send a\n"
+     "                new handoff in its place, changed by the request fields in the JSON object\n"
+     "  replay --target AGENT  replay all handoffs parked for AGENT; --to AGENT, --reason REASON,\n"
+     "                --rate N per second at most (default 10), --limit N in all at most\n"
+     "  discard ID    --reason TEXT; it is kept as discarded and never delivered\n"
+     "  --json        print the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl parked list --target code-generator\n"
      "  handoffctl parked show 01890a5d-ac96-774b-bcce-b302099a8057\n"
@@ -129,20 +129,21 @@ static const struct ctl_command commands[] = {
      "  handoffctl parked replay 01890a5d-ac96-774b-bcce-b302099a8057 --to reviewer\n"
      "  handoffctl parked discard 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'task is over'\n",
      ctl_parked},
-    {"agents", "[reset AGENT] [--json]", "Show the agents and their circuits, or close a circuit.",
+    {"agents", "[reset AGENT] [--json]", "List agents and their circuits, or close a circuit.",
      CTL_API_DETAILS "\n"
                      "Examples:\n"
                      "  handoffctl agents\n"
                      "  handoffctl agents reset code-generator\n",
      ctl_agents},
-    {"memories", "put|get|list|pin|unpin|rm [ID] [OPTION ...]", "Work on the embedded spine.",
+    {"memories", "put|get|list|pin|unpin|rm [ID] [OPTION ...]",
+     "Read and change memories in the embedded spine.",
      "  put ID     --content TEXT or --file FILE (- is stdin), --summary TEXT,\n"
-     "             --importance low|medium|high|critical, --tag TAG (again for more),\n"
+     "             --importance low|medium|high|critical, --tag TAG (repeatable),\n"
      "             --metadata JSON, --pin\n"
-     "  get ID     print one\n"
+     "  get ID     print one memory\n"
      "  list       --query TEXT, --recent N, --pinned, --limit N, --cursor CURSOR\n"
      "  pin ID, unpin ID, rm ID\n"
-     "  --json     the API's JSON instead of text\n" CTL_API_DETAILS "\n"
+     "  --json     print the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl memories put ms-4821 --file notes.md --summary 'Gateway limits' --tag gateway\n"
      "  handoffctl memories list --query 'payment retries' --recent 5\n",
@@ -167,7 +168,9 @@ static void print_usage(FILE *out)
         fprintf(out, "  %s %s\n      %s\n", commands[i].name, commands[i].arguments,
                 commands[i].help);
     }
-    fputs("\nhandoffctl COMMAND --help tells more, handoffctl --version the version.\n", out);
+    fputs("\nhandoffctl COMMAND --help describes a command, handoffctl --version prints the "
+          "version.\n",
+          out);
 }
 
 static void print_command_usage(FILE *out, const struct ctl_command *command)
@@ -190,9 +193,10 @@ static int unknown_command(const char *name)
     for (size_t i = 0; i < COMMANDS; i++)
         exporter_nearest_offer(&nearest, commands[i].name, strlen(commands[i].name));
     if (nearest.best)
-        fprintf(stderr, "handoffctl: no command \"%s\", did you mean %s?\n", name, nearest.best);
+        fprintf(stderr, "handoffctl: unknown command \"%s\", did you mean %s?\n", name,
+                nearest.best);
     else
-        fprintf(stderr, "handoffctl: no command \"%s\", see handoffctl --help\n", name);
+        fprintf(stderr, "handoffctl: unknown command \"%s\", see handoffctl --help\n", name);
     return CTL_USAGE;
 }
 
@@ -218,21 +222,20 @@ static int run_command(int argc, char *argv[])
     const struct ctl_command *command = find_command(argv[1]);
     if (!command)
         return unknown_command(argv[1]);
-    if ((argc > 2 && is_help(argv[2])) || (argc > 3 && is_help(argv[3]))) { /* after a verb, too */
+    if ((argc > 2 && is_help(argv[2])) || (argc > 3 && is_help(argv[3]))) { /* also after a verb */
         print_command_usage(stdout, command);
         return CTL_OK;
     }
     return command->run(command, argc - 1, argv + 1);
 }
 
-/* What a full disk did not take is no success: whoever reads the file would miss it. */
+/* A full disk is a failure, even if the command succeeded: its output is incomplete. */
 static int flush_output(int code)
 {
     const int why = fflush(stdout) != 0 ? errno : 0;
     if (why == 0 && !ferror(stdout))
         return code;
-    fprintf(stderr, "handoffctl: the output could not be written: %s\n",
-            strerror(why != 0 ? why : EIO));
+    fprintf(stderr, "handoffctl: cannot write output: %s\n", strerror(why != 0 ? why : EIO));
     return code == CTL_OK ? CTL_FAILED : code;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl memories: the embedded spine from a shell. Each verb is a row of a table; options are
- * those of all verbs, and a verb takes what it needs.
+ * handoffctl memories: the embedded spine from a shell. Each verb is a row of a table; all verbs
+ * accept all options, and a verb uses those it needs. One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static const struct flag {
 
 /* ---- printing ------------------------------------------------------------------------------ */
 
-/* One line of it, so that a list stays a list. */
+/* Only its first line, to keep one row per memory. */
 static void print_line(const char *text, int most)
 {
     int width = (int)strcspn(text, "\r\n");
@@ -130,7 +130,7 @@ static bool add_tags(yyjson_mut_doc *doc, const struct arguments *arguments)
            yyjson_mut_obj_add_val(doc, yyjson_mut_doc_get_root(doc), "tags", tags);
 }
 
-/* The memory as JSON, free() it. NULL where the metadata is no JSON. */
+/* The memory as JSON; free() it. NULL: a text is not UTF-8, or the metadata is not JSON. */
 static char *memory_body(const struct arguments *arguments, const char *content)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
@@ -152,14 +152,14 @@ static int run_memory_put(const struct arguments *arguments)
     size_t size;
     char *read = NULL;
     if (!arguments->content == !arguments->file)
-        return ctl_usage_error(arguments->command, "give --content TEXT, or --file FILE");
+        return ctl_usage_error(arguments->command, "give either --content TEXT or --file FILE");
     if (arguments->file) {
         read = ctl_read_file(arguments->command, arguments->file, &size);
         if (!read)
             return CTL_FAILED;
         if (memchr(read, '\0', size)) {
             free(read);
-            fprintf(stderr, "handoffctl %s: %s: not a text, it has NUL bytes\n",
+            fprintf(stderr, "handoffctl %s: %s: not a text file: it contains NUL bytes\n",
                     arguments->command->name, arguments->file);
             return CTL_FAILED;
         }
@@ -167,7 +167,7 @@ static int run_memory_put(const struct arguments *arguments)
     char *body = memory_body(arguments, read ? read : arguments->content);
     int code = body ? call_memory(arguments, "PUT", "", body, print_memory_row)
                     : ctl_usage_error(arguments->command,
-                                      "the texts are not UTF-8, or --metadata is not JSON");
+                                      "a text is not UTF-8, or --metadata is not JSON");
     free(body);
     free(read);
     return code;
@@ -262,13 +262,12 @@ static int take_memory_arguments(struct arguments *arguments, bool takes_id, int
             arguments->id = argument;
         } else if (!ctl_api_option(&arguments->api, argc, argv, &i) &&
                    !take_memory_option(arguments, argc, argv, &i)) {
-            fprintf(stderr, "handoffctl %s: %s is no option, or lacks its value\n",
+            fprintf(stderr, "handoffctl %s: %s: unknown option, or its value is missing\n",
                     arguments->command->name, argument);
             return CTL_USAGE;
         }
     }
-    return takes_id && !arguments->id ? ctl_usage_error(arguments->command, "which memory?")
-                                      : CTL_OK;
+    return takes_id && !arguments->id ? ctl_usage_error(arguments->command, "missing ID") : CTL_OK;
 }
 
 int ctl_memories(const struct ctl_command *command, int argc, char *const argv[])
@@ -280,5 +279,5 @@ int ctl_memories(const struct ctl_command *command, int argc, char *const argv[]
         int code = take_memory_arguments(&arguments, verbs[i].takes_id, argc, argv);
         return code == CTL_OK ? verbs[i].run(&arguments) : code;
     }
-    return ctl_usage_error(command, "what is to be done: put, get, list, pin, unpin or rm?");
+    return ctl_usage_error(command, "expected a verb: put, get, list, pin, unpin or rm");
 }

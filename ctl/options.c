@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of a sub-command, see options.h. */
+/* The command line of a sub-command; see options.h. One thread. */
 #include "ctl/options.h"
 
 #include <stdio.h>
@@ -30,12 +30,12 @@ static int take_word(const struct ctl_command *command, const struct ctl_line *l
                      const char *word)
 {
     if (word[0] == '-') {
-        fprintf(stderr, "handoffctl %s: %s is no option, or lacks its value\n", command->name,
-                word);
+        fprintf(stderr, "handoffctl %s: %s: unknown option, or its value is missing\n",
+                command->name, word);
         return CTL_USAGE;
     }
     if (*taken == line->nwords) {
-        fprintf(stderr, "handoffctl %s: \"%s\" is one word too many\n", command->name, word);
+        fprintf(stderr, "handoffctl %s: unexpected argument \"%s\"\n", command->name, word);
         return CTL_USAGE;
     }
     line->words[(*taken)++] = word;
@@ -48,7 +48,7 @@ int ctl_take_line(const struct ctl_command *command, const struct ctl_line *line
     size_t taken = 0;
     int code = CTL_OK;
     for (int i = first; i < argc && code == CTL_OK; i++) {
-        const char *word = argv[i]; /* a value that is not there moves i past the end */
+        const char *word = argv[i]; /* a missing value moves i past the end */
         if (!ctl_api_option(line->api, argc, argv, &i) &&
             !ctl_take_option(line->options, line->noptions, argc, argv, &i))
             code = take_word(command, line, &taken, word);
@@ -59,7 +59,7 @@ int ctl_take_line(const struct ctl_command *command, const struct ctl_line *line
 int ctl_run_verb(const struct ctl_command *command, const struct ctl_verb *verbs, size_t count,
                  int argc, char *const argv[])
 {
-    char what[128] = "what is to be done:";
+    char what[128] = "expected a verb:";
     for (size_t v = 0; v < count; v++) {
         if (argc > 1 && strcmp(argv[1], verbs[v].name) == 0)
             return verbs[v].run(command, argc - 1, argv + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * options.h - the command line of a sub-command: its options are rows of a table, each with the
- * place that it fills; the options of every call (ctl/api.h) are taken beside them.
+ * variable that it sets; the options of every call (ctl/api.h) are accepted too.
  */
 #ifndef CTL_OPTIONS_H
 #define CTL_OPTIONS_H
@@ -14,28 +14,29 @@
 
 struct ctl_option {
     const char *name;   /* "--target" */
-    const char **value; /* of an option that takes one; else NULL */
-    bool *flag;         /* of one that takes none */
+    const char **value; /* for an option with a value; else NULL */
+    bool *flag;         /* for an option without a value; else NULL */
 };
 
 struct ctl_line {
     const struct ctl_option *options;
     size_t noptions;
-    const char **words; /* what is no option, in its order; NULL where there is none */
-    size_t nwords;      /* the most there may be */
+    const char **words; /* the positional arguments, in order; NULL if it takes none */
+    size_t nwords;      /* at most this many */
     struct ctl_api *api;
 };
 
-/* Takes the option at argv[*i] and moves *i to its last word. False: it is none of these, or its
- * value is not there. */
+/* Takes the option at argv[*i] and moves *i to its last word. False: it is another option, or its
+ * value is missing. */
 bool ctl_take_option(const struct ctl_option *options, size_t count, int argc, char *const argv[],
                      int *i);
 
-/* Takes argv[first] and all that follows. Answers CTL_OK, or CTL_USAGE with the reason said. */
+/* Parses argv[first] and all that follows. Returns CTL_OK, or CTL_USAGE after reporting the reason.
+ */
 int ctl_take_line(const struct ctl_command *command, const struct ctl_line *line, int first,
                   int argc, char *const argv[]);
 
-/* The verb of a group ("list" of "parked list"), with what it does. */
+/* The verb of a group ("list" in "parked list") and its function. */
 struct ctl_verb {
     const char *name;
     int (*run)(const struct ctl_command *command, int argc, char *const argv[]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl parked: what could not be delivered, and a person's decisions about it. A replay of
- * many is the sidecar's work: it keeps the rate, and goes on when nobody looks any more.
+ * handoffctl parked: handoffs that could not be delivered, and the operator's decisions about
+ * them. The sidecar runs a replay of many handoffs: it keeps the rate, and continues when this
+ * command is interrupted. One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 #include "ctl/show.h"
 
 enum {
-    RATE = 10, /* replays a second, where nothing else is asked for */
+    RATE = 10, /* default replays per second */
     RATE_MAX = 1000,
-    LOOK_MS = 100, /* how often a replay of many is looked at */
+    POLL_MS = 100, /* how often a replay of many is polled */
 };
 
 struct arguments {
@@ -43,7 +44,7 @@ static int take_parked_arguments(struct arguments *arguments, bool takes_id, int
 
 static int need_id(const struct arguments *arguments)
 {
-    return arguments->id ? CTL_OK : ctl_usage_error(arguments->command, "which handoff?");
+    return arguments->id ? CTL_OK : ctl_usage_error(arguments->command, "missing ID");
 }
 
 /* ---- list --------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ static void add_optional_text(yyjson_mut_doc *doc, const char *key, const char *
         yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
 }
 
-/* free() it; NULL: a name is not UTF-8 */
+/* Frees the document; free() the text. NULL: a name is not UTF-8 */
 static char *write_body(yyjson_mut_doc *doc)
 {
     char *body = yyjson_mut_write(doc, 0, NULL);
@@ -173,7 +174,7 @@ static int post_json(const struct arguments *arguments, const char *path, const 
     return ctl_api_call(arguments->command, &arguments->api, "POST", path, NULL, body, answer);
 }
 
-/* What the file has, as it has it. CTL_FAILED: it cannot be read, and that is said. */
+/* Adds the content of the file unchanged. CTL_FAILED: it cannot be read, which is reported. */
 static int add_edit(const struct arguments *arguments, yyjson_mut_doc *doc)
 {
     yyjson_read_err why;
@@ -208,7 +209,7 @@ static int replay_one(const struct arguments *arguments)
     return code;
 }
 
-/* Begins a run; *id is to be freed. */
+/* Begins a run; the caller frees *id. */
 static int begin_run(const struct arguments *arguments, long rate, long limit, char **id)
 {
     struct ctl_answer answer = {0};
@@ -239,8 +240,8 @@ static void show_run(yyjson_val *run)
     putchar('\n');
 }
 
-/* One look; *over says whether that was the last. */
-static int look_at_run(const struct arguments *arguments, const char *id, bool *over)
+/* Polls once; *over says whether the run has ended. */
+static int poll_run(const struct arguments *arguments, const char *id, bool *over)
 {
     struct ctl_answer answer = {0};
     char *path = ctl_api_path("/v1/replays/", id, "");
@@ -262,22 +263,22 @@ static int look_at_run(const struct arguments *arguments, const char *id, bool *
     return code;
 }
 
-/* The sidecar goes on by itself; whoever interrupts this only stops looking. */
+/* The run belongs to the sidecar: interrupting this only stops polling. */
 static int replay_many(const struct arguments *arguments)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
     char *end = "", *last = "", *id = NULL;
     bool over = false;
     long rate = arguments->rate ? strtol(arguments->rate, &end, 10) : RATE;
     long limit = arguments->limit ? strtol(arguments->limit, &last, 10) : 0;
     if (*end || rate < 1 || rate > RATE_MAX)
-        return ctl_usage_error(arguments->command, "--rate is a whole number, 1 to 1000");
+        return ctl_usage_error(arguments->command, "--rate must be a whole number from 1 to 1000");
     if (*last || (arguments->limit && limit < 1))
-        return ctl_usage_error(arguments->command, "--limit is a whole number, 1 or more");
+        return ctl_usage_error(arguments->command, "--limit must be a whole number of at least 1");
     int code = begin_run(arguments, rate, limit, &id);
     while (code == CTL_OK && !over) {
         nanosleep(&pause, NULL);
-        code = look_at_run(arguments, id, &over);
+        code = poll_run(arguments, id, &over);
     }
     free(id);
     return code;
@@ -288,10 +289,10 @@ static int run_parked_replay(const struct ctl_command *command, int argc, char *
     struct arguments arguments = {.command = command};
     int code = take_parked_arguments(&arguments, true, argc, argv);
     if (code == CTL_OK && !arguments.id == !arguments.target)
-        code =
-            ctl_usage_error(command, "give the id of one, or --target AGENT for all of an agent");
+        code = ctl_usage_error(
+            command, "give either an ID, or --target AGENT to replay all of its handoffs");
     if (code == CTL_OK && arguments.edit && !arguments.id)
-        code = ctl_usage_error(command, "an edit is for one handoff: give its id");
+        code = ctl_usage_error(command, "--edit applies to one handoff: give its ID");
     if (code != CTL_OK)
         return code;
     return arguments.id ? replay_one(&arguments) : replay_many(&arguments);
@@ -322,7 +323,7 @@ static int run_parked_discard(const struct ctl_command *command, int argc, char 
     if (code == CTL_OK)
         code = need_id(&arguments);
     if (code == CTL_OK && (!arguments.reason || !*arguments.reason))
-        code = ctl_usage_error(command, "why? Give --reason TEXT, for whoever looks for it later");
+        code = ctl_usage_error(command, "missing --reason TEXT: it is recorded with the handoff");
     return code == CTL_OK ? discard_parked(&arguments) : code;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request of a handoff from a command line, see request.h. The options are rows of a table:
- * each names the field of the request that it fills. */
+/*
+ * The request of a handoff from a command line; see request.h. The options are rows of a table:
+ * each names the field of the request that it fills. One thread.
+ */
 #include "ctl/request.h"
 
 #include <stdio.h>
@@ -38,7 +40,7 @@ static const struct row {
 /* ---- filling the request -----------------------------------------------------------------------
  */
 
-/* Text as JSON where it is JSON, else as a string. */
+/* The JSON value in the text, or the text as a string if it is not JSON and that is allowed. */
 static yyjson_mut_val *json_or_text(yyjson_mut_doc *doc, const char *text, bool text_allowed)
 {
     yyjson_doc *read = yyjson_read(text, strlen(text), YYJSON_READ_NUMBER_AS_RAW);
@@ -53,7 +55,7 @@ static bool put_member(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *
     return value && yyjson_mut_obj_put(object, yyjson_mut_strncpy(doc, key, length), value);
 }
 
-/* The member of the root under this name, made where it is not there. */
+/* The member of the root with this name, added if it does not exist. */
 static yyjson_mut_val *get_or_add_member(yyjson_mut_doc *doc, const char *name, bool list)
 {
     yyjson_mut_val *root = yyjson_mut_doc_get_root(doc), *found = yyjson_mut_obj_get(root, name);
@@ -95,7 +97,7 @@ static bool set_field(yyjson_mut_doc *doc, const struct row *row, const char *va
     }
 }
 
-/* Answers CTL_OK, or the exit code with the reason said. */
+/* Returns CTL_OK, or the exit code after reporting the reason. */
 static int take_argument(const struct ctl_command *command, struct ctl_request *request, int argc,
                          char *const argv[], int *i)
 {
@@ -108,23 +110,23 @@ static int take_argument(const struct ctl_command *command, struct ctl_request *
                    ? CTL_OK
                    : CTL_FAILED;
     if (argv[*i][0] != '-' || strcmp(argv[*i], "-") == 0)
-        return CTL_OK; /* the file, read before */
+        return CTL_OK; /* the file, which was read first */
     for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
         const char *value = ctl_option(rows[r].option, argc, argv, i);
         if (!value)
             continue;
         if (*i < argc && set_field(request->body, &rows[r], value))
             return CTL_OK;
-        fprintf(stderr, "handoffctl %s: %s: \"%s\" is no value for it\n", command->name,
-                rows[r].option, value);
+        fprintf(stderr, "handoffctl %s: %s: invalid value \"%s\"\n", command->name, rows[r].option,
+                value);
         return CTL_USAGE;
     }
-    fprintf(stderr, "handoffctl %s: %s is no option, see handoffctl %s --help\n", command->name,
+    fprintf(stderr, "handoffctl %s: unknown option %s, see handoffctl %s --help\n", command->name,
             argv[*i < argc ? *i : argc - 1], command->name);
     return CTL_USAGE;
 }
 
-/* The first argument that is no option and no option's value. */
+/* The first argument that is neither an option nor an option's value. */
 static const char *find_file(const struct ctl_request *request, int argc, char *const argv[])
 {
     struct ctl_api ignored = {0};
@@ -142,7 +144,7 @@ static const char *find_file(const struct ctl_request *request, int argc, char *
     return NULL;
 }
 
-/* The request to start from: the file's object, or an empty one. */
+/* The request to start with: the file's object, or an empty one. */
 static int load_body(const struct ctl_command *command, struct ctl_request *request,
                      const char *path)
 {
@@ -172,7 +174,8 @@ int ctl_request_read(const struct ctl_command *command, struct ctl_request *requ
                      char *const argv[])
 {
     if (argc < 2)
-        return ctl_usage_error(command, "which agents, and what is to be done?");
+        return ctl_usage_error(command,
+                               "expected FILE, or options such as --from, --to and --summary");
     int code = load_body(command, request, find_file(request, argc, argv));
     for (int i = 1; i < argc && code == CTL_OK; i++)
         code = take_argument(command, request, argc, argv, &i);

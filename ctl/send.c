@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl send: hands work to an agent and waits for its end.
+ * handoffctl send: hands work to an agent and waits until the handoff is settled.
  *
- * It asks the sidecar to accept and then looks how the handoff stands, in growing intervals, rather
- * than holding one request open: so a wait survives a restart of the sidecar as the handoff does,
- * takes as long as it takes, and has something to show meanwhile.
+ * It asks the sidecar to accept the handoff and then polls its status at growing intervals, rather
+ * than holding one request open: the wait survives a restart of the sidecar as the handoff does,
+ * has no time limit, and can show progress. One thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 #include "ctl/show.h"
 
 enum {
-    LOOK_FIRST_MS = 10,
-    LOOK_MAX_MS = 500,
-    LOST_MAX = 60, /* looks in a row that find no sidecar, half a minute, before we give up */
+    POLL_FIRST_MS = 10,
+    POLL_MAX_MS = 500,
+    LOST_MAX = 60, /* failed polls in a row, half a minute, before we give up */
 };
 
 struct sending {
@@ -26,7 +26,7 @@ struct sending {
     const struct ctl_api *api;
     char *path, *attempts_path; /* of the handoff */
     bool live, json;
-    struct ctl_answer last; /* how it stands */
+    struct ctl_answer last; /* the last status */
 };
 
 static void pause_ms(long ms)
@@ -84,14 +84,14 @@ static bool is_settled(yyjson_val *handoff)
     return false;
 }
 
-/* Looks once. CTL_OK: *settled says whether there is more to wait for. */
+/* Polls once. CTL_OK: *settled says whether the wait is over. */
 static int poll_once(struct sending *sending, bool quiet, bool *settled)
 {
     const struct ctl_call call = {.method = "GET", .path = sending->path, .quiet = quiet};
     struct ctl_answer answer;
     int code = ctl_api_exchange(sending->command, sending->api, &call, &answer);
     if (code == CTL_OK)
-        code = ctl_api_judge(sending->command, &answer);
+        code = ctl_api_check_answer(sending->command, &answer);
     if (code != CTL_OK) {
         ctl_answer_free(&answer);
         return code;
@@ -108,12 +108,12 @@ static int poll_once(struct sending *sending, bool quiet, bool *settled)
 
 static int wait_for_end(struct sending *sending)
 {
-    long pause = LOOK_FIRST_MS;
+    long pause = POLL_FIRST_MS;
     bool settled = false;
     int code = CTL_OK, lost = 0;
     while (!settled && (code == CTL_OK || (code == CTL_UNREACHABLE && lost < LOST_MAX))) {
         pause_ms(pause);
-        pause = pause * 2 < LOOK_MAX_MS ? pause * 2 : LOOK_MAX_MS;
+        pause = pause * 2 < POLL_MAX_MS ? pause * 2 : POLL_MAX_MS;
         code = poll_once(sending, lost > 0, &settled);
         lost = code == CTL_OK ? 0 : lost + 1;
     }
@@ -162,8 +162,8 @@ static int follow_handoff(struct sending *sending, const char *id)
     return code;
 }
 
-/* The id of the handoff in the answer: of its own, or of one that an idempotency key found settled
- * badly. NULL: nothing was accepted. */
+/* The id of the handoff in the answer: the new one, or an earlier one with this idempotency key
+ * that was not acknowledged. NULL: nothing was accepted. */
 static const char *handoff_id_of(const struct ctl_answer *answer, yyjson_val *root)
 {
     const char *id = answer->status / 100 == 2 ? ctl_text(root, "id")
@@ -175,7 +175,7 @@ static int follow_or_show(struct sending *sending, const struct ctl_answer *answ
 {
     yyjson_doc *doc = answer->body ? yyjson_read(answer->body, answer->size, 0) : NULL;
     const char *id = handoff_id_of(answer, yyjson_doc_get_root(doc));
-    int code = ctl_api_judge(sending->command, answer);
+    int code = ctl_api_check_answer(sending->command, answer);
     if (async && code == CTL_OK)
         code = ctl_show(answer, sending->json, ctl_show_handoff_line);
     else if (!async && id)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of the API as text, see show.h. */
+/* Answers of the API as text; see show.h. One thread. */
 #include "ctl/show.h"
 
 #include <string.h>
@@ -15,14 +15,14 @@ double ctl_number(yyjson_val *object, const char *key)
     return yyjson_get_num(yyjson_obj_get(object, key));
 }
 
-/* ASCII's control characters, and Latin-1's (U+0080 to U+009F), which some terminals obey too. */
+/* Control characters of ASCII, and of Latin-1 (U+0080 to U+009F), which some terminals obey too. */
 static bool is_control_character(const unsigned char *at)
 {
     return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
 }
 
-/* Unicode's Bidi_Control: they let a text look like another, and reach beyond its own end. U+061C,
- * U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
+/* Unicode's Bidi_Control characters: they can make a text look like another, and affect what
+ * follows it. U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069. */
 static bool is_bidi_control(const unsigned char *at)
 {
     if (at[0] == 0xD8)
@@ -34,7 +34,7 @@ static bool is_bidi_control(const unsigned char *at)
            (at[1] == 0x81 && at[2] >= 0xA6 && at[2] <= 0xA9);
 }
 
-/* How many bytes of a character are more than the first. */
+/* The number of bytes of a character after the first. */
 static size_t bytes_behind(const unsigned char *at)
 {
     return at[0] >= 0xE0 ? 2 : at[0] >= 0xC0 ? 1 : 0;
@@ -45,7 +45,7 @@ void ctl_put(FILE *out, const char *text, int width)
     int columns = 0;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
         bool control = is_control_character(at) || is_bidi_control(at);
-        bool continues = (*at & 0xC0) == 0x80; /* of a character that was counted */
+        bool continues = (*at & 0xC0) == 0x80; /* of a character already counted */
         putc(control ? '?' : *at, out);
         if (control)
             at += bytes_behind(at);
@@ -66,7 +66,7 @@ int ctl_show(const struct ctl_answer *answer, bool json, void (*show)(yyjson_val
     }
     yyjson_doc *doc = yyjson_read(answer->body, answer->size, 0);
     if (!doc) {
-        fputs("handoffctl: the answer is not JSON; is this the address of the agent API?\n",
+        fputs("handoffctl: the answer is not JSON; does --api.url point to the agent API?\n",
               stderr);
         return CTL_FAILED;
     }
@@ -175,7 +175,7 @@ void ctl_show_attempts(yyjson_val *list)
     size_t i, count;
     yyjson_val *attempt, *items = yyjson_obj_get(list, "items");
     if (yyjson_arr_size(items) == 0) {
-        puts("no attempt yet");
+        puts("no attempts yet");
         return;
     }
     printf("%7s  %-25s%11s  %-20s %-12s%-7s%-22s %s\n", "ATTEMPT", "AT", "TOOK", "AGENT", "RESULT",

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * show.h - answers of the API as a person reads them. Texts come from agents and from whoever sent
- * the work, so control characters, and those that turn the direction of writing, never reach the
- * terminal.
+ * show.h - answers of the API for people to read. Texts come from agents and senders, so control
+ * characters, and characters that change the direction of writing, never reach the terminal.
  */
 #ifndef CTL_SHOW_H
 #define CTL_SHOW_H
@@ -13,26 +12,26 @@
 
 #include "ctl/api.h"
 
-/* The text under the key, "" where there is none. */
+/* The text under the key, or "". */
 const char *ctl_text(yyjson_val *object, const char *key);
-/* The number under the key, 0 where there is none. */
+/* The number under the key, or 0. */
 double ctl_number(yyjson_val *object, const char *key);
 
-/* Writes a text with what is no character of a line as '?', padded to `width` columns (0: not). */
+/* Writes a text with control characters as '?', padded to `width` columns (0: unpadded). */
 void ctl_put(FILE *out, const char *text, int width);
 
-/* Prints the answer as it came, with json, else through `show`; an empty one not at all. */
+/* Prints the answer unchanged if `json`, else through `show`; prints nothing for an empty one. */
 int ctl_show(const struct ctl_answer *answer, bool json, void (*show)(yyjson_val *root));
 
 /* "parked (exhausted)" */
 void ctl_put_state(FILE *out, yyjson_val *handoff, int width);
-/* All that is known of one handoff, a line for each. */
+/* The details of one handoff, one per line. */
 void ctl_show_handoff(yyjson_val *handoff);
-/* One line of it: id, state, source, target, task. */
+/* One line: id, state, source, target, task. */
 void ctl_show_handoff_line(yyjson_val *handoff);
 /* A table of the attempts in {"items": [...]}. */
 void ctl_show_attempts(yyjson_val *list);
-/* Where {"next": ...} says that there is more. */
+/* If {"next": ...} is set: how to list more. */
 void ctl_show_next(yyjson_val *list);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl store: is a store sound, and a copy of it while the daemon runs. */
+/* handoffctl store: checks a store, and backs it up while the daemon runs. One thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,5 +46,5 @@ int ctl_store(const struct ctl_command *command, int argc, char *const argv[])
         return check_store(argv[2]);
     if (argc == 4 && strcmp(argv[1], "backup") == 0)
         return back_up_store(argv[2], argv[3]);
-    return ctl_usage_error(command, "check PATH, or backup PATH DESTINATION?");
+    return ctl_usage_error(command, "expected check PATH, or backup PATH DESTINATION");
 }

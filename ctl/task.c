@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl task: the handoffs of a task as a tree. Which handoff continues which one is written
- * in their envelopes, so each of these is read, once. With `complete` before the task: it is over.
+ * handoffctl task: the handoffs of a task as a tree. Their envelopes name the handoff that each
+ * continues, so each envelope is read once. `complete` before the task marks it as over. One
+ * thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ static int get_json(const struct task *task, const char *path, yyjson_doc **doc)
     return code == CTL_OK && !*doc ? CTL_FAILED : code;
 }
 
-/* Whom it went around, and why: asked for only where it did not end with the agent it was sent to.
- */
+/* The agents that were passed over, and why: fetched only if the handoff did not end with the agent
+ * it was sent to. */
 static int add_passed_over(struct task *task, yyjson_mut_val *row, yyjson_val *handoff,
                            const char *asked)
 {
@@ -102,7 +103,7 @@ static int add_page(struct task *task, yyjson_val *items)
     return code;
 }
 
-/* Each page says how it stands with the task; the last one knows best. */
+/* Each page has the state of the task; the last one is the newest. */
 static int take_page(struct task *task, yyjson_val *page)
 {
     yyjson_val *of_task = yyjson_obj_get(page, "task");
@@ -184,7 +185,7 @@ static bool contains_handoff(yyjson_val *items, const char *id)
     return false;
 }
 
-/* Those that continue `parent`; with "", those that continue none of the list. */
+/* Those that continue `parent`; with "", those whose parent is not in the list. */
 static void print_children(yyjson_val *items, const char *parent, int depth)
 {
     size_t i, count;
@@ -234,8 +235,7 @@ static int show_task(struct task *task)
 {
     int code = fetch_task(task);
     if (code == CTL_OK && yyjson_mut_arr_size(task->items) == 0) {
-        fprintf(stderr, "handoffctl %s: no handoff belongs to the task %s\n", task->command->name,
-                task->id);
+        fprintf(stderr, "handoffctl %s: no handoffs for task %s\n", task->command->name, task->id);
         code = CTL_NOT_FOUND;
     }
     return code == CTL_OK ? print_task(task) : code;
@@ -267,9 +267,9 @@ int ctl_task(const struct ctl_command *command, int argc, char *const argv[])
         .options = options, .noptions = 1, .words = words, .nwords = 2, .api = &task.api};
     int code = ctl_take_line(command, &line, 1, argc, argv);
     if (code == CTL_OK && !words[0])
-        code = ctl_usage_error(command, "which task?");
+        code = ctl_usage_error(command, "missing TASK");
     else if (code == CTL_OK && words[1] && strcmp(words[0], "complete") != 0)
-        code = ctl_usage_error(command, "what is to be done: nothing further, or complete?");
+        code = ctl_usage_error(command, "expected complete TASK, or only TASK");
     if (code != CTL_OK)
         return code;
     task.id = words[1] ? words[1] : words[0];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffctl tokens: how many tokens a file has.
+ * handoffctl tokens: counts the tokens of a file.
  *
- * Without --encoding it counts in o200k_base, and estimates (and says so on stderr and in the JSON)
- * where that vocabulary is not installed. An encoding that was asked for by name and is not there
- * is a failure: who names one wants its numbers and no others.
+ * Without --encoding it counts in o200k_base, or estimates (and says so on stderr and in the JSON)
+ * if that vocabulary is not installed. A missing vocabulary of an encoding that was named is an
+ * error: the caller wants that count and no other. One thread.
  */
 #include "ctl/command.h"
 
@@ -31,7 +31,7 @@ static bool parse_tokens_line(const struct ctl_command *command, int argc, char 
                                             {NULL, 0, NULL, 0}};
     int option;
 
-    optind = 0; /* start anew, GNU's way */
+    optind = 0; /* restart, as GNU getopt requires */
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
         if (option == 'e') {
@@ -45,7 +45,7 @@ static bool parse_tokens_line(const struct ctl_command *command, int argc, char 
         }
     }
     if (argc - optind != 1) {
-        (void)ctl_usage_error(command, argc == optind ? "which file?" : "one file at a time");
+        (void)ctl_usage_error(command, argc == optind ? "missing FILE" : "one file at a time");
         return false;
     }
     request->path = argv[optind];

@@ -61,12 +61,12 @@ class CheckConfig(unittest.TestCase):
                          handoffctl("check-config", path))
 
     def test_usage(self):
-        self.assertEqual((2, "", "handoffctl check-config: which file?\n"
+        self.assertEqual((2, "", "handoffctl check-config: missing FILE\n"
                                  "usage: handoffctl check-config FILE...\n"),
                          handoffctl("check-config"))
-        self.assertEqual((2, "", 'handoffctl: no command "check-confg", did you mean '
+        self.assertEqual((2, "", 'handoffctl: unknown command "check-confg", did you mean '
                                  "check-config?\n"), handoffctl("check-confg"))
-        self.assertEqual((2, "", 'handoffctl: no command "x", see handoffctl --help\n'),
+        self.assertEqual((2, "", 'handoffctl: unknown command "x", see handoffctl --help\n'),
                          handoffctl("x"))
         status, output, errors = handoffctl()
         self.assertEqual((2, ""), (status, output))

@@ -47,7 +47,7 @@ class Handoffctl(unittest.TestCase):
         self.run_ctl("memories", "put", "ctl-2", "--file", "-", stdin="cats\nsleep")
         self.assertEqual(self.run_ctl("memories", "put", "ctl-3", "--file", "-", code=1,
                                       stdin="cats\0and more"),
-                         "handoffctl memories: -: not a text, it has NUL bytes\n")
+                         "handoffctl memories: -: not a text file: it contains NUL bytes\n")
         self.assertIn("cats\n", self.run_ctl("memories", "list", "--query", "cats & dogs"))
         more = self.run_ctl("memories", "list", "--limit", "1")
         self.assertIn("more: --cursor ", more)

@@ -487,7 +487,7 @@ class Ctl(Case):
                                             "this, only the operator (Authorization: allowed "
                                             "@operator)\n"), "the option wins")
         code, _, error = self.run_ctl("agents", f"--token-file={self.tokens}-none")
-        self.assertEqual((code, error), (1, f"handoffctl agents: there is no token in {self.tokens}"
+        self.assertEqual((code, error), (1, f"handoffctl agents: no token in {self.tokens}"
                                             "-none (--token-file)\n"))
 
     def test_an_agent_sends_and_acknowledges(self):
