@@ -5,6 +5,7 @@
 #ifndef METRIC_BUFFER_H
 #define METRIC_BUFFER_H
 
+#include "lib/metrics/check.h"
 #include "lib/metrics/metric.h"
 
 /* Room for `n` more bytes at the end, to be taken by metric_buffer_take. NULL: no memory. */
@@ -13,7 +14,9 @@ char *metric_buffer_room(struct metric_buffer *buffer, size_t n);
 /* Extends the content up to `end`, a pointer into the room. */
 static inline void metric_buffer_take(struct metric_buffer *buffer, const char *end)
 {
-    buffer->length = (size_t)(end - buffer->data);
+    size_t length = (size_t)(end - buffer->data);
+    METRIC_CHECK(length >= buffer->length && length <= buffer->capacity);
+    buffer->length = length;
 }
 
 void metric_buffer_append(struct metric_buffer *buffer, const void *data, size_t n);

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "lib/metrics/check.h"
+
 enum {
     MANTISSA_BITS = 52,
     /* Finer slots gain nothing: 12 bits separate bounds that are 0.03 % apart. */
@@ -68,8 +70,10 @@ static void merge_bounds(struct metric_grid *grid, const struct metric_desc *des
     int last = grid->native ? native_last(&desc->native) : 0;
     int index = grid->native ? native_first(&desc->native) : 1;
     int first = index;
+    const size_t room = cells_at_most(desc);
     size_t cell = 0;
     for (;; cell++) {
+        METRIC_CHECK(cell < room);
         double by_classic = classic < grid->nclassic ? grid->classic[classic] : INFINITY;
         double by_native =
             grid->native && index <= last ? metric_native_bound(grid->schema, index) : INFINITY;

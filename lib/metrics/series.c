@@ -221,6 +221,7 @@ static struct metric_series *series_new(struct metric_family *family, const stru
     }
     series->text = end;
     series->text_length = render_labels(end, family, set);
+    METRIC_CHECK(end + series->text_length <= (char *)series + size);
     if ((family->flags & METRIC_EXEMPLARS) != 0) {
         size_t slots = family->grid ? family->grid->nclassic + 1 : 1;
         series->exemplars = calloc(slots, sizeof *series->exemplars);
@@ -254,6 +255,7 @@ static bool assign_cells(struct metric_family *family, struct metric_series *ser
         chunk->next = family->chunks;
         family->chunks = chunk;
     }
+    METRIC_CHECK(chunk->used < chunk->capacity);
     series->cells = chunk->cells + chunk->used++ * chunk->width;
     series->stride = chunk->stride;
     return true;

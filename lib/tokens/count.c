@@ -132,6 +132,7 @@ __attribute__((noinline)) static size_t count_in_second_place(const struct count
         return set[0].high >> COUNT_SHIFT;
     }
     tokens = count_uncached(counting->vocabulary, piece, length);
+    BASE_CHECK(tokens < 1u << COUNT_BITS);
     set[1].low = key.low;
     set[1].high = key.high | (uint64_t)tokens << COUNT_SHIFT;
     return tokens;

@@ -153,6 +153,7 @@ static void heap_push(struct long_merge *merge, uint32_t rank, uint32_t place)
     uint64_t candidate = (uint64_t)rank << 32 | place;
     size_t at = merge->heap_count++;
 
+    BASE_CHECK(at < 2 * (size_t)merge->length); /* the memory of the heap */
     while (at > 0 && merge->heap[(at - 1) / 2] > candidate) {
         merge->heap[at] = merge->heap[(at - 1) / 2];
         at = (at - 1) / 2;

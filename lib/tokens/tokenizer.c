@@ -50,6 +50,7 @@ struct handoff_tokenizer *handoff_tokenizer_open(const char *path, struct handof
     }
     tokenizer->magic = TOKENIZER_MAGIC;
     tokenizer->split = handoff_split_for(tokenizer->vocabulary.header->pattern);
+    BASE_CHECK(tokenizer->split); /* opening has checked the pattern */
     return tokenizer;
 }
 
