@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of stages, and the time each takes. */
+/* The table of stages, and the time each takes. The thread that runs the assembly. */
 #include "client/assemble/assemble.h"
 
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 
-/* The host lends its texts for one call, and the spine may take longer. */
+/* The host lends its texts for one call only, and the spine may answer after it. */
 static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *text)
 {
     if (text->data)

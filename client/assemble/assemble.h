@@ -3,11 +3,11 @@
  * assemble.h - from a request to an envelope: validate, inherit, resolve, trim, encode.
  *
  * Each step is a row of a table in assemble.c and works on one struct, the assembly; the time each
- * took is in it afterwards. Persisting and everything later is the client's (client/client.c),
- * which is also the only caller.
+ * took is in it afterwards. Persisting and everything later belongs to the calls (client/calls),
+ * which run assemblies.
  *
  * An assembly lives on one thread. Its texts are lent by the request's and the parent's documents
- * and by its arena, all of which go with handoff_assembly_free.
+ * and by its arena, which handoff_assembly_free frees.
  */
 #ifndef HANDOFF_ASSEMBLE_ASSEMBLE_H
 #define HANDOFF_ASSEMBLE_ASSEMBLE_H
@@ -38,25 +38,25 @@ struct handoff_assembler {
     const struct base_clock *clock;
     const struct base_random *random;
     struct base_uuid_source *uuids;
-    size_t memory_max_bytes; /* a memory with more goes by its summary */
+    size_t memory_max_bytes; /* a larger memory is represented by its summary */
 
-    /* tokens of the lists' glue, counted once by handoff_assembler_prepare */
+    /* tokens of the text around lists, counted once by handoff_assembler_prepare */
     uint32_t memories_none, memories_some, history_none, history_some;
 };
 
 enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* One memory of the request, as it will stand in the envelope. */
+/* One memory of the request, as it will appear in the envelope. */
 struct handoff_slot {
     struct handoff_segment_memory show;
     enum handoff_rank rank;
     enum handoff_importance importance;
-    double relevance;              /* to the summary; 0 where it was not searched for */
-    int64_t version;               /* of what was counted */
-    bool content_stays;            /* too large or a conversation: only its summary may go */
+    double relevance;              /* to the summary; 0 if it was not searched for */
+    int64_t version;               /* of the memory that was counted */
+    bool content_stays;            /* too large or a conversation: only its summary may be sent */
     uint32_t known[HANDOFF_FORMS]; /* tokens of its segments; 0: not counted yet */
-    bool learned[HANDOFF_FORMS];   /* the count is new, and the spine should keep it */
+    bool learned[HANDOFF_FORMS];   /* the count is new, and the spine should store it */
 };
 
 struct handoff_missing {
@@ -74,19 +74,19 @@ enum handoff_stage {
 };
 
 struct handoff_assembly {
-    /* given; the texts are lent for the first run, the rest until the end */
+    /* set by the caller; the texts are lent for the first run, the rest until the end */
     const struct handoff_assembler *with;
-    struct handoff_loop *loop;    /* whose target looks things up; the stages do not use it */
-    struct base_mailbox *mailbox; /* where the spine's answer is waited for */
+    struct handoff_loop *loop;    /* for `target`; the stages do not use it */
+    struct base_mailbox *mailbox; /* receives the spine's answer */
     struct base_span body;
-    struct base_span caller;                              /* absent: anybody */
-    struct base_span given_traceparent, given_tracestate; /* absent, or not checked yet */
-    int64_t hop_max; /* the configured one; inherit lowers it to the parent's */
-    /* makes of a "next" who that is, and tells what is configured for the target: token_budget,
-       dual. Where nobody is next, the error is in assembly->error. */
+    struct base_span caller;                              /* absent: any caller */
+    struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
+    int64_t hop_max; /* the configured limit; inherit lowers it to the parent's */
+    /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
+     * target. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);
-    void *context; /* the caller's */
-    /* called on the mailbox's loop when handoff_assembly_run answered false */
+    void *context; /* for the caller */
+    /* called on the mailbox's loop if handoff_assembly_run returned false */
     void (*finished)(struct handoff_assembly *assembly);
 
     /* the verdict */
@@ -94,7 +94,7 @@ struct handoff_assembly {
     int64_t stage_ns[HANDOFF_STAGES]; /* 0: not reached */
 
     struct base_arena arena;
-    unsigned stage; /* enum handoff_stage, the one that runs */
+    unsigned stage; /* enum handoff_stage, the current one */
     int64_t stage_began_ns;
     uint64_t token_budget;
     bool dual;
@@ -103,21 +103,21 @@ struct handoff_assembly {
     struct handoff_request request;
 
     /* inherit */
-    struct handoff_envelope parent; /* doc NULL: the chain begins here */
+    struct handoff_envelope parent; /* doc NULL: the chain starts here */
     struct base_span task_id, intent, traceparent, tracestate;
-    yyjson_val *constraints;     /* NULL: there are none */
-    yyjson_doc *constraints_doc; /* that has them, where some were inherited */
+    yyjson_val *constraints;     /* NULL: none */
+    yyjson_doc *constraints_doc; /* owns them if some were inherited */
     int64_t hop_count;
     yyjson_val **steps; /* the parent's, then the request's new ones */
     size_t nsteps;
-    size_t history_dropped; /* older ones, beyond what one envelope may have */
+    size_t history_dropped; /* older ones, beyond the limit of one envelope */
 
-    /* resolve: one slot or one entry of missing per memory that was requested */
+    /* resolve: one slot or one missing entry per requested memory */
     struct handoff_spine_resolve resolve;
-    struct base_span *ids;      /* that were asked for */
-    bool ranked;                /* relevance to the summary was asked for */
-    bool resolved;              /* the spine has answered what was waited for */
-    int64_t asked_ns, spine_ns; /* when it was asked, and how long it took in all */
+    struct base_span *ids;      /* the requested ones */
+    bool ranked;                /* relevance to the summary was requested */
+    bool resolved;              /* the awaited answer of the spine has arrived */
+    int64_t asked_ns, spine_ns; /* when it was asked, and its total time */
     struct handoff_slot *slots; /* in rank order */
     size_t nslots;
     struct handoff_missing *missing;
@@ -127,7 +127,7 @@ struct handoff_assembly {
     uint64_t budget;
     struct base_buffer parts; /* head, steps and tail of the context; see segment.h */
     size_t head_size;         /* of the first of them */
-    size_t *step_at;          /* where each step begins in parts, and behind the last the tail */
+    size_t *step_at;          /* where each step begins in parts, then the tail */
     struct handoff_trim_plan plan;
 
     /* encode */
@@ -141,24 +141,24 @@ struct handoff_assembly {
     size_t included;
 };
 
-/* Runs the stages. True: it is over, look at error. False: the spine is being waited for, and
- * `finished` will be called. Either way the assembly is to be freed when it is over. */
+/* Runs the stages. True: done, check error. False: waiting for the spine, and `finished` will be
+ * called. Either way the caller frees the assembly at the end. */
 bool handoff_assembly_run(struct handoff_assembly *assembly);
 void handoff_assembly_free(struct handoff_assembly *assembly);
-/* The same but for its arena, which may have the assembly itself: that is the caller's now. */
+/* The same, but returns the arena, which may contain the assembly itself: the caller frees it. */
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly);
 
-/* Whether the target was on the path already, or hands off to itself. */
+/* Whether the target is already on the path, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);
 
 /* "resolve" and so on; static. */
 const char *handoff_stage_name(enum handoff_stage stage);
 
-/* What a stage comes to. */
+/* The result of a stage. */
 enum handoff_progress {
     HANDOFF_PROGRESS_NEXT,
-    HANDOFF_PROGRESS_WAIT,   /* it will be called again */
-    HANDOFF_PROGRESS_RERANK, /* back to resolve, this time for relevance too */
+    HANDOFF_PROGRESS_WAIT,   /* the stage will be called again */
+    HANDOFF_PROGRESS_RERANK, /* back to resolve, now with relevance */
     HANDOFF_PROGRESS_FAILED,
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of constraints.h. One walk both judges and writes. Pure, any thread. */
+/* The rules of constraints.h. One walk both checks and writes. Pure, any thread. */
 #include "client/assemble/constraints.h"
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-/* The walk: where we are, and which names were refused so far. */
+/* The walk: the current path, and the names rejected so far. */
 struct merge {
     struct base_buffer *out;
     struct base_buffer path;    /* "limits.max_cost" */
@@ -29,7 +29,7 @@ static bool number_is_tighter(const char *name, yyjson_val *parent, yyjson_val *
     double from, to;
     if (!base_json_double(parent, &from) || !base_json_double(child, &to))
         return false;
-    /* Below zero, a maximum often means that there is none. */
+    /* A negative maximum often means unlimited. */
     return (begins_with(name, "max_") && to < from && (to >= 0 || from < 0)) ||
            (begins_with(name, "min_") && to > from);
 }
@@ -67,7 +67,7 @@ static bool array_contains(yyjson_val *array, yyjson_val *wanted)
     return false;
 }
 
-enum { DEMANDS_MAX = 1000 }; /* comparing two lists is quadratic in them */
+enum { DEMANDS_MAX = 1000 }; /* comparing two lists is quadratic */
 
 static bool list_is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
 {
@@ -154,7 +154,7 @@ static void add_new(struct merge *merge, yyjson_val *parent, yyjson_val *child)
     }
 }
 
-/* Either may be NULL, which yyjson's loops over objects do not bear. */
+/* Either may be NULL, which yyjson's loops over objects do not accept. */
 static void merge_objects(struct merge *merge, yyjson_val *parent, yyjson_val *child)
 {
     base_buffer_byte(merge->out, '{');
@@ -177,7 +177,7 @@ enum handoff_code handoff_inherit_constraints(struct base_buffer *out, yyjson_va
         code = handoff_error_set(error, HANDOFF_ERR_CONSTRAINT_LOOSENED,
                                  "inherited constraints may be tightened, not dropped or loosened",
                                  "constraints", merge.refused.data);
-        handoff_error_allow(error, "the inherited value, or a tighter one");
+        handoff_error_allow(error, "the inherited value or a tighter one");
     }
     base_buffer_free(&merge.path);
     base_buffer_free(&merge.refused);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * constraints.h - what a child has from its parent, and what it may make of it.
+ * constraints.h - the constraints that a child inherits, and how it may change them.
  *
  * Constraints travel the whole chain. A child has all of its parent's; it may add new ones, repeat
- * one unchanged, or tighten one. Everything else (another value, null, a list that lost an entry)
- * is refused with the names, because a constraint that gets lost on the way is the failure this
- * program exists to prevent. What tightening is:
+ * one unchanged, or tighten one. Anything else (a different value, null, a list that lost an entry)
+ * is rejected with the names, because a constraint lost on the way is the failure that this program
+ * exists to prevent. What counts as tightening:
  *
  *   max_...     a smaller number, not -1    (max_tokens, max_cost)
  *   min_...     a larger number             (min_coverage)
@@ -13,7 +13,7 @@
  *   object      each member by these rules
  *   array       under a name that lists demands or bans (do_not, must, never, avoid, forbidden,
  *               denied, excluded, required, guardrails, rules): further entries, none removed
- *   all others  the same value: whether "fast" is tighter than "thorough", nobody can say
+ *   all others  the same value: no rule can say whether "fast" is tighter than "thorough"
  */
 #ifndef HANDOFF_ASSEMBLE_CONSTRAINTS_H
 #define HANDOFF_ASSEMBLE_CONSTRAINTS_H
@@ -24,8 +24,8 @@
 #include "lib/base/error.h"
 
 /* Appends the child's constraints as compact JSON: the parent's order, then what is new. Either may
- * be NULL. HANDOFF_ERR_CONSTRAINT_LOOSENED with the refused names in error->seen; the buffer's
- * contents are then of no use. */
+ * be NULL. HANDOFF_ERR_CONSTRAINT_LOOSENED has the rejected names in error->seen; the buffer's
+ * content is then undefined. */
 enum handoff_code handoff_inherit_constraints(struct base_buffer *out, yyjson_val *parent,
                                               yyjson_val *child, struct handoff_error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage `encode`: the plan becomes the document, with exactly the segments that were counted,
- * and is sealed.
+ * The stage `encode`: writes the planned document, with exactly the segments that were counted, and
+ * seals it. The thread that runs the assembly.
  */
 #include "client/assemble/assemble.h"
 #include "client/envelope/legacy.h"
@@ -9,7 +9,7 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-enum { ENVELOPE_AROUND = 4096 }; /* what most envelopes have beside the parts of the context */
+enum { ENVELOPE_AROUND = 4096 }; /* most envelopes have this much around the parts of the context */
 
 static inline void write_text_member(struct base_buffer *out, const char *key,
                                      struct base_span text)
@@ -18,7 +18,7 @@ static inline void write_text_member(struct base_buffer *out, const char *key,
     base_json_write_string(out, text);
 }
 
-/* ---- where it comes from ------------------------------------------------------------------- */
+/* ---- the origin ----------------------------------------------------------------------------- */
 
 static void write_previous(struct base_buffer *out, const struct handoff_envelope *parent)
 {
@@ -101,6 +101,7 @@ static void write_kept_memories(struct base_buffer *out, struct handoff_assembly
 static void write_kept_history(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     const size_t kept = assembly->plan.history_kept, *at = assembly->step_at;
+    BASE_CHECK(kept <= assembly->nsteps);
     const size_t first = at[assembly->nsteps - kept], behind = at[assembly->nsteps];
     base_buffer_text(out, kept ? HANDOFF_SEGMENT_HISTORY_OPEN : HANDOFF_SEGMENT_HISTORY_NONE);
     base_buffer_append(out, assembly->parts.data + first, behind - first);
@@ -119,7 +120,7 @@ static void write_context(struct base_buffer *out, struct handoff_assembly *asse
     base_buffer_append(out, parts->data + tail_at, parts->size - tail_at);
 }
 
-/* ---- what is in it and what is not --------------------------------------------------------- */
+/* ---- included and left out ------------------------------------------------------------------ */
 
 static void write_refs(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
@@ -147,7 +148,7 @@ static void write_missing(struct base_buffer *out, const struct handoff_assembly
     base_buffer_byte(out, ']');
 }
 
-/* What it would have cost in its best form. */
+/* The cost of its best form. */
 static uint32_t wanted_tokens(const struct handoff_trim_memory *memory)
 {
     for (enum handoff_form form = 0; form < HANDOFF_FORMS; form++) {
@@ -181,7 +182,7 @@ static void write_trimmed(struct base_buffer *out, const struct handoff_assembly
     }
 }
 
-/* To four places, without the zeros at the end; not by printf, which follows the locale. */
+/* To four places, without trailing zeros; not by printf, which follows the locale. */
 static void write_ratio(struct base_buffer *out, size_t part, size_t whole)
 {
     size_t places = whole ? (part * 10000 + whole / 2) / whole : 10000;
@@ -220,8 +221,8 @@ static void write_tokens(struct base_buffer *out, const struct handoff_assembly 
     base_buffer_byte(out, '}');
 }
 
-/* The members of version 1 repeat the memories; they are copied first, since appending to a buffer
- * from itself would read what it may just have moved. */
+/* The members of version 1 repeat the memories; these are copied first, because appending from a
+ * buffer to itself could read memory that was just moved. */
 static void write_legacy(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage `inherit`: what comes from the envelope before. Intent, constraints, history and path
- * are the parent's; the request adds to them. Where there is no parent, a chain begins.
+ * The stage `inherit`: what an envelope takes from the previous one. Intent, constraints, history
+ * and path are the parent's; the request adds to them. Without a parent, a new chain starts. The
+ * thread that runs the assembly; reads the store.
  */
 #include "client/assemble/assemble.h"
 #include "client/assemble/constraints.h"
@@ -10,11 +11,12 @@
 
 static enum handoff_code no_parent(struct base_span previous, struct handoff_error *error)
 {
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "previous_id",
-                             previous.data);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id",
+                             "previous_id", previous.data);
 }
 
-/* A child carries what its parent says, so only who may see the parent may continue it. */
+/* A child repeats its parent's content, so only a caller that may see the parent may continue it.
+ */
 static enum handoff_code load_parent(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
@@ -34,7 +36,7 @@ static enum handoff_code load_parent(struct handoff_assembly *assembly, struct h
     return code == HANDOFF_ERR_NOT_FOUND ? no_parent(previous, error) : code;
 }
 
-/* The user's own words do not change on the way: a child's are its parent's. */
+/* The user's intent never changes along the chain: a child has its parent's. */
 static enum handoff_code inherit_task(struct handoff_assembly *assembly,
                                       struct handoff_error *error)
 {
@@ -46,9 +48,9 @@ static enum handoff_code inherit_task(struct handoff_assembly *assembly,
         assembly->intent = parent->intent;
         if (request->task_id.data && !base_span_equal(request->task_id, parent->task_id)) {
             handoff_error_set(error, HANDOFF_ERR_INVALID,
-                              "the previous envelope belongs to another task", "task_id",
+                              "task_id differs from that of the previous envelope", "task_id",
                               request->task_id.data);
-            handoff_error_allow(error, "%s, or leave it out", parent->task_id.data);
+            handoff_error_allow(error, "%s, or omit it", parent->task_id.data);
             return HANDOFF_ERR_INVALID;
         }
         assembly->task_id = parent->task_id;
@@ -75,15 +77,14 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
     }
     if (assembly->hop_count <= assembly->hop_max)
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT,
-                      "the chain of the task is as long as it may become (hops.max)", "hop.count",
+    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",
                       NULL);
     handoff_error_seen(error, "%lld", (long long)assembly->hop_count);
     handoff_error_allow(error, "%lld", (long long)assembly->hop_max);
     return HANDOFF_ERR_HOP_LIMIT;
 }
 
-/* Where nothing is inherited they are the request's own, and need not be written to be read. */
+/* If nothing is inherited, they are the request's and need no merging. */
 static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
                                              struct handoff_error *error)
 {
@@ -101,8 +102,8 @@ static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
     return code;
 }
 
-/* FNV-1a of a step as it would be written, so that steps are compared one by one only where they
- * are likely the same: comparing all with all would be quadratic in what a request may send. */
+/* FNV-1a of a step as it would be written. Only steps with equal hashes are compared, because
+ * comparing all with all would be quadratic in the size of a request. */
 static uint64_t hash_step(struct base_buffer *scratch, yyjson_val *step)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -113,7 +114,7 @@ static uint64_t hash_step(struct base_buffer *scratch, yyjson_val *step)
     return hash;
 }
 
-/* Agents often repeat the history they were given; a step that is there already is not added. */
+/* Agents often repeat the history they were given; a step that was inherited is not added again. */
 static bool is_inherited(const struct handoff_assembly *assembly, const uint64_t *hashes,
                          size_t ninherited, yyjson_val *step, uint64_t hash)
 {
@@ -134,8 +135,7 @@ static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
     yyjson_arr_foreach(assembly->request.execution_history, i, n, step)
     {
         uint64_t hash = ninherited ? hash_step(&scratch, step) : 0;
-        /* Without memory for the text the hash says nothing, and a step that is there twice is
-         * better than one that is lost. */
+        /* Out of memory, the hash means nothing, and a duplicate step is better than a lost one. */
         if (scratch.failed || !is_inherited(assembly, hashes, ninherited, step, hash))
             assembly->steps[assembly->nsteps++] = step;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of plan.h. Pure: no allocation, no text, any thread. */
+/* Computes the plan of plan.h. Pure: no allocation, no text, any thread. */
 #include "client/assemble/plan.h"
 
 #include "lib/base/check.h"
@@ -12,7 +12,7 @@ static const enum handoff_form forms_of[][HANDOFF_FORMS] = {
     [HANDOFF_STRATEGY_LAZY] = {HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
 };
 
-/* The walk: what is spent so far, and who ends the list of memories now. */
+/* The walk: tokens spent so far, and the memory that currently ends the list. */
 struct walk {
     struct handoff_trim_plan *plan;
     int64_t spent;
@@ -26,8 +26,8 @@ static bool must_keep(const struct handoff_trim_plan *plan,
     return plan->strategy == HANDOFF_STRATEGY_FULL || memory->rank == HANDOFF_RANK_PINNED;
 }
 
-/* The n-th best form the memory has under the strategy, or NONE. In strategy full a memory that
- * may not go in full goes by its summary, since leaving it out would not be "every memory". */
+/* The n-th best form of the memory under the strategy, or NONE. In strategy full a memory whose
+ * content may not be sent is sent as its summary, since that strategy omits no memory. */
 static enum handoff_form form_of(const struct handoff_trim_plan *plan,
                                  const struct handoff_trim_memory *memory, unsigned nth)
 {
@@ -54,7 +54,7 @@ static enum handoff_form cheapest_form(const struct handoff_trim_plan *plan,
     return best;
 }
 
-/* What the count grows by if the memory comes behind those kept so far. */
+/* How many tokens the memory adds after those kept so far. */
 static int64_t memory_price(const struct walk *walk, const struct handoff_trim_memory *memory,
                             enum handoff_form form)
 {
@@ -66,6 +66,7 @@ static int64_t memory_price(const struct walk *walk, const struct handoff_trim_m
 static void keep_memory(struct walk *walk, struct handoff_trim_memory *memory,
                         enum handoff_form form)
 {
+    BASE_CHECK(form < HANDOFF_FORMS);
     walk->spent += memory_price(walk, memory, form);
     walk->last_extra = memory->last_extra;
     walk->some = true;
@@ -89,7 +90,7 @@ static void keep_what_must_be(struct walk *walk)
     }
 }
 
-/* A better form of a memory that is kept already costs the difference: its end stays the same. */
+/* A better form of a kept memory costs only the difference: its end stays the same. */
 static void improve_form(struct walk *walk, struct handoff_trim_memory *memory)
 {
     for (unsigned nth = 0; nth < HANDOFF_FORMS; nth++) {
@@ -152,6 +153,7 @@ static void keep_history(struct walk *walk, bool all)
 
 bool handoff_trim(struct handoff_trim_plan *plan)
 {
+    BASE_CHECK((size_t)plan->strategy < sizeof(forms_of) / sizeof(forms_of[0]));
     struct walk walk = {.plan = plan,
                         .spent = (int64_t)(plan->fixed + plan->memories_none + plan->history_none)};
     plan->history_kept = 0;

@@ -3,21 +3,21 @@
  * plan.h - which memories and steps go into the envelope, and in which form: additions only.
  *
  * A context is cut into segments whose token counts are independent of each other (segment.h says
- * where and why), so the count of any selection is a sum, and the sum is exact. This module knows
- * nothing of texts: it is given costs in rank order and answers a plan.
+ * where and why), so the count of any selection is a sum, and the sum is exact. This module handles
+ * no texts: it takes costs in rank order and returns a plan.
  *
- * The rule. What is fixed (task, constraints, expected output) and every pinned memory in its
- * cheapest form is kept whatever happens; if that does not fit, the plan is refused and says which
- * budget would do. Then down the rank order: pinned memories get the best form that fits; then
- * memories asked for by id, each in the best form that fits; then the history, newest step first,
- * up to the first that does not fit (a log with holes misleads); then the memories that were found.
- * A memory that fits in no form is trimmed and does not stop a lesser one behind it.
- * History stands before found memories because it is what keeps a receiver from repeating or
- * contradicting work, whereas found memories are a guess by relevance.
+ * The rule. The fixed parts (task, constraints, expected output) and every pinned memory in its
+ * cheapest form are always kept; if they do not fit, the plan is rejected with the budget it needs.
+ * Then in rank order: pinned memories get the best form that fits; then memories requested by id,
+ * each in the best form that fits; then the history, newest step first, up to the first that does
+ * not fit (a log with holes misleads); then the memories that were found. A memory that fits in no
+ * form is trimmed and does not block a lesser one after it. History precedes found memories because
+ * it keeps a receiver from repeating or contradicting work, whereas found memories are a guess by
+ * relevance.
  *
- * Forms, best first: full: full. priority: full, summary. summary: summary, reference.
- * lazy: reference. A memory that may not go in full (a conversation log, or too large) has a full
- * cost of 0; its summary then stands in, in strategy full too.
+ * Forms, best first: full: full. priority: full, summary. summary: summary, reference. lazy:
+ * reference. A memory whose content may not be sent (a conversation log, or too large) has a full
+ * cost of 0; its summary replaces it, in strategy full too. Pure, any thread.
  */
 #ifndef HANDOFF_ASSEMBLE_PLAN_H
 #define HANDOFF_ASSEMBLE_PLAN_H
@@ -45,8 +45,8 @@ enum handoff_rank { HANDOFF_RANK_PINNED, HANDOFF_RANK_ASKED, HANDOFF_RANK_FOUND 
 
 struct handoff_trim_memory {
     enum handoff_rank rank;
-    uint32_t cost[HANDOFF_FORMS]; /* with another memory behind it; 0: it has no such form */
-    int32_t last_extra;           /* what it costs more with none behind it; may be negative */
+    uint32_t cost[HANDOFF_FORMS]; /* with another memory after it; 0: it has no such form */
+    int32_t last_extra;           /* extra cost with none after it; may be negative */
     enum handoff_form form;       /* answer */
 };
 
@@ -65,12 +65,12 @@ struct handoff_trim_plan {
     size_t nhistory;
 
     /* answers */
-    size_t history_kept; /* that many of the newest */
+    size_t history_kept; /* how many of the newest */
     uint64_t count;      /* tokens of the whole context */
-    uint64_t needed;     /* the least budget that is not refused */
+    uint64_t needed;     /* the smallest budget that is not rejected */
 };
 
-/* False when what may not be trimmed exceeds the budget: `needed` says by how much. */
+/* False: the parts that may not be trimmed exceed the budget; see `needed`. */
 bool handoff_trim(struct handoff_trim_plan *plan);
 
 #endif

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage `resolve`: the spine is asked once for everything, and every memory that was requested
- * becomes either a slot, in rank order, or an entry of `missing`. A spine that fails is no failure
- * of the handoff: the envelope then says what it lacks.
+ * The stage `resolve`: asks the spine once for everything, and turns every requested memory into
+ * either a slot, in rank order, or an entry of `missing`. A failed spine does not fail the handoff:
+ * the envelope then lists what it lacks. The thread that runs the assembly.
  *
- * Relevance is asked for at once only where memories are to be found by it. Otherwise the trim
- * stage comes back here when something does not fit, for only then does it decide anything.
+ * Relevance is requested at once only if it selects memories. Otherwise the trim stage returns here
+ * when something does not fit, since only then does relevance matter.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/assemble/assemble.h"
+#include "lib/base/check.h"
 #include "lib/base/json.h"
 
-/* Names that no memory can have, for memories of which nobody knows how many there are. */
+/* Names that no memory can have: they represent memories of unknown number. */
 static const char all_pinned[] = "*pinned", all_recent[] = "*recent";
 
-/* ---- what may not go in full --------------------------------------------------------------- */
+/* ---- content that may not be sent ---------------------------------------------------------- */
 
 static bool metadata_marks_raw_log(struct base_span metadata)
 {
@@ -32,9 +33,9 @@ static bool metadata_marks_raw_log(struct base_span metadata)
     return marked;
 }
 
-/* Why the content may not be handed on, or NULL. */
-static const char *reason_to_stay(const struct handoff_assembly *assembly,
-                                  const struct handoff_memory *memory)
+/* Why the content may not be sent, or NULL. */
+static const char *reason_to_withhold(const struct handoff_assembly *assembly,
+                                      const struct handoff_memory *memory)
 {
     if (memory->content.size > assembly->with->memory_max_bytes)
         return "too_large";
@@ -43,7 +44,7 @@ static const char *reason_to_stay(const struct handoff_assembly *assembly,
 
 /* ---- slots --------------------------------------------------------------------------------- */
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool render_tags(struct base_arena *arena, const struct handoff_memory *memory,
                         struct base_span *tags)
 {
@@ -98,7 +99,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
     return render_tags(&assembly->arena, memory, &slot->show.tags);
 }
 
-/* The order of keeping; see plan.h for what follows from the rank. */
+/* The order in which memories are kept; plan.h explains the rank. */
 static int compare_slots(const void *left, const void *right)
 {
     const struct handoff_slot *a = left, *b = right;
@@ -135,7 +136,7 @@ static bool sort_out(struct handoff_assembly *assembly)
         add_missing(assembly, resolve->missing[i], "not_found");
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
-        const char *reason = reason_to_stay(assembly, &found->memory);
+        const char *reason = reason_to_withhold(assembly, &found->memory);
         struct handoff_slot *slot = &assembly->slots[assembly->nslots];
         if (reason && !found->memory.summary.data && wants_texts(assembly)) {
             add_missing(assembly, found->memory.id, reason);
@@ -150,7 +151,7 @@ static bool sort_out(struct handoff_assembly *assembly)
     return true;
 }
 
-/* ---- a spine that is away ------------------------------------------------------------------ */
+/* ---- a spine that failed -------------------------------------------------------------------- */
 
 static int compare_spans(const void *left, const void *right)
 {
@@ -174,8 +175,8 @@ static void add_all_missing(struct handoff_assembly *assembly, struct base_span 
         add_missing(assembly, base_span_text(all_recent), reason);
 }
 
-/* What was counted the first time need not be counted again. The order is the same but for what
- * relevance has moved, so a search from where the last one was found is short. */
+/* Keeps the counts of the first run. The order changes only where relevance moved a memory, so a
+ * search that starts at the last hit is short. */
 static void carry_counts(struct handoff_assembly *assembly, const struct handoff_slot *earlier,
                          size_t nearlier)
 {
@@ -198,14 +199,14 @@ static void carry_counts(struct handoff_assembly *assembly, const struct handoff
 static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly)
 {
     struct handoff_spine_resolve *resolve = &assembly->resolve;
-    bool away = handoff_spine_health(&resolve->call) == HANDOFF_SPINE_FAILED;
+    bool failed = handoff_spine_health(&resolve->call) == HANDOFF_SPINE_FAILED;
     const struct handoff_slot *earlier = assembly->slots;
     size_t nearlier = assembly->nslots;
-    size_t nfound = away ? 0 : resolve->found_count;
-    size_t nmissing = nfound + (away ? resolve->id_count + 2 : resolve->missing_count);
+    size_t nfound = failed ? 0 : resolve->found_count;
+    size_t nmissing = nfound + (failed ? resolve->id_count + 2 : resolve->missing_count);
     assembly->spine_ns += base_monotonic_ns(assembly->with->clock) - assembly->asked_ns;
     assembly->nslots = assembly->nmissing = 0;
-    if (resolve->call.error.code != HANDOFF_OK && !away) {
+    if (resolve->call.error.code != HANDOFF_OK && !failed) {
         assembly->error = resolve->call.error;
         return HANDOFF_PROGRESS_FAILED;
     }
@@ -216,12 +217,13 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    if (away) {
+    if (failed) {
         add_all_missing(assembly, assembly->ids, resolve->id_count);
     } else if (!sort_out(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
+    BASE_CHECK(assembly->nslots <= nfound && assembly->nmissing <= nmissing);
     carry_counts(assembly, earlier, nearlier);
     return HANDOFF_PROGRESS_NEXT;
 }

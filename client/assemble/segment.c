@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of segment.h. Pure, any thread. */
+/* Writes the segments of segment.h. Pure, any thread. */
 #include "client/assemble/segment.h"
 
 #include "lib/base/json.h"
@@ -49,7 +49,7 @@ const struct base_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS] = {
 #undef NAME
 };
 
-/* Its place, or HANDOFF_STEP_MEMBERS. */
+/* Its index, or HANDOFF_STEP_MEMBERS. */
 static size_t place_of(yyjson_val *key)
 {
     const struct base_span name = base_json_span(key);

@@ -9,8 +9,8 @@
  *
  *     ..."memories | ":[{"id | ":"ms-1","content":"...","tags | ":["x"]},{"id | ":"ms-2",...
  *
- * Where texts are cut at such places, tokens(whole) = the sum of tokens(parts), whatever stands in
- * them. Tests compare the sum with a count of the whole for thousands of contexts.
+ * If texts are cut at such places, tokens(whole) = the sum of tokens(parts), whatever they contain.
+ * Tests compare the sum with a count of the whole for thousands of contexts.
  *
  * A context is
  *
@@ -19,10 +19,11 @@
  *     list  ":[{"agent  segment ... segment, or   ":[],"constraints
  *     tail  ":{...},"expected_output":{...}}
  *
- * and a segment of a list is its object behind the first key, with what leads to the next object or
- * out of the list. A memory's segment is counted once per form and kept with the memory, so that
- * assembling does not count the same text again. What only its end decides (the next memory or the
- * end of the list) is a few bytes behind its last key and is counted apart.
+ * and a segment of a list is its object after the first key, with the text that leads to the next
+ * object or ends the list. A memory's segment is counted once per form and the count stored with
+ * the memory, so assembling does not count the same text again. The part that depends on what
+ * follows (the next memory or the end of the list) is a few bytes after its last key and is counted
+ * separately.
  */
 #ifndef HANDOFF_ASSEMBLE_SEGMENT_H
 #define HANDOFF_ASSEMBLE_SEGMENT_H
@@ -32,7 +33,7 @@
 #include "client/assemble/plan.h"
 #include "lib/base/buffer.h"
 
-/* The glue of the lists. */
+/* The text between the segments of a list. */
 #define HANDOFF_SEGMENT_HEAD_END      ",\"memories"
 #define HANDOFF_SEGMENT_MEMORIES_OPEN "\":[{\"id"
 #define HANDOFF_SEGMENT_MEMORIES_NEXT ",{\"id"
@@ -46,23 +47,23 @@
 /* What an envelope shows of a memory. */
 struct handoff_segment_memory {
     struct base_span id, content;
-    struct base_span summary; /* absent: it has none */
+    struct base_span summary; /* absent: none */
     const char *priority;
     bool pinned;
     int64_t created_ms;
     struct base_span tags; /* a JSON array, compact */
 };
 
-/* Appends `":"ms-1",...}`: the object behind its first key. */
+/* Appends `":"ms-1",...}`: the object after its first key. */
 void handoff_segment_memory_write(struct base_buffer *out,
                                   const struct handoff_segment_memory *memory,
                                   enum handoff_form form);
 
-/* Only what stands behind the letters of its last key: `":[...]}`. */
+/* Only the part after the letters of its last key: `":[...]}`. */
 void handoff_segment_memory_end_write(struct base_buffer *out,
                                       const struct handoff_segment_memory *memory);
 
-/* The members of a step that have a place of their own, in their order, and their names. */
+/* The known members of a step, in their order, and their names. */
 enum {
     HANDOFF_STEP_AGENT,
     HANDOFF_STEP_ACTION,
@@ -74,12 +75,12 @@ enum {
 };
 extern const struct base_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS];
 
-/* Fills in those that an object has, NULL for null and for those that it has not; answers how many
- * others it has. */
+/* Fills in the known members, NULL for null and for missing ones; returns the number of other
+ * members. */
 size_t handoff_segment_step_sort(yyjson_val *step, yyjson_val *members[HANDOFF_STEP_MEMBERS]);
 
 /* Appends `":"researcher",...}` of a step of the history: the known members in their order, then
- * what else it has. */
+ * all others. */
 void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage `trim`: what each part of the context costs, and the plan of what is kept. The costs of
- * memories are kept by the spine, so that for memories which were handed on before this stage adds
- * numbers and counts nothing but the request's own texts.
+ * The stage `trim`: counts what each part of the context costs and plans what is kept. The spine
+ * stores the costs of memories, so for memories that were sent before this stage only adds numbers,
+ * and counts only the request's own texts. The thread that runs the assembly.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
            form == HANDOFF_FORM_REFERENCE;
 }
 
-/* A sum of counts is exact only as long as none was lost on the way: false is remembered. */
+/* A sum of counts is exact only if every count succeeded, so a failure is remembered. */
 struct counter {
     const struct handoff_tokenizer *tokenizer;
     struct base_buffer scratch;
@@ -66,7 +66,7 @@ static uint32_t count_memory(struct counter *counter, const struct handoff_slot 
     return count_scratch(counter);
 }
 
-/* What a memory costs more at the end of the list than with another one behind it. */
+/* The extra cost of a memory at the end of the list over one with another after it. */
 static int32_t count_last_extra(struct counter *counter, const struct handoff_slot *slot)
 {
     uint32_t cost[2];
@@ -104,7 +104,7 @@ static void write_context_head(struct base_buffer *out, const struct handoff_ass
     base_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
 }
 
-/* One behind the other as they will stand in the envelope, which needs but to copy the newest. */
+/* In the order of the envelope, so encoding only copies the newest ones. */
 static void write_steps(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     for (size_t i = 0; i < assembly->nsteps; i++) {
@@ -125,7 +125,7 @@ static void write_context_tail(struct base_buffer *out, const struct handoff_ass
     base_buffer_byte(out, '}');
 }
 
-/* Writes what needs no memories to be known, and counts it: once, although the stage may come
+/* Writes and counts the parts that do not depend on memories: once, although the stage may run
  * twice. */
 static enum handoff_code write_parts(struct handoff_assembly *assembly, struct handoff_error *error)
 {
@@ -138,7 +138,7 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
     assembly->step_at = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(size_t));
     if (!history || !assembly->step_at)
         return handoff_error_no_memory(error);
-    base_buffer_reserve(out, assembly->body.size); /* mostly as long as the request */
+    base_buffer_reserve(out, assembly->body.size); /* usually as long as the request */
     write_context_head(out, assembly);
     assembly->head_size = out->size;
     write_steps(out, assembly);
@@ -201,19 +201,19 @@ static uint64_t max_tokens_of(const struct handoff_assembly *assembly)
     return handoff_constraints_max_tokens(assembly->constraints);
 }
 
-/* A number is a piece of its own between the punctuation of JSON, so its tokens add up too. */
+/* A number is a separate piece between the punctuation of JSON, so its tokens add up too. */
 static uint64_t number_tokens(const struct handoff_tokenizer *tokenizer, uint64_t number)
 {
     char text[24];
     size_t tokens = 0;
     int size = snprintf(text, sizeof(text), "%" PRIu64, number);
     if (handoff_tokens_count(tokenizer, text, (size_t)size, &tokens) != HANDOFF_OK)
-        return (uint64_t)size; /* no memory: a digit is never more than a token */
+        return (uint64_t)size; /* out of memory: a digit is at most one token */
     return tokens;
 }
 
-/* The budget stands inside the context as max_tokens, so the least one that would do is the least
- * number that is not below what all the rest and the number itself take. */
+/* The budget is part of the context, as max_tokens, so the smallest sufficient budget is the
+ * smallest number that covers the rest and its own tokens. */
 static uint64_t needed_with_itself(const struct handoff_assembly *assembly, uint64_t max_tokens)
 {
     const struct handoff_tokenizer *tokenizer = assembly->with->tokenizer;
@@ -229,20 +229,21 @@ static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
 {
     struct handoff_error *error = &assembly->error;
     uint64_t needed = needed_with_itself(assembly, max_tokens_of(assembly));
-    handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
-                      assembly->request.strategy == HANDOFF_STRATEGY_FULL
-                          ? "strategy full leaves nothing out, and all of it does not fit"
-                          : "task, constraints, expected output and pinned memories are never "
-                            "trimmed, and they do not fit",
-                      "constraints.max_tokens", NULL);
+    handoff_error_set(
+        error, HANDOFF_ERR_BUDGET_TOO_SMALL,
+        assembly->request.strategy == HANDOFF_STRATEGY_FULL
+            ? "strategy full omits nothing, and the whole context exceeds the token budget"
+            : "task, constraints, expected output and pinned memories are never "
+              "trimmed, and they exceed the token budget",
+        "constraints.max_tokens", NULL);
     handoff_error_seen(error, "%llu", (unsigned long long)assembly->budget);
     handoff_error_allow(error, "%llu or more", (unsigned long long)needed);
     error->needed = (int64_t)needed;
     return HANDOFF_PROGRESS_FAILED;
 }
 
-/* Whether a memory is not there in its best form. Only then does it matter which of them are more
- * relevant, and asking the spine for that is the dearest part of an assembly. */
+/* Whether any memory is not in its best form. Only then does relevance matter, and asking the spine
+ * for it is the most expensive part of an assembly. */
 static bool something_gave_way(const struct handoff_assembly *assembly)
 {
     for (size_t i = 0; i < assembly->plan.nmemories; i++) {

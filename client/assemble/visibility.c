@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An envelope says itself who sent it and to whom. That an alternate has it stands only in the
- * store, which is asked last: most readers are named in the envelope.
+ * Who may see an envelope; visibility.h has the rule. Most readers are named in the envelope; only
+ * the store knows that an alternate has the handoff, so it is asked last. Any thread; may read the
+ * disk.
  */
 #include "client/assemble/visibility.h"
 
@@ -21,7 +22,7 @@ enum handoff_code handoff_visibility_check(struct handoff_store *store, const st
     enum handoff_code code = handoff_store_get_handoff(store, id, &arena, &stored, error);
     if (code == HANDOFF_OK && !handoff_stored_concerns(&stored, agent))
         code =
-            handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this id", "id", NULL);
+            handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id", "id", NULL);
     base_arena_free(&arena);
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * visibility.h - who may see an envelope: its source, the agent it was addressed to, and the agent
- * that has its handoff now, which may be an alternate. Any thread; may read the disk.
+ * that currently has its handoff, which may be an alternate. Any thread; may read the disk.
  */
 #ifndef HANDOFF_ASSEMBLE_VISIBILITY_H
 #define HANDOFF_ASSEMBLE_VISIBILITY_H
@@ -10,8 +10,8 @@
 #include "client/store/store.h"
 #include "lib/base/uuid.h"
 
-/* OK, or not_found where `agent` may not see it; an absent agent sees all. A failure of the store
- * keeps it unseen. `id` is the envelope's. */
+/* OK, or not_found if `agent` may not see it; an absent agent sees all. If the store fails, access
+ * is denied. `id` is the envelope's. */
 enum handoff_code handoff_visibility_check(struct handoff_store *store, const struct base_uuid *id,
                                            const struct handoff_envelope *envelope,
                                            struct base_span agent,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The brief of brief.h (CommonMark 0.31). Pure, any thread. */
+/* Writes the brief of brief.h (CommonMark 0.31). Pure, any thread. */
 #include "client/envelope/brief.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static void write_fence(struct base_buffer *out, size_t length)
         base_buffer_byte(out, '`');
 }
 
-/* A fenced block. A fence closes only by one at least as long as itself. */
+/* A fenced block. A fence is closed only by one at least as long. */
 static void write_block(struct base_buffer *out, const char *language, struct base_span text)
 {
     size_t run = longest_run_of_backticks(text);
@@ -39,8 +39,8 @@ static void write_block(struct base_buffer *out, const char *language, struct ba
     base_buffer_byte(out, '\n');
 }
 
-/* Text inside a line: what Markdown or HTML would act upon is escaped, line ends and other controls
- * become spaces. */
+/* Text inside a line: characters that are special in Markdown or HTML are escaped, line ends and
+ * other control characters become spaces. */
 static void write_inline(struct base_buffer *out, struct base_span text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -61,7 +61,7 @@ static void write_heading(struct base_buffer *out, const char *heading)
     base_buffer_printf(out, "\n## %s\n\n", heading);
 }
 
-/* A list item `- name: text`, only where there is a text. */
+/* A list item `- name: text`, unless the text is absent. */
 static void write_list_item(struct base_buffer *out, const char *name, struct base_span text)
 {
     if (!text.data)
@@ -123,7 +123,7 @@ static void write_history_section(struct base_buffer *out, yyjson_val *history)
     yyjson_val *step;
     if (yyjson_arr_size(history) == 0)
         return;
-    write_heading(out, "What was done before");
+    write_heading(out, "Previous steps");
     yyjson_arr_foreach(history, i, n, step)
     {
         write_step(out, i + 1, step);
@@ -193,7 +193,7 @@ static void write_absent(struct base_buffer *out, const char *why, yyjson_val *l
     }
 }
 
-/* What the receiver should know that it does not have. */
+/* Tells the receiver what the envelope lacks. */
 static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
 {
     yyjson_val *missing = yyjson_obj_get(root, "missing"),
@@ -201,8 +201,8 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
     if (yyjson_arr_size(missing) + yyjson_arr_size(trimmed) == 0)
         return;
     write_heading(out, "Not included");
-    base_buffer_text(out, "Fetch these by id if the work needs them, and say so where you had to "
-                          "go without.\n\n");
+    base_buffer_text(out, "Fetch these by id if you need them, and say so if you had to work "
+                          "without them.\n\n");
     write_absent(out, "missing", missing, "reason");
     write_absent(out, "left out to fit the token budget", trimmed, "priority");
 }
@@ -210,11 +210,11 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
 void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     write_brief_head(out, envelope);
-    write_heading(out, "What you are to do");
+    write_heading(out, "Your task");
     write_block(out, "text", envelope->summary);
     write_heading(out, "What the user asked for");
     write_block(out, "text", envelope->intent);
-    write_value_section(out, "Constraints, to be kept without exception", envelope->constraints);
+    write_value_section(out, "Constraints (keep all of them)", envelope->constraints);
     write_value_section(out, "Expected output", envelope->expected_output);
     write_value_section(out, "State of the task", envelope->state);
     write_history_section(out, envelope->history);

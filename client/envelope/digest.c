@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seal of digest.h. Pure, any thread. */
+/* Sealing and verifying; digest.h has the format. Pure, any thread. */
 #include "client/envelope/digest.h"
 
 #include <string.h>

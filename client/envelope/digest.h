@@ -2,10 +2,9 @@
 /*
  * digest.h - the seal of an envelope.
  *
- * The digest is SHA-256 over the compact JSON of the envelope without its `digest` member.
- * Envelopes of ours have that member third, behind members of fixed length, so the bytes without it
- * are those before it and those behind it: nothing has to be parsed or written again to check a
- * seal.
+ * The digest is SHA-256 over the compact JSON of the envelope without its `digest` member. Our
+ * envelopes have that member third, after members of fixed length, so the bytes without it are
+ * those before and after it: a seal is checked without parsing or rewriting anything.
  */
 #ifndef HANDOFF_ENVELOPE_DIGEST_H
 #define HANDOFF_ENVELOPE_DIGEST_H
@@ -26,13 +25,13 @@ enum {
     HANDOFF_DIGEST_SIZE = sizeof(HANDOFF_DIGEST_MEMBER) - 1 + (BASE_SHA256_HEX_SIZE - 1) + 2,
 };
 
-/* Appends the head of a new envelope, with room for its digest. The buffer is empty. */
+/* Appends the head of a new envelope, with room for its digest. The buffer must be empty. */
 void handoff_digest_begin(struct base_buffer *envelope, const char id[BASE_UUID_TEXT]);
 
 /* Computes the digest of the finished document and writes it into its place. */
 void handoff_digest_seal(struct base_buffer *envelope, unsigned char digest[BASE_SHA256_BYTES]);
 
-/* Whether the bytes are an envelope of ours in which nothing was changed. */
+/* Whether the bytes are one of our envelopes, unchanged. */
 bool handoff_digest_verify(struct base_span envelope);
 
 #endif

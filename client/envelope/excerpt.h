@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * excerpt.h - what an answer tells of an envelope, and where that stands in it.
+ * excerpt.h - the members of an envelope that answers repeat, and their offsets.
  *
- * Answers repeat a few members of the envelope, byte for byte. Whoever has just written one knows
- * where they are, and keeps it with the envelope, so that no answer has to read 8 KiB of JSON for
- * 100 bytes. Of an envelope that comes from the store it is not known, and it is read.
+ * Answers repeat a few members of the envelope, byte for byte. The encoder knows their offsets and
+ * keeps them with the envelope, so no answer parses 8 KiB of JSON for 100 bytes. For an envelope
+ * from the store they are unknown, and it is parsed.
  */
 #ifndef HANDOFF_ENVELOPE_EXCERPT_H
 #define HANDOFF_ENVELOPE_EXCERPT_H

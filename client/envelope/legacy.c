@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The down-conversion of legacy.h. Pure, any thread. */
+/* Writes version 1 documents; see legacy.h. Pure, any thread. */
 #include "client/envelope/legacy.h"
 
 #include "lib/base/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of read.h. The members it needs are rows of a table. Pure, any thread. */
+/* Reads an envelope; see read.h. The members it needs are rows of a table. Pure, any thread. */
 #include "client/envelope/read.h"
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 enum kind { TEXT, TEXT_OPTIONAL, WHOLE, ARRAY_OF_TEXT, ARRAY_OF_OBJECTS, OBJECT };
 
 static const struct member {
-    const char *object, *object_inside, *name; /* the way from the root; NULL: not that deep */
+    const char *object, *object_inside, *name; /* the path from the root; NULL: not that deep */
     enum kind kind;
     size_t offset;
 } members[] = {
@@ -40,8 +40,7 @@ static const struct member {
 
 static enum handoff_code reject_member(struct handoff_error *error, const struct member *member)
 {
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "the document is no envelope of version 2",
-                      member->name, NULL);
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "not a version 2 envelope", member->name, NULL);
     if (member->object)
         handoff_error_field(error, "%s%s%s.%s", member->object, member->object_inside ? "." : "",
                             member->object_inside ? member->object_inside : "", member->name);
@@ -111,7 +110,7 @@ static enum handoff_code check_version(yyjson_val *root, struct handoff_error *e
     const char *version = yyjson_get_str(yyjson_obj_get(root, "envelope_version"));
     if (version && strncmp(version, "2.", 2) == 0)
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "the envelope is of another major version",
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "unsupported envelope version",
                       "envelope_version", version);
     handoff_error_allow(error, "2.x");
     return HANDOFF_ERR_INVALID;

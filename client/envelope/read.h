@@ -2,9 +2,9 @@
 /*
  * read.h - reading an envelope.
  *
- * A reader of major version 2 reads every 2.x: fields it does not know are ignored, and only what
- * this program works with is asked for. Bounded in size and nesting, for an envelope may come from
- * anywhere.
+ * A reader of major version 2 reads every 2.x: unknown fields are ignored, and only the members
+ * that this program uses are required. Size and nesting are bounded, because an envelope may come
+ * from anywhere.
  */
 #ifndef HANDOFF_ENVELOPE_READ_H
 #define HANDOFF_ENVELOPE_READ_H
@@ -21,11 +21,11 @@ struct handoff_envelope {
     yyjson_doc *doc; /* owns the texts and values below */
     struct base_span id, digest, created_at, task_id, source_agent, target_agent, pattern;
     struct base_span intent, summary;
-    struct base_span traceparent, tracestate; /* absent where it has none */
+    struct base_span traceparent, tracestate; /* absent if it has none */
     int64_t hop_count, hop_max;
     yyjson_val *path;            /* array of strings */
     yyjson_val *context;         /* with the five components: */
-    yyjson_val *state;           /* object; never NULL, and so are those that follow */
+    yyjson_val *state;           /* object; never NULL, like those that follow */
     yyjson_val *memories;        /* array of objects */
     yyjson_val *history;         /* array of objects */
     yyjson_val *constraints;     /* object */

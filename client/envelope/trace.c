@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Any thread. */
+/* Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Pure, any thread. */
 #include "client/envelope/trace.h"
 
 #include <string.h>
 
 enum { TRACE_AT = 3, TRACE_SIZE = 32, SPAN_AT = 36, SPAN_SIZE = 16, FLAGS_AT = 53, LENGTH = 55 };
+_Static_assert(HANDOFF_TRACEPARENT_SIZE == LENGTH + 1, "the text and its NUL");
 
 static bool is_hex(const char *text, size_t size)
 {

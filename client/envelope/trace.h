@@ -10,10 +10,10 @@
 
 enum {
     HANDOFF_TRACEPARENT_SIZE = 56, /* 00-<32 digits>-<16 digits>-<2 digits> and a NUL */
-    HANDOFF_TRACESTATE_MAX = 512,  /* what everybody has to pass on */
+    HANDOFF_TRACESTATE_MAX = 512,  /* every participant must pass on this much */
 };
 
-/* A traceparent that may be passed on: right form, no version ff, no id of zeros. */
+/* Whether it may be passed on: well-formed, not version ff, no id of zeros. */
 bool handoff_traceparent_is_valid(struct base_span text);
 
 /* Printable and not too long. */

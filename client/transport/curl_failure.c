@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job of curl's failed of. Curl's codes tell most of it; where they do not, its own words
-   follow ours. They are those of the TLS library that it was built with, so a fault that the
-   libraries call by different names is recognized here and has ours alone. */
+/*
+ * The fault behind a failed transfer of curl's. Its codes identify most of them; where they do
+ * not, curl's message follows ours. That message comes from the TLS library of this build of curl,
+ * so a fault that the libraries name differently is recognized here and has only our words. The
+ * thread of the loop.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -43,7 +46,7 @@ static int errno_of(const struct handoff_curl_job *job)
     return (int)error;
 }
 
-/* With its TLS, where there is any: a request could be sent. */
+/* Including the TLS handshake, if any: a request could be sent. */
 static bool was_connected(const struct handoff_curl_job *job)
 {
     curl_off_t connected_us = 0;
@@ -51,28 +54,29 @@ static bool was_connected(const struct handoff_curl_job *job)
     return connected_us > 0;
 }
 
-static bool says(const struct handoff_curl_job *job, const char *words)
+static bool curl_says(const struct handoff_curl_job *job, const char *words)
 {
     return strstr(job->error, words) != NULL;
 }
 
-/* GnuTLS calls that GNUTLS_E_PREMATURE_TERMINATION, which has kept its number, and OpenSSL an
-   unexpected end, where curl has not told it to let that pass. */
+/* GnuTLS reports GNUTLS_E_PREMATURE_TERMINATION, a stable number; OpenSSL reports an unexpected
+ * eof, unless curl told it to ignore that. */
 bool handoff_curl_ended_without_notify(const struct handoff_curl_job *job, CURLcode code)
 {
     return code == CURLE_RECV_ERROR &&
-           (says(job, "GnuTLS recv error (-110)") || says(job, "unexpected eof"));
+           (curl_says(job, "GnuTLS recv error (-110)") || curl_says(job, "unexpected eof"));
 }
 
-/* Since TLS 1.3 a server may refuse a client after the handshake, when a request is on its way. */
-static bool was_refused_by_tls(const struct handoff_curl_job *job, CURLcode code)
+/* Since TLS 1.3 a server may reject a client after the handshake, while the request is being sent.
+ */
+static bool was_rejected_by_tls(const struct handoff_curl_job *job, CURLcode code)
 {
     return code == CURLE_RECV_ERROR &&
-           (says(job, "GnuTLS recv error (-12)") || says(job, " alert "));
+           (curl_says(job, "GnuTLS recv error (-12)") || curl_says(job, " alert "));
 }
 
-/* Also what curl cannot read of an answer, chunks for one. */
-static struct handoff_failure lost(const struct handoff_curl_job *job, CURLcode code)
+/* Also an answer that curl cannot parse, invalid chunks for example. */
+static struct handoff_failure broken_connection(const struct handoff_curl_job *job, CURLcode code)
 {
     const int error = errno_of(job);
     long begun = 0;
@@ -80,8 +84,9 @@ static struct handoff_failure lost(const struct handoff_curl_job *job, CURLcode 
     if (handoff_curl_ended_without_notify(job, code))
         return (struct handoff_failure){.fault =
                                             begun ? HANDOFF_FAULT_BROKE_OFF : HANDOFF_FAULT_CLOSED};
-    if (!begun && was_refused_by_tls(job, code))
-        return (struct handoff_failure){.fault = HANDOFF_FAULT_TLS, .detail = curl_words(job, code)};
+    if (!begun && was_rejected_by_tls(job, code))
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_TLS,
+                                        .detail = curl_words(job, code)};
     if (error != 0)
         return handoff_failure_of_errno(error, begun > 0);
     return (struct handoff_failure){.fault = begun ? HANDOFF_FAULT_GARBLED : HANDOFF_FAULT_OTHER,
@@ -118,11 +123,11 @@ struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, 
     if (code == CURLE_OPERATION_TIMEDOUT)
         return timeout_failure(job, connect_ms, answer_ms);
     if (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR)
-        return lost(job, code);
+        return broken_connection(job, code);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (faults[i].code == code)
             failure.fault = faults[i].fault;
-    /* which is also what curl said of a line over 100 KiB before it had a code for it */
+    /* before 8.6 curl also reported a header line over 100 KiB as out of memory */
     if (failure.fault == HANDOFF_FAULT_MEMORY && LIBCURL_VERSION_NUM < 0x080600 &&
         was_connected(job))
         failure.fault = HANDOFF_FAULT_HEAD_SIZE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Curl tells through one callback which sockets it wants watched, and through another when it wants
- * to be called next. Both are answered here, in the loop's own poller and timers.
+ * Curl reports through one callback which sockets it wants watched, and through another when it
+ * wants to be called next. Both use the loop's poller and timers. The thread of the loop.
  *
  * A socket that we opened stays in epoll when curl loses interest in it (its transfer ended, the
- * connection is kept): the next transfer asks for the same events, and nothing has to change. If
- * something happens on it meanwhile, the agent closed it; it is then forgotten, and curl finds out
- * by itself. Sockets that curl opened for its own use (its resolver's) are forgotten at once,
- * because they are closed behind our back.
+ * connection is kept): the next transfer asks for the same events, and nothing needs to change. An
+ * event on it meanwhile means that the agent closed it; it is then removed, and curl notices by
+ * itself. Sockets that curl opened for its own use (for its resolver) are removed at once, because
+ * curl closes them without telling us.
  */
 #include "client/transport/curl_loop.h"
 
@@ -25,13 +25,13 @@ enum {
     CONNECTIONS_KEPT = 16384, /* above any number in use, or curl closes warm ones under load */
 };
 
-/* A socket, found by its number. Made once for each number and kept until the end. */
+/* A socket, found by its descriptor. Created once per descriptor and kept until the end. */
 struct socket {
     struct base_watch watch;
     struct handoff_curl *curl;
     int fd;
-    uint32_t events; /* as registered in epoll; 0: not there */
-    bool wanted;     /* curl asked for events, and not yet for none */
+    uint32_t events; /* as registered in epoll; 0: not registered */
+    bool wanted;     /* curl is waiting for events */
     bool ours;       /* opened and closed through our callbacks */
 };
 
@@ -90,7 +90,7 @@ static void watch_socket(struct socket *socket, uint32_t events)
     if (socket->events == events)
         return;
     int failed = base_poller_watch(socket->curl->poller, socket->fd, events, &socket->watch);
-    /* no memory in the kernel: the transfer runs into its time-out, and is tried again */
+    /* the kernel is out of memory: the transfer times out and is retried */
     socket->events = failed ? 0 : events;
 }
 
@@ -108,14 +108,14 @@ static void socket_ready(struct base_watch *watch, uint32_t events)
     curl_multi_socket_action(socket->curl->multi, socket->fd, bits, &running);
 }
 
-/* curl: which events it wants of a socket. */
+/* Called by curl: which events it wants of a socket. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
 {
     (void)easy, (void)unused;
     struct handoff_curl *curl = arg;
     BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     struct socket *socket = socket_of(curl, fd);
-    if (!socket) /* as below: it runs into its time-out. An error would end all transfers in curl */
+    if (!socket) /* out of memory: the transfer times out. An error here would end all transfers */
         return 0;
     socket->wanted = what != CURL_POLL_REMOVE;
     if (socket->wanted)
@@ -123,7 +123,8 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *un
                      (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u));
     else if (!socket->ours)
         forget_socket(socket);
-    else if (socket->events & EPOLLOUT) /* always true of an idle connection: it would spin */
+    else if (socket->events &
+             EPOLLOUT) /* an idle connection is always writable: the loop would spin */
         watch_socket(socket, EPOLLIN);
     return 0;
 }
@@ -161,7 +162,7 @@ static int on_close_socket(void *arg, curl_socket_t fd)
 
 /* ---- time-outs ------------------------------------------------------------------------------ */
 
-/* curl: when it wants to be called next. */
+/* Called by curl: when it wants to be called next. */
 static int on_timer(CURLM *multi, long timeout_ms, void *arg)
 {
     (void)multi;
@@ -198,7 +199,7 @@ bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *jo
 #else
     SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-    /* or who gives up waits for the thread that asks for the name, and all others with it */
+    /* or giving up would wait for the thread that resolves the name, and block the loop */
 #if LIBCURL_VERSION_NUM >= 0x075700
     SET(CURLOPT_QUICK_EXIT, 1L);
 #endif
@@ -237,6 +238,7 @@ void handoff_curl_settle(struct handoff_curl *curl)
         void *private = NULL;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
         struct handoff_curl_job *job = private;
+        BASE_CHECK(job);
         job->ended(job, message->data.result);
     }
 }

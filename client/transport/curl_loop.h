@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * curl_loop.h - libcurl's multi interface inside somebody else's loop.
+ * curl_loop.h - libcurl's multi interface inside an existing event loop.
  *
- * Of a job only what is the same for all is done here: its sockets are watched, its time-outs fire,
- * its end is told. Belongs to one loop, as everything it lends.
+ * Does what all jobs share: watches their sockets, fires their time-outs and reports their end.
+ * Belongs to one loop, and runs on its thread.
  */
 #ifndef HANDOFF_TRANSPORT_CURL_LOOP_H
 #define HANDOFF_TRANSPORT_CURL_LOOP_H
@@ -26,32 +26,32 @@ struct handoff_curl_job {
     char error[CURL_ERROR_SIZE];
 };
 
-/* The poller, the timers and the clock are lent for its life. */
+/* The poller, the timers and the clock must outlive it. */
 enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct base_poller *poller,
                                    struct base_timers *timers, const struct base_clock *clock,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* No job may be under way. */
+/* No job may be in progress. */
 void handoff_curl_free(struct handoff_curl **curl);
 
-/* Sets what holds for every job, on a new handle or on one that was reset. A setting can only fail
-   for want of memory or of a feature in this build of curl; either way the handle is not to be
-   used. */
+/* Applies the settings of every job, to a new handle or one that was reset. A setting fails only
+ * for lack of memory or of a feature in this build of curl; either way the handle must not be used.
+ */
 bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *job);
 
-/* false: no memory, and nothing started. */
+/* false: out of memory, nothing was started. */
 bool handoff_curl_start(struct handoff_curl *curl, struct handoff_curl_job *job);
-/* Has to be called for each that was started, also from or after `ended`. */
+/* Must be called for each job that was started, also from or after `ended`. */
 void handoff_curl_stop(struct handoff_curl *curl, struct handoff_curl_job *job);
 
-/* Tells which jobs have ended. Called after the poller and the timers ran. */
+/* Calls `ended` of the jobs that have ended. Called after the poller and the timers ran. */
 void handoff_curl_settle(struct handoff_curl *curl);
 
-/* curl_failure.c: what it failed of; the detail is lent by the job. A time-out is one of the two
-   that were given: until there is a connection, and for the whole. */
+/* In curl_failure.c: why it failed; the detail is lent by the job. The two times are those given to
+ * connect, and for the whole transfer. */
 struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, CURLcode code,
                                             int64_t connect_ms, int64_t answer_ms);
-/* Whether it failed of nothing but the missing close_notify, by which TLS tells an end from a cut.
- */
+/* Whether it failed only because close_notify is missing, by which TLS distinguishes a complete
+ * transfer from a truncated one. */
 bool handoff_curl_ended_without_notify(const struct handoff_curl_job *job, CURLcode code);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Curl keeps a connection that it was only asked to make, for as long as its handle lives. We take
- * a second descriptor of the same socket and let go of the handle: it closes its own descriptor,
+ * Dialling through curl; dial.h says what for. The thread of the loop.
+ *
+ * Curl keeps a connection that it was only asked to make for as long as its handle lives. We
+ * duplicate the descriptor of the socket and free the handle: curl closes its own descriptor,
  * which sends nothing while ours is open, and some 10 KB are freed.
  */
 #include "client/transport/dial.h"

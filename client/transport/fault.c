@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words and the result of each fault; fault.h says why they are in one place. Pure, any
+ * thread.
+ */
 #include "client/transport/fault.h"
 
 #include <errno.h>
@@ -6,36 +10,48 @@
 #include <string.h>
 
 #include "client/transport/http_answer.h"
+#include "lib/base/check.h"
 
 #define TEXT(number)      #number
 #define TEXT_OF(constant) TEXT(constant)
 #define BODY_MAX          65536
-_Static_assert(HANDOFF_HTTP_BODY_MAX == BODY_MAX, "the words say so");
+_Static_assert(HANDOFF_HTTP_BODY_MAX == BODY_MAX, "the text has the number");
 
-static const struct {
+static const struct fault_row {
     enum handoff_attempt_result result;
     const char *words;
+    const char *words_in_time; /* where a time-out follows */
 } faults[] = {
-    [HANDOFF_FAULT_NONE] = {HANDOFF_RESULT_ACK, ""},
-    [HANDOFF_FAULT_MEMORY] = {HANDOFF_RESULT_CONNECT, "out of memory"},
-    [HANDOFF_FAULT_NAME] = {HANDOFF_RESULT_CONNECT, "the agent's name was not found"},
-    [HANDOFF_FAULT_CONNECTION] = {HANDOFF_RESULT_CONNECT, "no connection"},
-    [HANDOFF_FAULT_TLS] = {HANDOFF_RESULT_CONNECT, "no TLS"},
-    [HANDOFF_FAULT_TIME] = {HANDOFF_RESULT_TIMEOUT, "no answer"},
-    [HANDOFF_FAULT_RESET] = {HANDOFF_RESULT_PROTOCOL, "the agent reset the connection"},
-    [HANDOFF_FAULT_CLOSED] = {HANDOFF_RESULT_PROTOCOL, "the agent closed without an answer"},
-    [HANDOFF_FAULT_OTHER] = {HANDOFF_RESULT_PROTOCOL, "the connection failed"},
-    [HANDOFF_FAULT_BROKE_OFF] = {HANDOFF_RESULT_PROTOCOL, "the agent broke off its answer"},
-    [HANDOFF_FAULT_NOT_HTTP] = {HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1"},
-    [HANDOFF_FAULT_GARBLED] = {HANDOFF_RESULT_PROTOCOL, "the answer is garbled"},
-    [HANDOFF_FAULT_HEAD_SIZE] = {HANDOFF_RESULT_PROTOCOL, "the answer's head is too long"},
+    [HANDOFF_FAULT_NONE] = {HANDOFF_RESULT_ACK, "", NULL},
+    [HANDOFF_FAULT_MEMORY] = {HANDOFF_RESULT_CONNECT, "out of memory", NULL},
+    [HANDOFF_FAULT_NAME] = {HANDOFF_RESULT_CONNECT, "name resolution failed", NULL},
+    [HANDOFF_FAULT_CONNECTION] = {HANDOFF_RESULT_CONNECT, "connect failed",
+                                  "connect timed out after"},
+    [HANDOFF_FAULT_TLS] = {HANDOFF_RESULT_CONNECT, "TLS handshake failed", NULL},
+    [HANDOFF_FAULT_TIME] = {HANDOFF_RESULT_TIMEOUT, "no answer", "no answer within"},
+    [HANDOFF_FAULT_RESET] = {HANDOFF_RESULT_PROTOCOL, "connection reset by the agent", NULL},
+    [HANDOFF_FAULT_CLOSED] = {HANDOFF_RESULT_PROTOCOL,
+                              "the agent closed the connection without answering", NULL},
+    [HANDOFF_FAULT_OTHER] = {HANDOFF_RESULT_PROTOCOL, "the connection failed", NULL},
+    [HANDOFF_FAULT_BROKE_OFF] = {HANDOFF_RESULT_PROTOCOL,
+                                 "the connection ended in the middle of the answer", NULL},
+    [HANDOFF_FAULT_NOT_HTTP] = {HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1", NULL},
+    [HANDOFF_FAULT_GARBLED] = {HANDOFF_RESULT_PROTOCOL, "the answer is malformed", NULL},
+    [HANDOFF_FAULT_HEAD_SIZE] = {HANDOFF_RESULT_PROTOCOL, "the answer's headers are too large",
+                                 NULL},
     [HANDOFF_FAULT_BODY_SIZE] = {HANDOFF_RESULT_PROTOCOL,
-                                 "the answer is longer than " TEXT_OF(BODY_MAX) " bytes"},
+                                 "the answer is longer than " TEXT_OF(BODY_MAX) " bytes", NULL},
 };
+
+static const struct fault_row *fault_row(enum handoff_fault fault)
+{
+    BASE_CHECK((size_t)fault < sizeof faults / sizeof *faults && faults[fault].words);
+    return &faults[fault];
+}
 
 enum handoff_attempt_result handoff_fault_result(enum handoff_fault fault)
 {
-    return faults[fault].result;
+    return fault_row(fault)->result;
 }
 
 struct handoff_failure handoff_failure_of_errno(int error, bool begun)
@@ -49,10 +65,11 @@ struct handoff_failure handoff_failure_of_errno(int error, bool begun)
 
 void handoff_failure_write(const struct handoff_failure *failure, char *to, size_t room)
 {
-    const char *words = faults[failure->fault].words;
+    const struct fault_row *row = fault_row(failure->fault);
+    BASE_CHECK(failure->within_ms <= 0 || row->words_in_time);
     if (failure->within_ms > 0)
-        snprintf(to, room, "%s within %lld ms", words, (long long)failure->within_ms);
+        snprintf(to, room, "%s %lld ms", row->words_in_time, (long long)failure->within_ms);
     else
-        snprintf(to, room, "%s%s%s", words, failure->detail ? ": " : "",
+        snprintf(to, room, "%s%s%s", row->words, failure->detail ? ": " : "",
                  failure->detail ? failure->detail : "");
 }

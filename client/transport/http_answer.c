@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nearly every answer comes whole in one piece, so lines are read where they lie; only one that was
- * cut by the end of a piece is collected first.
+ * Nearly every answer arrives in one piece, so lines are parsed in place; only a line split between
+ * two pieces is copied first. Pure but for the body's buffer, any thread.
  *
- * Read strictly where a mistake would make the next answer's begin the end of this one: two lengths
- * that differ, a coding that we do not know, a chunk size with anything in it. Whatever else an
- * agent puts into its head is passed over.
+ * Strict wherever a mistake would take part of the next answer for the end of this one: conflicting
+ * lengths, an unknown transfer coding, a malformed chunk size. Everything else in the head is
+ * ignored.
  */
 #include "client/transport/http_answer.h"
 
@@ -63,7 +63,7 @@ static bool equals_word(struct base_span text, const char *word)
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
-/* What a list with commas begins with; the list goes on behind it. */
+/* Takes the first item off a list separated by commas. */
 static struct base_span next_list_item(struct base_span *list)
 {
     const char *comma = memchr(list->data, ',', list->size);
@@ -92,7 +92,7 @@ static int digit_value(char digit)
     return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : 16;
 }
 
-/* Digits alone; what is larger than any body that we take stays that large. */
+/* Digits only; saturates above the size of any body that we accept. */
 static bool parse_number(struct base_span text, unsigned base, uint64_t *number)
 {
     *number = 0;
@@ -114,7 +114,7 @@ static void keep_text(char *to, size_t room, struct base_span from)
 
 /* ---- the head ------------------------------------------------------------------------------- */
 
-/* "HTTP/1.1 200 OK"; the words behind the number may be missing, and the space before them too. */
+/* "HTTP/1.1 200 OK"; the phrase after the number may be missing, and the space before it too. */
 static enum handoff_http_progress read_status(struct handoff_http_answer *answer,
                                               struct base_span line)
 {
@@ -144,7 +144,7 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
 {
     uint64_t length;
     if (!parse_number(value, 10, &length) || (answer->has_length && length != answer->missing))
-        return garbled(answer, "Content-Length is no number, or two");
+        return garbled(answer, "invalid or conflicting Content-Length");
     answer->has_length = true;
     answer->missing = length;
     return HANDOFF_HTTP_MORE;
@@ -153,10 +153,10 @@ static enum handoff_http_progress note_length(struct handoff_http_answer *answer
 static enum handoff_http_progress note_coding(struct handoff_http_answer *answer,
                                               struct base_span value)
 {
-    if (equals_word(value, "identity")) /* what old servers call none */
+    if (equals_word(value, "identity")) /* an old name for no coding */
         return HANDOFF_HTTP_MORE;
     if (answer->chunked || !equals_word(value, "chunked"))
-        return garbled(answer, "a Transfer-Encoding that was not asked for");
+        return garbled(answer, "unexpected Transfer-Encoding");
     answer->chunked = true;
     return HANDOFF_HTTP_MORE;
 }
@@ -164,7 +164,7 @@ static enum handoff_http_progress note_coding(struct handoff_http_answer *answer
 static void note_connection(struct handoff_http_answer *answer, struct base_span value)
 {
     answer->closes |= list_has_word(value, "close");
-    answer->keep |= list_has_word(value, "keep-alive"); /* HTTP/1.0 has to say so */
+    answer->keep |= list_has_word(value, "keep-alive"); /* HTTP/1.0 must ask for it */
 }
 
 static enum handoff_http_progress note_header(struct handoff_http_answer *answer,
@@ -183,12 +183,12 @@ static enum handoff_http_progress note_header(struct handoff_http_answer *answer
     return HANDOFF_HTTP_MORE;
 }
 
-/* The head is over: where does the answer end? */
+/* The head is complete: decides how the end of the body is found. */
 static enum handoff_http_progress decide_body_framing(struct handoff_http_answer *answer)
 {
     if (answer->status == 101)
-        return garbled(answer, "the agent wants to speak another protocol");
-    if (answer->status < 200) { /* the answer proper is to come */
+        return garbled(answer, "unexpected switch to another protocol");
+    if (answer->status < 200) { /* interim: the final answer follows */
         answer->part = HANDOFF_HTTP_STATUS;
         answer->has_length = answer->chunked = answer->has_ack = false;
         answer->missing = 0;
@@ -196,12 +196,12 @@ static enum handoff_http_progress decide_body_framing(struct handoff_http_answer
         return HANDOFF_HTTP_MORE;
     }
     answer->keep &= !answer->closes;
-    if (answer->status == 204 || answer->status == 304) { /* no body, whatever it says */
+    if (answer->status == 204 || answer->status == 304) { /* no body, whatever its headers say */
         answer->keep &= !answer->chunked && answer->missing == 0;
         return HANDOFF_HTTP_WHOLE;
     }
     if (answer->chunked) {
-        answer->keep &= !answer->has_length && !answer->is_1_0; /* RFC 9112 6.1: maybe a trick */
+        answer->keep &= !answer->has_length && !answer->is_1_0; /* RFC 9112 6.1: smuggling */
         answer->part = HANDOFF_HTTP_CHUNK_SIZE;
         return HANDOFF_HTTP_MORE;
     }
@@ -216,21 +216,20 @@ static enum handoff_http_progress decide_body_framing(struct handoff_http_answer
     return answer->missing == 0 ? HANDOFF_HTTP_WHOLE : HANDOFF_HTTP_MORE;
 }
 
-/* A header, a trailer, or the empty line behind them. Trailers frame nothing any more. */
+/* A header, a trailer, or the empty line after them. Trailers no longer affect framing. */
 static enum handoff_http_progress read_header_line(struct handoff_http_answer *answer,
                                                    struct base_span line)
 {
     const bool is_trailer = answer->part == HANDOFF_HTTP_TRAILERS;
     if (line.size == 0)
         return is_trailer ? HANDOFF_HTTP_WHOLE : decide_body_framing(answer);
-    if (is_space_or_tab(
-            line.data[0])) /* an old way to go on with the header before, none of ours */
+    if (is_space_or_tab(line.data[0])) /* obsolete line folding, never of a header we use */
         return HANDOFF_HTTP_MORE;
     const char *colon = memchr(line.data, ':', line.size);
     if (!colon)
-        return garbled(answer, "a header without a colon");
-    if (memchr(line.data, '\0', line.size)) /* RFC 9110 5.5; our copies of values would end there */
-        return garbled(answer, "a NUL in a header");
+        return garbled(answer, "header without a colon");
+    if (memchr(line.data, '\0', line.size)) /* RFC 9110 5.5; would truncate copied values */
+        return garbled(answer, "NUL byte in a header");
     size_t size = (size_t)(colon - line.data);
     struct base_span name = base_span(line.data, size);
     struct base_span value = without_blanks(base_span(colon + 1, line.size - size - 1));
@@ -250,7 +249,7 @@ static enum handoff_http_progress read_chunk_size(struct handoff_http_answer *an
     if (extension)
         line.size = (size_t)(extension - line.data);
     if (!parse_number(without_blanks(line), 16, &answer->missing))
-        return garbled(answer, "a chunk without a size");
+        return garbled(answer, "invalid chunk size");
     if (answer->missing > answer->body.limit)
         return broken(answer, HANDOFF_FAULT_BODY_SIZE);
     answer->part = answer->missing > 0 ? HANDOFF_HTTP_CHUNK : HANDOFF_HTTP_TRAILERS;
@@ -261,7 +260,7 @@ static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *ans
                                                  struct base_span line)
 {
     if (line.size != 0)
-        return garbled(answer, "a chunk longer than its size");
+        return garbled(answer, "chunk longer than its size");
     answer->part = HANDOFF_HTTP_CHUNK_SIZE;
     return HANDOFF_HTTP_MORE;
 }
@@ -269,8 +268,9 @@ static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *ans
 static enum handoff_http_progress append_body(struct handoff_http_answer *answer, const char *bytes,
                                               size_t size)
 {
+    BASE_CHECK(answer->part == HANDOFF_HTTP_BODY_TO_THE_END || size <= answer->missing);
     base_buffer_append(&answer->body, bytes, size);
-    if (answer->body.failed) /* or there is no memory for it */
+    if (answer->body.failed) /* or memory ran out */
         return broken(answer, HANDOFF_FAULT_BODY_SIZE);
     if (answer->part == HANDOFF_HTTP_BODY_TO_THE_END)
         return HANDOFF_HTTP_MORE;

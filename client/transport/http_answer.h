@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_answer.h - reading the answer to a POST, as its bytes come in (RFC 9112).
+ * http_answer.h - parsing the answer to a POST as its bytes arrive (RFC 9112).
  *
- * Of the head only what delivery needs is kept: the status, Handoff-Ack, Retry-After, and where the
- * answer ends. Knows no socket, so that it is tested byte by byte.
+ * Keeps only what delivery needs of the head: the status, Handoff-Ack, Retry-After, and how the
+ * answer ends. Independent of sockets, so tests feed it byte by byte. One thread at a time.
  */
 #ifndef HANDOFF_TRANSPORT_HTTP_ANSWER_H
 #define HANDOFF_TRANSPORT_HTTP_ANSWER_H
@@ -17,13 +17,13 @@
 #include "lib/base/buffer.h"
 
 enum {
-    HANDOFF_HTTP_ACK_MAX = 80,          /* no id of ours is that long, so a cut one is not ours */
-    HANDOFF_HTTP_BODY_MAX = 65536,      /* an acknowledgement, or a page that says what failed */
-    HANDOFF_HTTP_HEAD_MAX = 256 * 1024, /* everything but the body, down to the ends of chunks */
+    HANDOFF_HTTP_ACK_MAX = 80, /* longer than any handoff id, so a truncated one never matches */
+    HANDOFF_HTTP_BODY_MAX = 65536,      /* an acknowledgement, or an error page */
+    HANDOFF_HTTP_HEAD_MAX = 256 * 1024, /* everything but the body, also the ends of chunks */
 };
 
 enum handoff_http_progress {
-    HANDOFF_HTTP_MORE,   /* is to come */
+    HANDOFF_HTTP_MORE,   /* the rest has yet to arrive */
     HANDOFF_HTTP_WHOLE,  /* the answer is read */
     HANDOFF_HTTP_BROKEN, /* see fault */
 };
@@ -47,22 +47,23 @@ struct handoff_http_answer {
     char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* value of Retry-After, or "" */
     struct base_buffer body;
     enum handoff_fault fault; /* why it is broken */
-    const char *detail;       /* constant words; NULL: none */
+    const char *detail;       /* constant text; NULL: none */
     /* the reader's own */
     enum handoff_http_part part;
-    bool begun; /* a byte has come */
+    bool begun; /* a byte has arrived */
     bool has_length, chunked;
     bool is_1_0, closes;     /* "close" outranks any "keep-alive" */
     uint64_t missing;        /* of the body, or of the chunk */
     size_t head_size;        /* read so far */
-    struct base_buffer line; /* the begin of one whose end is to come */
+    struct base_buffer line; /* a line whose end has not arrived */
 };
 
 void handoff_http_answer_begin(struct handoff_http_answer *answer);
 /* Harmless on a zeroed answer. */
 void handoff_http_answer_free(struct handoff_http_answer *answer);
 
-/* Tells in `used` how many bytes belong to the answer: all, unless it is whole or broken. */
+/* Sets `used` to the number of bytes that belong to the answer: all, unless it is whole or broken.
+ */
 enum handoff_http_progress handoff_http_answer_read(struct handoff_http_answer *answer,
                                                     const char *bytes, size_t size, size_t *used);
 /* The agent sends nothing more. Never MORE. */

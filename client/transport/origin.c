@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The origins of origin.h. The thread of the loop: origins are the transport's, unlocked. */
 #include "client/transport/origin.h"
 
 #include <curl/curl.h>
@@ -19,7 +20,7 @@ static size_t origin_size(const char *url)
     return SCHEME + strcspn(url + SCHEME, "/?#");
 }
 
-/* FNV-1a: what is hashed is short, and comes from the configuration. */
+/* FNV-1a: origins are short and come from the configuration. */
 static struct handoff_origin_bucket *origin_bucket(struct handoff_origins *origins, const char *url,
                                                    size_t size)
 {
@@ -29,8 +30,8 @@ static struct handoff_origin_bucket *origin_bucket(struct handoff_origins *origi
     return &origins->buckets[hash % HANDOFF_ORIGIN_BUCKETS];
 }
 
-/* A space would end the request's target, dots in the path are to be resolved, and other alphabets
-   are translated: curl knows all that. */
+/* A space would end the request target, dots in the path must be resolved, and other alphabets
+ * translated: those are left to curl. */
 static bool is_usual(const char *url)
 {
     const char *at = url;
@@ -41,9 +42,9 @@ static bool is_usual(const char *url)
     return *at == '\0';
 }
 
-/* ---- what a request begins with ------------------------------------------------------------- */
+/* ---- the head of a request ------------------------------------------------------------------ */
 
-/* NULL where the URL has no such part, or memory is short. */
+/* NULL: the URL has no such part, or memory ran out. */
 static char *url_part(CURLU *url, CURLUPart part)
 {
     char *text = NULL;
@@ -68,7 +69,8 @@ static bool write_host(struct base_buffer *head, CURLU *url)
     return good;
 }
 
-/* A user would have to be sent, and a zone of the address belongs in no header: both are rare. */
+/* A user name would have to be sent, and an address zone must not appear in a header: both are rare
+ * and left to curl. */
 static bool write_headers(struct base_buffer *head, const char *text)
 {
     CURLU *url = curl_url();
@@ -131,7 +133,10 @@ void handoff_origin_leave(struct handoff_origin **origin)
 {
     struct handoff_origin *left = *origin;
     *origin = NULL;
-    if (!left || --left->users > 0)
+    if (!left)
+        return;
+    BASE_CHECK(left->users > 0);
+    if (--left->users > 0)
         return;
     BASE_CHECK(TAILQ_EMPTY(&left->idle));
     LIST_REMOVE(left, entry);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * origin.h - a host and port that is posted to over plain HTTP, and the connections to it that are
- * kept, whatever paths they are used for.
+ * origin.h - a host and port that receives posts over plain HTTP, and its idle connections, which
+ * serve any path.
  *
- * Found by how a URL begins, and gone when nobody uses it: connections and exchanges do.
+ * Found by the beginning of a URL, and freed with its last user: connections and exchanges use it.
+ * Belongs to one loop, and runs on its thread.
  */
 #ifndef HANDOFF_TRANSPORT_ORIGIN_H
 #define HANDOFF_TRANSPORT_ORIGIN_H
@@ -20,8 +21,8 @@ TAILQ_HEAD(handoff_connections, handoff_connection);
 struct handoff_origin {
     LIST_ENTRY(handoff_origin) entry;
     unsigned users;
-    struct handoff_connections idle; /* the last used first, so that the others grow old */
-    struct base_buffer head;         /* the headers that every request to it has */
+    struct handoff_connections idle; /* the last used first, so the others can expire */
+    struct base_buffer head;         /* the headers common to all its requests */
     size_t url_size;
     char url[]; /* "http://127.0.0.1:9001" */
 };
@@ -34,11 +35,11 @@ struct handoff_origins {
     struct handoff_origin_bucket buckets[HANDOFF_ORIGIN_BUCKETS];
 };
 
-/* Makes it where there is none. NULL: there is no memory, or it is a URL that curl has to read. */
+/* Creates it if needed. NULL: out of memory, or a URL that only curl can handle. */
 struct handoff_origin *handoff_origin_use(struct handoff_origins *origins, const char *url);
 void handoff_origin_leave(struct handoff_origin **origin);
 
-/* The request line for a URL of this origin, and the headers that every request has. */
+/* Writes the request line for a URL of this origin, and the common headers. */
 void handoff_origin_write(const struct handoff_origin *origin, const char *url,
                           struct base_buffer *head);
 

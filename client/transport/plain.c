@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POSTs over plain HTTP. Curl makes the connections (dial.h); what then goes over them is ours.
+ * POSTs over plain HTTP. Curl makes the connections (dial.h); what is sent over them is ours. The
+ * thread of the loop.
  *
- * Why not curl for the whole: that took 20 us of CPU more for each POST at 100 connections and 30
- * at 1,000, where it walks the list of all connections to find a free one. Here a free one is the
+ * Why not curl for everything: it took 20 us more CPU for each POST at 100 connections and 30 at
+ * 1,000, because it walks the list of all connections to find an idle one. Here an idle one is the
  * first of its origin's list. docs/decisions.md, 84.
  *
- * A connection is dialled, carries one exchange at a time, and is kept idle in between. It stays in
- * epoll all the time for what comes in, so an exchange costs one send and one receive; to an idle
- * one only the agent's end can happen, and it is closed then. One that has been idle for as long as
- * firewalls begin to forget it is closed as well.
+ * A connection is dialled, carries one exchange at a time, and is kept idle in between. It stays
+ * registered in epoll for input all the time, so an exchange costs one send and one receive; on an
+ * idle one the only event is the agent closing it, and we close it then. One that has been idle
+ * for as long as firewalls begin to forget it is closed as well.
  *
- * An agent may close a kept connection just when the next request is sent. So an exchange that was
- * sent over a kept connection and saw no byte of an answer is sent again, once, over a new one, as
- * curl does. RFC 9112 9.3.1 asks that a repeat do no harm: receivers know a handoff by its id.
+ * An agent may close a kept connection just as the next request is sent. So an exchange that was
+ * sent over a kept connection and received no byte of an answer is sent again, once, over a new
+ * one, as curl does. RFC 9112 9.3.1 requires that a repeat does no harm: receivers recognize a
+ * handoff by its id.
  *
- * One that is dead without a word (a firewall forgot it, the machine is gone) looks like a slow
- * agent. So whoever timed out asks for a new connection the next time (`fresh`).
+ * A connection that died silently (a firewall forgot it, the machine is gone) looks like a slow
+ * agent. So an attempt after a time-out asks for a new connection (`fresh`).
  *
- * Exchanges that ended are told by settle alone, so that nobody is told from within a start. Closed
- * connections are freed there too: the poller may still know of one in the same turn.
+ * Only settle reports exchanges that ended, so no callback runs inside a start. It also frees
+ * closed connections: the poller may still report one in the same turn.
  */
 #include "client/transport/plain.h"
 
@@ -55,9 +57,9 @@ struct handoff_connection {
     struct handoff_plain *plain;
     struct handoff_origin *origin;
     int fd;                    /* -1: closed */
-    uint32_t events;           /* as registered in epoll; 0: not there */
+    uint32_t events;           /* as registered in epoll; 0: not registered */
     struct exchange *exchange; /* NULL: idle, or closed */
-    bool used;                 /* an answer has come over it */
+    bool used;                 /* it has carried an answer */
     int64_t idle_since_ms;
     char peer[sizeof((struct handoff_transport_facts *)0)->peer];
     TAILQ_ENTRY(handoff_connection) entry; /* idle: of its origin; closed: of all closed ones */
@@ -70,8 +72,8 @@ struct exchange {
     struct handoff_plain *plain;
     struct handoff_origin *origin;
     struct handoff_post *post;
-    struct handoff_connection *connection; /* NULL: not yet, or not any more */
-    struct handoff_dial *dial;             /* NULL: none under way */
+    struct handoff_connection *connection; /* NULL: not yet, or no longer */
+    struct handoff_dial *dial;             /* NULL: none in progress */
     struct base_timer timer;               /* the post's time-out */
     int64_t began_ns;
     size_t sent; /* of head and body */
@@ -97,7 +99,7 @@ struct handoff_plain {
     struct base_timer idle_timer;    /* for that one */
     struct handoff_connections closed;
     struct exchanges ended;
-    size_t under_way;
+    size_t in_progress;
     struct base_buffer head; /* of the request that is being sent */
     char received[RECEIVE_SIZE];
 };
@@ -135,7 +137,7 @@ static void watch_connection(struct handoff_connection *connection, uint32_t eve
         return;
     int failed =
         base_poller_watch(connection->plain->poller, connection->fd, events, &connection->watch);
-    /* no memory in the kernel: the exchange runs into its time-out, and is tried again */
+    /* the kernel is out of memory: the exchange times out and is retried */
     connection->events = failed ? 0 : events;
 }
 
@@ -147,7 +149,8 @@ static void leave_idle(struct handoff_connection *connection)
 
 static void close_connection(struct handoff_connection *connection)
 {
-    base_poller_forget(connection->plain->poller, connection->fd); /* a fork may hold it open */
+    BASE_CHECK(connection->fd >= 0);                               /* or it would be queued twice */
+    base_poller_forget(connection->plain->poller, connection->fd); /* a child may hold it open */
     close(connection->fd);
     connection->fd = -1;
     connection->exchange = NULL;
@@ -197,6 +200,7 @@ static void close_idle_too_long(struct base_timer *timer)
 static void end_exchange(struct exchange *exchange)
 {
     struct handoff_plain *plain = exchange->plain;
+    BASE_CHECK(!exchange->ended); /* or it would be queued twice */
     exchange->ended = true;
     exchange->connection = NULL;
     exchange->facts.duration_us = (base_monotonic_ns(plain->clock) - exchange->began_ns) / 1000;
@@ -204,7 +208,7 @@ static void end_exchange(struct exchange *exchange)
     TAILQ_INSERT_TAIL(&plain->ended, exchange, entry);
 }
 
-/* Whatever carried it is of no more use. */
+/* Cancels the dial, or closes the connection, whichever it has. */
 static void drop_connection(struct exchange *exchange)
 {
     handoff_dial_cancel(&exchange->dial);
@@ -251,8 +255,9 @@ static void exchange_timed_out(struct base_timer *timer)
 
 static void free_exchange(struct exchange *exchange)
 {
+    BASE_CHECK(exchange->plain->in_progress > 0);
     base_timers_stop(exchange->plain->timers, &exchange->timer);
-    exchange->plain->under_way--;
+    exchange->plain->in_progress--;
     handoff_origin_leave(&exchange->origin);
     handoff_http_answer_free(&exchange->answer);
     exchange->magic = 0;
@@ -263,7 +268,7 @@ static void free_exchange(struct exchange *exchange)
 
 static bool dial_origin(struct exchange *exchange);
 
-/* Made anew for every piece that is sent; nearly always there is one. */
+/* Written again for every piece that is sent; nearly always that is one. */
 static struct base_span write_request_head(struct exchange *exchange)
 {
     const struct handoff_post *post = exchange->post;
@@ -280,14 +285,14 @@ static struct base_span write_request_head(struct exchange *exchange)
     return base_buffer_span(head);
 }
 
-/* What of `whole` is still to be sent, where `sent` bytes of it and of what follows are. */
+/* The unsent part of `whole`, of which `sent` bytes are sent; `sent` may exceed its size. */
 static struct iovec rest_of(struct base_span whole, size_t sent)
 {
     size_t done = sent < whole.size ? sent : whole.size;
     return (struct iovec){(char *)(uintptr_t)whole.data + done, whole.size - done};
 }
 
-/* false: errno tells. */
+/* false: errno has the reason. */
 static bool send_some(struct exchange *exchange)
 {
     struct base_span head = write_request_head(exchange);
@@ -311,7 +316,7 @@ static bool send_some(struct exchange *exchange)
     return true;
 }
 
-/* The connection ended under it. */
+/* The connection ended during the exchange: sends it again if that is allowed. */
 static void connection_broke(struct exchange *exchange, struct handoff_failure failure)
 {
     bool again = exchange->connection->used && !exchange->answer.begun;
@@ -333,6 +338,7 @@ static void connection_broke_by_errno(struct exchange *exchange, int error)
 
 static void send_over(struct exchange *exchange, struct handoff_connection *connection)
 {
+    BASE_CHECK(!connection->exchange && connection->fd >= 0);
     exchange->connection = connection;
     connection->exchange = exchange;
     memcpy(exchange->facts.peer, connection->peer, sizeof exchange->facts.peer);
@@ -371,7 +377,7 @@ static bool dial_origin(struct exchange *exchange)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* `clean`: nothing came behind the answer. */
+/* `clean`: no bytes followed the answer. */
 static void answer_ended(struct exchange *exchange, enum handoff_http_progress progress, bool clean)
 {
     const struct handoff_http_answer *answer = &exchange->answer;
@@ -409,7 +415,7 @@ static void receive_answer(struct exchange *exchange)
     }
 }
 
-/* An agent that refuses what it has not read may have answered and closed just now. */
+/* An agent that rejects a request before reading all of it may already have answered and closed. */
 static void send_failed(struct exchange *exchange, int error)
 {
     struct handoff_connection *connection = exchange->connection;
@@ -425,18 +431,18 @@ static void connection_ready(struct base_watch *watch, uint32_t events)
     struct exchange *exchange = connection->exchange;
     if (connection->fd < 0)
         return;
-    if (!exchange) { /* it is over; or the agent speaks without being asked, which is as bad */
+    if (!exchange) { /* the agent closed it, or sent bytes that nothing asked for */
         leave_idle(connection);
         close_connection(connection);
         return;
     }
-    if (events & ~(uint32_t)EPOLLOUT) /* first: an agent may refuse before it has read all */
+    if (events & ~(uint32_t)EPOLLOUT) /* first: an agent may answer before reading it all */
         receive_answer(exchange);
     if (connection->exchange == exchange && events & EPOLLOUT && !send_some(exchange))
         send_failed(exchange, errno);
 }
 
-/* ---- telling -------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------ */
 
 static void read_plain_answer(const struct exchange *exchange, struct handoff_answer *told)
 {
@@ -462,7 +468,7 @@ void handoff_plain_settle(struct handoff_plain *plain)
         struct handoff_answer answer;
         TAILQ_REMOVE(&plain->ended, exchange, entry);
         read_plain_answer(exchange, &answer);
-        post->transfer = NULL; /* it may be started again from there */
+        post->transfer = NULL; /* `done` may start it again */
         post->done(post, &answer, &exchange->facts);
         free_exchange(exchange);
     }
@@ -499,7 +505,7 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
     exchange->timer.fire = exchange_timed_out;
     exchange->began_ns = base_monotonic_ns(plain->clock);
     handoff_http_answer_begin(&exchange->answer);
-    plain->under_way++;
+    plain->in_progress++;
     return exchange;
 }
 
@@ -525,7 +531,7 @@ enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handof
         leave_idle(kept);
         send_over(exchange, kept);
     }
-    /* one that failed at once is told in the next turn, which the timer brings */
+    /* one that failed at once is reported in the next turn, which the timer triggers */
     const int64_t wait_ms = exchange->ended ? 0 : post->timeout_ms;
     base_timers_start(plain->timers, &exchange->timer, exchange->began_ns / 1000000 + wait_ms);
     post->transfer = &exchange->transfer;
@@ -558,7 +564,7 @@ void handoff_plain_free(struct handoff_plain **plain)
     if (!dying)
         return;
     BASE_CHECK_MAGIC(dying, PLAIN_MAGIC);
-    BASE_CHECK(dying->under_way == 0);
+    BASE_CHECK(dying->in_progress == 0);
     *plain = NULL;
     struct handoff_connection *connection;
     while ((connection = TAILQ_FIRST(&dying->idle)) != NULL) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parsing Retry-After; retry_after.h has the rules. Pure, any thread. */
 #include "client/transport/retry_after.h"
 
 #include <curl/curl.h>
@@ -22,7 +23,7 @@ static int64_t read_seconds(const char *digit)
     return wait_ms;
 }
 
-/* All three forms of RFC 9110 5.6.7 begin with the name of a day; curl would take more for one. */
+/* All three forms of RFC 9110 5.6.7 begin with the name of a day; curl would accept more. */
 static int64_t read_date(const char *value, int64_t wall_ms)
 {
     const char letter = (char)(*value | 0x20);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * retry_after.h - how long an agent asks us to wait, by the value of its Retry-After.
+ * retry_after.h - how long an agent asks us to wait in its Retry-After.
  *
- * RFC 9110 10.2.3 allows whole seconds or a date. An agent that writes something near to it means
- * it too, so seconds are read as far as their digits go: "7.5" and "7 seconds" are 7. What begins
- * with neither a digit nor a date ("-5", "soon") asks for nothing, and so does a date that is past.
- * Longer than an hour is a person's business, not a back-off, and is taken for an hour.
+ * RFC 9110 10.2.3 allows whole seconds or a date. Near misses are accepted: seconds are read up to
+ * the last digit, so "7.5" and "7 seconds" are 7. A value that begins with neither a digit nor a
+ * date ("-5", "soon") means no wait, and so does a date in the past. More than an hour calls for an
+ * operator, not a back-off, and is capped at an hour. Pure, any thread.
  */
 #ifndef HANDOFF_TRANSPORT_RETRY_AFTER_H
 #define HANDOFF_TRANSPORT_RETRY_AFTER_H
@@ -14,11 +14,11 @@
 
 enum {
     HANDOFF_RETRY_AFTER_MAX_MS = 3600 * 1000,
-    HANDOFF_RETRY_AFTER_SIZE = 40, /* that hold what counts of a value, and the NUL */
+    HANDOFF_RETRY_AFTER_SIZE = 40, /* enough for any valid value and the NUL */
 };
 
-/* The value without blanks around it, which may have been cut to that size; "": none. `wall_ms` is
-   now, for a date. 0: no wait. */
+/* The value without surrounding blanks, possibly truncated to that size; "": none. `wall_ms` is the
+ * current time, for a date. 0: no wait. */
 int64_t handoff_retry_after_ms(const char *value, int64_t wall_ms);
 
 #endif

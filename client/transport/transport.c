@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom a post is for decides who carries it: over plain HTTP we do it ourselves (plain.c), what is
- * encrypted curl does, here. Anything else curl refuses.
+ * The transport of transport.h: posts over plain HTTP go to plain.c, all others to curl, here;
+ * curl rejects what is neither http nor https. The thread of the loop.
  */
 #include "client/transport/transport.h"
 
@@ -24,8 +24,8 @@
 enum {
     TRANSPORT_MAGIC = 0x74726e73u,
     TRANSFER_MAGIC = 0x78666572u,
-    RECEIVE_BUFFER = 1024, /* an acknowledgement is short, and each waiting transfer holds one */
-    ACK_HEADER_MAX = 80,   /* no id of ours is that long, so a cut one is not ours either */
+    RECEIVE_BUFFER = 1024, /* an acknowledgement is short, and each waiting transfer has a buffer */
+    ACK_HEADER_MAX = 80,   /* longer than any handoff id, so a truncated one never matches */
 };
 
 /* One easy handle with what belongs to its transfer. Pooled. */
@@ -36,7 +36,7 @@ struct curl_transfer {
     struct handoff_transport *transport;
     struct handoff_post *post; /* NULL in the pool */
     struct curl_transfer *next_free;
-    bool has_tls;     /* options of an agent's own were set */
+    bool has_tls;     /* an agent's own TLS options are set */
     size_t head_size; /* read so far */
     bool head_whole;
     bool chunked;
@@ -53,10 +53,10 @@ struct handoff_transport {
     struct handoff_curl *curl;
     struct handoff_plain *plain;
     struct curl_transfer *free;
-    size_t under_way; /* over curl */
+    size_t in_progress; /* over curl */
 };
 
-/* ---- what comes back ------------------------------------------------------------------------ */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
 static size_t on_body(char *data, size_t one, size_t size, void *arg)
 {
@@ -64,7 +64,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
     struct curl_transfer *transfer = arg;
     BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     base_buffer_append(&transfer->body, data, size);
-    return transfer->body.failed ? 0 : size; /* 0 breaks it off: too long, or no memory */
+    return transfer->body.failed ? 0 : size; /* 0 aborts: too long, or out of memory */
 }
 
 static int64_t connect_ms(const struct handoff_post *post)
@@ -91,7 +91,7 @@ static bool is_header(const char *line, size_t size, const char *name)
     return size >= strlen(name) && strncasecmp(line, name, strlen(name)) == 0;
 }
 
-/* Copies as much of the header's value as there is room for; false: it is another header. */
+/* Copies the header's value, truncated to the room; false: it is another header. */
 static bool take_value(const char *line, size_t size, const char *name, char *value, size_t room)
 {
     if (!is_header(line, size, name))
@@ -114,22 +114,22 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
     BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     transfer->head_size += size;
     if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
-        return 0; /* breaks it off */
+        return 0; /* aborts */
     transfer->chunked |= is_header(line, size, "Transfer-Encoding:");
     transfer->head_whole |= *line == '\r' || *line == '\n';
-    if (is_header(line, size, "HTTP/")) /* what came before was no answer yet */
+    if (is_header(line, size, "HTTP/")) /* the one before was interim */
         forget_headers(transfer);
     else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
                         sizeof transfer->ack_header))
         transfer->ack_header_seen = true;
-    else if (!transfer->head_whole) /* no trailer */
+    else if (!transfer->head_whole) /* not a trailer */
         take_value(line, size, "Retry-After:", transfer->retry_after, sizeof transfer->retry_after);
     return size;
 }
 
-/* An answer that gives no length ends with its connection. Without close_notify, TLS cannot say
- * whether that is all of it. JSON can, so it is read as over plain HTTP, whatever library does the
- * TLS. */
+/* An answer without a length ends with its connection. Without close_notify, TLS cannot say whether
+ * it is complete, but parsing its JSON can, so it is accepted as over plain HTTP, with any TLS
+ * library. */
 static bool ended_with_connection(const struct curl_transfer *transfer, CURLcode code)
 {
     curl_off_t length = 0;
@@ -147,7 +147,7 @@ static struct handoff_failure failure_of(const struct curl_transfer *transfer, C
     if (code != CURLE_OK && !ended_with_connection(transfer, code))
         return handoff_curl_failure(&transfer->job, code, connect_ms(transfer->post),
                                     transfer->post->timeout_ms);
-    if (!transfer->head_whole) /* curl takes the end of the connection for the end of the head */
+    if (!transfer->head_whole) /* curl accepts the end of the connection as the end of the head */
         return (struct handoff_failure){.fault = HANDOFF_FAULT_BROKE_OFF};
     return (struct handoff_failure){.fault = HANDOFF_FAULT_NONE};
 }
@@ -190,7 +190,7 @@ static void read_curl_facts(struct curl_transfer *transfer, const struct handoff
 
 /* ---- transfers ------------------------------------------------------------------------------ */
 
-/* Settings that never change, and that curl_easy_reset takes away. */
+/* Settings that never change; curl_easy_reset clears them. */
 static bool set_transfer_defaults(struct curl_transfer *transfer)
 {
     CURL *easy = transfer->job.easy;
@@ -247,13 +247,15 @@ static struct curl_transfer *take_transfer(struct handoff_transport *transport)
     return transfer;
 }
 
-/* A handle remembers the errno of a failure, and would tell it of a later one. */
+/* A handle keeps the errno of a failure and would report it for a later one, so it is not reused.
+ */
 static void return_transfer(struct handoff_transport *transport, struct curl_transfer *transfer,
                             bool failed)
 {
+    BASE_CHECK(transport->in_progress > 0);
     transfer->post->transfer = NULL;
     transfer->post = NULL;
-    transport->under_way--;
+    transport->in_progress--;
     if (failed) {
         free_transfer(transfer);
         return;
@@ -263,7 +265,7 @@ static void return_transfer(struct handoff_transport *transport, struct curl_tra
     transport->free = transfer;
 }
 
-/* And `Expect:`, or curl would ask before it sends a body of more than 1 MiB. */
+/* Adds an empty `Expect:`, or curl would wait for 100 Continue before a body of more than 1 MiB. */
 static struct curl_slist *link_headers(struct curl_transfer *transfer,
                                        const struct handoff_post *post)
 {
@@ -280,7 +282,7 @@ static struct curl_slist *link_headers(struct curl_transfer *transfer,
 
 static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tls)
 {
-    if (transfer->has_tls) { /* another agent's files: back to the system's */
+    if (transfer->has_tls) { /* another agent's files: reset to the system's */
         curl_easy_reset(transfer->job.easy);
         if (!set_transfer_defaults(transfer))
             return false;
@@ -324,7 +326,7 @@ static enum handoff_code start_over_curl(struct handoff_transport *transport,
     }
     transfer->post = post;
     post->transfer = &transfer->transfer;
-    transport->under_way++;
+    transport->in_progress++;
     return HANDOFF_OK;
 }
 
@@ -348,7 +350,7 @@ static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
     read_curl_facts(transfer, &failure, &facts);
     handoff_curl_stop(transport->curl, job);
 
-    /* the answer's body stays ours until it was told */
+    /* keep the answer's body until `done` has returned */
     struct handoff_post *post = transfer->post;
     struct base_buffer body = transfer->body;
     transfer->body = (struct base_buffer){.limit = HANDOFF_TRANSPORT_ANSWER_MAX};
@@ -381,7 +383,7 @@ void handoff_transport_cancel(struct handoff_transport *transport, struct handof
         post->transfer->cancel(post->transfer);
 }
 
-/* In this order: a connection that curl has made is used at once. */
+/* In this order, a connection that curl has made is used in the same turn. */
 void handoff_transport_settle(struct handoff_transport *transport)
 {
     BASE_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
@@ -416,7 +418,7 @@ void handoff_transport_free(struct handoff_transport **transport)
     if (!dying)
         return;
     BASE_CHECK_MAGIC(dying, TRANSPORT_MAGIC);
-    BASE_CHECK(dying->under_way == 0);
+    BASE_CHECK(dying->in_progress == 0);
     *transport = NULL;
     for (struct curl_transfer *next; dying->free; dying->free = next) {
         next = dying->free->next_free;

@@ -143,17 +143,17 @@ class Answers(Case):
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 WORDS = (  # what the agent does, and how the words for it begin
-    (hang_up, "the agent closed without an answer"),
-    (reset, "the agent reset the connection"),
-    (saying(HEAD + b"X-A"), "the agent broke off its answer"),
-    (cut, "the agent broke off its answer"),
-    (saying(CHUNKED + b"5\r\n{"), "the agent broke off its answer"),
+    (hang_up, "the agent closed the connection without answering"),
+    (reset, "connection reset by the agent"),
+    (saying(HEAD + b"X-A"), "the connection ended in the middle of the answer"),
+    (cut, "the connection ended in the middle of the answer"),
+    (saying(CHUNKED + b"5\r\n{"), "the connection ended in the middle of the answer"),
     (garbage, "the answer is not HTTP/1.1"),
-    (saying(HEAD + b"Content-Length: x\r\n\r\n"), "the answer is garbled: "),
-    (saying(HEAD + b"what\r\n\r\n"), "the answer is garbled: "),
-    (saying(CHUNKED + b"zz\r\n{}"), "the answer is garbled: "),
+    (saying(HEAD + b"Content-Length: x\r\n\r\n"), "the answer is malformed: "),
+    (saying(HEAD + b"what\r\n\r\n"), "the answer is malformed: "),
+    (saying(CHUNKED + b"zz\r\n{}"), "the answer is malformed: "),
     (Flood(1_000_000), "the answer is longer than 65536 bytes"),
-    (Flood(1_000_000, kind="header"), "the answer's head is too long"),
+    (Flood(1_000_000, kind="header"), "the answer's headers are too large"),
 )
 
 
@@ -169,7 +169,7 @@ class Words(Case):
                      timeout="3s")  # the connection has to be there by then
             scheme = "https" if tls else "http"
             nobody = self.stack.enter_context(reserved_port())
-            self.add(f"{scheme}://127.0.0.1:{nobody}/", "no connection: Connection refused")
+            self.add(f"{scheme}://127.0.0.1:{nobody}/", "connect failed: Connection refused")
         self.daemon = self.stack.enter_context(daemon_with(self.agents, program=self.program))
         self.caller = Caller(self.daemon)
 

@@ -160,7 +160,7 @@ static void test_assembled_stored_and_served(void **state)
     assert_int_equal(
         handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_MARKDOWN, &text, NULL),
         HANDOFF_OK);
-    assert_non_null(strstr(text.data, "## What you are to do\n\n```text\nretry payments\n```\n"));
+    assert_non_null(strstr(text.data, "## Your task\n\n```text\nretry payments\n```\n"));
     handoff_text_free(&text);
     assert_int_equal(
         handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_VERSION_1, &text, NULL),

@@ -72,11 +72,11 @@ static const struct {
     const char *bytes;
     const char *fault; /* a part of it */
 } bad[] = {
-    {"", "without an answer"},
-    {"HTTP/1.1 2", "broke off"},
-    {OK, "broke off"},
-    {OK "Content-Length: 3\r\n\r\n{}", "broke off"},
-    {CHUNKED "2\r\n{}\r\n", "broke off"},
+    {"", "without answering"},
+    {"HTTP/1.1 2", "in the middle"},
+    {OK, "in the middle"},
+    {OK "Content-Length: 3\r\n\r\n{}", "in the middle"},
+    {CHUNKED "2\r\n{}\r\n", "in the middle"},
     {"\x16\x03\x01 what?\r\n", "not HTTP"},
     {"HTTP/2 200 OK\r\n\r\n", "not HTTP"},
     {"HTTP/1.1 20 OK\r\n\r\n", "not HTTP"},
@@ -93,9 +93,9 @@ static const struct {
     {OK "Content-Length: 99999999999999999999999999\r\n\r\n", "longer than"},
     {OK "Transfer-Encoding: gzip, chunked\r\n\r\n", "Transfer-Encoding"},
     {OK "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding"},
-    {CHUNKED "g\r\n", "without a size"},
-    {CHUNKED "\r\n", "without a size"},
-    {CHUNKED "0x2\r\n{}\r\n", "without a size"},
+    {CHUNKED "g\r\n", "invalid chunk size"},
+    {CHUNKED "\r\n", "invalid chunk size"},
+    {CHUNKED "0x2\r\n{}\r\n", "invalid chunk size"},
     {CHUNKED "ffffffffffffffffff\r\n", "longer than"},
     {CHUNKED "1\r\n{}\r\n", "longer than its size"},
 };
@@ -195,10 +195,10 @@ static void test_nothing_grows_without_end(void **state)
     struct base_buffer bytes = {0};
     append(&bytes, OK, 1);
     append(&bytes, "X-Filler: 0123456789\r\n", HANDOFF_HTTP_HEAD_MAX / 20);
-    check_long(&bytes, HANDOFF_HTTP_BROKEN, "head is too long");
+    check_long(&bytes, HANDOFF_HTTP_BROKEN, "headers are too large");
     append(&bytes, OK "X-Filler: ", 1);
     append(&bytes, "0123456789", HANDOFF_HTTP_HEAD_MAX / 10);
-    check_long(&bytes, HANDOFF_HTTP_BROKEN, "head is too long");
+    check_long(&bytes, HANDOFF_HTTP_BROKEN, "headers are too large");
     append(&bytes, OK "\r\n", 1);
     append(&bytes, "0123456789abcdef", HANDOFF_HTTP_BODY_MAX / 16);
     check_long(&bytes, HANDOFF_HTTP_WHOLE, NULL);
@@ -213,7 +213,7 @@ static void test_nothing_grows_without_end(void **state)
     append(&bytes, "x\r\n0\r\n\r\n", 1);
     check_long(&bytes, HANDOFF_HTTP_BROKEN, "longer than");
     append(&bytes, "HTTP/1.1 100 Continue\r\n\r\n", HANDOFF_HTTP_HEAD_MAX / 24);
-    check_long(&bytes, HANDOFF_HTTP_BROKEN, "head is too long");
+    check_long(&bytes, HANDOFF_HTTP_BROKEN, "headers are too large");
     base_buffer_free(&bytes);
 }
 

@@ -202,15 +202,15 @@ static void test_failures_are_told_apart(void **state)
         const char *words; /* that it begins with */
     } rows[] = {
         {"/silent", HANDOFF_RESULT_TIMEOUT, "no answer within 50 ms"},
-        {"/close", HANDOFF_RESULT_PROTOCOL, "the agent closed without an answer"},
-        {"/reset", HANDOFF_RESULT_PROTOCOL, "the agent reset the connection"},
-        {"/half", HANDOFF_RESULT_PROTOCOL, "the agent broke off its answer"},
-        {"/break", HANDOFF_RESULT_PROTOCOL, "the agent broke off its answer"},
+        {"/close", HANDOFF_RESULT_PROTOCOL, "the agent closed the connection without answering"},
+        {"/reset", HANDOFF_RESULT_PROTOCOL, "connection reset by the agent"},
+        {"/half", HANDOFF_RESULT_PROTOCOL, "the connection ended in the middle of the answer"},
+        {"/break", HANDOFF_RESULT_PROTOCOL, "the connection ended in the middle of the answer"},
         {"/garbage", HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1"},
-        {"/chunk", HANDOFF_RESULT_PROTOCOL, "the answer is garbled: "},
+        {"/chunk", HANDOFF_RESULT_PROTOCOL, "the answer is malformed: "},
         {"/long", HANDOFF_RESULT_PROTOCOL, "the answer is longer than 65536 bytes"},
-        {"/head", HANDOFF_RESULT_PROTOCOL, "the answer's head is too long"},
-        {"/line", HANDOFF_RESULT_PROTOCOL, "the answer's head is too long"},
+        {"/head", HANDOFF_RESULT_PROTOCOL, "the answer's headers are too large"},
+        {"/line", HANDOFF_RESULT_PROTOCOL, "the answer's headers are too large"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct probe probe;
@@ -238,7 +238,7 @@ static void test_nobody_listens(void **state)
     run_url("http://%s127.0.0.1:%d/", receiver_dead_port(), &probe);
     assert_false(probe.answered);
     assert_int_equal(probe.failure, HANDOFF_RESULT_CONNECT);
-    assert_string_equal(probe.facts.error, "no connection: Connection refused");
+    assert_string_equal(probe.facts.error, "connect failed: Connection refused");
 }
 
 static void test_a_name_that_nobody_has(void **state)
@@ -248,7 +248,7 @@ static void test_a_name_that_nobody_has(void **state)
     run_url("http://%snobody.test:%d/", receiver.port, &probe);
     assert_false(probe.answered);
     assert_int_equal(probe.failure, HANDOFF_RESULT_CONNECT);
-    assert_string_equal(probe.facts.error, "the agent's name was not found");
+    assert_string_equal(probe.facts.error, "name resolution failed");
 }
 
 /* A failure is told as what it is, whatever failed before it. */
@@ -259,9 +259,9 @@ static void test_one_failure_after_another(void **state)
     struct probe probe;
     loop_open(&loop);
     run_in(&loop, "/reset", &probe);
-    assert_string_equal(probe.facts.error, "the agent reset the connection");
+    assert_string_equal(probe.facts.error, "connection reset by the agent");
     run_in(&loop, "/chunk", &probe);
-    assert_non_null(strstr(probe.facts.error, "garbled"));
+    assert_non_null(strstr(probe.facts.error, "malformed"));
     run_in(&loop, "/ack", &probe);
     assert_string_equal(probe.facts.error, "");
     loop_close(&loop);
@@ -401,7 +401,7 @@ static void test_a_name_that_is_not_answered_holds_up_nobody(void **state)
     assert_int_equal(handoff_transport_start(loop.transport, &probes[1].post), HANDOFF_OK);
     run_probe(&loop, &probes[0]);
     assert_int_equal(probes[0].failure, HANDOFF_RESULT_CONNECT);
-    assert_string_equal(probes[0].facts.error, "no connection within 50 ms");
+    assert_string_equal(probes[0].facts.error, "connect timed out after 50 ms");
     handoff_transport_cancel(loop.transport, &probes[1].post);
     loop_close(&loop);
     assert_int_equal(atomic_load(&names_unanswered), 0);

@@ -165,8 +165,7 @@ struct field {
 #define OUT_OF_RANGE HANDOFF_ERR_VOCABULARY_CORRUPT, "a header field is out of range"
 
 static const struct field fields[] = {
-    {AT(magic), 0x21212121, HANDOFF_ERR_VOCABULARY_FOREIGN,
-     "not a compiled vocabulary file"},
+    {AT(magic), 0x21212121, HANDOFF_ERR_VOCABULARY_FOREIGN, "not a compiled vocabulary file"},
     {AT(version), HANDOFF_VOCABULARY_VERSION + 1, HANDOFF_ERR_VOCABULARY_FOREIGN,
      "the vocabulary was compiled by an incompatible version of this program"},
     {AT(byte_order), 0x04030201, HANDOFF_ERR_VOCABULARY_FOREIGN,
