@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vocabulary_search.h - where vocabularies are, if nobody says.
+ * vocabulary_search.h - where vocabularies are, unless configured.
  *
- * Story: the prefix that a tree is configured with need not be the one that it is installed to, and
- * a program in a build tree is not installed at all. So they are looked for from where we run:
- * beside the program, as it is installed and as it is built, then beside the shared library, for
- * programs that embed it, and only then where the configuration said.
+ * The prefix given to configure may differ from the one installed to, and a program in a build tree
+ * is not installed at all. So the search starts from the running program: relative to the program,
+ * as installed and as built, then relative to the shared library, for programs that embed it, and
+ * last in the configured prefix. Any thread.
  */
 #ifndef HANDOFF_TOKENS_VOCABULARY_SEARCH_H
 #define HANDOFF_TOKENS_VOCABULARY_SEARCH_H
@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 /*
- * Writes the path of the encoding's vocabulary file, the first that is there; where none is, that
- * of the configuration. Returns its length as snprintf() does: from size on it did not fit.
+ * Writes the path of the encoding's vocabulary file: the first readable one, else the one in the
+ * configured prefix. Returns its length as snprintf() does: a length of size or more did not fit.
  */
 int handoff_vocabulary_search(const char *encoding, char *path, size_t size);
 
