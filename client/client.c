@@ -74,8 +74,8 @@ static enum handoff_code open_engine(struct handoff_client *client, struct hando
         .agents = client->agents,
         .clock = &base_clock_system,
         .random = &base_random_system,
-        .observe = handoff_client_tell_delivery,
-        .observer = client,
+        .observe = client->observe,
+        .observer = client->observer,
     };
     enum handoff_code code = handoff_engine_new(&client->engine, &engine, error);
     return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;

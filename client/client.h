@@ -65,15 +65,12 @@ struct handoff_loop {
 /* Tells the observer, if there is one. */
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event);
 
-/* The same for what delivery tells; the observer is the client. */
-void handoff_client_tell_delivery(void *observer, const struct handoff_delivery_event *told);
-
 /* The same for one commit of the store; on its writer's thread. */
 void handoff_client_tell_commit(void *observer, const struct handoff_store_commit *commit);
 
 /* The same for one call of the spine, where that says something about the spine; remembers whether
  * it is up. */
-void handoff_client_tell_spine(struct handoff_client *client, const char *operation,
+void handoff_client_tell_spine(struct handoff_client *client, enum handoff_operation operation,
                                const struct handoff_spine_call *call, int64_t duration_ns);
 
 /* Sets up an assembly on a loop: the caller fills in context and finished, runs it, and ends it.

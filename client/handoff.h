@@ -65,6 +65,7 @@
 #include <stdint.h>
 
 #include "handoff_error.h"
+#include "handoff_model.h"
 #include "handoff_tokens.h"
 
 #ifdef __cplusplus
@@ -538,74 +539,114 @@ enum handoff_event_kind {
     HANDOFF_EVENT_SPINE,          /* the spine was asked */
     HANDOFF_EVENT_MOVED,          /* a handoff went from one state to another */
     HANDOFF_EVENT_REJECTED,       /* a handoff was not accepted, because the circuit is open */
-    HANDOFF_EVENT_CIRCUIT,        /* the breaker of target_agent changed */
-    HANDOFF_EVENT_TASK_COMPLETED, /* task_id is over, for the first time */
+    HANDOFF_EVENT_CIRCUIT,        /* the breaker of who.target_agent changed */
+    HANDOFF_EVENT_TASK_COMPLETED, /* who.task_id is over, for the first time */
     HANDOFF_EVENT_OBSERVED,       /* an agent told of a handoff that it made by itself */
+};
+
+/* Which handoff an event is about. Texts are NULL, or trace_id "", where that is not known, or the
+   event is about none. */
+struct handoff_who {
+    const char *id, *task_id;
+    const char *source_agent;
+    const char *target_agent; /* of a move: the agent that has it now */
+    enum handoff_pattern pattern;
+    char trace_id[33]; /* 32 digits */
+};
+
+/* What became of the memories that were asked for. */
+struct handoff_memory_counts {
+    size_t requested, included, missing, trimmed;
+};
+
+struct handoff_assembled {
+    int64_t resolve_ns, trim_ns, encode_ns;
+    int64_t persist_ns; /* 0: not reached, as with the others; or a move follows that has it */
+    uint64_t tokens, budget;
+    struct handoff_memory_counts memories;
+    int64_t hop_count;
+    bool cycle; /* the target was on the path already */
+};
+
+struct handoff_committed {
+    int64_t duration_ns;
+    unsigned jobs; /* in the group */
+};
+
+struct handoff_spine_asked {
+    enum handoff_operation operation;
+    bool failed; /* it could not answer; else it did, if only with a refusal */
+    int64_t duration_ns;
+};
+
+struct handoff_moved {
+    enum handoff_state from; /* NONE: it was just accepted, or found at the start */
+    enum handoff_state to;
+    bool resumed;                 /* found at the start */
+    bool replaced;                /* discarded, because an edited one took its place */
+    enum handoff_outcome outcome; /* NONE: it has not ended */
+    enum handoff_reason reason;   /* why it was parked */
+    int64_t elapsed_ns;           /* since it was accepted */
+    unsigned attempts;            /* so far */
+    unsigned replays;             /* so far; this one, where it is one */
+
+    bool attempted; /* an attempt ended with this move; then also: */
+    enum handoff_attempt_result result;
+    const char *attempt_target;
+    int64_t attempt_ns;
+    /* Why its last attempt failed, in the words of the agent, of curl or of ours; "": it did not.
+       Text from outside: escape it wherever it is shown. */
+    const char *said;
+};
+
+struct handoff_circuit_changed {
+    enum handoff_circuit circuit;
+    bool opened; /* just now, for the first time or after a probe */
+    bool closed; /* just now */
+    unsigned consecutive_failures;
+};
+
+struct handoff_task_completed {
+    uint64_t handoffs; /* that it took */
 };
 
 enum handoff_told {
     HANDOFF_TOLD_LATENCY = 1 << 0, /* elapsed_ns */
     HANDOFF_TOLD_RATIO = 1 << 1,   /* ratio */
-    HANDOFF_TOLD_REFS = 1 << 2,    /* requested, included, missing, trimmed */
+    HANDOFF_TOLD_REFS = 1 << 2,    /* memories */
     HANDOFF_TOLD_TOKENS = 1 << 3,  /* tokens */
     HANDOFF_TOLD_HOPS = 1 << 4,    /* hop_count */
 };
 
-struct handoff_tally {
-    const char *result;
-    uint64_t count;
+/* Of the fields that have a bit in `told`, those whose bit is set. */
+struct handoff_observed {
+    bool repeated; /* it was told before, and counts nothing */
+    enum handoff_outcome outcome;
+    unsigned told; /* enum handoff_told, or-ed */
+    int64_t elapsed_ns;
+    double ratio; /* completeness */
+    struct handoff_memory_counts memories;
+    uint64_t tokens, budget; /* budget 0: not told */
+    int64_t hop_count;
+    bool cycle;
+    uint64_t attempts[HANDOFF_RESULT_COUNT]; /* by result */
 };
 
-/* Something that happened, with all that is known. Lent for the call; what does not belong to the
-   kind is zero. */
+/* Something that happened. Lent for the call. `of` has the fields of the kind; a rejection has
+   none, and an observation that was rejected neither those nor `who`. */
 struct handoff_event {
     enum handoff_event_kind kind;
     enum handoff_code code; /* HANDOFF_OK, or why it failed */
-
-    int64_t duration_ns;   /* committed, spine */
-    unsigned jobs;         /* committed: in the group */
-    const char *operation; /* spine: "get", "search", "pinned", "put", "pin", "delete", "list" */
-    bool spine_failed;     /* spine: it could not answer; else it did, if only with a refusal */
-
-    /* assembled; texts are NULL where the failure was earlier */
-    const char *id, *task_id, *source_agent, *target_agent, *pattern, *traceparent;
-    int64_t resolve_ns, trim_ns, encode_ns, persist_ns; /* 0: not reached */
-    uint64_t tokens, budget;
-    size_t requested, included, missing, trimmed;
-    int64_t hop_count;
-    bool cycle; /* the target was on the path already */
-
-    /* moved, with id, source_agent, target_agent (who has it now) and pattern; texts are the API's
-     */
-    const char *from, *to; /* states; from NULL: it was just accepted, or found at the start */
-    bool resumed;          /* found at the start */
-    const char *outcome;   /* moved, rejected: "acknowledged" and so on; NULL: it has not ended */
-    const char *reason;    /* why it was parked, or "" */
-    int64_t elapsed_ns;    /* since it was accepted */
-    unsigned attempts;     /* so far */
-    unsigned replays;      /* so far; this one, where it is one */
-    const char *result;    /* of the attempt that ended with this move; NULL: none did */
-    const char *attempt_target;
-    int64_t attempt_ns;
-    /* moved: why its last attempt failed, in the agent's words, curl's or ours; "": it did not.
-       Text from outside: whoever shows it escapes it. observed: that it was */
-    const char *said;
-    char trace_id[33]; /* "" where it has none */
-
-    const char *circuit; /* circuit: "closed", "half_open" or "open" */
-    bool opened;         /* circuit: it opened just now, for the first time or after a probe */
-    bool closed;         /* circuit: it closed just now */
-
-    /* observed, with id, task_id, source_agent, target_agent, pattern, outcome, cycle, budget and
-       trace_id as they were told, and of the other fields those that `told` names */
-    bool repeated;                       /* it was told before, and counts nothing */
-    unsigned told;                       /* enum handoff_told, or-ed */
-    double ratio;                        /* completeness */
-    const struct handoff_tally *tallies; /* attempts by result */
-    size_t ntallies;
-
-    uint64_t task_handoffs;        /* task completed: that it took */
-    unsigned consecutive_failures; /* circuit */
+    struct handoff_who who;
+    union {
+        struct handoff_assembled assembled;
+        struct handoff_committed committed;
+        struct handoff_spine_asked spine;
+        struct handoff_moved moved;
+        struct handoff_circuit_changed circuit;
+        struct handoff_task_completed task_completed;
+        struct handoff_observed observed;
+    } of;
 };
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -622,8 +663,9 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
 /* How it stands with one agent. */
 struct handoff_agent_stats {
     const char *name;
-    bool configured;     /* false: it was once, and may still have handoffs */
-    const char *circuit; /* as a handoff would find it now: half open from the cooldown's end */
+    bool configured; /* false: it was once, and may still have handoffs */
+    enum handoff_circuit
+        circuit; /* as a handoff would find it now: half open from the cooldown's end */
     unsigned consecutive_failures; /* of our own handoffs, or of observed ones if those are more */
     unsigned in_flight;            /* ready, with it, or waiting for its acknowledgement */
     int64_t oldest_in_flight_ns;   /* since that one was accepted; 0: there is none */

@@ -77,8 +77,7 @@ static void tell(struct handoff_agent *agent, void *arg)
     struct handoff_agent_stats stats = {.name = agent->name, .parked = look->parked};
     pthread_mutex_lock(&agent->lock);
     stats.configured = agent->settings != NULL;
-    stats.circuit =
-        handoff_circuit_name(handoff_breaker_shown(&agent->breaker, visiting->now_ns / 1000000));
+    stats.circuit = handoff_breaker_shown(&agent->breaker, visiting->now_ns / 1000000);
     stats.consecutive_failures = agent->breaker.consecutive_failures;
     if (agent->observed_failures > stats.consecutive_failures) /* rows of their own */
         stats.consecutive_failures = agent->observed_failures;

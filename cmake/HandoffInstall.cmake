@@ -7,6 +7,8 @@
 # headers declare. The names are read from the header, so there is no second list to forget.
 set(HANDOFF_PUBLIC_HEADERS
     "${PROJECT_SOURCE_DIR}/client/handoff.h"
+    "${PROJECT_SOURCE_DIR}/client/model/handoff_model.h"
+    "${PROJECT_SOURCE_DIR}/client/model/handoff_model.def"
     "${PROJECT_SOURCE_DIR}/lib/base/handoff_error.h"
     "${PROJECT_SOURCE_DIR}/lib/base/handoff_codes.def"
     "${PROJECT_SOURCE_DIR}/lib/tokens/handoff_tokens.h")

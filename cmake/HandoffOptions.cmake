@@ -18,9 +18,10 @@ target_compile_options(handoff_build INTERFACE
     -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith
     -Wvla -fno-common -fstack-protector-strong
     $<$<BOOL:${HANDOFF_WERROR}>:-Werror>)
-# The public headers of lib/ are installed beside handoff.h, which includes them by name alone.
+# The other public headers are installed beside handoff.h, which includes them by name alone.
 target_include_directories(handoff_build INTERFACE "${PROJECT_SOURCE_DIR}"
-    "${PROJECT_SOURCE_DIR}/lib/base" "${PROJECT_SOURCE_DIR}/lib/tokens")
+    "${PROJECT_SOURCE_DIR}/client/model" "${PROJECT_SOURCE_DIR}/lib/base"
+    "${PROJECT_SOURCE_DIR}/lib/tokens")
 target_link_options(handoff_build INTERFACE -Wl,-z,relro -Wl,-z,now)
 
 if(HANDOFF_SANITIZE)

@@ -19,21 +19,23 @@ void collectors_completeness_resolve(struct collectors *collectors,
 {
     target->completeness = metric_resolve(collectors->families[COLLECTORS_COMPLETENESS],
                                           (const char *const[]){target->name});
-    collectors_resolve_each(collectors->families[COLLECTORS_MEMORY_REFS], target->name, refs,
-                            COLLECTORS_REFS, target->refs);
+    for (int i = 0; i < COLLECTORS_REFS; i++)
+        target->refs[i] = metric_resolve(collectors->families[COLLECTORS_MEMORY_REFS],
+                                         (const char *const[]){target->name, refs[i]});
 }
 
 /* As the envelope says it: nothing asked for is nothing left out. */
-static double ratio(const struct handoff_event *event)
+static double ratio(const struct handoff_memory_counts *counts)
 {
-    return event->requested > 0 ? (double)event->included / (double)event->requested : 1;
+    return counts->requested > 0 ? (double)counts->included / (double)counts->requested : 1;
 }
 
-static void add_refs(const struct collectors_target *target, const struct handoff_event *event)
+static void add_refs(const struct collectors_target *target,
+                     const struct handoff_memory_counts *counts)
 {
-    metric_add(target->refs[COLLECTORS_INCLUDED], event->included);
-    metric_add(target->refs[COLLECTORS_MISSING], event->missing);
-    metric_add(target->refs[COLLECTORS_TRIMMED], event->trimmed);
+    metric_add(target->refs[COLLECTORS_INCLUDED], counts->included);
+    metric_add(target->refs[COLLECTORS_MISSING], counts->missing);
+    metric_add(target->refs[COLLECTORS_TRIMMED], counts->trimmed);
 }
 
 void collectors_completeness_assembled(struct collectors *collectors,
@@ -42,9 +44,9 @@ void collectors_completeness_assembled(struct collectors *collectors,
     if (event->code != HANDOFF_OK)
         return;
     const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->target_agent);
-    metric_observe(target->completeness, ratio(event));
-    add_refs(target, event);
+        collectors_target(&collectors->targets, event->who.target_agent);
+    metric_observe(target->completeness, ratio(&event->of.assembled.memories));
+    add_refs(target, &event->of.assembled.memories);
 }
 
 /* A ratio alone is known of an agent that does not count; it is in the histogram and not in the sum
@@ -53,9 +55,10 @@ void collectors_completeness_observed(struct collectors *collectors,
                                       const struct handoff_event *event)
 {
     const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->target_agent);
-    if (event->told & HANDOFF_TOLD_RATIO)
-        metric_observe(target->completeness, event->ratio);
-    if (event->told & HANDOFF_TOLD_REFS)
-        add_refs(target, event);
+        collectors_target(&collectors->targets, event->who.target_agent);
+    const struct handoff_observed *observed = &event->of.observed;
+    if (observed->told & HANDOFF_TOLD_RATIO)
+        metric_observe(target->completeness, observed->ratio);
+    if (observed->told & HANDOFF_TOLD_REFS)
+        add_refs(target, &observed->memories);
 }

@@ -4,15 +4,11 @@
  * (measures.h), and to series that were resolved beforehand, so that an event costs a lookup and
  * atomics; its sizes are read when a scrape begins.
  */
-#include <string.h>
-
 #include "collectors/collectors.h"
 #include "collectors/measures.h"
 #include "collectors/rows.h"
 #include "lib/metrics/check.h"
 
-static const char *const operations[COLLECTORS_OPERATIONS] = {"resolve", "search", "get",   "list",
-                                                              "put",     "pin",    "delete"};
 enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
 static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "failed"};
 static const char *const observations[COLLECTORS_OBSERVATIONS] = {"accepted", "repeated",
@@ -26,16 +22,17 @@ void collectors_client_init(struct collectors *collectors)
     for (int i = 0; i < COLLECTORS_OBSERVATIONS; i++)
         collectors->observations[i] = metric_resolve(collectors->families[COLLECTORS_OBSERVED],
                                                      (const char *const[]){observations[i]});
-    for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
+    for (int i = 0; i < HANDOFF_OPERATION_COUNT; i++) {
+        const char *operation = handoff_operation_name((enum handoff_operation)i);
         for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
             collectors->spine[i][o] =
-                metric_resolve(spine, (const char *const[]){operations[i], outcomes[o]});
+                metric_resolve(spine, (const char *const[]){operation, outcomes[o]});
     }
 }
 
 static enum outcome outcome_of(const struct handoff_event *event)
 {
-    if (event->spine_failed)
+    if (event->of.spine.failed)
         return OUTCOME_FAILED;
     return event->code == HANDOFF_OK ? OUTCOME_OK : OUTCOME_REFUSED;
 }
@@ -47,16 +44,15 @@ static double seconds(int64_t nanoseconds)
 
 static void observe_spine(struct collectors *collectors, const struct handoff_event *event)
 {
-    for (int i = 0; i < COLLECTORS_OPERATIONS; i++) {
-        if (strcmp(operations[i], event->operation) == 0)
-            metric_observe(collectors->spine[i][outcome_of(event)], seconds(event->duration_ns));
-    }
+    const struct handoff_spine_asked *asked = &event->of.spine;
+    metric_observe(collectors->spine[asked->operation][outcome_of(event)],
+                   seconds(asked->duration_ns));
 }
 
 static void observe_commit(struct collectors *collectors, const struct handoff_event *event)
 {
     metric_observe(collectors->single[COLLECTORS_STORE_COMMIT_DURATION],
-                   seconds(event->duration_ns));
+                   seconds(event->of.committed.duration_ns));
     if (event->code != HANDOFF_OK)
         metric_add(collectors->single[COLLECTORS_STORE_COMMITS_FAILED], 1);
 }
@@ -74,9 +70,9 @@ static void observe_assembled(struct collectors *collectors, const struct handof
  */
 static void observe_observed(struct collectors *collectors, const struct handoff_event *event)
 {
-    enum collectors_observation result = event->code != HANDOFF_OK ? COLLECTORS_REJECTED
-                                         : event->repeated         ? COLLECTORS_REPEATED
-                                                                   : COLLECTORS_ACCEPTED;
+    enum collectors_observation result = event->code != HANDOFF_OK     ? COLLECTORS_REJECTED
+                                         : event->of.observed.repeated ? COLLECTORS_REPEATED
+                                                                       : COLLECTORS_ACCEPTED;
     metric_add(collectors->observations[result], 1);
     if (result != COLLECTORS_ACCEPTED)
         return;

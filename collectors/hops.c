@@ -9,17 +9,16 @@
  * A chain that reached its limit is refused, so it is no depth; it is the outcome hop_limit in
  * handoff_handoffs_total. That it turned in a circle is counted all the same.
  */
-#include <string.h>
-
 #include "collectors/measures.h"
 #include "collectors/rows.h"
 
 void collectors_hops_init(struct collectors *collectors)
 {
     struct metric_family *family = collectors->families[COLLECTORS_HOP_DEPTH];
-    for (int i = 0; i < COLLECTORS_PATTERNS; i++)
-        collectors->hop_depth[i] =
-            metric_resolve(family, (const char *const[]){collectors_patterns[i]});
+    for (int i = 0; i < HANDOFF_PATTERN_COUNT; i++) {
+        const char *pattern = handoff_pattern_name((enum handoff_pattern)i);
+        collectors->hop_depth[i] = metric_resolve(family, (const char *const[]){pattern});
+    }
 }
 
 void collectors_hops_assembled(struct collectors *collectors, const struct handoff_event *event)
@@ -27,21 +26,24 @@ void collectors_hops_assembled(struct collectors *collectors, const struct hando
     if (event->code != HANDOFF_OK && event->code != HANDOFF_ERR_HOP_LIMIT)
         return;
     if (event->code == HANDOFF_OK)
-        metric_observe(collectors->hop_depth[collectors_pattern(event)], (double)event->hop_count);
-    if (event->cycle)
+        metric_observe(collectors->hop_depth[event->who.pattern],
+                       (double)event->of.assembled.hop_count);
+    if (event->of.assembled.cycle)
         metric_add(collectors->single[COLLECTORS_ROUTE_CYCLES], 1);
 }
 
 void collectors_hops_completed(struct collectors *collectors, const struct handoff_event *event)
 {
-    metric_observe(collectors->single[COLLECTORS_TASK_HANDOFFS], (double)event->task_handoffs);
+    metric_observe(collectors->single[COLLECTORS_TASK_HANDOFFS],
+                   (double)event->of.task_completed.handoffs);
 }
 
 void collectors_hops_observed(struct collectors *collectors, const struct handoff_event *event)
 {
-    bool went = strcmp(event->outcome, collectors_ends[COLLECTORS_HOP_LIMIT]) != 0;
-    if (went && (event->told & HANDOFF_TOLD_HOPS))
-        metric_observe(collectors->hop_depth[collectors_pattern(event)], (double)event->hop_count);
-    if (event->cycle)
+    const struct handoff_observed *observed = &event->of.observed;
+    bool went = observed->outcome != HANDOFF_OUTCOME_HOP_LIMIT;
+    if (went && (observed->told & HANDOFF_TOLD_HOPS))
+        metric_observe(collectors->hop_depth[event->who.pattern], (double)observed->hop_count);
+    if (observed->cycle)
         metric_add(collectors->single[COLLECTORS_ROUTE_CYCLES], 1);
 }

@@ -32,25 +32,35 @@ void collectors_latency_init(struct collectors *collectors)
 
 static struct metric_series *resolve_duration(struct collectors *collectors,
                                               const struct collectors_target *target,
-                                              size_t pattern, size_t end)
+                                              enum handoff_pattern pattern,
+                                              enum handoff_outcome end)
 {
-    return metric_resolve(
-        collectors->families[COLLECTORS_DURATION],
-        (const char *const[]){target->name, collectors_patterns[pattern], collectors_ends[end]});
+    return metric_resolve(collectors->families[COLLECTORS_DURATION],
+                          (const char *const[]){target->name, handoff_pattern_name(pattern),
+                                                handoff_outcome_name(end)});
+}
+
+/* One that was never accepted took no time. */
+static bool is_timed(enum handoff_outcome outcome)
+{
+    return outcome != HANDOFF_OUTCOME_NONE && outcome != HANDOFF_OUTCOME_HOP_LIMIT;
 }
 
 void collectors_latency_resolve(struct collectors *collectors, struct collectors_target *target)
 {
-    for (int end = 0; end < COLLECTORS_TIMED_ENDS; end++)
-        atomic_init(&target->duration[COLLECTORS_DIRECT][end],
-                    resolve_duration(collectors, target, COLLECTORS_DIRECT, (size_t)end));
+    for (int i = 0; i < HANDOFF_OUTCOME_COUNT; i++) {
+        enum handoff_outcome end = (enum handoff_outcome)i;
+        if (is_timed(end))
+            atomic_init(&target->duration[HANDOFF_PATTERN_DIRECT][end],
+                        resolve_duration(collectors, target, HANDOFF_PATTERN_DIRECT, end));
+    }
 }
 
 /* Its first event. Under the lock, which is held otherwise only while a configuration comes into
  * force: a target that was removed meanwhile must not begin a series that nothing would end. */
 static struct metric_series *begin_duration(struct collectors *collectors,
-                                            struct collectors_target *target, size_t pattern,
-                                            size_t end)
+                                            struct collectors_target *target,
+                                            enum handoff_pattern pattern, enum handoff_outcome end)
 {
     struct collectors_targets *targets = &collectors->targets;
     pthread_mutex_lock(&targets->lock);
@@ -63,8 +73,8 @@ static struct metric_series *begin_duration(struct collectors *collectors,
 }
 
 static struct metric_series *duration_of(struct collectors *collectors,
-                                         struct collectors_target *target, size_t pattern,
-                                         size_t end)
+                                         struct collectors_target *target,
+                                         enum handoff_pattern pattern, enum handoff_outcome end)
 {
     struct metric_series *series =
         atomic_load_explicit(&target->duration[pattern][end], memory_order_acquire);
@@ -80,41 +90,45 @@ static void observe_stage(struct collectors *collectors, enum collectors_stage s
 
 void collectors_latency_assembled(struct collectors *collectors, const struct handoff_event *event)
 {
-    observe_stage(collectors, COLLECTORS_RESOLVE, event->resolve_ns);
-    observe_stage(collectors, COLLECTORS_TRIM, event->trim_ns);
-    observe_stage(collectors, COLLECTORS_ENCODE, event->encode_ns);
-    observe_stage(collectors, COLLECTORS_PERSIST, event->persist_ns);
+    const struct handoff_assembled *assembled = &event->of.assembled;
+    observe_stage(collectors, COLLECTORS_RESOLVE, assembled->resolve_ns);
+    observe_stage(collectors, COLLECTORS_TRIM, assembled->trim_ns);
+    observe_stage(collectors, COLLECTORS_ENCODE, assembled->encode_ns);
+    observe_stage(collectors, COLLECTORS_PERSIST, assembled->persist_ns);
 }
 
 /* It is told of an acceptance when the commit is done, so that is what it took. */
-static bool was_just_accepted(const struct handoff_event *event)
+static bool was_just_accepted(const struct handoff_moved *moved)
 {
-    return event->from == NULL && !event->resumed;
+    return moved->from == HANDOFF_STATE_NONE && !moved->resumed;
 }
 
-static void observe_end(struct collectors *collectors, const struct handoff_event *event)
+static void observe_end(struct collectors *collectors, const struct handoff_event *event,
+                        int64_t elapsed_ns)
 {
     struct collectors_mark mark;
-    enum collectors_end end = collectors_end_of(event);
-    if (end >= COLLECTORS_TIMED_ENDS)
+    enum handoff_outcome end = collectors_end_of(event);
+    if (!is_timed(end))
         return;
-    struct collectors_target *target = collectors_target(&collectors->targets, event->target_agent);
+    struct collectors_target *target =
+        collectors_target(&collectors->targets, event->who.target_agent);
     collectors_mark(&mark, event);
-    metric_observe_exemplar(duration_of(collectors, target, collectors_pattern(event), end),
-                            seconds(event->elapsed_ns), &mark.exemplar);
+    metric_observe_exemplar(duration_of(collectors, target, event->who.pattern, end),
+                            seconds(elapsed_ns), &mark.exemplar);
 }
 
 void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event)
 {
-    if (was_just_accepted(event))
-        observe_stage(collectors, COLLECTORS_PERSIST, event->elapsed_ns);
-    if (event->result != NULL)
-        observe_stage(collectors, COLLECTORS_STAGE_ATTEMPT, event->attempt_ns);
-    observe_end(collectors, event);
+    const struct handoff_moved *moved = &event->of.moved;
+    if (was_just_accepted(moved))
+        observe_stage(collectors, COLLECTORS_PERSIST, moved->elapsed_ns);
+    if (moved->attempted)
+        observe_stage(collectors, COLLECTORS_STAGE_ATTEMPT, moved->attempt_ns);
+    observe_end(collectors, event, moved->elapsed_ns);
 }
 
 void collectors_latency_observed(struct collectors *collectors, const struct handoff_event *event)
 {
-    if (event->told & HANDOFF_TOLD_LATENCY)
-        observe_end(collectors, event);
+    if (event->of.observed.told & HANDOFF_TOLD_LATENCY)
+        observe_end(collectors, event, event->of.observed.elapsed_ns);
 }

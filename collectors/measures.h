@@ -20,29 +20,14 @@
 
 struct collectors;
 
-/* ---- label values ---------------------------------------------------------------------------- */
-
-extern const char *const collectors_patterns[COLLECTORS_PATTERNS];
-extern const char *const collectors_ends[COLLECTORS_ENDS];
-
-/* Where the text stands among `count` texts; `count`: it does not, or is NULL. */
-size_t collectors_index(const char *const *texts, size_t count, const char *text);
-/* Of the event's pattern; one that is not known counts as direct. */
-size_t collectors_pattern(const struct handoff_event *event);
-/* How the handoff ended with this event; COLLECTORS_ENDS: it did not, or not for the first time.
- * A replay is a second life of a handoff that was counted when it was parked. */
-enum collectors_end collectors_end_of(const struct handoff_event *event);
-
-/* The series of a family for a target and one more label. */
-void collectors_resolve_each(struct metric_family *family, const char *target,
-                             const char *const *values, size_t count,
-                             struct metric_series **series);
+/* How the handoff ended with this event; NONE: it did not, or not for the first time. A replay is a
+ * second life of a handoff that was counted when it was parked. */
+enum handoff_outcome collectors_end_of(const struct handoff_event *event);
 
 /* ---- exemplars ------------------------------------------------------------------------------- */
 
 /* Points into itself and into the event. */
 struct collectors_mark {
-    char trace_id[33];
     const char *names[2], *values[2];
     struct metric_exemplar exemplar;
 };

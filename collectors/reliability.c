@@ -7,31 +7,46 @@
  * comes to is not counted as another handoff, or one that a person got through at last would have
  * failed and succeeded; if it is parked again, that is counted as a parking.
  */
-#include <string.h>
-
 #include "collectors/measures.h"
 #include "collectors/rows.h"
+#include "lib/metrics/check.h"
 
-static const char *const results[COLLECTORS_RESULTS] = {"ack",     "nack", "timeout",
-                                                        "connect", "http", "protocol"};
-/* why something was parked; what is not here was given up like one that is exhausted */
-static const char *const reasons[COLLECTORS_REASONS] = {"exhausted", "refused", "circuit_open",
-                                                        "unknown_agent", "store_corrupt"};
+static void resolve_handoffs(struct metric_family *family, struct collectors_target *target,
+                             enum handoff_pattern pattern)
+{
+    for (int i = HANDOFF_OUTCOME_NONE + 1; i < HANDOFF_OUTCOME_COUNT; i++) {
+        const char *outcome = handoff_outcome_name((enum handoff_outcome)i);
+        target->handoffs[pattern][i] = metric_resolve(
+            family, (const char *const[]){target->name, handoff_pattern_name(pattern), outcome});
+    }
+}
+
+static void resolve_attempts(struct metric_family *family, struct collectors_target *target)
+{
+    for (int i = 0; i < HANDOFF_RESULT_COUNT; i++) {
+        const char *result = handoff_result_name((enum handoff_attempt_result)i);
+        target->attempts[i] = metric_resolve(family, (const char *const[]){target->name, result});
+    }
+}
+
+static void resolve_parked(struct metric_family *family, struct collectors_target *target)
+{
+    for (int i = 0; i < HANDOFF_REASON_COUNT; i++) {
+        enum handoff_reason reason = (enum handoff_reason)i;
+        if (handoff_reason_parks(reason))
+            target->parked[i] = metric_resolve(
+                family, (const char *const[]){target->name, handoff_reason_name(reason)});
+    }
+}
 
 void collectors_reliability_resolve(struct collectors *collectors, struct collectors_target *target)
 {
     struct metric_family *const *families = collectors->families;
     const char *const name[] = {target->name};
-    for (int p = 0; p < COLLECTORS_PATTERNS; p++) {
-        for (int e = 0; e < COLLECTORS_ENDS; e++)
-            target->handoffs[p][e] = metric_resolve(
-                families[COLLECTORS_HANDOFFS],
-                (const char *const[]){target->name, collectors_patterns[p], collectors_ends[e]});
-    }
-    collectors_resolve_each(families[COLLECTORS_ATTEMPTS], target->name, results,
-                            COLLECTORS_RESULTS, target->attempts);
-    collectors_resolve_each(families[COLLECTORS_PARKED], target->name, reasons, COLLECTORS_REASONS,
-                            target->parked);
+    for (int p = 0; p < HANDOFF_PATTERN_COUNT; p++)
+        resolve_handoffs(families[COLLECTORS_HANDOFFS], target, (enum handoff_pattern)p);
+    resolve_attempts(families[COLLECTORS_ATTEMPTS], target);
+    resolve_parked(families[COLLECTORS_PARKED], target);
     target->opened = metric_resolve(families[COLLECTORS_CIRCUIT_OPENED], name);
     target->replayed = metric_resolve(families[COLLECTORS_REPLAYED], name);
 }
@@ -39,13 +54,13 @@ void collectors_reliability_resolve(struct collectors *collectors, struct collec
 void collectors_reliability_ended(struct collectors *collectors, const struct handoff_event *event)
 {
     struct collectors_mark mark;
-    enum collectors_end end = collectors_end_of(event);
-    if (end == COLLECTORS_ENDS)
+    enum handoff_outcome end = collectors_end_of(event);
+    if (end == HANDOFF_OUTCOME_NONE)
         return;
     const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->target_agent);
-    struct metric_series *series = target->handoffs[collectors_pattern(event)][end];
-    if (end == COLLECTORS_ACKNOWLEDGED) {
+        collectors_target(&collectors->targets, event->who.target_agent);
+    struct metric_series *series = target->handoffs[event->who.pattern][end];
+    if (end == HANDOFF_OUTCOME_ACKNOWLEDGED) {
         metric_add(series, 1);
         return;
     }
@@ -53,45 +68,32 @@ void collectors_reliability_ended(struct collectors *collectors, const struct ha
     metric_add_exemplar(series, 1, &mark.exemplar);
 }
 
-static void count_attempt(struct collectors *collectors, const struct handoff_event *event)
+static void count_attempt(struct collectors *collectors, const struct handoff_moved *moved)
 {
-    size_t result = collectors_index(results, COLLECTORS_RESULTS, event->result);
-    const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->attempt_target);
-    if (result < COLLECTORS_RESULTS)
-        metric_add(target->attempts[result], 1);
-}
-
-static void count_parking(struct collectors *collectors, const struct handoff_event *event)
-{
-    size_t reason = collectors_index(reasons, COLLECTORS_REASONS, event->reason);
-    const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->target_agent);
-    metric_add(target->parked[reason < COLLECTORS_REASONS ? reason : 0], 1);
-}
-
-static bool is(const char *state, const char *wanted)
-{
-    return state != NULL && strcmp(state, wanted) == 0;
+    if (moved->attempted)
+        metric_add(
+            collectors_target(&collectors->targets, moved->attempt_target)->attempts[moved->result],
+            1);
 }
 
 /* By a person: as it was, or edited, and then another handoff took its place. */
-static bool is_sent_again(const struct handoff_event *event)
+static bool is_sent_again(const struct handoff_moved *moved)
 {
-    static const char replaced[] = "replaced by ";
-    return is(event->from, "parked") &&
-           (is(event->to, "ready") || (is(event->to, "discarded") && event->reason != NULL &&
-                                       strncmp(event->reason, replaced, sizeof replaced - 1) == 0));
+    return moved->from == HANDOFF_STATE_PARKED &&
+           (moved->to == HANDOFF_STATE_READY || moved->replaced);
 }
 
 void collectors_reliability_moved(struct collectors *collectors, const struct handoff_event *event)
 {
+    const struct handoff_moved *moved = &event->of.moved;
     collectors_reliability_ended(collectors, event);
-    count_attempt(collectors, event);
-    if (is(event->to, "parked"))
-        count_parking(collectors, event);
-    else if (is_sent_again(event))
-        metric_add(collectors_target(&collectors->targets, event->target_agent)->replayed, 1);
+    count_attempt(collectors, moved);
+    if (moved->to != HANDOFF_STATE_PARKED && !is_sent_again(moved))
+        return;
+    const struct collectors_target *target =
+        collectors_target(&collectors->targets, event->who.target_agent);
+    METRIC_CHECK(is_sent_again(moved) || handoff_reason_parks(moved->reason));
+    metric_add(is_sent_again(moved) ? target->replayed : target->parked[moved->reason], 1);
 }
 
 /* The parking of whoever made it is not ours, so it is not counted as one. */
@@ -99,18 +101,17 @@ void collectors_reliability_observed(struct collectors *collectors,
                                      const struct handoff_event *event)
 {
     const struct collectors_target *target =
-        collectors_target(&collectors->targets, event->target_agent);
+        collectors_target(&collectors->targets, event->who.target_agent);
     collectors_reliability_ended(collectors, event);
-    for (size_t i = 0; i < event->ntallies; i++) {
-        size_t result = collectors_index(results, COLLECTORS_RESULTS, event->tallies[i].result);
-        if (result < COLLECTORS_RESULTS)
-            metric_add(target->attempts[result], event->tallies[i].count);
+    for (int i = 0; i < HANDOFF_RESULT_COUNT; i++) {
+        if (event->of.observed.attempts[i] > 0)
+            metric_add(target->attempts[i], event->of.observed.attempts[i]);
     }
 }
 
 void collectors_reliability_circuit(struct collectors *collectors,
                                     const struct handoff_event *event)
 {
-    if (event->opened)
-        metric_add(collectors_target(&collectors->targets, event->target_agent)->opened, 1);
+    if (event->of.circuit.opened)
+        metric_add(collectors_target(&collectors->targets, event->who.target_agent)->opened, 1);
 }

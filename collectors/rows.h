@@ -24,7 +24,7 @@ enum collectors_stage {
     COLLECTORS_STAGE_ATTEMPT, /* those before it are stages of assembling */
     COLLECTORS_STAGES,
 };
-enum { COLLECTORS_OPERATIONS = 7, COLLECTORS_OUTCOMES = 3 };
+enum { COLLECTORS_OUTCOMES = 3 };
 /* ... and of handoff_observations_total */
 enum collectors_observation {
     COLLECTORS_ACCEPTED,
@@ -39,10 +39,10 @@ struct collectors {
     struct metric_family *families[COLLECTORS_ROWS];
     struct metric_series *single[COLLECTORS_ROWS]; /* the series of a row without labels */
     struct metric_series *stages[COLLECTORS_STAGES];
-    struct metric_series *hop_depth[COLLECTORS_PATTERNS];
+    struct metric_series *hop_depth[HANDOFF_PATTERN_COUNT];
     struct metric_series *observations[COLLECTORS_OBSERVATIONS];
     struct collectors_targets targets;
-    struct metric_series *spine[COLLECTORS_OPERATIONS][COLLECTORS_OUTCOMES];
+    struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */
     bool start_known; /* process_start_time_seconds is set; under the lock of the hooks */
 };

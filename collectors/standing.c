@@ -12,8 +12,6 @@
 #include "collectors/measures.h"
 #include "collectors/rows.h"
 
-static const char *const circuits[COLLECTORS_CIRCUITS] = {"closed", "half_open", "open"};
-
 void collectors_standing_resolve(struct collectors *collectors, struct collectors_target *target)
 {
     struct metric_family *const *families = collectors->families;
@@ -25,8 +23,11 @@ void collectors_standing_resolve(struct collectors *collectors, struct collector
     if (strcmp(target->name, "other") == 0)
         return;
     target->consecutive_failures = metric_resolve(families[COLLECTORS_CONSECUTIVE_FAILURES], name);
-    collectors_resolve_each(families[COLLECTORS_CIRCUIT_STATE], target->name, circuits,
-                            COLLECTORS_CIRCUITS, target->circuit);
+    for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++) {
+        const char *circuit = handoff_circuit_name((enum handoff_circuit)i);
+        target->circuit[i] = metric_resolve(families[COLLECTORS_CIRCUIT_STATE],
+                                            (const char *const[]){target->name, circuit});
+    }
 }
 
 struct standing {
@@ -46,8 +47,8 @@ static void show_circuit(const struct collectors_target *target,
                          const struct handoff_agent_stats *agent)
 {
     metric_gauge_set(target->consecutive_failures, agent->consecutive_failures);
-    for (int i = 0; i < COLLECTORS_CIRCUITS; i++)
-        metric_gauge_set(target->circuit[i], strcmp(circuits[i], agent->circuit) == 0 ? 1 : 0);
+    for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++)
+        metric_gauge_set(target->circuit[i], (enum handoff_circuit)i == agent->circuit ? 1 : 0);
 }
 
 static int64_t later(int64_t a, int64_t b)

@@ -21,24 +21,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/handoff.h"
 #include "lib/metrics/metric.h"
 
 struct collectors;
-struct handoff_agent_options;
 
-/* The label values that are known beforehand; the texts are in the files of the measures. */
-enum { COLLECTORS_DIRECT = 0, COLLECTORS_PATTERNS = 3 };
-enum collectors_end {
-    COLLECTORS_ACKNOWLEDGED,
-    COLLECTORS_EXHAUSTED,
-    COLLECTORS_REFUSED,
-    COLLECTORS_EXPIRED,
-    COLLECTORS_CIRCUIT_OPEN,
-    COLLECTORS_HOP_LIMIT, /* was never accepted, so it has no duration */
-    COLLECTORS_ENDS,
-    COLLECTORS_TIMED_ENDS = COLLECTORS_HOP_LIMIT,
-};
-enum { COLLECTORS_RESULTS = 6, COLLECTORS_CIRCUITS = 3, COLLECTORS_REASONS = 5 };
 enum collectors_ref {
     COLLECTORS_INCLUDED,
     COLLECTORS_MISSING,
@@ -50,19 +37,23 @@ struct collectors_target {
     struct collectors_target *next; /* of all that were ever made; under the lock */
     bool configured;                /* under the lock */
 
-    /* latency.c; those of other patterns than direct are NULL until their first event */
-    _Atomic(struct metric_series *) duration[COLLECTORS_PATTERNS][COLLECTORS_TIMED_ENDS];
+    /* arrays are indexed by the enums of handoff_model.h */
+
+    /* latency.c; those of other patterns than direct are NULL until their first event, those of
+       outcomes that take no time for ever */
+    _Atomic(struct metric_series *) duration[HANDOFF_PATTERN_COUNT][HANDOFF_OUTCOME_COUNT];
     /* completeness.c */
     struct metric_series *completeness, *refs[COLLECTORS_REFS];
     /* tokens.c */
     struct metric_series *utilization, *tokens;
     /* reliability.c */
-    struct metric_series *handoffs[COLLECTORS_PATTERNS][COLLECTORS_ENDS];
-    struct metric_series *attempts[COLLECTORS_RESULTS];
-    struct metric_series *opened, *parked[COLLECTORS_REASONS], *replayed;
+    struct metric_series *handoffs[HANDOFF_PATTERN_COUNT][HANDOFF_OUTCOME_COUNT];
+    struct metric_series *attempts[HANDOFF_RESULT_COUNT];
+    struct metric_series *opened, *parked[HANDOFF_REASON_COUNT], *replayed;
     /* standing.c */
     struct metric_series *in_flight, *oldest_in_flight, *parked_entries, *oldest_parked;
-    struct metric_series *consecutive_failures, *circuit[COLLECTORS_CIRCUITS]; /* not of "other" */
+    struct metric_series *consecutive_failures,
+        *circuit[HANDOFF_CIRCUIT_COUNT]; /* not of "other" */
 
     char name[];
 };

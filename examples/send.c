@@ -12,8 +12,9 @@
 static void observed(void *observer, const struct handoff_event *event)
 {
     if (event->kind == HANDOFF_EVENT_MOVED)
-        fprintf(observer, "%s: %s -> %s at %s\n", event->id, event->from ? event->from : "new",
-                event->to, event->target_agent);
+        fprintf(observer, "%s: %s -> %s at %s\n", event->who.id,
+                event->of.moved.from ? handoff_state_name(event->of.moved.from) : "new",
+                handoff_state_name(event->of.moved.to), event->who.target_agent);
 }
 
 static int report(const struct handoff_error *error)

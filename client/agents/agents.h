@@ -17,7 +17,6 @@
 
 #include "client/agents/breaker.h"
 #include "client/handoff.h"
-#include "client/model/event.h"
 #include "client/protocol/pull/inbox.h"
 #include "lib/base/arena.h"
 #include "lib/base/span.h"

@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/agents/breaker.h"
 
-#include "lib/base/check.h"
-
-const char *handoff_circuit_name(enum handoff_circuit circuit)
-{
-    static const char *const names[] = {
-        [HANDOFF_CIRCUIT_CLOSED] = "closed",
-        [HANDOFF_CIRCUIT_HALF_OPEN] = "half_open",
-        [HANDOFF_CIRCUIT_OPEN] = "open",
-    };
-    return names[circuit];
-}
-
 /* The one place where the circuit changes. */
 static bool turn(struct handoff_breaker *breaker, enum handoff_circuit circuit)
 {

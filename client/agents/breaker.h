@@ -12,7 +12,7 @@
  * handoff that used up all its attempts, not each attempt. Half open lets exactly one attempt
  * through, the probe; all others wait for what it finds.
  *
- * A pure state machine: it knows no thread and reads no clock. Its owner (target.c) holds a lock
+ * A pure state machine: it knows no thread and reads no clock. Its owner (agents.c) holds a lock
  * around each call and tells the time. Functions return what changed, so that the owner can tell
  * the world after it let go of the lock.
  */
@@ -22,10 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum handoff_circuit { HANDOFF_CIRCUIT_CLOSED, HANDOFF_CIRCUIT_HALF_OPEN, HANDOFF_CIRCUIT_OPEN };
-
-/* "closed", "half_open" or "open"; static. */
-const char *handoff_circuit_name(enum handoff_circuit circuit);
+#include "client/model/handoff_model.h"
 
 struct handoff_breaker {
     enum handoff_circuit circuit;

@@ -26,12 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum handoff_strategy {
-    HANDOFF_STRATEGY_PRIORITY = 0, /* the default */
-    HANDOFF_STRATEGY_FULL,
-    HANDOFF_STRATEGY_SUMMARY,
-    HANDOFF_STRATEGY_LAZY,
-};
+#include "client/model/handoff_model.h"
 
 enum handoff_form {
     HANDOFF_FORM_FULL = 0, /* with its content */

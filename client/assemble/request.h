@@ -29,12 +29,6 @@ enum {
     HANDOFF_BUDGET_MAX = 100000000, /* tokens; no model reads as many */
 };
 
-enum handoff_pattern {
-    HANDOFF_PATTERN_DIRECT = 0,
-    HANDOFF_PATTERN_BROADCAST,
-    HANDOFF_PATTERN_CHOREOGRAPHED,
-};
-
 struct handoff_request {
     yyjson_doc *doc; /* owns all texts and values below */
     struct base_span source_agent, target_agent;
@@ -67,12 +61,6 @@ void handoff_request_free(struct handoff_request *request);
 
 /* Whether the target is the one after the source, in some pipeline. */
 bool handoff_request_wants_next(const struct handoff_request *request);
-
-/* By number, up to NULL. */
-extern const char *const handoff_pattern_names[];
-/* "direct" and so on; static. */
-const char *handoff_pattern_name(enum handoff_pattern pattern);
-const char *handoff_strategy_name(enum handoff_strategy strategy);
 
 /* max_tokens of constraints that passed the check, 0 where there is none. */
 uint64_t handoff_constraints_max_tokens(yyjson_val *constraints);

@@ -11,21 +11,9 @@
 #include "client/assemble/field.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
+#include "client/model/model.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
-
-static const char *const strategies[] = {"priority", "full", "summary", "lazy", NULL};
-const char *const handoff_pattern_names[] = {"direct", "broadcast", "choreographed", NULL};
-
-const char *handoff_strategy_name(enum handoff_strategy strategy)
-{
-    return strategies[strategy];
-}
-
-const char *handoff_pattern_name(enum handoff_pattern pattern)
-{
-    return handoff_pattern_names[pattern];
-}
 
 bool handoff_request_wants_next(const struct handoff_request *request)
 {
@@ -59,7 +47,7 @@ static const struct handoff_field rows[] = {
     {"constraints", check_constraints, AT(constraints), 0, 0, NULL},
     {"execution_history", check_history, AT(execution_history), 0, HANDOFF_HISTORY_MAX, NULL},
     {"expected_output", check_output, AT(expected_output), 0, 0, NULL},
-    {"strategy", handoff_field_word, AT(strategy), 0, 0, strategies},
+    {"strategy", handoff_field_word, AT(strategy), 0, 0, handoff_strategy_names},
     {"previous_id", handoff_field_uuid, AT(previous_id), 0, 0, NULL},
     {"pattern", handoff_field_word, AT(pattern), 0, 0, handoff_pattern_names},
     {"channel", handoff_field_name, AT(channel), 1, HANDOFF_NAME_MAX, NULL},

@@ -109,38 +109,39 @@ void handoff_client_end_assembly(struct handoff_assembly **assembly)
 
 /* ---- telling ------------------------------------------------------------------------------- */
 
-static const char *text_or_null(struct base_span span)
+static struct handoff_assembled assembled_of(const struct handoff_assembly *assembly, bool encoded)
 {
-    return span.data;
+    struct handoff_assembled assembled = {.resolve_ns = assembly->stage_ns[HANDOFF_STAGE_RESOLVE],
+                                          .trim_ns = assembly->stage_ns[HANDOFF_STAGE_TRIM],
+                                          .encode_ns = assembly->stage_ns[HANDOFF_STAGE_ENCODE],
+                                          .budget = assembly->budget,
+                                          .hop_count = assembly->hop_count,
+                                          .cycle = assembly->request.doc &&
+                                                   handoff_assembly_is_cycle(assembly)};
+    if (!encoded)
+        return assembled;
+    assembled.tokens = assembly->plan.count;
+    assembled.memories =
+        (struct handoff_memory_counts){.requested = assembly->nslots + assembly->nmissing,
+                                       .included = assembly->included,
+                                       .missing = assembly->nmissing,
+                                       .trimmed = assembly->nslots - assembly->included};
+    return assembled;
 }
 
 void handoff_client_describe(const struct handoff_assembly *assembly, struct handoff_event *event)
 {
     const struct handoff_request *request = &assembly->request;
     bool encoded = assembly->stage == HANDOFF_STAGES && assembly->error.code == HANDOFF_OK;
-    *event = (struct handoff_event){
-        .kind = HANDOFF_EVENT_ASSEMBLED,
-        .code = assembly->error.code,
-        .id = encoded ? assembly->id_text : NULL,
-        .task_id = text_or_null(assembly->task_id),
-        .source_agent = text_or_null(request->source_agent),
-        .target_agent = text_or_null(request->target_agent),
-        .pattern =
-            request->doc ? handoff_pattern_name((enum handoff_pattern)request->pattern) : NULL,
-        .traceparent = text_or_null(assembly->traceparent),
-        .resolve_ns = assembly->stage_ns[HANDOFF_STAGE_RESOLVE],
-        .trim_ns = assembly->stage_ns[HANDOFF_STAGE_TRIM],
-        .encode_ns = assembly->stage_ns[HANDOFF_STAGE_ENCODE],
-        .budget = assembly->budget,
-        .hop_count = assembly->hop_count,
-        .cycle = request->doc && handoff_assembly_is_cycle(assembly)};
-    if (!encoded)
-        return;
-    event->tokens = assembly->plan.count;
-    event->requested = assembly->nslots + assembly->nmissing;
-    event->included = assembly->included;
-    event->missing = assembly->nmissing;
-    event->trimmed = assembly->nslots - assembly->included;
+    *event = (struct handoff_event){.kind = HANDOFF_EVENT_ASSEMBLED,
+                                    .code = assembly->error.code,
+                                    .who = {.id = encoded ? assembly->id_text : NULL,
+                                            .task_id = assembly->task_id.data,
+                                            .source_agent = request->source_agent.data,
+                                            .target_agent = request->target_agent.data,
+                                            .pattern = (enum handoff_pattern)request->pattern},
+                                    .of.assembled = assembled_of(assembly, encoded)};
+    handoff_copy_trace_id(event->who.trace_id, handoff_trace_id(assembly->traceparent));
 }
 
 /* ---- token counts that were learnt --------------------------------------------------------- */
@@ -237,7 +238,8 @@ static void answer(struct assembling *assembling, const struct handoff_error *er
     handoff_client_describe(assembly, &event);
     event.code = error->code;
     if (assembling->persist_began_ns)
-        event.persist_ns = base_monotonic_ns(assembly->with->clock) - assembling->persist_began_ns;
+        event.of.assembled.persist_ns =
+            base_monotonic_ns(assembly->with->clock) - assembling->persist_began_ns;
     handoff_client_tell(assembling->loop->client, &event);
     if (error->code == HANDOFF_OK) {
         text.body = assembly->out.data;
@@ -282,8 +284,8 @@ static void assembled(struct handoff_assembly *assembly)
 {
     struct assembling *assembling = assembly->context;
     BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
-    handoff_client_tell_spine(assembling->loop->client, "resolve", &assembly->resolve.call,
-                              assembly->spine_ns);
+    handoff_client_tell_spine(assembling->loop->client, HANDOFF_OPERATION_RESOLVE,
+                              &assembly->resolve.call, assembly->spine_ns);
     if (assembly->error.code == HANDOFF_OK)
         persist(assembling);
     else

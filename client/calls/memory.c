@@ -42,7 +42,7 @@ static struct asked asked(struct handoff_loop *loop, handoff_answered *answered,
 }
 
 /* The spine has answered. */
-static void note_end(const struct asked *asked, const char *operation,
+static void note_end(const struct asked *asked, enum handoff_operation operation,
                      const struct handoff_spine_call *call)
 {
     struct handoff_client *client = asked->loop->client;
@@ -93,7 +93,7 @@ static void was_put(struct handoff_spine_call *call)
     struct putting *putting =
         (struct putting *)(void *)((char *)call - offsetof(struct putting, put.call));
     BASE_CHECK_MAGIC(putting, PUTTING_MAGIC);
-    note_end(&putting->asked, "put", call);
+    note_end(&putting->asked, HANDOFF_OPERATION_PUT, call);
     answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
     free_putting(putting);
 }
@@ -136,7 +136,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
 struct touching {
     unsigned magic;
     struct asked asked;
-    const char *operation;
+    enum handoff_operation operation;
     char *id;
     struct handoff_spine_call *call; /* the one of the two that is made */
     struct handoff_spine_pin pin;
@@ -175,7 +175,7 @@ static void was_removed(struct handoff_spine_call *call)
 
 /* NULL, and the refusal is answered, where there is no memory. */
 static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
-                                    const char *operation, handoff_answered *answered,
+                                    enum handoff_operation operation, handoff_answered *answered,
                                     void *context)
 {
     struct touching *touching = base_calloc(1, sizeof(*touching));
@@ -196,7 +196,7 @@ static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
 void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
                         handoff_answered *answered, void *context)
 {
-    struct touching *touching = begin_touch(loop, id, "pin", answered, context);
+    struct touching *touching = begin_touch(loop, id, HANDOFF_OPERATION_PIN, answered, context);
     if (!touching)
         return;
     touching->call = &touching->pin.call;
@@ -211,7 +211,7 @@ void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
 void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_answered *answered,
                            void *context)
 {
-    struct touching *touching = begin_touch(loop, id, "delete", answered, context);
+    struct touching *touching = begin_touch(loop, id, HANDOFF_OPERATION_DELETE, answered, context);
     if (!touching)
         return;
     touching->call = &touching->remove.call;
@@ -258,7 +258,8 @@ static void was_read(struct handoff_spine_call *call)
         (struct reading *)(void *)((char *)call - offsetof(struct reading, resolve.call));
     BASE_CHECK_MAGIC(reading, READING_MAGIC);
     struct base_buffer out = {0};
-    note_end(&reading->asked, reading->id.data ? "get" : "search", call);
+    note_end(&reading->asked, reading->id.data ? HANDOFF_OPERATION_GET : HANDOFF_OPERATION_SEARCH,
+             call);
     if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
         handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
                           reading->id.data);
@@ -363,7 +364,7 @@ static void was_listed(struct handoff_spine_call *call)
         (struct listing *)(void *)((char *)call - offsetof(struct listing, list.call));
     BASE_CHECK_MAGIC(listing, LISTING_MAGIC);
     struct base_buffer out = {0};
-    note_end(&listing->asked, "list", call);
+    note_end(&listing->asked, HANDOFF_OPERATION_LIST, call);
     if (call->error.code == HANDOFF_OK) {
         write_page(&out, &listing->list);
         answer_text(&listing->asked, &out);

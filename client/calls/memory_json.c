@@ -5,7 +5,9 @@
  */
 #include "client/calls/memory_json.h"
 
+#include "client/assemble/field.h"
 #include "client/assemble/request.h"
+#include "client/model/model.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 #include "lib/base/nearest.h"
@@ -90,7 +92,7 @@ static enum handoff_code read_importance(struct reader *reader, yyjson_val *valu
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID, "there is no such importance", "importance",
                       yyjson_get_str(value));
-    handoff_error_allow(error, "low, medium, high, critical");
+    handoff_field_allow_words(error, handoff_importance_names);
     return HANDOFF_ERR_INVALID;
 }
 

@@ -7,13 +7,12 @@
 
 #include "client/assemble/field.h"
 #include "client/assemble/request.h"
-#include "client/model/event.h"
+#include "client/model/model.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-/* in the order of enum handoff_outcome, without its NONE */
-static const char *const outcomes[] = {"acknowledged", "exhausted",    "refused", "expired",
-                                       "hop_limit",    "circuit_open", NULL};
+#define FIRST_OUTCOME (HANDOFF_OUTCOME_NONE + 1)
+#define OUTCOME_NAMES (&handoff_outcome_names[FIRST_OUTCOME])
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -22,7 +21,7 @@ static enum handoff_code check_outcome(const struct handoff_field *field, yyjson
 {
     int index = -1;
     enum handoff_code code = handoff_field_word(field, value, &index, error);
-    *(int *)at = index + 1;
+    *(int *)at = code == HANDOFF_OK ? index + FIRST_OUTCOME : HANDOFF_OUTCOME_NONE;
     return code;
 }
 
@@ -65,19 +64,22 @@ static enum handoff_code within(const char *object, enum handoff_code code,
     return code;
 }
 
-#define TRIED(result) (sizeof(int64_t) * (result))
-#define ATTEMPTS(name, result)                                                                     \
-    {                                                                                              \
-        name, handoff_field_whole, TRIED(result), 0, HANDOFF_OBSERVATION_ATTEMPTS_MAX, NULL        \
-    }
 static const struct handoff_field attempt_rows[] = {
-    ATTEMPTS("ack", HANDOFF_RESULT_ACK),         ATTEMPTS("nack", HANDOFF_RESULT_NACK),
-    ATTEMPTS("timeout", HANDOFF_RESULT_TIMEOUT), ATTEMPTS("connect", HANDOFF_RESULT_CONNECT),
-    ATTEMPTS("http", HANDOFF_RESULT_HTTP),       ATTEMPTS("protocol", HANDOFF_RESULT_PROTOCOL),
+#define HANDOFF_RESULT(name, number, text, ...)                                                    \
+    {text, handoff_field_whole, sizeof(int64_t) * (number), 0, HANDOFF_OBSERVATION_ATTEMPTS_MAX,   \
+     NULL},
+#include "client/model/handoff_model.def"
 };
+
+static const char attempt_names[] = ""
+#define SEPARATOR                               ", "
+#define HANDOFF_RESULT(name, number, text, ...) SEPARATOR text
+#include "client/model/handoff_model.def"
+    ;
+
 static const struct handoff_fields attempt_fields = {
     attempt_rows, sizeof attempt_rows / sizeof *attempt_rows, "no attempt has this result",
-    "ack, nack, timeout, connect, http, protocol"};
+    attempt_names + sizeof SEPARATOR - 1};
 
 static enum handoff_code check_attempts(const struct handoff_field *field, yyjson_val *value,
                                         void *at, struct handoff_error *error)
@@ -153,7 +155,7 @@ static enum handoff_code check_refs(const struct handoff_field *field, yyjson_va
 static const struct handoff_field rows[] = {
     {"source_agent", handoff_field_name, AT(source_agent), 1, HANDOFF_NAME_MAX, NULL},
     {"target_agent", handoff_field_name, AT(target_agent), 1, HANDOFF_NAME_MAX, NULL},
-    {"outcome", check_outcome, AT(outcome), 0, 0, outcomes},
+    {"outcome", check_outcome, AT(outcome), 0, 0, OUTCOME_NAMES},
     {"pattern", handoff_field_word, AT(pattern), 0, 0, handoff_pattern_names},
     {"id", handoff_field_id, AT(id), 1, HANDOFF_OBSERVATION_ID_MAX, NULL},
     {"task_id", handoff_field_id, AT(task_id), 1, HANDOFF_ID_MAX, NULL},
@@ -221,7 +223,7 @@ static enum handoff_code check_together(struct handoff_observation *observation,
         code = handoff_field_refuse(error, "the field is required", "target_agent", NULL);
     if (code == HANDOFF_OK && !observation->outcome) {
         code = handoff_field_refuse(error, "the field is required", "outcome", NULL);
-        handoff_field_allow_words(error, outcomes);
+        handoff_field_allow_words(error, OUTCOME_NAMES);
     }
     return code == HANDOFF_OK ? check_age(observation, now_ms, error) : code;
 }

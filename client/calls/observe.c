@@ -10,8 +10,6 @@
  * report by a third party must not be able to stop deliveries. Its failures in a row are counted
  * beside the breaker's (agents.h).
  */
-#include <stdio.h>
-
 #include "client/assemble/request.h"
 #include "client/calls/observation.h"
 #include "client/client.h"
@@ -40,58 +38,50 @@ static unsigned told_of(const struct handoff_observation *observation)
            (observation->hops > 0 ? HANDOFF_TOLD_HOPS : 0u);
 }
 
-static size_t list_attempts(const struct handoff_observation *observation,
-                            struct handoff_tally tallies[HANDOFF_RESULT_COUNT])
-{
-    size_t count = 0;
-    for (int i = 0; i < HANDOFF_RESULT_COUNT; i++) {
-        if (observation->attempts[i] > 0)
-            tallies[count++] =
-                (struct handoff_tally){handoff_result_name((enum handoff_attempt_result)i),
-                                       (uint64_t)observation->attempts[i]};
-    }
-    return count;
-}
-
-static void describe(const struct handoff_observation *observation, struct handoff_event *event)
+static struct handoff_observed observed_of(const struct handoff_observation *observation)
 {
     const struct handoff_observed_refs *refs = &observation->refs;
-    *event = (struct handoff_event){
-        .kind = HANDOFF_EVENT_OBSERVED,
-        .id = observation->id.data,
-        .task_id = observation->task_id.data,
-        .source_agent = observation->source_agent.data,
-        .target_agent = observation->target_agent.data,
-        .pattern = handoff_pattern_name((enum handoff_pattern)observation->pattern),
-        .outcome = handoff_outcome_name((enum handoff_outcome)observation->outcome),
-        .said = "as its source observed it",
-        .told = told_of(observation),
-        .hop_count = observation->hops,
-        .cycle = observation->cycle,
-        .budget = (uint64_t)observation->budget};
-    if (observation->trace_id.data)
-        snprintf(event->trace_id, sizeof event->trace_id, "%s", observation->trace_id.data);
-    if (event->told & HANDOFF_TOLD_LATENCY)
-        event->elapsed_ns = (int64_t)(observation->latency_s * 1e9);
-    if (event->told & HANDOFF_TOLD_RATIO)
-        event->ratio = refs->ratio;
-    if (event->told & HANDOFF_TOLD_TOKENS)
-        event->tokens = (uint64_t)observation->tokens;
-    if (event->told & HANDOFF_TOLD_REFS) {
-        event->requested = (size_t)refs->requested;
-        event->included = (size_t)refs->included;
-        event->missing = (size_t)refs->missing;
-        event->trimmed = (size_t)refs->trimmed;
-    }
+    struct handoff_observed observed = {.outcome = (enum handoff_outcome)observation->outcome,
+                                        .told = told_of(observation),
+                                        .hop_count = observation->hops,
+                                        .cycle = observation->cycle,
+                                        .budget = (uint64_t)observation->budget};
+    if (observed.told & HANDOFF_TOLD_LATENCY)
+        observed.elapsed_ns = (int64_t)(observation->latency_s * 1e9);
+    if (observed.told & HANDOFF_TOLD_RATIO)
+        observed.ratio = refs->ratio;
+    if (observed.told & HANDOFF_TOLD_TOKENS)
+        observed.tokens = (uint64_t)observation->tokens;
+    if (observed.told & HANDOFF_TOLD_REFS)
+        observed.memories =
+            (struct handoff_memory_counts){(size_t)refs->requested, (size_t)refs->included,
+                                           (size_t)refs->missing, (size_t)refs->trimmed};
+    for (int i = 0; i < HANDOFF_RESULT_COUNT; i++)
+        observed.attempts[i] = (uint64_t)observation->attempts[i];
+    return observed;
+}
+
+static struct handoff_event event_of(const struct handoff_observation *observation)
+{
+    struct handoff_event event = {.kind = HANDOFF_EVENT_OBSERVED,
+                                  .who = {.id = observation->id.data,
+                                          .task_id = observation->task_id.data,
+                                          .source_agent = observation->source_agent.data,
+                                          .target_agent = observation->target_agent.data,
+                                          .pattern = (enum handoff_pattern)observation->pattern},
+                                  .of.observed = observed_of(observation)};
+    handoff_copy_trace_id(event.who.trace_id, observation->trace_id);
+    return event;
 }
 
 static void tell_completed(struct handoff_client *client,
                            const struct handoff_observation *observation)
 {
     const struct handoff_event event = {.kind = HANDOFF_EVENT_TASK_COMPLETED,
-                                        .task_id = observation->task_id.data,
-                                        .source_agent = observation->source_agent.data,
-                                        .task_handoffs = (uint64_t)observation->task_handoffs};
+                                        .who = {.task_id = observation->task_id.data,
+                                                .source_agent = observation->source_agent.data},
+                                        .of.task_completed.handoffs =
+                                            (uint64_t)observation->task_handoffs};
     handoff_client_tell(client, &event);
 }
 
@@ -105,22 +95,18 @@ static void note_failures(struct handoff_client *client,
 
 static void tell(struct taking *taking, const struct handoff_observation *observation)
 {
-    struct handoff_tally tallies[HANDOFF_RESULT_COUNT];
-    struct handoff_event event;
-    describe(observation, &event);
-    event.repeated =
+    struct handoff_event event = event_of(observation);
+    struct handoff_observed *observed = &event.of.observed;
+    observed->repeated =
         observation->id.data &&
         handoff_recent_add(&taking->client->observed, observation->source_agent, observation->id);
-    if (event.repeated) {
+    handoff_client_tell(taking->client, &event);
+    if (observed->repeated) {
         taking->repeated++;
-        handoff_client_tell(taking->client, &event);
         return;
     }
-    event.tallies = tallies;
-    event.ntallies = list_attempts(observation, tallies);
     taking->accepted++;
     note_failures(taking->client, observation);
-    handoff_client_tell(taking->client, &event);
     if (observation->task_handoffs > 0)
         tell_completed(taking->client, observation);
 }

@@ -38,8 +38,10 @@ static enum handoff_code get_stored(struct handoff_client *client, const char *i
 
 void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view)
 {
-    news->state = (enum handoff_state)view->state;
+    news->state = view->state;
     news->target = view->target;
+    if (view->reason != HANDOFF_REASON_OTHER)
+        news->words = "";
     news->reason = view->reason;
     news->attempts = view->attempts;
     news->settled_ms = view->settled_ms;
@@ -55,7 +57,8 @@ static void describe(const struct handoff_stored *stored, struct handoff_news *n
                                   .envelope = base_span("", 0),
                                   .state = (enum handoff_state)standing->state,
                                   .target = standing->target.data, /* copies end in a NUL */
-                                  .reason = standing->reason.data,
+                                  .reason = standing->reason,
+                                  .words = standing->words.data,
                                   .attempts = standing->attempts,
                                   .settled_ms = standing->settled_ms};
     base_uuid_format(&stored->id, news->label.id);

@@ -4,7 +4,6 @@
 #include <yyjson.h>
 
 #include "client/assemble/request.h"
-#include "client/protocol/handoff/verdict.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
@@ -77,8 +76,7 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_news *ne
     base_buffer_byte(out, '{');
     write_text(out, "id", base_span_text(label->id));
     write_text(out, "state", base_span_text(handoff_state_name(news->state)));
-    write_text(out, "pattern",
-               base_span_text(handoff_pattern_name((enum handoff_pattern)label->pattern)));
+    write_text(out, "pattern", base_span_text(handoff_pattern_name(label->pattern)));
     write_text(out, "source_agent", label->source);
     write_text(out, "target_agent", base_span_text(news->target));
     write_text(out, "task_id", label->task_id);
@@ -89,16 +87,13 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_news *ne
     write_number(out, "attempts", news->attempts);
     write_time(out, "created_at", news->label.created_ms);
     write_time(out, "settled_at", news->settled_ms);
-    write_text(out, "reason", base_span_text(news->reason));
+    write_text(out, "reason", base_span_text(handoff_news_reason(news)));
     base_buffer_byte(out, '}');
 }
 
 static const char *result_of(const struct handoff_attempt *attempt)
 {
-    bool known = attempt->result >= 0 && attempt->result < HANDOFF_RESULT_COUNT;
-    if (attempt->passed_over)
-        return "passed_over";
-    return known ? handoff_result_name((enum handoff_attempt_result)attempt->result) : "";
+    return attempt->passed_over ? "passed_over" : handoff_result_name(attempt->result);
 }
 
 void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_attempt *attempt)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a handoff reads as an answer: its JSON object, and the error that its end amounts to. */
-#include <string.h>
-
-#include "client/calls/render.h"
 #include "client/calls/reply.h"
+#include "client/calls/render.h"
 #include "lib/base/error.h"
 
 /* How a settled handoff reads as an error; OK where it was acknowledged or goes on. */
@@ -17,10 +15,10 @@ static void judge_news(const struct handoff_news *news, struct handoff_error *er
                           "target_agent", news->target);
     else if (news->state == HANDOFF_STATE_DISCARDED)
         handoff_error_set(error, HANDOFF_ERR_DISCARDED, handoff_code_meaning(HANDOFF_ERR_DISCARDED),
-                          "reason", news->reason);
+                          "reason", handoff_news_reason(news));
     else if (news->state == HANDOFF_STATE_PARKED) {
         enum handoff_code code =
-            strcmp(news->reason, "refused") == 0 ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
+            news->reason == HANDOFF_REASON_REFUSED ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
         handoff_error_set(error, code, handoff_code_meaning(code), "target_agent", news->target);
     }
 }

@@ -108,7 +108,7 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
         .task_id = assembly->task_id,
         .source = assembly->request.source_agent,
         .target = assembly->request.target_agent,
-        .pattern = assembly->request.pattern,
+        .pattern = (enum handoff_pattern)assembly->request.pattern,
         .created_ms = assembly->created_ms,
         .deadline_ms = deadline_of(assembly),
         .tokens = assembly->plan.count,
@@ -126,8 +126,8 @@ static void sender_assembled(struct handoff_assembly *assembly)
     struct sending *sending = assembly->context;
     struct handoff_error error;
     BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
-    handoff_client_tell_spine(sending->loop->client, "resolve", &assembly->resolve.call,
-                              assembly->spine_ns);
+    handoff_client_tell_spine(sending->loop->client, HANDOFF_OPERATION_RESOLVE,
+                              &assembly->resolve.call, assembly->spine_ns);
     if (assembly->error.code == HANDOFF_OK) {
         handoff_client_keep_tokens(sending->loop, assembly);
         if (hand_over(sending, &error) != HANDOFF_OK)

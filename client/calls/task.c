@@ -33,8 +33,8 @@ struct completing {
 static void tell(const struct completing *completing)
 {
     const struct handoff_event event = {.kind = HANDOFF_EVENT_TASK_COMPLETED,
-                                        .task_id = completing->task_id,
-                                        .task_handoffs =
+                                        .who.task_id = completing->task_id,
+                                        .of.task_completed.handoffs =
                                             (uint64_t)completing->complete.task.handoffs};
     handoff_client_tell(completing->loop->client, &event);
 }

@@ -91,14 +91,11 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
                                         struct handoff_error *error)
 {
     const struct handoff_engine_options *options = &lane->engine->options;
-    struct handoff_delivery_event event = {.happened = HANDOFF_HAPPENED_REFUSED,
-                                           .handoff_id = "",
-                                           .source = parcel->source,
-                                           .trace_id = handoff_trace_id(parcel->traceparent),
-                                           .target = agent->name,
-                                           .pattern = parcel->pattern,
-                                           .outcome = HANDOFF_OUTCOME_CIRCUIT_OPEN,
-                                           .reason = "circuit_open"};
+    struct handoff_event event = {.kind = HANDOFF_EVENT_REJECTED,
+                                  .who = {.source_agent = parcel->source.data,
+                                          .target_agent = agent->name,
+                                          .pattern = parcel->pattern}};
+    handoff_copy_trace_id(event.who.trace_id, handoff_trace_id(parcel->traceparent));
     if (options->observe)
         options->observe(options->observer, &event);
     handoff_error_set(error, HANDOFF_ERR_CIRCUIT_OPEN,
@@ -179,7 +176,7 @@ static enum handoff_code deliver_around(struct handoff_lane *lane,
     struct handoff_delivery *delivery = make(lane, parcel);
     if (!delivery)
         return handoff_error_no_memory(error);
-    handoff_delivery_pass_over(delivery, asked->name, "circuit_open");
+    handoff_delivery_pass_over(delivery, asked->name, HANDOFF_OBSTACLE_CIRCUIT_OPEN);
     struct handoff_agent *agent = handoff_delivery_next_alternate(delivery);
     if (agent && handoff_delivery_count(lane->engine, agent, true)) {
         start(delivery, agent, waiter);

@@ -4,6 +4,7 @@
 #include "client/agents/circuit.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/obstacle.h"
+#include "client/model/model.h"
 
 /* ---- the breaker ---------------------------------------------------------------------------- */
 
@@ -25,11 +26,12 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum hando
 
 /* ---- where to ------------------------------------------------------------------------------- */
 
-/* Why not to this one; NULL where it can go to it now. */
-static const char *obstacle_to(const struct handoff_delivery *delivery, struct handoff_agent *agent)
+/* Why not to this one; NONE where it can go to it now. */
+static enum handoff_obstacle obstacle_to(const struct handoff_delivery *delivery,
+                                         struct handoff_agent *agent)
 {
     if (agent && agent == delivery->agent)
-        return "tried";
+        return HANDOFF_OBSTACLE_TRIED;
     return handoff_fit_obstacle(agent, delivery->envelope, delivery->tokens,
                                 handoff_lane_now_ms(delivery->lane));
 }
@@ -43,8 +45,8 @@ struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *d
     while (settings && !found && delivery->alternate < settings->options.nalternates) {
         const char *name = settings->options.alternates[delivery->alternate++];
         struct handoff_agent *agent = handoff_agents_find(agents, base_span_text(name));
-        const char *obstacle = obstacle_to(delivery, agent);
-        if (obstacle)
+        enum handoff_obstacle obstacle = obstacle_to(delivery, agent);
+        if (obstacle != HANDOFF_OBSTACLE_NONE)
             handoff_delivery_pass_over(delivery, name, obstacle);
         else
             found = agent;
@@ -53,7 +55,7 @@ struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *d
     return found;
 }
 
-void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason)
+void handoff_delivery_give_up(struct handoff_delivery *delivery, enum handoff_reason reason)
 {
     handoff_settings_release(&delivery->settings);
     struct handoff_agent *alternate = handoff_delivery_next_alternate(delivery);
@@ -69,8 +71,9 @@ void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *rea
         handoff_delivery_move(delivery, HANDOFF_STATE_READY);
 }
 
-void handoff_delivery_give_up_untried(struct handoff_delivery *delivery, const char *reason)
+void handoff_delivery_give_up_untried(struct handoff_delivery *delivery,
+                                      enum handoff_obstacle obstacle)
 {
-    handoff_delivery_pass_over(delivery, delivery->agent->name, reason);
-    handoff_delivery_give_up(delivery, reason);
+    handoff_delivery_pass_over(delivery, delivery->agent->name, obstacle);
+    handoff_delivery_give_up(delivery, handoff_obstacle_reason(obstacle));
 }

@@ -3,6 +3,7 @@
 
 #include "client/deliver/delivery.h"
 #include "client/deliver/obstacle.h"
+#include "client/model/model.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -111,14 +112,14 @@ static enum handoff_code load(struct handoff_delivery *delivery,
 }
 
 static void carry_out(struct handoff_delivery *delivery, enum handoff_decision decision,
-                      const char *reason)
+                      const char *words)
 {
     switch (decision) {
     case HANDOFF_DECISION_REPLAY:
         handoff_delivery_replay(delivery);
         break;
     case HANDOFF_DECISION_DISCARD:
-        handoff_delivery_discard(delivery, reason);
+        handoff_delivery_discard(delivery, words);
         break;
     case HANDOFF_DECISION_ACKNOWLEDGE:
         handoff_delivery_settle_late(delivery);
@@ -236,9 +237,10 @@ void handoff_engine_let_go(struct handoff_waiter *waiter)
     handoff_delivery_leave(delivery);
 }
 
-void handoff_engine_replace(struct handoff_waiter *waiter, const char *reason)
+void handoff_engine_replace(struct handoff_waiter *waiter, const char *words)
 {
     struct handoff_delivery *delivery = waiter->delivery;
-    const char *words = base_arena_printf(&delivery->arena, "%s", reason);
-    carry_out(delivery, HANDOFF_DECISION_DISCARD, words ? words : "replaced");
+    const char *copy = base_arena_printf(&delivery->arena, "%s", words);
+    delivery->replaced = true;
+    carry_out(delivery, HANDOFF_DECISION_DISCARD, copy ? copy : "replaced");
 }

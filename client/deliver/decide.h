@@ -43,7 +43,7 @@ void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_new
 /* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more.
  */
 void handoff_engine_let_go(struct handoff_waiter *waiter);
-/* Discards it, because another has taken its place. */
-void handoff_engine_replace(struct handoff_waiter *waiter, const char *reason);
+/* Discards it, because another has taken its place; `words` say which. */
+void handoff_engine_replace(struct handoff_waiter *waiter, const char *words);
 
 #endif

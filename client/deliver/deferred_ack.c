@@ -179,7 +179,7 @@ static void on_owning_lane(struct base_mail *mail)
 static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_news *news)
 {
     struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
-    reply->view = (struct handoff_live_view){.state = (int)news->state,
+    reply->view = (struct handoff_live_view){.state = news->state,
                                              .target = news->target,
                                              .reason = news->reason,
                                              .attempts = news->attempts,
@@ -228,7 +228,7 @@ static void answer_stored(struct handoff_engine *engine, struct handoff_reply *r
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)
 {
-    reply->view.state = 0;
+    reply->view.state = HANDOFF_STATE_NONE;
     reply->owner = handoff_live_lane(&engine->live, &reply->id);
     if (!reply->owner) {
         answer_stored(engine, reply);

@@ -83,7 +83,7 @@ static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
         if (delivery->circuit_until_ms == 0)
             delivery->circuit_until_ms = now_ms + wait_ms;
         if (delivery->circuit_until_ms <= now_ms) {
-            handoff_delivery_give_up_untried(delivery, "circuit_open");
+            handoff_delivery_give_up_untried(delivery, HANDOFF_OBSTACLE_CIRCUIT_OPEN);
             return;
         }
         look_ms = wait_ms < CIRCUIT_LOOK_MS ? wait_ms : CIRCUIT_LOOK_MS;
@@ -100,7 +100,7 @@ static void begin(struct handoff_delivery *delivery)
     handoff_settings_release(&delivery->settings);
     delivery->settings = handoff_agent_settings(delivery->agent);
     if (!delivery->settings) {
-        handoff_delivery_give_up_untried(delivery, "unknown_agent");
+        handoff_delivery_give_up_untried(delivery, HANDOFF_OBSTACLE_UNKNOWN_AGENT);
         return;
     }
     if (!delivery->settings->options.url) {
@@ -135,7 +135,7 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
         handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, words,
                                  strlen(words));
     delivery->attempt.error = base_span_text(delivery->attempt_error);
-    delivery->attempt.result = (int)finding->result;
+    delivery->attempt.result = finding->result;
     if (delivery->attempt.duration_us ==
         0) /* no POST: a lease, or a word that overtook the answer */
         delivery->attempt.duration_us =
@@ -147,7 +147,7 @@ static void expire(struct handoff_delivery *delivery)
 {
     handoff_delivery_break_off(delivery);
     handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
-    delivery->reason = "expired";
+    delivery->reason = HANDOFF_REASON_EXPIRED;
     handoff_delivery_move(delivery, HANDOFF_STATE_EXPIRED);
 }
 
@@ -162,7 +162,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
     if (!delivery->settings) /* it was resumed */
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!delivery->settings) {
-        handoff_delivery_give_up_untried(delivery, "unknown_agent");
+        handoff_delivery_give_up_untried(delivery, HANDOFF_OBSTACLE_UNKNOWN_AGENT);
         return;
     }
     const struct handoff_agent_options *options = &delivery->settings->options;
@@ -170,7 +170,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
     delivery->failures++;
     if (delivery->failures > options->retries) {
         handoff_delivery_learn(delivery, HANDOFF_LESSON_EXHAUSTED);
-        handoff_delivery_give_up(delivery, "exhausted");
+        handoff_delivery_give_up(delivery, HANDOFF_REASON_EXHAUSTED);
         return;
     }
     int64_t wait = handoff_backoff_draw_ms(&backoff, delivery->failures,
@@ -210,14 +210,15 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
     }
     switch (finding->verdict) {
     case HANDOFF_VERDICT_ACKNOWLEDGED:
-        delivery->reason = "";
+        delivery->reason = HANDOFF_REASON_NONE;
         handoff_delivery_move(delivery, HANDOFF_STATE_ACKNOWLEDGED);
         break;
     case HANDOFF_VERDICT_DEFERRED:
         await_ack(delivery);
         break;
     case HANDOFF_VERDICT_REFUSED:
-        delivery->reason = "refused"; /* a decision, not a failure: no alternate is asked */
+        /* a decision, not a failure: no alternate is asked */
+        delivery->reason = HANDOFF_REASON_REFUSED;
         handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
         break;
     case HANDOFF_VERDICT_RETRY:
@@ -252,19 +253,20 @@ void handoff_delivery_replay(struct handoff_delivery *delivery)
     delivery->failures = 0;
     delivery->alternate = 0;
     delivery->settled_ms = 0;
-    delivery->reason = "";
+    delivery->reason = HANDOFF_REASON_NONE;
     handoff_delivery_move(delivery, HANDOFF_STATE_READY);
 }
 
-void handoff_delivery_discard(struct handoff_delivery *delivery, const char *reason)
+void handoff_delivery_discard(struct handoff_delivery *delivery, const char *words)
 {
-    delivery->reason = reason;
+    delivery->reason = *words ? HANDOFF_REASON_OTHER : HANDOFF_REASON_NONE;
+    delivery->words = words;
     handoff_delivery_move(delivery, HANDOFF_STATE_DISCARDED);
 }
 
 void handoff_delivery_settle_late(struct handoff_delivery *delivery)
 {
-    delivery->reason = "";
+    delivery->reason = HANDOFF_REASON_NONE;
     handoff_delivery_learn(delivery, HANDOFF_LESSON_ANSWERED);
     handoff_delivery_move(delivery, HANDOFF_STATE_ACKNOWLEDGED);
 }

@@ -44,7 +44,7 @@ struct handoff_delivery {
     struct handoff_excerpt excerpt;       /* of the envelope */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct base_span trace_id;
-    int pattern;
+    enum handoff_pattern pattern;
     int64_t created_ms;       /* wall clock */
     int64_t deadline_mono_ms; /* monotonic clock; INT64_MAX: none */
     uint64_t tokens;
@@ -53,7 +53,9 @@ struct handoff_delivery {
     enum handoff_state state; /* changed by handoff_delivery_move alone */
     struct handoff_agent *agent;
     struct handoff_settings *settings; /* while an attempt or its acknowledgement is out */
-    const char *reason;                /* constant text */
+    enum handoff_reason reason;
+    const char *words; /* where that is OTHER; lives as long as the delivery */
+    bool replaced;     /* discarded, because an edited one took its place */
     uint32_t attempts, failures, alternate, replays;
     int64_t due_mono_ms;      /* monotonic clock; 0: now */
     int64_t circuit_until_ms; /* the same; so long it waits for a circuit. 0: it has not yet */
@@ -104,8 +106,6 @@ bool handoff_delivery_keep(struct handoff_delivery *delivery, struct base_span f
                            struct base_span *to);
 bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct base_span traceparent,
                                  struct base_span tracestate);
-/* Lends from it; absent where it is none. */
-struct base_span handoff_trace_id(struct base_span traceparent);
 /* Whatever state it is in; nothing of it may be out. */
 void handoff_delivery_free(struct handoff_delivery *delivery);
 
@@ -150,7 +150,8 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery);
 
 /* A person's decision on a parked one. */
 void handoff_delivery_replay(struct handoff_delivery *delivery);
-void handoff_delivery_discard(struct handoff_delivery *delivery, const char *reason);
+/* `words` live as long as the delivery; "": none. */
+void handoff_delivery_discard(struct handoff_delivery *delivery, const char *words);
 void handoff_delivery_settle_late(struct handoff_delivery *delivery);
 
 /* Breaks off the attempt that is out, if one is. */
@@ -205,15 +206,15 @@ void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool postin
 void handoff_delivery_write(struct handoff_delivery *delivery);
 void handoff_delivery_write_timer_fired(struct base_timer *timer);
 
-/* A record that the agent was not given the handoff, and why; constant text. Without memory there
-   is none. */
+/* A record that the agent was not given the handoff, and why. Without memory there is none. */
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
-                                const char *why);
+                                enum handoff_obstacle why);
 
 /* alternates.c: this agent is done with; the next alternate has it, or the people */
-void handoff_delivery_give_up(struct handoff_delivery *delivery, const char *reason);
+void handoff_delivery_give_up(struct handoff_delivery *delivery, enum handoff_reason reason);
 /* The same for one that was not tried, or not as often as it might have been: that is recorded. */
-void handoff_delivery_give_up_untried(struct handoff_delivery *delivery, const char *reason);
+void handoff_delivery_give_up_untried(struct handoff_delivery *delivery,
+                                      enum handoff_obstacle obstacle);
 /* The next alternate of the agent that was asked for that can be given the handoff now, or NULL. It
    is used up, and so are those that are passed over. */
 struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *delivery);

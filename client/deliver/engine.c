@@ -84,12 +84,10 @@ bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *la
         return false;
     if (!handoff_agent_learn(agent, HANDOFF_LESSON_RESET, handoff_lane_now_ms(lane), &after))
         return true;
-    struct handoff_delivery_event event = {.happened = HANDOFF_HAPPENED_CIRCUIT,
-                                           .handoff_id = "",
-                                           .target = agent->name,
-                                           .reason = "reset",
-                                           .circuit = after.circuit,
-                                           .closed = after.closed};
+    const struct handoff_event event = {
+        .kind = HANDOFF_EVENT_CIRCUIT,
+        .who.target_agent = agent->name,
+        .of.circuit = {.circuit = after.circuit, .closed = after.closed}};
     if (engine->options.observe)
         engine->options.observe(engine->options.observer, &event);
     handoff_circuit_save(lane, agent);

@@ -4,8 +4,8 @@
  *
  *     accept ─▶ READY ─▶ IN_FLIGHT ─▶ ACKNOWLEDGED
  *                 ▲          │  │
- *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...        (life.def has all the moves)
- *                               └─▶ PARKED, EXPIRED
+ *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...        (handoff_model.def has all the
+ * moves) └─▶ PARKED, EXPIRED
  *
  * Accepted means durable: the envelope and its standing are committed before the sender is told,
  * and before the first attempt. An acknowledgement is passed on at once and written behind it,
@@ -25,7 +25,7 @@
 #include "client/deliver/lane.h"
 #include "client/deliver/live_index.h"
 #include "client/envelope/excerpt.h"
-#include "client/model/event.h"
+#include "client/handoff.h"
 #include "client/store/handoffs.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
@@ -38,7 +38,9 @@ struct handoff_engine_options {
     struct handoff_agents *agents;
     const struct base_clock *clock;
     const struct base_random *random;
-    handoff_delivery_observer *observe; /* NULL: nobody */
+    /* Told of what happens, on the thread on which it happens, between two steps of delivery, so it
+       must be quick and may not block. NULL: there is none. */
+    void (*observe)(void *observer, const struct handoff_event *event);
     void *observer;
 };
 
@@ -76,6 +78,11 @@ unsigned handoff_engine_in_flight(const struct handoff_engine *engine);
 /* Of these, those with an attempt out: what the end waits for. Any thread. */
 unsigned handoff_engine_attempting(const struct handoff_engine *engine);
 
+/* The id of a trace, out of a traceparent, which it lends from; absent where that has none. */
+struct base_span handoff_trace_id(struct base_span traceparent);
+/* "" for an absent one. */
+void handoff_copy_trace_id(char to[33], struct base_span trace_id);
+
 /* ---- handing over --------------------------------------------------------------------------- */
 
 /* An assembled envelope on its way in. Everything is copied. */
@@ -86,7 +93,7 @@ struct handoff_parcel {
     uint32_t cut_at, cut_size; /* where the envelope names its digest */
     struct handoff_excerpt excerpt;
     struct base_span task_id, source, target;
-    int pattern;
+    enum handoff_pattern pattern;
     int64_t created_ms;
     int64_t deadline_ms; /* wall clock; 0: none */
     uint64_t tokens;     /* an alternate with a smaller budget is passed over */
@@ -98,7 +105,7 @@ struct handoff_parcel {
 /* What is known of a handoff without its envelope. */
 struct handoff_label {
     char id[BASE_UUID_TEXT];
-    int pattern;
+    enum handoff_pattern pattern;
     struct base_span source, task_id;
     int64_t created_ms;
 };
@@ -111,11 +118,18 @@ struct handoff_news {
     uint64_t tokens; /* of the envelope, where the excerpt is known */
     enum handoff_state state;
     const char *target;
-    const char *reason; /* why it was parked, or "" */
+    enum handoff_reason reason; /* why it was parked */
+    const char *words;          /* where the reason is OTHER: what it was, else "" */
     uint32_t attempts;
     int64_t settled_ms;         /* 0: it goes on */
     struct handoff_error error; /* of the store, where it could not be written; else OK */
 };
+
+/* Why it was parked, or what was said when it was discarded; "" for neither. */
+static inline const char *handoff_news_reason(const struct handoff_news *news)
+{
+    return news->reason == HANDOFF_REASON_OTHER ? news->words : handoff_reason_name(news->reason);
+}
 
 /* Who wants to know. Embedded in its owner, who keeps it until `settled` was called, or until it
    withdrew it. Told on the lane's thread, and never from within the call that handed it over. */
@@ -162,7 +176,7 @@ struct handoff_reply {
     /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict,
        shutting_down */
     struct handoff_error error;
-    struct handoff_live_view view; /* as it is now, where OK; state 0: the store's row has it */
+    struct handoff_live_view view; /* as it is now, where OK; state NONE: the store's row has it */
 
     /* the engine's */
     struct handoff_lane *owner;

@@ -14,17 +14,18 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "client/model/handoff_model.h"
 #include "lib/base/uuid.h"
 
 struct handoff_agent;
 struct handoff_lane;
 
-/* How it stands with one, all of the same moment. state 0: what is told of it is the store's row.
- */
+/* How it stands with one, all of the same moment. state NONE: what is told of it is the store's
+   row. */
 struct handoff_live_view {
-    int state;          /* enum handoff_state */
+    enum handoff_state state;
     const char *target; /* name of the agent that has it; lives as long as the table of agents */
-    const char *reason; /* constant text */
+    enum handoff_reason reason;
     uint32_t attempts;
     int64_t settled_ms; /* wall clock; 0: it goes on */
 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a delivery comes, moves and goes. handoff_delivery_move is the only function that changes the
- * state: it checks the move against life.def, counts, tells the observer and has the store write
+ * state: it checks the move against the model, counts, tells the observer and has the store write
  * it.
  */
 #include <string.h>
 
 #include "client/deliver/delivery.h"
+#include "client/model/model.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -57,7 +58,7 @@ struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane, const s
     delivery->offer.id = *id;
     delivery->timer.fire = handoff_delivery_timer_fired;
     delivery->write_timer.fire = handoff_delivery_write_timer_fired;
-    delivery->reason = "";
+    delivery->words = "";
     delivery->last_record = &delivery->records;
     return delivery;
 }
@@ -234,7 +235,7 @@ void handoff_delivery_show(struct handoff_delivery *delivery)
 
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed)
 {
-    handoff_delivery_observe_move(delivery, 0, resumed);
+    handoff_delivery_observe_move(delivery, HANDOFF_STATE_NONE, resumed);
 }
 
 void handoff_delivery_leave(struct handoff_delivery *delivery)

@@ -6,20 +6,8 @@
 #include <string.h>
 
 #include "client/deliver/delivery.h"
-
-const char *handoff_outcome_name(enum handoff_outcome outcome)
-{
-    static const char *const names[] = {
-        [HANDOFF_OUTCOME_NONE] = "",
-        [HANDOFF_OUTCOME_ACKNOWLEDGED] = "acknowledged",
-        [HANDOFF_OUTCOME_EXHAUSTED] = "exhausted",
-        [HANDOFF_OUTCOME_REFUSED] = "refused",
-        [HANDOFF_OUTCOME_EXPIRED] = "expired",
-        [HANDOFF_OUTCOME_HOP_LIMIT] = "hop_limit",
-        [HANDOFF_OUTCOME_CIRCUIT_OPEN] = "circuit_open",
-    };
-    return names[outcome];
-}
+#include "client/model/model.h"
+#include "lib/base/check.h"
 
 void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news)
 {
@@ -33,6 +21,7 @@ void handoff_delivery_news(const struct handoff_delivery *delivery, struct hando
                                   .state = delivery->state,
                                   .target = delivery->agent->name,
                                   .reason = delivery->reason,
+                                  .words = delivery->words,
                                   .attempts = delivery->attempts,
                                   .settled_ms = delivery->settled_ms};
     memcpy(news->label.id, delivery->id_text, sizeof news->label.id);
@@ -40,7 +29,7 @@ void handoff_delivery_news(const struct handoff_delivery *delivery, struct hando
 
 void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view)
 {
-    *view = (struct handoff_live_view){.state = (int)delivery->state,
+    *view = (struct handoff_live_view){.state = delivery->state,
                                        .target = delivery->agent->name,
                                        .reason = delivery->reason,
                                        .attempts = delivery->attempts,
@@ -81,48 +70,52 @@ void handoff_waiter_withdraw(struct handoff_waiter *waiter)
     waiter->delivery = NULL;
 }
 
-static void observe(struct handoff_delivery *delivery, struct handoff_delivery_event *event)
+/* ---- the observer --------------------------------------------------------------------------- */
+
+void handoff_copy_trace_id(char to[33], struct base_span trace_id)
+{
+    BASE_CHECK(trace_id.size < 33);
+    if (trace_id.data)
+        memcpy(to, trace_id.data, trace_id.size);
+    to[trace_id.data ? trace_id.size : 0] = '\0';
+}
+
+static void observe(const struct handoff_delivery *delivery, struct handoff_event *event)
 {
     const struct handoff_engine_options *options = &delivery->lane->engine->options;
-    if (!options->observe)
-        return;
-    event->handoff_id = delivery->id_text;
-    event->source = delivery->source;
-    event->trace_id = delivery->trace_id;
-    event->target = delivery->agent->name;
-    event->pattern = delivery->pattern;
-    event->attempts = delivery->attempts;
-    event->replays = delivery->replays;
-    event->elapsed_us = (handoff_delivery_now_ns(delivery) - delivery->began_ns) / 1000;
-    options->observe(options->observer, event);
+    event->who = (struct handoff_who){.id = delivery->id_text,
+                                      .task_id = delivery->task_id.data,
+                                      .source_agent = delivery->source.data,
+                                      .target_agent = delivery->agent->name,
+                                      .pattern = delivery->pattern};
+    handoff_copy_trace_id(event->who.trace_id, delivery->trace_id);
+    if (options->observe)
+        options->observe(options->observer, event);
 }
 
 void handoff_delivery_observe_circuit(struct handoff_delivery *delivery,
                                       const struct handoff_breaker *breaker)
 {
-    struct handoff_delivery_event event = {
-        .happened = HANDOFF_HAPPENED_CIRCUIT,
-        .circuit = breaker->circuit,
-        .opened = breaker->opened && breaker->circuit == HANDOFF_CIRCUIT_OPEN,
-        .closed = breaker->closed && breaker->circuit == HANDOFF_CIRCUIT_CLOSED,
-        .consecutive_failures = breaker->consecutive_failures};
+    struct handoff_event event = {
+        .kind = HANDOFF_EVENT_CIRCUIT,
+        .of.circuit = {.circuit = breaker->circuit,
+                       .opened = breaker->opened && breaker->circuit == HANDOFF_CIRCUIT_OPEN,
+                       .closed = breaker->closed && breaker->circuit == HANDOFF_CIRCUIT_CLOSED,
+                       .consecutive_failures = breaker->consecutive_failures}};
     observe(delivery, &event);
 }
 
-static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery,
-                                       enum handoff_state state)
+static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery)
 {
-    if (state == HANDOFF_STATE_ACKNOWLEDGED)
+    switch (delivery->state) {
+    case HANDOFF_STATE_ACKNOWLEDGED:
         return HANDOFF_OUTCOME_ACKNOWLEDGED;
-    if (state == HANDOFF_STATE_EXPIRED)
-        return HANDOFF_OUTCOME_EXPIRED;
-    if (state != HANDOFF_STATE_PARKED)
+    case HANDOFF_STATE_EXPIRED:
+    case HANDOFF_STATE_PARKED:
+        return handoff_reason_outcome(delivery->reason);
+    default:
         return HANDOFF_OUTCOME_NONE;
-    if (strcmp(delivery->reason, "refused") == 0)
-        return HANDOFF_OUTCOME_REFUSED;
-    if (strcmp(delivery->reason, "circuit_open") == 0)
-        return HANDOFF_OUTCOME_CIRCUIT_OPEN;
-    return HANDOFF_OUTCOME_EXHAUSTED;
+    }
 }
 
 /* Each attempt is told of once, when it has ended: not when it begins, not while the word on a 202
@@ -139,18 +132,22 @@ static bool attempt_is_news(struct handoff_delivery *delivery)
 void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum handoff_state from,
                                    bool resumed)
 {
-    struct handoff_delivery_event event = {
-        .happened = HANDOFF_HAPPENED_MOVE,
-        .from = from,
-        .to = delivery->state,
-        .resumed = resumed,
-        .outcome = resumed ? HANDOFF_OUTCOME_NONE : outcome_of(delivery, delivery->state),
-        .reason = delivery->reason,
-        .has_attempt = attempt_is_news(delivery),
-        .attempt_target = delivery->attempt_target,
-        .result = (enum handoff_attempt_result)delivery->attempt.result,
-        .attempt_us = delivery->attempt.duration_us,
-        .said = delivery->attempt_error,
-    };
+    int64_t elapsed_us = (handoff_delivery_now_ns(delivery) - delivery->began_ns) / 1000;
+    struct handoff_event event = {
+        .kind = HANDOFF_EVENT_MOVED,
+        .of.moved = {.from = from,
+                     .to = delivery->state,
+                     .resumed = resumed,
+                     .replaced = delivery->replaced,
+                     .outcome = resumed ? HANDOFF_OUTCOME_NONE : outcome_of(delivery),
+                     .reason = delivery->reason,
+                     .elapsed_ns = elapsed_us * 1000,
+                     .attempts = delivery->attempts,
+                     .replays = delivery->replays,
+                     .attempted = attempt_is_news(delivery),
+                     .attempt_target = delivery->attempt_target,
+                     .result = delivery->attempt.result,
+                     .attempt_ns = delivery->attempt.duration_us * 1000,
+                     .said = delivery->attempt_error}};
     observe(delivery, &event);
 }

@@ -19,26 +19,27 @@ bool handoff_fit_reads(const struct handoff_agent_options *options, struct base_
            is_dual(envelope);
 }
 
-static const char *settings_obstacle(const struct handoff_settings *settings,
-                                     struct base_span envelope, uint64_t tokens)
+static enum handoff_obstacle settings_obstacle(const struct handoff_settings *settings,
+                                               struct base_span envelope, uint64_t tokens)
 {
     if (!settings)
-        return "unknown_agent";
+        return HANDOFF_OBSTACLE_UNKNOWN_AGENT;
     if (tokens > settings->options.token_budget)
-        return "budget_too_small";
-    return handoff_fit_reads(&settings->options, envelope) ? NULL : "version";
+        return HANDOFF_OBSTACLE_BUDGET_TOO_SMALL;
+    return handoff_fit_reads(&settings->options, envelope) ? HANDOFF_OBSTACLE_NONE
+                                                           : HANDOFF_OBSTACLE_VERSION;
 }
 
-const char *handoff_fit_obstacle(struct handoff_agent *agent, struct base_span envelope,
-                                 uint64_t tokens, int64_t now_ms)
+enum handoff_obstacle handoff_fit_obstacle(struct handoff_agent *agent, struct base_span envelope,
+                                           uint64_t tokens, int64_t now_ms)
 {
     int64_t wait_ms;
     if (!agent)
-        return "unknown_agent";
+        return HANDOFF_OBSTACLE_UNKNOWN_AGENT;
     if (handoff_agent_is_open(agent, now_ms, &wait_ms))
-        return "circuit_open";
+        return HANDOFF_OBSTACLE_CIRCUIT_OPEN;
     struct handoff_settings *settings = handoff_agent_settings(agent);
-    const char *obstacle = settings_obstacle(settings, envelope, tokens);
+    enum handoff_obstacle obstacle = settings_obstacle(settings, envelope, tokens);
     handoff_settings_release(&settings);
     return obstacle;
 }

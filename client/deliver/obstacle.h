@@ -14,9 +14,9 @@
    forms in one document: that has to be so from the beginning. */
 bool handoff_fit_reads(const struct handoff_agent_options *options, struct base_span envelope);
 
-/* Why the envelope cannot go to the agent now: "circuit_open", "unknown_agent" (it is not
-   configured any more, or NULL), "budget_too_small" or "version"; NULL where it can. Any thread. */
-const char *handoff_fit_obstacle(struct handoff_agent *agent, struct base_span envelope,
-                                 uint64_t tokens, int64_t now_ms);
+/* Why the envelope cannot go to the agent now; UNKNOWN_AGENT also for NULL, and NONE where it can.
+   Any thread. */
+enum handoff_obstacle handoff_fit_obstacle(struct handoff_agent *agent, struct base_span envelope,
+                                           uint64_t tokens, int64_t now_ms);
 
 #endif

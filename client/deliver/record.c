@@ -21,7 +21,9 @@ static void fill_standing(const struct handoff_delivery *delivery,
     *standing = (struct handoff_standing){
         .state = (int)state,
         .target = base_span(delivery->agent->name, delivery->agent->name_size),
-        .reason = base_span_text(delivery->reason),
+        .reason = delivery->reason,
+        .words = delivery->reason == HANDOFF_REASON_OTHER ? base_span_text(delivery->words)
+                                                          : base_span("", 0),
         .due_ms = delivery->due_mono_ms
                       ? handoff_delivery_to_wall_ms(delivery, delivery->due_mono_ms)
                       : 0,
@@ -48,7 +50,7 @@ static void append(struct handoff_delivery *delivery, struct handoff_attempt_rec
 }
 
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
-                                const char *why)
+                                enum handoff_obstacle why)
 {
     struct handoff_attempt_record *record = base_arena_calloc(&delivery->arena, 1, sizeof *record);
     const char *name = record ? base_arena_strdup(&delivery->arena, agent) : NULL;
@@ -58,7 +60,7 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
                                                .number = delivery->attempts,
                                                .at_ms = handoff_delivery_wall_ms(delivery),
                                                .target = base_span_text(name),
-                                               .error = base_span_text(why),
+                                               .error = base_span_text(handoff_obstacle_name(why)),
                                                .peer = base_span("", 0)};
     append(delivery, record);
 }

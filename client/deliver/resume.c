@@ -142,7 +142,7 @@ static void load_attempt(struct handoff_delivery *delivery, const struct handoff
    from going on. */
 static void park_unreadable(struct handoff_delivery *delivery)
 {
-    delivery->reason = "store_corrupt";
+    delivery->reason = HANDOFF_REASON_STORE_CORRUPT;
     handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
 }
 

@@ -23,26 +23,6 @@ const struct handoff_memory_limits handoff_memory_limits_default = {
 
 enum { ID_BYTES = 128 };
 
-/* ---- importance ---------------------------------------------------------------------------- */
-
-static const char *const importances[] = {"low", "medium", "high", "critical"};
-
-const char *handoff_importance_name(enum handoff_importance importance)
-{
-    return importances[importance];
-}
-
-bool handoff_importance_parse(struct base_span text, enum handoff_importance *importance)
-{
-    for (unsigned i = 0; i < sizeof importances / sizeof *importances; i++) {
-        if (base_span_equal(text, base_span_text(importances[i]))) {
-            *importance = (enum handoff_importance)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- validation ---------------------------------------------------------------------------- */
 
 static bool is_id_byte(char byte)

@@ -38,18 +38,6 @@
 
 /* ---- memories ------------------------------------------------------------------------------ */
 
-enum handoff_importance {
-    HANDOFF_IMPORTANCE_LOW,
-    HANDOFF_IMPORTANCE_MEDIUM,
-    HANDOFF_IMPORTANCE_HIGH,
-    HANDOFF_IMPORTANCE_CRITICAL,
-};
-
-/* "low", "medium", "high", "critical"; static. */
-const char *handoff_importance_name(enum handoff_importance importance);
-/* false for any other text. */
-bool handoff_importance_parse(struct base_span text, enum handoff_importance *importance);
-
 struct handoff_memory {
     struct base_span id;       /* chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ : - */
     struct base_span content;  /* UTF-8, not empty */

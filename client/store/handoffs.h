@@ -13,18 +13,20 @@
 #ifndef HANDOFF_STORE_HANDOFFS_H
 #define HANDOFF_STORE_HANDOFFS_H
 
+#include "client/model/handoff_model.h"
 #include "client/store/store.h"
 
 /* Where a handoff stands. Times are wall-clock milliseconds, 0: none. */
 struct handoff_standing {
-    int state;               /* enum handoff_state */
-    struct base_span target; /* the agent that has it, or had it last */
-    struct base_span reason; /* code of the failure that parked it, or "" */
-    int64_t due_ms;          /* of the next attempt, or the end of an acknowledgement's time */
-    int64_t settled_ms;      /* acknowledged, parked, expired or discarded since then */
-    uint32_t attempts;       /* made in all */
-    uint32_t failures;       /* of these, in a row and with this target */
-    uint32_t alternate;      /* how many of the first target's alternates were used up */
+    int state;                  /* enum handoff_state */
+    struct base_span target;    /* the agent that has it, or had it last */
+    enum handoff_reason reason; /* why it was parked; the store has its name ... */
+    struct base_span words;     /* ... or, where it is OTHER, these */
+    int64_t due_ms;             /* of the next attempt, or the end of an acknowledgement's time */
+    int64_t settled_ms;         /* acknowledged, parked, expired or discarded since then */
+    uint32_t attempts;          /* made in all */
+    uint32_t failures;          /* of these, in a row and with this target */
+    uint32_t alternate;         /* how many of the first target's alternates were used up */
     uint32_t replays;
 };
 
@@ -34,7 +36,7 @@ struct handoff_attempt {
     int64_t at_ms;
     int64_t duration_us;
     struct base_span target;
-    int result;             /* enum handoff_attempt_result */
+    enum handoff_attempt_result result;
     int status;             /* HTTP; 0: no answer */
     struct base_span error; /* what went wrong, or "" */
     struct base_span peer;  /* "127.0.0.1:9001", or "" */
@@ -48,7 +50,7 @@ struct handoff_store_accept {
     struct handoff_store_put_envelope put; /* with the job; `finished` is false */
     struct handoff_standing standing;
     struct base_span source, asked_target; /* asked_target: as the sender named it */
-    int pattern;
+    enum handoff_pattern pattern;
     int64_t deadline_ms;
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
@@ -96,7 +98,7 @@ struct handoff_stored {
     int64_t seq;
     struct base_uuid id;
     struct base_span task_id, source, asked_target;
-    int pattern;
+    enum handoff_pattern pattern;
     int64_t created_ms, deadline_ms;
     struct handoff_standing standing;
 };

@@ -8,48 +8,44 @@
  */
 #include "exporter/log/delivery_log.h"
 
-#include <string.h>
-
 #include "exporter/log/log.h"
 
-static bool is(const char *text, const char *wanted)
+static void log_move(const struct handoff_who *who, const struct handoff_moved *moved)
 {
-    return text != NULL && strcmp(text, wanted) == 0;
+    if (moved->to == HANDOFF_STATE_PARKED)
+        log_warn("handoff_parked", LOG_STR("handoff", who->id),
+                 LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
+                 LOG_STR("reason", handoff_reason_name(moved->reason)),
+                 LOG_UINT("attempts", moved->attempts));
+    else if (moved->to == HANDOFF_STATE_EXPIRED)
+        log_warn("handoff_expired", LOG_STR("handoff", who->id),
+                 LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
+                 LOG_UINT("attempts", moved->attempts));
+    else if (moved->attempted && moved->result != HANDOFF_RESULT_ACK)
+        log_debug("attempt_failed", LOG_STR("handoff", who->id),
+                  LOG_STR("target", moved->attempt_target), LOG_UINT("attempt", moved->attempts),
+                  LOG_STR("result", handoff_result_name(moved->result)));
 }
 
-static void log_move(const struct handoff_event *event)
+static void log_circuit(const struct handoff_who *who,
+                        const struct handoff_circuit_changed *changed)
 {
-    if (is(event->to, "parked"))
-        log_warn("handoff_parked", LOG_STR("handoff", event->id),
-                 LOG_STR("source", event->source_agent), LOG_STR("target", event->target_agent),
-                 LOG_STR("reason", event->reason), LOG_UINT("attempts", event->attempts));
-    else if (is(event->to, "expired"))
-        log_warn("handoff_expired", LOG_STR("handoff", event->id),
-                 LOG_STR("source", event->source_agent), LOG_STR("target", event->target_agent),
-                 LOG_UINT("attempts", event->attempts));
-    else if (event->result != NULL && !is(event->result, "ack"))
-        log_debug("attempt_failed", LOG_STR("handoff", event->id),
-                  LOG_STR("target", event->attempt_target), LOG_UINT("attempt", event->attempts),
-                  LOG_STR("result", event->result));
-}
-
-static void log_circuit(const struct handoff_event *event)
-{
-    if (event->opened)
-        log_warn("circuit_opened", LOG_STR("target", event->target_agent),
-                 LOG_UINT("failures", event->consecutive_failures));
-    else if (event->closed)
-        log_info("circuit_closed", LOG_STR("target", event->target_agent));
+    if (changed->opened)
+        log_warn("circuit_opened", LOG_STR("target", who->target_agent),
+                 LOG_UINT("failures", changed->consecutive_failures));
+    else if (changed->closed)
+        log_info("circuit_closed", LOG_STR("target", who->target_agent));
 }
 
 void exporter_delivery_log(const struct handoff_event *event)
 {
+    const struct handoff_who *who = &event->who;
     if (event->kind == HANDOFF_EVENT_MOVED)
-        log_move(event);
+        log_move(who, &event->of.moved);
     else if (event->kind == HANDOFF_EVENT_CIRCUIT)
-        log_circuit(event);
+        log_circuit(who, &event->of.circuit);
     else if (event->kind == HANDOFF_EVENT_ASSEMBLED && event->code == HANDOFF_ERR_HOP_LIMIT)
-        log_warn("hop_limit_reached", LOG_STR("task", event->task_id),
-                 LOG_STR("source", event->source_agent), LOG_STR("target", event->target_agent),
-                 LOG_INT("hops", event->hop_count));
+        log_warn("hop_limit_reached", LOG_STR("task", who->task_id),
+                 LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
+                 LOG_INT("hops", event->of.assembled.hop_count));
 }

@@ -81,60 +81,74 @@ static void copy_text(char *to, size_t size, const char *from)
 
 /* ---- what counts as a failure --------------------------------------------------------------- */
 
-static const char *failed_end(const struct handoff_event *event)
+static bool is_failure(enum handoff_outcome outcome)
 {
-    bool ended = event->outcome != NULL && strcmp(event->outcome, "acknowledged") != 0;
-    return ended ? event->outcome : NULL;
+    return outcome != HANDOFF_OUTCOME_NONE && outcome != HANDOFF_OUTCOME_ACKNOWLEDGED;
 }
 
-/* How it failed, or NULL. Static text. */
-static const char *failed_how(const struct handoff_event *event)
+/* Whether it failed, and how. */
+static bool failed(const struct handoff_event *event, enum handoff_outcome *outcome)
 {
+    *outcome = HANDOFF_OUTCOME_NONE;
     switch (event->kind) {
     case HANDOFF_EVENT_MOVED:
+        *outcome = event->of.moved.outcome;
+        return is_failure(*outcome);
     case HANDOFF_EVENT_REJECTED:
-        return failed_end(event);
+        *outcome = HANDOFF_OUTCOME_CIRCUIT_OPEN;
+        return true;
     case HANDOFF_EVENT_OBSERVED: /* refused ones are the reporter's fault, and it was told */
-        return event->code == HANDOFF_OK && !event->repeated ? failed_end(event) : NULL;
+        *outcome = event->of.observed.outcome;
+        return event->code == HANDOFF_OK && !event->of.observed.repeated && is_failure(*outcome);
     case HANDOFF_EVENT_ASSEMBLED:
-        return event->code == HANDOFF_ERR_HOP_LIMIT ? "hop_limit" : NULL;
+        *outcome = HANDOFF_OUTCOME_HOP_LIMIT;
+        return event->code == HANDOFF_ERR_HOP_LIMIT;
     case HANDOFF_EVENT_COMMITTED:
-        return event->code != HANDOFF_OK ? "not_stored" : NULL;
+        return event->code != HANDOFF_OK;
     case HANDOFF_EVENT_SPINE:
     case HANDOFF_EVENT_CIRCUIT:
     case HANDOFF_EVENT_TASK_COMPLETED:
         break; /* no failures, or shown by how it stands */
     }
-    return NULL;
+    return false;
 }
 
 static const char *words_of(const struct handoff_event *event)
 {
-    if (event->said != NULL && *event->said != '\0')
-        return event->said;
+    const char *said = event->kind == HANDOFF_EVENT_MOVED      ? event->of.moved.said
+                       : event->kind == HANDOFF_EVENT_OBSERVED ? "as its source observed it"
+                                                               : NULL;
+    if (said != NULL && *said != '\0')
+        return said;
     return event->code != HANDOFF_OK ? handoff_code_meaning(event->code) : "";
 }
 
 static void describe(struct exporter_failure *entry, const struct handoff_event *event,
-                     const char *outcome)
+                     enum handoff_outcome outcome)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     entry->at_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     entry->times = 1;
     entry->outcome = outcome;
-    entry->attempts = event->attempts;
-    copy_text(entry->id, sizeof entry->id, event->id);
-    copy_text(entry->source, sizeof entry->source, event->source_agent);
-    copy_text(entry->target, sizeof entry->target, event->target_agent);
+    entry->attempts = event->kind == HANDOFF_EVENT_MOVED ? event->of.moved.attempts : 0;
+    copy_text(entry->id, sizeof entry->id, event->who.id);
+    copy_text(entry->source, sizeof entry->source, event->who.source_agent);
+    copy_text(entry->target, sizeof entry->target, event->who.target_agent);
     copy_text(entry->words, sizeof entry->words, words_of(event));
+}
+
+const char *exporter_failure_name(const struct exporter_failure *failure)
+{
+    return failure->outcome == HANDOFF_OUTCOME_NONE ? "not_stored"
+                                                    : handoff_outcome_name(failure->outcome);
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
 static bool alike(const struct exporter_failure *a, const struct exporter_failure *b)
 {
-    return strcmp(a->outcome, b->outcome) == 0 && strcmp(a->target, b->target) == 0 &&
+    return a->outcome == b->outcome && strcmp(a->target, b->target) == 0 &&
            strcmp(a->words, b->words) == 0;
 }
 
@@ -156,8 +170,8 @@ static void put_first(struct exporter_failures *failures, struct exporter_failur
 void exporter_failures_note(struct exporter_failures *failures, const struct handoff_event *event)
 {
     EXPORTER_CHECK_MAGIC(failures, FAILURES_MAGIC);
-    const char *outcome = failed_how(event);
-    if (outcome == NULL)
+    enum handoff_outcome outcome;
+    if (!failed(event, &outcome))
         return;
     struct exporter_failure entry;
     describe(&entry, event, outcome);

@@ -21,15 +21,18 @@ enum {
 /* One failure, or several of one kind. Texts are valid UTF-8 without control characters; they come
  * from outside, so whoever shows them escapes them. */
 struct exporter_failure {
-    int64_t at_ms;       /* the last time; wall clock */
-    uint64_t times;      /* since it was first remembered */
-    char id[40];         /* of the handoff, the last one; "": it was not accepted */
-    char source[136];    /* the agent that handed off; "": nobody did */
-    char target[136];    /* "": it is about no agent */
-    const char *outcome; /* "exhausted" and so on; static */
+    int64_t at_ms;                /* the last time; wall clock */
+    uint64_t times;               /* since it was first remembered */
+    char id[40];                  /* of the handoff, the last one; "": it was not accepted */
+    char source[136];             /* the agent that handed off; "": nobody did */
+    char target[136];             /* "": it is about no agent */
+    enum handoff_outcome outcome; /* NONE: it could not be stored */
     unsigned attempts;
     char words[EXPORTER_FAILURE_WORDS_MAX];
 };
+
+/* The outcome's name, or "not_stored"; static. */
+const char *exporter_failure_name(const struct exporter_failure *failure);
 
 struct exporter_failures;
 

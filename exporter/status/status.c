@@ -64,7 +64,7 @@ static void visit(void *context, const struct handoff_agent_stats *agent)
     }
     struct handoff_agent_stats *kept = &status->agents[status->nagents++];
     *kept = *agent;
-    kept->name = name; /* the circuit's is static */
+    kept->name = name;
     status->in_flight += agent->in_flight;
     status->parked += agent->parked;
     status->oldest_in_flight_ns = later(status->oldest_in_flight_ns, agent->oldest_in_flight_ns);
@@ -73,9 +73,9 @@ static void visit(void *context, const struct handoff_agent_stats *agent)
 
 static int circuit_rank(const struct handoff_agent_stats *agent)
 {
-    if (strcmp(agent->circuit, "open") == 0)
-        return 2;
-    return strcmp(agent->circuit, "half_open") == 0 ? 1 : 0;
+    static const int ranks[HANDOFF_CIRCUIT_COUNT] = {
+        [HANDOFF_CIRCUIT_HALF_OPEN] = 1, [HANDOFF_CIRCUIT_OPEN] = 2};
+    return ranks[agent->circuit];
 }
 
 static int descending(uint64_t a, uint64_t b)

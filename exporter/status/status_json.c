@@ -72,7 +72,7 @@ static void add_agents(yyjson_mut_doc *doc, yyjson_mut_val *root,
         const struct handoff_agent_stats *agent = &status->agents[i];
         yyjson_mut_obj_add_str(doc, object, "name", agent->name);
         yyjson_mut_obj_add_bool(doc, object, "configured", agent->configured);
-        yyjson_mut_obj_add_str(doc, object, "circuit", agent->circuit);
+        yyjson_mut_obj_add_str(doc, object, "circuit", handoff_circuit_name(agent->circuit));
         yyjson_mut_obj_add_uint(doc, object, "consecutive_failures", agent->consecutive_failures);
         yyjson_mut_obj_add_uint(doc, object, "in_flight", agent->in_flight);
         add_age(doc, object, "oldest_in_flight_seconds", agent->oldest_in_flight_ns);
@@ -91,7 +91,7 @@ static void add_failures(yyjson_mut_doc *doc, yyjson_mut_val *root,
         const struct exporter_failure *failure = &status->failures[i];
         add_time(doc, object, "at", failure->at_ms);
         yyjson_mut_obj_add_uint(doc, object, "times", failure->times);
-        yyjson_mut_obj_add_str(doc, object, "outcome", failure->outcome);
+        yyjson_mut_obj_add_str(doc, object, "outcome", exporter_failure_name(failure));
         add_text_or_null(doc, object, "source_agent", failure->source);
         add_text_or_null(doc, object, "target_agent", failure->target);
         add_text_or_null(doc, object, "id", failure->id);

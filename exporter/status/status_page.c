@@ -216,19 +216,19 @@ static void write_figures(FILE *out, const struct exporter_status *status)
 
 /* ---- agents --------------------------------------------------------------------------------- */
 
-static const char *circuit_standing(const char *circuit)
-{
-    if (strcmp(circuit, "closed") == 0)
-        return "ok";
-    return strcmp(circuit, "open") == 0 ? "trouble" : "attention";
-}
-
 static void write_circuit(FILE *out, const struct handoff_agent_stats *agent)
 {
+    static const struct {
+        const char *standing, *words;
+    } circuits[HANDOFF_CIRCUIT_COUNT] = {
+        [HANDOFF_CIRCUIT_CLOSED] = {"ok", "closed"},
+        [HANDOFF_CIRCUIT_HALF_OPEN] = {"attention", "half open"},
+        [HANDOFF_CIRCUIT_OPEN] = {"trouble", "open"},
+    };
     fputs("<td role=\"cell\" data-label=\"Circuit\">", out);
     if (agent->configured)
-        fprintf(out, "<span class=\"badge %s\">%s</span></td>\n", circuit_standing(agent->circuit),
-                strcmp(agent->circuit, "half_open") == 0 ? "half open" : agent->circuit);
+        fprintf(out, "<span class=\"badge %s\">%s</span></td>\n", circuits[agent->circuit].standing,
+                circuits[agent->circuit].words);
     else
         fputs("<span class=\"soft\">not configured any more</span></td>\n", out);
 }
@@ -283,23 +283,17 @@ static void write_agents(FILE *out, const struct exporter_status *status)
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* What an outcome means to somebody who reads it here for the first time. */
-static const char *outcome_words(const char *outcome)
+static const char *outcome_words(enum handoff_outcome outcome)
 {
-    static const struct {
-        const char *outcome, *words;
-    } known[] = {
-        {"exhausted", "gave up after the last attempt"},
-        {"refused", "refused for good"},
-        {"expired", "ran past its deadline"},
-        {"circuit_open", "not sent, the circuit is open"},
-        {"hop_limit", "stopped, the task went through too many hands"},
-        {"not_stored", "could not be stored"},
+    static const char *const words[HANDOFF_OUTCOME_COUNT] = {
+        [HANDOFF_OUTCOME_NONE] = "could not be stored",
+        [HANDOFF_OUTCOME_EXHAUSTED] = "gave up after the last attempt",
+        [HANDOFF_OUTCOME_REFUSED] = "refused for good",
+        [HANDOFF_OUTCOME_EXPIRED] = "ran past its deadline",
+        [HANDOFF_OUTCOME_CIRCUIT_OPEN] = "not sent, the circuit is open",
+        [HANDOFF_OUTCOME_HOP_LIMIT] = "stopped, the task went through too many hands",
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].outcome, outcome) == 0)
-            return known[i].words;
-    }
-    return outcome;
+    return words[outcome] != NULL ? words[outcome] : handoff_outcome_name(outcome);
 }
 
 static void write_parties(FILE *out, const struct exporter_failure *failure)

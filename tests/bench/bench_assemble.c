@@ -122,12 +122,13 @@ static void assemble(const char *request, size_t round)
         poll(&readable, 1, -1);
         handoff_loop_run(bench.loop);
     }
-    const int64_t took[STAGES] = {bench.event.resolve_ns, bench.event.trim_ns,
-                                  bench.event.encode_ns, bench.event.persist_ns,
-                                  base_monotonic_ns(&base_clock_system) - began};
+    const int64_t took[STAGES] = {
+        bench.event.of.assembled.resolve_ns, bench.event.of.assembled.trim_ns,
+        bench.event.of.assembled.encode_ns, bench.event.of.assembled.persist_ns,
+        base_monotonic_ns(&base_clock_system) - began};
     for (int s = 0; s < STAGES; s++)
         bench.round[s][round] = took[s];
-    bench.tokens = bench.event.tokens;
+    bench.tokens = bench.event.of.assembled.tokens;
     wait_for(0);
 }
 

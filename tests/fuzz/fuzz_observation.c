@@ -10,7 +10,7 @@
 
 #include "client/assemble/request.h"
 #include "client/calls/observation.h"
-#include "client/model/event.h"
+#include "client/model/model.h"
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 #include "tests/support/refusal.h"

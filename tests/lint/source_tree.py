@@ -14,7 +14,8 @@ import unittest
 TOP = pathlib.Path(os.environ.get("HANDOFF_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("HANDOFF_BINARY_DIR", TOP / "build/release"))
 ROOMS = ("lib", "client", "collectors", "exporter", "ctl")
-PUBLIC_HEADERS = ("client/handoff.h", "lib/base/handoff_error.h", "lib/tokens/handoff_tokens.h")
+PUBLIC_HEADERS = ("client/handoff.h", "client/model/handoff_model.h",
+                  "lib/base/handoff_error.h", "lib/tokens/handoff_tokens.h")
 NOT_OURS = {".git", "build", "node_modules", "__pycache__"}
 
 # Every version of these finds other things, so each is written for one: Debian 12's.

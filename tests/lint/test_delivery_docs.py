@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/lint/test_delivery_docs.py --write
 
-writes the life anew after client/model/life.def changed.
+writes the life anew after client/model/handoff_model.def changed.
 """
 
 import re
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import unittest
 
+import model
 import source_tree
 
 DOCUMENT = source_tree.TOP / "docs/delivery.md"
@@ -30,12 +31,10 @@ PLAIN = {"1 for the first", "1 to 256 bytes"}
 
 
 def life():
-    text = (source_tree.TOP / "client/model/life.def").read_text()
-    names = dict(re.findall(r'^STATE\((\w+), "(\w+)"', text, re.MULTILINE))
-    over = re.findall(r'^STATE\((\w+), "\w+", \d+, OVER\)', text, re.MULTILINE)
-    moves = [(names[a], names[b], what) for a, b, what in
-             re.findall(r'^MOVE\((\w+), (\w+), "([^"]+)"\)', text, re.MULTILINE)]
-    return names, [names[name] for name in over], moves
+    states = model.rows("STATE")
+    names = {name: text for name, _, text, _, _ in states}
+    moves = [(names[a], names[b], what) for a, b, what in model.rows("MOVE")]
+    return names, [text for _, _, text, kind, _ in states if kind == "OVER"], moves
 
 
 def printed_life():

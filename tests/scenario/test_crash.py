@@ -45,7 +45,7 @@ LAST_LIFE = 1.0    # seconds that the last daemon gets work, so that it has some
 AGENTS = ["steady", "flaky", "later", "slow", "refuser", "broken", "puller"]
 # Those that answer an attempt at once and for good, so that each request is one counted attempt.
 PROMPT = ["steady", "flaky", "slow", "refuser", "broken"]
-# client/model/life.def
+# client/model/handoff_model.def
 ACKNOWLEDGED, PARKED = 4, 5
 
 CONFIG = """

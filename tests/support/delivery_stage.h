@@ -61,7 +61,7 @@ static inline void set_wall_by(int64_t ms)
 enum { EVENTS_MAX = 256, LOOK_MS = 10 };
 
 struct seen {
-    struct handoff_delivery_event event; /* its texts are gone, but for the static ones */
+    struct handoff_event event; /* its texts are gone, but for the static ones */
     char target[32];
 };
 
@@ -88,13 +88,13 @@ static inline void zeros(const struct base_random *random, void *bytes, size_t s
 }
 static const struct base_random no_jitter = {zeros}; /* each draw is 0: retries follow at once */
 
-static inline void watch(void *unused, const struct handoff_delivery_event *event)
+static inline void watch(void *unused, const struct handoff_event *event)
 {
     (void)unused;
     assert_true(stage.nevents < EVENTS_MAX);
     struct seen *seen = &stage.events[stage.nevents++];
     seen->event = *event;
-    snprintf(seen->target, sizeof seen->target, "%s", event->target);
+    snprintf(seen->target, sizeof seen->target, "%s", event->who.target_agent);
 }
 
 /* All but taking up what is stored. */
@@ -292,7 +292,8 @@ struct row {
     char target[32], reason[32];
     size_t nrecorded;
     struct {
-        int result, status;
+        enum handoff_attempt_result result;
+        int status;
         char target[32], error[200];
     } recorded[16];
     char passed_over[200]; /* "0 coder circuit_open, 4 coder-b version": after, who and why */
@@ -332,7 +333,10 @@ static inline bool read_row(const struct sender *sender, struct row *row)
         row->state = (enum handoff_state)found.standing.state;
         row->attempts = found.standing.attempts;
         snprintf(row->target, sizeof row->target, "%s", found.standing.target.data);
-        snprintf(row->reason, sizeof row->reason, "%s", found.standing.reason.data);
+        snprintf(row->reason, sizeof row->reason, "%s",
+                 found.standing.reason == HANDOFF_REASON_OTHER
+                     ? found.standing.words.data
+                     : handoff_reason_name(found.standing.reason));
     }
     for (size_t i = 0; i < count; i++)
         read_record(row, &attempts[i]);
@@ -356,12 +360,18 @@ static inline struct row stored(const struct sender *sender, enum handoff_state 
     return row;
 }
 
+/* The i-th event, where that is a move; else NULL. */
+static inline const struct handoff_moved *move_at(size_t i)
+{
+    const struct handoff_event *event = &stage.events[i].event;
+    return event->kind == HANDOFF_EVENT_MOVED ? &event->of.moved : NULL;
+}
+
 static inline unsigned count_moves(enum handoff_state to)
 {
     unsigned count = 0;
     for (size_t i = 0; i < stage.nevents; i++)
-        count += stage.events[i].event.happened == HANDOFF_HAPPENED_MOVE &&
-                 stage.events[i].event.to == to;
+        count += move_at(i) && move_at(i)->to == to;
     return count;
 }
 
@@ -369,7 +379,7 @@ static inline unsigned count_results(enum handoff_attempt_result result)
 {
     unsigned count = 0;
     for (size_t i = 0; i < stage.nevents; i++)
-        count += stage.events[i].event.has_attempt && stage.events[i].event.result == result;
+        count += move_at(i) && move_at(i)->attempted && move_at(i)->result == result;
     return count;
 }
 
@@ -377,7 +387,9 @@ static inline unsigned count_outcomes(enum handoff_outcome outcome)
 {
     unsigned count = 0;
     for (size_t i = 0; i < stage.nevents; i++)
-        count += stage.events[i].event.outcome == outcome;
+        count += (move_at(i) && move_at(i)->outcome == outcome) ||
+                 (outcome == HANDOFF_OUTCOME_CIRCUIT_OPEN &&
+                  stage.events[i].event.kind == HANDOFF_EVENT_REJECTED);
     return count;
 }
 

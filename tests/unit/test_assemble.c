@@ -155,7 +155,7 @@ static void check_answer(const struct handoff_assembly *assembly)
                                 .tokens = assembly->plan.count,
                                 .state = HANDOFF_STATE_ACKNOWLEDGED,
                                 .target = "b",
-                                .reason = ""};
+                                .words = ""};
     assert_true(news.excerpt.lists_size > 0);
     handoff_object_write(&copied, &news);
     news.excerpt = (struct handoff_excerpt){0};

@@ -25,7 +25,8 @@ struct seen {
     struct handoff_event last;
     int assembled, spine;
     atomic_int commits;
-    char target[32], operation[32];
+    char target[32];
+    enum handoff_operation operation;
 };
 
 static struct {
@@ -46,11 +47,11 @@ static void observe(void *observer, const struct handoff_event *event)
     seen->last = *event;
     if (event->kind == HANDOFF_EVENT_SPINE) {
         seen->spine++;
-        snprintf(seen->operation, sizeof(seen->operation), "%s", event->operation);
+        seen->operation = event->of.spine.operation;
     } else {
         seen->assembled++;
         snprintf(seen->target, sizeof(seen->target), "%s",
-                 event->target_agent ? event->target_agent : "");
+                 event->who.target_agent ? event->who.target_agent : "");
     }
 }
 
@@ -340,21 +341,22 @@ static void test_events(void **state)
     (void)state;
     struct handoff_stats stats;
     put("m", "{\"content\":\"c\"}");
-    assert_string_equal(fixture.seen.operation, "put");
+    assert_int_equal(fixture.seen.operation, HANDOFF_OPERATION_PUT);
     assemble(BASE ",\"memory_ids\":[\"m\",\"n\"]}");
     const struct handoff_event *event = &fixture.seen.last;
     assert_int_equal(event->kind, HANDOFF_EVENT_ASSEMBLED);
     assert_int_equal(fixture.seen.assembled, 1);
-    assert_string_equal(fixture.seen.operation, "resolve");
+    assert_int_equal(fixture.seen.operation, HANDOFF_OPERATION_RESOLVE);
     assert_string_equal(fixture.seen.target, "b");
-    assert_int_equal(event->requested, 2);
-    assert_int_equal(event->included, 1);
-    assert_int_equal(event->missing, 1);
-    assert_int_equal(event->trimmed, 0);
-    assert_int_equal(event->hop_count, 1);
-    assert_int_equal(event->tokens, number_at("/tokens/count"));
-    assert_true(event->resolve_ns > 0 && event->trim_ns > 0 && event->encode_ns > 0);
-    assert_true(event->persist_ns > 0);
+    const struct handoff_assembled *assembled = &event->of.assembled;
+    assert_int_equal(assembled->memories.requested, 2);
+    assert_int_equal(assembled->memories.included, 1);
+    assert_int_equal(assembled->memories.missing, 1);
+    assert_int_equal(assembled->memories.trimmed, 0);
+    assert_int_equal(assembled->hop_count, 1);
+    assert_int_equal(assembled->tokens, number_at("/tokens/count"));
+    assert_true(assembled->resolve_ns > 0 && assembled->trim_ns > 0 && assembled->encode_ns > 0);
+    assert_true(assembled->persist_ns > 0);
     assert_true(atomic_load(&fixture.seen.commits) >= 2);
     assemble("{");
     assert_int_equal(fixture.seen.assembled, 2);

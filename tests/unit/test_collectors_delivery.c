@@ -70,40 +70,37 @@ static void tell(struct handoff_event event)
     collectors_observe(collectors, &event);
 }
 
-static struct handoff_event moved(const char *target, const char *from, const char *to)
+static struct handoff_event moved(const char *target, enum handoff_state from,
+                                  enum handoff_state to)
 {
-    return (struct handoff_event){.kind = HANDOFF_EVENT_MOVED,
-                                  .id = ID,
-                                  .source_agent = "analyst",
-                                  .target_agent = target,
-                                  .pattern = "direct",
-                                  .from = from,
-                                  .to = to,
-                                  .reason = "",
-                                  .trace_id = TRACE};
+    return (struct handoff_event){
+        .kind = HANDOFF_EVENT_MOVED,
+        .who = {.id = ID, .source_agent = "analyst", .target_agent = target, .trace_id = TRACE},
+        .of.moved = {.from = from, .to = to}};
 }
 
-static struct handoff_event ended(const char *target, const char *to, const char *outcome,
-                                  double seconds)
+static struct handoff_event ended(const char *target, enum handoff_state to,
+                                  enum handoff_outcome outcome, double seconds)
 {
-    struct handoff_event event = moved(target, "in_flight", to);
-    event.outcome = outcome;
-    event.elapsed_ns = (int64_t)(seconds * 1e9);
-    if (strcmp(to, "parked") == 0)
-        event.reason = outcome;
+    struct handoff_event event = moved(target, HANDOFF_STATE_IN_FLIGHT, to);
+    event.of.moved.outcome = outcome;
+    event.of.moved.elapsed_ns = (int64_t)(seconds * 1e9);
+    if (to == HANDOFF_STATE_PARKED)
+        event.of.moved.reason = outcome == HANDOFF_OUTCOME_REFUSED ? HANDOFF_REASON_REFUSED
+                                : outcome == HANDOFF_OUTCOME_CIRCUIT_OPEN
+                                    ? HANDOFF_REASON_CIRCUIT_OPEN
+                                    : HANDOFF_REASON_EXHAUSTED;
     return event;
 }
 
 static struct handoff_event assembled(const char *target)
 {
     return (struct handoff_event){.kind = HANDOFF_EVENT_ASSEMBLED,
-                                  .id = ID,
-                                  .target_agent = target,
-                                  .pattern = "choreographed",
-                                  .traceparent = "00-" TRACE "-00f067aa0ba902b7-01",
-                                  .budget = 4000,
-                                  .tokens = 1000,
-                                  .hop_count = 1};
+                                  .who = {.id = ID,
+                                          .target_agent = target,
+                                          .pattern = HANDOFF_PATTERN_CHOREOGRAPHED,
+                                          .trace_id = TRACE},
+                                  .of.assembled = {.budget = 4000, .tokens = 1000, .hop_count = 1}};
 }
 
 /* ---- series from the start ------------------------------------------------------------------- */
@@ -171,12 +168,12 @@ static void test_every_series_is_0_before_its_first_event(void **state)
 static void test_each_outcome(void **state)
 {
     (void)state;
-    tell(ended("coder", "acknowledged", "acknowledged", 0.25));
-    tell(ended("coder", "acknowledged", "acknowledged", 14.5));
-    tell(ended("coder", "parked", "exhausted", 61));
-    tell(ended("coder", "parked", "refused", 0.5));
-    tell(ended("coder", "expired", "expired", 2));
-    tell(ended("coder", "parked", "circuit_open", 60));
+    tell(ended("coder", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 0.25));
+    tell(ended("coder", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 14.5));
+    tell(ended("coder", HANDOFF_STATE_PARKED, HANDOFF_OUTCOME_EXHAUSTED, 61));
+    tell(ended("coder", HANDOFF_STATE_PARKED, HANDOFF_OUTCOME_REFUSED, 0.5));
+    tell(ended("coder", HANDOFF_STATE_EXPIRED, HANDOFF_OUTCOME_EXPIRED, 2));
+    tell(ended("coder", HANDOFF_STATE_PARKED, HANDOFF_OUTCOME_CIRCUIT_OPEN, 60));
 #define COUNT(outcome)                                                                             \
     "handoff_handoffs_total{target_agent=\"coder\",pattern=\"direct\",outcome=\"" outcome "\"}"
 #define TOOK(what, outcome)                                                                        \
@@ -203,10 +200,10 @@ static void test_each_outcome(void **state)
 static void test_moves_that_end_nothing_count_nothing(void **state)
 {
     (void)state;
-    tell(moved("coder", NULL, "ready"));
-    tell(moved("coder", "ready", "in_flight"));
-    tell(moved("coder", "in_flight", "awaiting_ack"));
-    tell(moved("coder", "parked", "discarded"));
+    tell(moved("coder", HANDOFF_STATE_NONE, HANDOFF_STATE_READY));
+    tell(moved("coder", HANDOFF_STATE_READY, HANDOFF_STATE_IN_FLIGHT));
+    tell(moved("coder", HANDOFF_STATE_IN_FLIGHT, HANDOFF_STATE_AWAITING_ACK));
+    tell(moved("coder", HANDOFF_STATE_PARKED, HANDOFF_STATE_DISCARDED));
     assert_zeros("coder");
 }
 
@@ -214,14 +211,14 @@ static void test_moves_that_end_nothing_count_nothing(void **state)
 static void test_an_acceptance_took_the_time_of_its_commit(void **state)
 {
     (void)state;
-    struct handoff_event accepted = moved("coder", NULL, "ready");
-    accepted.elapsed_ns = 4000000;
+    struct handoff_event accepted = moved("coder", HANDOFF_STATE_NONE, HANDOFF_STATE_READY);
+    accepted.of.moved.elapsed_ns = 4000000;
     tell(accepted);
     struct handoff_event resumed = accepted, next = accepted;
-    resumed.resumed = true;
+    resumed.of.moved.resumed = true;
     tell(resumed);
-    next.from = "ready";
-    next.to = "in_flight";
+    next.of.moved.from = HANDOFF_STATE_READY;
+    next.of.moved.to = HANDOFF_STATE_IN_FLIGHT;
     tell(next);
     assert_value("handoff_stage_duration_seconds_count{stage=\"persist\"}", 1);
     assert_value("handoff_stage_duration_seconds_sum{stage=\"persist\"}", 0.004);
@@ -237,21 +234,22 @@ static void test_a_duration_of_another_pattern_begins_when_it_occurs(void **stat
     "\",outcome=\"acknowledged\"}"
     assert_value(OF_PATTERN("coder", "direct"), 0);
     assert_false(shows(OF_PATTERN("coder", "choreographed")));
-    struct handoff_event event = ended("coder", "acknowledged", "acknowledged", 0.25);
-    event.pattern = "choreographed";
+    struct handoff_event event =
+        ended("coder", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 0.25);
+    event.who.pattern = HANDOFF_PATTERN_CHOREOGRAPHED;
     tell(event);
     tell(event);
     assert_value(OF_PATTERN("coder", "choreographed"), 2);
     assert_value(OF_PATTERN("coder", "direct"), 0);
     assert_false(shows(OF_PATTERN("reviewer", "choreographed")));
-    event.target_agent = "nobody";
+    event.who.target_agent = "nobody";
     tell(event);
     assert_value(OF_PATTERN("other", "choreographed"), 1);
 
     CONFIGURE("reviewer");
     assert_false(shows(OF_PATTERN("coder", "choreographed")));
     CONFIGURE("coder", "reviewer");
-    event.target_agent = "coder";
+    event.who.target_agent = "coder";
     tell(event);
     assert_value(OF_PATTERN("coder", "choreographed"), 3);
 }
@@ -260,14 +258,10 @@ static void test_a_duration_of_another_pattern_begins_when_it_occurs(void **stat
 static void test_rejections_take_no_time(void **state)
 {
     (void)state;
-    tell((struct handoff_event){.kind = HANDOFF_EVENT_REJECTED,
-                                .id = "",
-                                .target_agent = "coder",
-                                .pattern = "direct",
-                                .outcome = "circuit_open"});
+    tell((struct handoff_event){.kind = HANDOFF_EVENT_REJECTED, .who.target_agent = "coder"});
     struct handoff_event limit = assembled("coder");
     limit.code = HANDOFF_ERR_HOP_LIMIT;
-    limit.id = NULL;
+    limit.who.id = NULL;
     tell(limit);
     assert_value(COUNT("circuit_open"), 1);
     assert_value("handoff_handoffs_total{target_agent=\"coder\",pattern=\"choreographed\","
@@ -284,17 +278,20 @@ static void test_an_alternate_gets_the_outcome_and_each_its_attempts(void **stat
     (void)state;
     static const char *const results[] = {"nack", "timeout", "connect", "http", "protocol"};
     for (size_t i = 0; i < 5; i++) {
-        struct handoff_event retried = moved("coder", "in_flight", "ready");
-        retried.target_agent = i == 4 ? "reviewer" : "coder";
-        retried.result = results[i];
-        retried.attempt_target = "coder";
-        retried.attempt_ns = 2000000;
+        struct handoff_event retried = moved("coder", HANDOFF_STATE_IN_FLIGHT, HANDOFF_STATE_READY);
+        retried.who.target_agent = i == 4 ? "reviewer" : "coder";
+        retried.of.moved.attempted = true;
+        retried.of.moved.result = (enum handoff_attempt_result)(HANDOFF_RESULT_NACK + i);
+        retried.of.moved.attempt_target = "coder";
+        retried.of.moved.attempt_ns = 2000000;
         tell(retried);
     }
-    struct handoff_event done = ended("reviewer", "acknowledged", "acknowledged", 1);
-    done.result = "ack";
-    done.attempt_target = "reviewer";
-    done.attempt_ns = 1000000;
+    struct handoff_event done =
+        ended("reviewer", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 1);
+    done.of.moved.attempted = true;
+    done.of.moved.result = HANDOFF_RESULT_ACK;
+    done.of.moved.attempt_target = "reviewer";
+    done.of.moved.attempt_ns = 1000000;
     tell(done);
     for (size_t i = 0; i < 5; i++) {
         char head[128];
@@ -314,15 +311,16 @@ static void test_an_alternate_gets_the_outcome_and_each_its_attempts(void **stat
 static void test_a_replayed_handoff_is_still_one_handoff(void **state)
 {
     (void)state;
-    tell(ended("coder", "parked", "exhausted", 1));
-    struct handoff_event replay = moved("reviewer", "parked", "ready");
-    replay.replays = 1;
+    tell(ended("coder", HANDOFF_STATE_PARKED, HANDOFF_OUTCOME_EXHAUSTED, 1));
+    struct handoff_event replay = moved("reviewer", HANDOFF_STATE_PARKED, HANDOFF_STATE_READY);
+    replay.of.moved.replays = 1;
     tell(replay);
-    struct handoff_event again = ended("reviewer", "parked", "exhausted", 1);
-    again.replays = 1;
+    struct handoff_event again =
+        ended("reviewer", HANDOFF_STATE_PARKED, HANDOFF_OUTCOME_EXHAUSTED, 1);
+    again.of.moved.replays = 1;
     tell(again);
-    struct handoff_event late = moved("reviewer", "parked", "acknowledged");
-    late.outcome = "acknowledged";
+    struct handoff_event late = moved("reviewer", HANDOFF_STATE_PARKED, HANDOFF_STATE_ACKNOWLEDGED);
+    late.of.moved.outcome = HANDOFF_OUTCOME_ACKNOWLEDGED;
     tell(late);
     assert_value("handoff_replayed_total{target_agent=\"reviewer\"}", 1);
     assert_value("handoff_replayed_total{target_agent=\"coder\"}", 0);
@@ -336,23 +334,37 @@ static void test_a_replayed_handoff_is_still_one_handoff(void **state)
     assert_value("handoff_parked_total{target_agent=\"reviewer\",reason=\"exhausted\"}", 1);
 }
 
+/* Edited and sent anew: the one that takes its place is another handoff, and the person's work
+ * counts for the agent that the old one was parked for. */
+static void test_a_replaced_handoff_was_sent_again_and_a_discarded_one_was_not(void **state)
+{
+    (void)state;
+    struct handoff_event event = moved("coder", HANDOFF_STATE_PARKED, HANDOFF_STATE_DISCARDED);
+    event.of.moved.reason = HANDOFF_REASON_OTHER;
+    tell(event);
+    assert_value("handoff_replayed_total{target_agent=\"coder\"}", 0);
+    event.of.moved.replaced = true;
+    tell(event);
+    assert_value("handoff_replayed_total{target_agent=\"coder\"}", 1);
+}
+
 static void test_openings_of_the_circuit(void **state)
 {
     (void)state;
-    struct handoff_event circuit = {.kind = HANDOFF_EVENT_CIRCUIT,
-                                    .target_agent = "coder",
-                                    .circuit = "open",
-                                    .opened = true,
-                                    .consecutive_failures = 3};
-    tell(circuit);
-    circuit.opened = false; /* one that was under way failed too */
-    circuit.consecutive_failures = 4;
-    tell(circuit);
-    circuit.circuit = "half_open";
-    tell(circuit);
-    circuit.circuit = "open";
-    circuit.opened = true;
-    tell(circuit);
+    struct handoff_event event = {
+        .kind = HANDOFF_EVENT_CIRCUIT,
+        .who.target_agent = "coder",
+        .of.circuit = {.circuit = HANDOFF_CIRCUIT_OPEN, .opened = true, .consecutive_failures = 3}};
+    struct handoff_circuit_changed *changed = &event.of.circuit;
+    tell(event);
+    changed->opened = false; /* one that was under way failed too */
+    changed->consecutive_failures = 4;
+    tell(event);
+    changed->circuit = HANDOFF_CIRCUIT_HALF_OPEN;
+    tell(event);
+    changed->circuit = HANDOFF_CIRCUIT_OPEN;
+    changed->opened = true;
+    tell(event);
     assert_value("handoff_circuit_opened_total{target_agent=\"coder\"}", 2);
 }
 
@@ -362,16 +374,17 @@ static void test_completeness_is_ratios_and_sums(void **state)
 {
     (void)state;
     struct handoff_event event = assembled("coder");
-    event.requested = 20;
-    event.included = 19;
-    event.missing = 1;
+    event.of.assembled.memories.requested = 20;
+    event.of.assembled.memories.included = 19;
+    event.of.assembled.memories.missing = 1;
     tell(event);
-    event.requested = 10;
-    event.included = 8;
-    event.missing = 0;
-    event.trimmed = 2;
+    event.of.assembled.memories.requested = 10;
+    event.of.assembled.memories.included = 8;
+    event.of.assembled.memories.missing = 0;
+    event.of.assembled.memories.trimmed = 2;
     tell(event);
-    event.requested = event.included = event.missing = event.trimmed = 0;
+    event.of.assembled.memories.requested = event.of.assembled.memories.included =
+        event.of.assembled.memories.missing = event.of.assembled.memories.trimmed = 0;
     tell(event);
 #define COMPLETE(le)                                                                               \
     "handoff_context_completeness_ratio_bucket{target_agent=\"coder\",le=\"" le "\"}"
@@ -390,12 +403,12 @@ static void test_a_full_budget_differs_from_a_good_fit(void **state)
 {
     (void)state;
     struct handoff_event event = assembled("coder");
-    event.tokens = 3960;
+    event.of.assembled.tokens = 3960;
     tell(event);
-    event.tokens = 4000;
+    event.of.assembled.tokens = 4000;
     tell(event);
-    event.tokens = 1500;
-    event.budget = 8000;
+    event.of.assembled.tokens = 1500;
+    event.of.assembled.budget = 8000;
     tell(event);
 #define USED(le) "handoff_token_utilization_ratio_bucket{target_agent=\"coder\",le=\"" le "\"}"
     assert_value(USED("0.1"), 0);
@@ -414,7 +427,7 @@ static void test_every_hop_has_its_bucket(void **state)
     (void)state;
     for (int hop = 1; hop <= 13; hop++) {
         struct handoff_event event = assembled("coder");
-        event.hop_count = hop;
+        event.of.assembled.hop_count = hop;
         tell(event);
     }
     for (int hop = 1; hop <= 12; hop++) {
@@ -431,7 +444,7 @@ static void test_cycles_count_where_the_chain_ends_too(void **state)
 {
     (void)state;
     struct handoff_event event = assembled("coder");
-    event.cycle = true;
+    event.of.assembled.cycle = true;
     tell(event);
     event.code = HANDOFF_ERR_HOP_LIMIT;
     tell(event);
@@ -448,8 +461,8 @@ static void test_a_completed_task_tells_its_handoffs(void **state)
     assert_value("handoff_task_handoffs_count", 0);
     for (size_t i = 0; i < 4; i++)
         tell((struct handoff_event){.kind = HANDOFF_EVENT_TASK_COMPLETED,
-                                    .task_id = "task-1",
-                                    .task_handoffs = handoffs[i]});
+                                    .who.task_id = "task-1",
+                                    .of.task_completed.handoffs = handoffs[i]});
     assert_value("handoff_task_handoffs_bucket{le=\"1\"}", 1);
     assert_value("handoff_task_handoffs_bucket{le=\"3\"}", 1);
     assert_value("handoff_task_handoffs_bucket{le=\"4\"}", 3);
@@ -458,14 +471,12 @@ static void test_a_completed_task_tells_its_handoffs(void **state)
     assert_value("handoff_task_handoffs_sum", 209);
 }
 
-static struct handoff_event observed(const char *target, const char *outcome)
+static struct handoff_event observed(const char *target, enum handoff_outcome outcome)
 {
-    return (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED,
-                                  .id = ID,
-                                  .source_agent = "analyst",
-                                  .target_agent = target,
-                                  .pattern = "direct",
-                                  .outcome = outcome};
+    return (struct handoff_event){
+        .kind = HANDOFF_EVENT_OBSERVED,
+        .who = {.id = ID, .source_agent = "analyst", .target_agent = target},
+        .of.observed.outcome = outcome};
 }
 
 #define OBSERVATIONS(result) "handoff_observations_total{result=\"" result "\"}"
@@ -477,7 +488,7 @@ static void test_an_observation_counts_what_was_told(void **state)
     assert_value(OBSERVATIONS("accepted"), 0);
     assert_value(OBSERVATIONS("repeated"), 0);
     assert_value(OBSERVATIONS("rejected"), 0);
-    tell(observed("coder", "exhausted"));
+    tell(observed("coder", HANDOFF_OUTCOME_EXHAUSTED));
     assert_value(COUNT("exhausted"), 1);
     assert_value(OBSERVATIONS("accepted"), 1);
     assert_value(TOOK("count", "exhausted") "}", 0);
@@ -490,22 +501,21 @@ static void test_an_observation_counts_what_was_told(void **state)
 static void test_an_observation_of_everything(void **state)
 {
     (void)state;
-    const struct handoff_tally tallies[] = {{"timeout", 2}, {"ack", 1}};
-    struct handoff_event event = observed("coder", "acknowledged");
-    event.told = HANDOFF_TOLD_LATENCY | HANDOFF_TOLD_RATIO | HANDOFF_TOLD_REFS |
-                 HANDOFF_TOLD_TOKENS | HANDOFF_TOLD_HOPS;
-    event.elapsed_ns = 250000000;
-    event.requested = 20;
-    event.included = 17;
-    event.missing = 2;
-    event.trimmed = 1;
-    event.ratio = 0.85;
-    event.tokens = 3960;
-    event.budget = 4000;
-    event.hop_count = 3;
-    event.cycle = true;
-    event.tallies = tallies;
-    event.ntallies = 2;
+    struct handoff_event event = observed("coder", HANDOFF_OUTCOME_ACKNOWLEDGED);
+    event.of.observed.told = HANDOFF_TOLD_LATENCY | HANDOFF_TOLD_RATIO | HANDOFF_TOLD_REFS |
+                             HANDOFF_TOLD_TOKENS | HANDOFF_TOLD_HOPS;
+    event.of.observed.elapsed_ns = 250000000;
+    event.of.observed.memories.requested = 20;
+    event.of.observed.memories.included = 17;
+    event.of.observed.memories.missing = 2;
+    event.of.observed.memories.trimmed = 1;
+    event.of.observed.ratio = 0.85;
+    event.of.observed.tokens = 3960;
+    event.of.observed.budget = 4000;
+    event.of.observed.hop_count = 3;
+    event.of.observed.cycle = true;
+    event.of.observed.attempts[HANDOFF_RESULT_TIMEOUT] = 2;
+    event.of.observed.attempts[HANDOFF_RESULT_ACK] = 1;
     tell(event);
     assert_value(COUNT("acknowledged"), 1);
     assert_value(TOOK("sum", "acknowledged") "}", 0.25);
@@ -526,8 +536,8 @@ static void test_an_observation_of_everything(void **state)
 static void test_observations_that_count_nothing(void **state)
 {
     (void)state;
-    struct handoff_event event = observed("coder", "exhausted");
-    event.repeated = true;
+    struct handoff_event event = observed("coder", HANDOFF_OUTCOME_EXHAUSTED);
+    event.of.observed.repeated = true;
     tell(event);
     event = (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED, .code = HANDOFF_ERR_INVALID};
     tell(event);
@@ -542,10 +552,10 @@ static void test_observations_that_count_nothing(void **state)
 static void test_an_observed_hop_limit(void **state)
 {
     (void)state;
-    struct handoff_event event = observed("nobody", "hop_limit");
-    event.told = HANDOFF_TOLD_HOPS | HANDOFF_TOLD_LATENCY;
-    event.hop_count = 11;
-    event.elapsed_ns = 1000;
+    struct handoff_event event = observed("nobody", HANDOFF_OUTCOME_HOP_LIMIT);
+    event.of.observed.told = HANDOFF_TOLD_HOPS | HANDOFF_TOLD_LATENCY;
+    event.of.observed.hop_count = 11;
+    event.of.observed.elapsed_ns = 1000;
     tell(event);
     assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
                  "outcome=\"hop_limit\"}",
@@ -560,10 +570,10 @@ static void test_what_failed_to_assemble_is_no_envelope(void **state)
     (void)state;
     struct handoff_event event = {.kind = HANDOFF_EVENT_ASSEMBLED,
                                   .code = HANDOFF_ERR_BUDGET_TOO_SMALL,
-                                  .target_agent = "coder",
-                                  .budget = 10};
+                                  .who.target_agent = "coder",
+                                  .of.assembled.budget = 10};
     tell(event);
-    event.target_agent = event.pattern = NULL; /* the request could not even be read */
+    event.who.target_agent = NULL; /* the request could not even be read */
     event.code = HANDOFF_ERR_INVALID;
     tell(event);
     assert_zeros("coder");
@@ -587,11 +597,11 @@ static void test_exemplars_name_the_trace_and_the_handoff(void **state)
 {
     (void)state;
     static const char both[] = " # {trace_id=\"" TRACE "\",handoff_id=\"" ID "\"} ";
-    tell(ended("coder", "acknowledged", "acknowledged", 0.25));
-    tell(ended("coder", "parked", "exhausted", 60));
+    tell(ended("coder", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 0.25));
+    tell(ended("coder", HANDOFF_STATE_PARKED, HANDOFF_OUTCOME_EXHAUSTED, 60));
     struct handoff_event limit = assembled("coder");
     limit.code = HANDOFF_ERR_HOP_LIMIT;
-    limit.id = NULL;
+    limit.who.id = NULL;
     tell(limit);
     assert_true(openmetrics_shows(TOOK("bucket", "acknowledged") ",le=\"0.25\"}", both));
     assert_true(openmetrics_shows(TOOK("bucket", "exhausted") ",le=\"60.0\"}", both));
@@ -607,13 +617,14 @@ static void test_exemplars_name_the_trace_and_the_handoff(void **state)
 static void test_a_reload_adds_and_removes(void **state)
 {
     (void)state;
-    tell(ended("coder", "acknowledged", "acknowledged", 1));
-    tell(ended("reviewer", "acknowledged", "acknowledged", 1));
+    tell(ended("coder", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 1));
+    tell(ended("reviewer", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 1));
     CONFIGURE("coder", "tester");
     assert_zeros("tester");
     assert_value(COUNT("acknowledged"), 1);
     assert_false(shows("target_agent=\"reviewer\""));
-    tell(ended("reviewer", "acknowledged", "acknowledged", 1)); /* was on its way */
+    tell(ended("reviewer", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED,
+               1)); /* was on its way */
     assert_false(shows("target_agent=\"reviewer\""));
     assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
                  "outcome=\"acknowledged\"}",
@@ -634,9 +645,9 @@ static void test_an_agent_called_other_is_no_trouble(void **state)
 {
     (void)state;
     CONFIGURE("other", "coder");
-    tell(ended("other", "acknowledged", "acknowledged", 1));
+    tell(ended("other", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 1));
     CONFIGURE("coder");
-    tell(ended("other", "acknowledged", "acknowledged", 1));
+    tell(ended("other", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 1));
     assert_value("handoff_handoffs_total{target_agent=\"other\",pattern=\"direct\","
                  "outcome=\"acknowledged\"}",
                  2);
@@ -660,12 +671,13 @@ static void test_names_from_requests_cannot_grow_the_series(void **state)
         char name[32];
         snprintf(name, sizeof name, "agent-%d", i);
         struct handoff_event event = assembled(name);
-        event.requested = event.included = 1;
+        event.of.assembled.memories.requested = event.of.assembled.memories.included = 1;
         tell(event);
-        struct handoff_event end = ended(name, "acknowledged", "acknowledged", 0.1);
-        end.result = "ack";
-        end.attempt_target = name;
-        end.pattern = name; /* no pattern from outside either */
+        struct handoff_event end =
+            ended(name, HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 0.1);
+        end.of.moved.attempted = true;
+        end.of.moved.result = HANDOFF_RESULT_ACK;
+        end.of.moved.attempt_target = name;
         tell(end);
     }
     assert_int_equal(count_lines(), before);
@@ -682,8 +694,8 @@ static atomic_bool stop;
 static void *send_events(void *counted)
 {
     while (!atomic_load(&stop)) {
-        tell(ended("coder", "acknowledged", "acknowledged", 0.1));
-        tell(ended("tester", "acknowledged", "acknowledged", 0.1));
+        tell(ended("coder", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 0.1));
+        tell(ended("tester", HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_OUTCOME_ACKNOWLEDGED, 0.1));
         ++*(long *)counted;
     }
     return NULL;
@@ -755,6 +767,7 @@ int main(void)
         TEST(test_rejections_take_no_time),
         TEST(test_an_alternate_gets_the_outcome_and_each_its_attempts),
         TEST(test_a_replayed_handoff_is_still_one_handoff),
+        TEST(test_a_replaced_handoff_was_sent_again_and_a_discarded_one_was_not),
         TEST(test_openings_of_the_circuit),
         TEST(test_completeness_is_ratios_and_sums),
         TEST(test_a_full_budget_differs_from_a_good_fit),

@@ -90,7 +90,7 @@ static void test_exhausted_after_three_retries_and_no_wait_after_the_last(void *
     send_and_wait(&sender, "coder");
     assert_int_equal(atomic_load(&receiver.requests) - before, 4);
     assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_string_equal(sender.news.reason, "exhausted");
+    assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
     struct row row; /* the sender was told after it was written */
     assert_true(read_row(&sender, &row));
     assert_int_equal(row.state, HANDOFF_STATE_PARKED);
@@ -169,7 +169,7 @@ static void test_refused_for_good_at_the_first_answer(void **state)
         behave(0, scripts[i]);
         send_and_wait(&sender, "coder");
         assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-        assert_string_equal(sender.news.reason, "refused");
+        assert_int_equal(sender.news.reason, HANDOFF_REASON_REFUSED);
         assert_int_equal(sender.news.attempts, 1);
     }
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_REFUSED), 4);
@@ -350,7 +350,7 @@ static void open_the_circuit(void)
     for (int i = 0; i < 3; i++) {
         static struct sender sender;
         send_and_wait(&sender, "coder");
-        assert_string_equal(sender.news.reason, "exhausted");
+        assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
     }
 }
 
@@ -420,9 +420,9 @@ static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
     enum handoff_circuit circuits[16];
     size_t count = 0;
     for (size_t i = 0; i < stage.nevents; i++)
-        if (stage.events[i].event.happened == HANDOFF_HAPPENED_CIRCUIT &&
-            (count == 0 || circuits[count - 1] != stage.events[i].event.circuit))
-            circuits[count++] = stage.events[i].event.circuit;
+        if (stage.events[i].event.kind == HANDOFF_EVENT_CIRCUIT &&
+            (count == 0 || circuits[count - 1] != stage.events[i].event.of.circuit.circuit))
+            circuits[count++] = stage.events[i].event.of.circuit.circuit;
     assert_int_equal(count, 4); /* the first tells of the count of failures only */
     assert_int_equal(circuits[1], HANDOFF_CIRCUIT_OPEN);
     assert_int_equal(circuits[2], HANDOFF_CIRCUIT_HALF_OPEN);
@@ -494,7 +494,7 @@ static void test_a_deferred_refusal(void **state)
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, NULL), HANDOFF_OK);
     until_settled(&sender);
-    assert_string_equal(sender.news.reason, "refused");
+    assert_int_equal(sender.news.reason, HANDOFF_REASON_REFUSED);
 }
 
 static void test_an_announced_acknowledgement_that_never_comes_is_a_timeout(void **state)

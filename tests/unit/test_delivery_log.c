@@ -39,28 +39,25 @@ static const char *line(struct handoff_event event, enum exporter_log_level leve
     return captured;
 }
 
-static struct handoff_event moved(const char *from, const char *to)
+static struct handoff_event moved(enum handoff_state from, enum handoff_state to)
 {
     return (struct handoff_event){.kind = HANDOFF_EVENT_MOVED,
-                                  .id = "01890a5d-ac96-774b-bcce-b302099a8057",
-                                  .source_agent = "analyst",
-                                  .target_agent = "coder",
-                                  .from = from,
-                                  .to = to,
-                                  .reason = "",
-                                  .attempts = 4};
+                                  .who = {.id = "01890a5d-ac96-774b-bcce-b302099a8057",
+                                          .source_agent = "analyst",
+                                          .target_agent = "coder"},
+                                  .of.moved = {.from = from, .to = to, .attempts = 4}};
 }
 
 static void test_a_handoff_that_is_parked_or_expires_is_a_line(void **state)
 {
     (void)state;
-    struct handoff_event parked = moved("in_flight", "parked");
-    parked.reason = "exhausted";
+    struct handoff_event parked = moved(HANDOFF_STATE_IN_FLIGHT, HANDOFF_STATE_PARKED);
+    parked.of.moved.reason = HANDOFF_REASON_EXHAUSTED;
     assert_string_equal(line(parked, EXPORTER_LOG_WARN),
                         TS "level=warn event=handoff_parked "
                            "handoff=01890a5d-ac96-774b-bcce-b302099a8057 source=analyst "
                            "target=coder reason=exhausted attempts=4\n");
-    assert_string_equal(line(moved("ready", "expired"), EXPORTER_LOG_WARN),
+    assert_string_equal(line(moved(HANDOFF_STATE_READY, HANDOFF_STATE_EXPIRED), EXPORTER_LOG_WARN),
                         TS "level=warn event=handoff_expired "
                            "handoff=01890a5d-ac96-774b-bcce-b302099a8057 source=analyst "
                            "target=coder attempts=4\n");
@@ -69,10 +66,13 @@ static void test_a_handoff_that_is_parked_or_expires_is_a_line(void **state)
 static void test_a_handoff_that_goes_well_is_none(void **state)
 {
     (void)state;
-    struct handoff_event acknowledged = moved("in_flight", "acknowledged");
-    acknowledged.result = "ack";
-    assert_string_equal(line(moved(NULL, "ready"), EXPORTER_LOG_DEBUG), "");
-    assert_string_equal(line(moved("ready", "in_flight"), EXPORTER_LOG_DEBUG), "");
+    struct handoff_event acknowledged = moved(HANDOFF_STATE_IN_FLIGHT, HANDOFF_STATE_ACKNOWLEDGED);
+    acknowledged.of.moved.attempted = true;
+    acknowledged.of.moved.result = HANDOFF_RESULT_ACK;
+    assert_string_equal(line(moved(HANDOFF_STATE_NONE, HANDOFF_STATE_READY), EXPORTER_LOG_DEBUG),
+                        "");
+    assert_string_equal(
+        line(moved(HANDOFF_STATE_READY, HANDOFF_STATE_IN_FLIGHT), EXPORTER_LOG_DEBUG), "");
     assert_string_equal(line(acknowledged, EXPORTER_LOG_DEBUG), "");
     assert_string_equal(
         line((struct handoff_event){.kind = HANDOFF_EVENT_COMMITTED}, EXPORTER_LOG_DEBUG), "");
@@ -81,9 +81,10 @@ static void test_a_handoff_that_goes_well_is_none(void **state)
 static void test_an_attempt_that_failed_is_one_for_whoever_asks(void **state)
 {
     (void)state;
-    struct handoff_event failed = moved("in_flight", "ready");
-    failed.result = "timeout";
-    failed.attempt_target = "coder";
+    struct handoff_event failed = moved(HANDOFF_STATE_IN_FLIGHT, HANDOFF_STATE_READY);
+    failed.of.moved.attempted = true;
+    failed.of.moved.result = HANDOFF_RESULT_TIMEOUT;
+    failed.of.moved.attempt_target = "coder";
     assert_string_equal(line(failed, EXPORTER_LOG_INFO), "");
     assert_string_equal(line(failed, EXPORTER_LOG_DEBUG),
                         TS "level=debug event=attempt_failed "
@@ -94,19 +95,19 @@ static void test_an_attempt_that_failed_is_one_for_whoever_asks(void **state)
 static void test_a_circuit_that_opens_or_closes_is_a_line(void **state)
 {
     (void)state;
-    struct handoff_event circuit = {.kind = HANDOFF_EVENT_CIRCUIT,
-                                    .target_agent = "coder",
-                                    .circuit = "open",
-                                    .opened = true,
-                                    .consecutive_failures = 3};
+    struct handoff_event circuit = {
+        .kind = HANDOFF_EVENT_CIRCUIT,
+        .who.target_agent = "coder",
+        .of.circuit = {.circuit = HANDOFF_CIRCUIT_OPEN, .opened = true, .consecutive_failures = 3}};
     assert_string_equal(line(circuit, EXPORTER_LOG_WARN),
                         TS "level=warn event=circuit_opened target=coder failures=3\n");
-    circuit.opened = false;
-    circuit.circuit = "half_open";
+    circuit.of.circuit.opened = false;
+    circuit.of.circuit.circuit = HANDOFF_CIRCUIT_HALF_OPEN;
     assert_string_equal(line(circuit, EXPORTER_LOG_DEBUG), "");
-    circuit.circuit = "closed"; /* as it was: only the count of failures changed */
+    circuit.of.circuit.circuit =
+        HANDOFF_CIRCUIT_CLOSED; /* as it was: only the count of failures changed */
     assert_string_equal(line(circuit, EXPORTER_LOG_DEBUG), "");
-    circuit.closed = true;
+    circuit.of.circuit.closed = true;
     assert_string_equal(line(circuit, EXPORTER_LOG_INFO),
                         TS "level=info event=circuit_closed target=coder\n");
 }
@@ -114,12 +115,11 @@ static void test_a_circuit_that_opens_or_closes_is_a_line(void **state)
 static void test_the_hop_limit_names_the_task(void **state)
 {
     (void)state;
-    struct handoff_event limit = {.kind = HANDOFF_EVENT_ASSEMBLED,
-                                  .code = HANDOFF_ERR_HOP_LIMIT,
-                                  .task_id = "task 42",
-                                  .source_agent = "analyst",
-                                  .target_agent = "coder",
-                                  .hop_count = 11};
+    struct handoff_event limit = {
+        .kind = HANDOFF_EVENT_ASSEMBLED,
+        .code = HANDOFF_ERR_HOP_LIMIT,
+        .who = {.task_id = "task 42", .source_agent = "analyst", .target_agent = "coder"},
+        .of.assembled.hop_count = 11};
     assert_string_equal(line(limit, EXPORTER_LOG_WARN),
                         TS "level=warn event=hop_limit_reached task=\"task 42\" source=analyst "
                            "target=coder hops=11\n");

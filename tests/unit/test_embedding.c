@@ -33,9 +33,9 @@ static void observe(void *observer, const struct handoff_event *event)
         return;
     size_t used = strlen(heard->moves);
     snprintf(heard->moves + used, sizeof heard->moves - used, "%s%s", used ? " " : "",
-             event->resumed ? "resumed"
-             : event->from  ? event->to
-                            : "accepted");
+             event->of.moved.resumed                      ? "resumed"
+             : event->of.moved.from == HANDOFF_STATE_NONE ? "accepted"
+                                                          : handoff_state_name(event->of.moved.to));
 }
 
 static void answered(void *context, const struct handoff_result *result)

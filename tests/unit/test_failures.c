@@ -11,15 +11,21 @@
 static struct exporter_failure entries[EXPORTER_FAILURES_KEPT];
 static uint64_t total;
 
-static struct handoff_event ended(const char *outcome, const char *target, const char *said)
+static struct handoff_event ended(enum handoff_outcome outcome, const char *target,
+                                  const char *said)
 {
     return (struct handoff_event){.kind = HANDOFF_EVENT_MOVED,
-                                  .id = "01890a5d-ac96-774b-bcce-b302099a8057",
-                                  .source_agent = "analyst",
-                                  .target_agent = target,
-                                  .outcome = outcome,
-                                  .attempts = 4,
-                                  .said = said};
+                                  .who = {.id = "01890a5d-ac96-774b-bcce-b302099a8057",
+                                          .source_agent = "analyst",
+                                          .target_agent = target},
+                                  .of.moved = {.outcome = outcome, .attempts = 4, .said = said}};
+}
+
+static struct handoff_event observed(enum handoff_outcome outcome, bool repeated)
+{
+    return (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED,
+                                  .who.target_agent = "coder",
+                                  .of.observed = {.outcome = outcome, .repeated = repeated}};
 }
 
 static void note(struct exporter_failures *failures, struct handoff_event event)
@@ -31,8 +37,8 @@ static void test_tells_what_failed_and_nothing_else(void **state)
 {
     (void)state;
     struct exporter_failures *failures = exporter_failures_new();
-    note(failures, ended(NULL, "coder", ""));
-    note(failures, ended("acknowledged", "coder", ""));
+    note(failures, ended(HANDOFF_OUTCOME_NONE, "coder", ""));
+    note(failures, ended(HANDOFF_OUTCOME_ACKNOWLEDGED, "coder", ""));
     note(failures,
          (struct handoff_event){.kind = HANDOFF_EVENT_SPINE, .code = HANDOFF_ERR_NOT_FOUND});
     note(failures, (struct handoff_event){.kind = HANDOFF_EVENT_COMMITTED});
@@ -40,13 +46,13 @@ static void test_tells_what_failed_and_nothing_else(void **state)
                                           .code = HANDOFF_ERR_BUDGET_TOO_SMALL});
     assert_int_equal(exporter_failures_read(failures, entries, &total), 0);
     assert_int_equal(total, 0);
-    note(failures, ended("exhausted", "coder", "no route to host"));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", "no route to host"));
     assert_int_equal(exporter_failures_read(failures, entries, &total), 1);
     assert_int_equal(total, 1);
     assert_string_equal(entries[0].id, "01890a5d-ac96-774b-bcce-b302099a8057");
     assert_string_equal(entries[0].source, "analyst");
     assert_string_equal(entries[0].target, "coder");
-    assert_string_equal(entries[0].outcome, "exhausted");
+    assert_string_equal(exporter_failure_name(&entries[0]), "exhausted");
     assert_string_equal(entries[0].words, "no route to host");
     assert_int_equal(entries[0].attempts, 4);
     assert_int_equal(entries[0].times, 1);
@@ -59,21 +65,19 @@ static void test_rejections_hop_limits_and_failed_commits_count(void **state)
 {
     (void)state;
     struct exporter_failures *failures = exporter_failures_new();
-    note(failures, (struct handoff_event){.kind = HANDOFF_EVENT_REJECTED,
-                                          .id = "",
-                                          .target_agent = "coder",
-                                          .outcome = "circuit_open"});
+    note(failures,
+         (struct handoff_event){.kind = HANDOFF_EVENT_REJECTED, .who.target_agent = "coder"});
     note(failures, (struct handoff_event){.kind = HANDOFF_EVENT_ASSEMBLED,
                                           .code = HANDOFF_ERR_HOP_LIMIT,
-                                          .target_agent = "coder"});
+                                          .who.target_agent = "coder"});
     note(failures,
          (struct handoff_event){.kind = HANDOFF_EVENT_COMMITTED, .code = HANDOFF_ERR_STORE_IO});
     assert_int_equal(exporter_failures_read(failures, entries, &total), 3);
-    assert_string_equal(entries[0].outcome, "not_stored");
+    assert_string_equal(exporter_failure_name(&entries[0]), "not_stored");
     assert_string_equal(entries[0].target, "");
     assert_string_equal(entries[0].words, handoff_code_meaning(HANDOFF_ERR_STORE_IO));
-    assert_string_equal(entries[1].outcome, "hop_limit");
-    assert_string_equal(entries[2].outcome, "circuit_open");
+    assert_string_equal(exporter_failure_name(&entries[1]), "hop_limit");
+    assert_string_equal(exporter_failure_name(&entries[2]), "circuit_open");
     assert_string_equal(entries[2].id, "");
     exporter_failures_free(&failures);
 }
@@ -82,20 +86,15 @@ static void test_what_was_observed_counts_once(void **state)
 {
     (void)state;
     struct exporter_failures *failures = exporter_failures_new();
-    struct handoff_event event = ended("exhausted", "coder", "as observed");
-    event.kind = HANDOFF_EVENT_OBSERVED;
-    note(failures, event);
-    event.repeated = true;
-    note(failures, event);
-    event = ended("acknowledged", "coder", "");
-    event.kind = HANDOFF_EVENT_OBSERVED;
-    note(failures, event);
+    note(failures, observed(HANDOFF_OUTCOME_EXHAUSTED, false));
+    note(failures, observed(HANDOFF_OUTCOME_EXHAUSTED, true));
+    note(failures, observed(HANDOFF_OUTCOME_ACKNOWLEDGED, false));
     note(failures,
          (struct handoff_event){.kind = HANDOFF_EVENT_OBSERVED, .code = HANDOFF_ERR_INVALID});
     assert_int_equal(exporter_failures_read(failures, entries, &total), 1);
     assert_int_equal(total, 1);
-    assert_string_equal(entries[0].outcome, "exhausted");
-    assert_string_equal(entries[0].words, "as observed");
+    assert_string_equal(exporter_failure_name(&entries[0]), "exhausted");
+    assert_string_equal(entries[0].words, "as its source observed it");
     exporter_failures_free(&failures);
 }
 
@@ -103,18 +102,18 @@ static void test_what_is_alike_is_counted_and_comes_first(void **state)
 {
     (void)state;
     struct exporter_failures *failures = exporter_failures_new();
-    note(failures, ended("exhausted", "coder", "timeout"));
-    note(failures, ended("exhausted", "reviewer", "timeout"));
-    note(failures, ended("refused", "coder", "timeout"));
-    note(failures, ended("exhausted", "coder", "connect"));
-    note(failures, ended("exhausted", "coder", "timeout"));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", "timeout"));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "reviewer", "timeout"));
+    note(failures, ended(HANDOFF_OUTCOME_REFUSED, "coder", "timeout"));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", "connect"));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", "timeout"));
     assert_int_equal(exporter_failures_read(failures, entries, &total), 4);
     assert_int_equal(total, 5);
     assert_string_equal(entries[0].words, "timeout");
     assert_string_equal(entries[0].target, "coder");
     assert_int_equal(entries[0].times, 2);
     assert_string_equal(entries[1].words, "connect");
-    assert_string_equal(entries[2].outcome, "refused");
+    assert_string_equal(exporter_failure_name(&entries[2]), "refused");
     assert_string_equal(entries[3].target, "reviewer");
     for (size_t i = 1; i < 4; i++)
         assert_int_equal(entries[i].times, 1);
@@ -128,7 +127,7 @@ static void test_the_oldest_goes(void **state)
     char said[16];
     for (int i = 0; i < EXPORTER_FAILURES_KEPT + 7; i++) {
         snprintf(said, sizeof said, "%d", i);
-        note(failures, ended("exhausted", "coder", said));
+        note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", said));
     }
     assert_int_equal(exporter_failures_read(failures, entries, &total), EXPORTER_FAILURES_KEPT);
     assert_int_equal(total, EXPORTER_FAILURES_KEPT + 7);
@@ -147,8 +146,8 @@ static void test_texts_become_valid_and_fit(void **state)
     /* a cut may not split a character: three bytes each, and the room is no multiple of three */
     for (size_t at = 0; at + 3 < sizeof said; at += 3)
         memcpy(said + at, "\xe2\x82\xac", 4);
-    note(failures, ended("exhausted", "coder", said));
-    note(failures, ended("exhausted", "coder", "a\x1b[31mb\xff\xc2\x85\nc\x7f"));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", said));
+    note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", "a\x1b[31mb\xff\xc2\x85\nc\x7f"));
     assert_int_equal(exporter_failures_read(failures, entries, &total), 2);
     assert_string_equal(entries[0].words, "a [31mb?  c ");
     const size_t length = strlen(entries[1].words);
@@ -168,7 +167,7 @@ static void *write_events(void *arg)
     char said[16];
     for (int i = 0; i < EVENTS; i++) {
         snprintf(said, sizeof said, "%d", i % (2 * EXPORTER_FAILURES_KEPT));
-        note(failures, ended("exhausted", "coder", said));
+        note(failures, ended(HANDOFF_OUTCOME_EXHAUSTED, "coder", said));
     }
     return NULL;
 }

@@ -168,7 +168,7 @@ static void test_leases_that_all_run_out_park_it(void **state)
         let_pass(LEASE_MS);
     }
     until_settled(&sender);
-    assert_string_equal(sender.news.reason, "exhausted");
+    assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
 }
 
 static void test_more_time_on_request(void **state)
@@ -205,7 +205,7 @@ static void test_given_back(void **state)
     assert_true(got(&poller, &sender));
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, "coder"), HANDOFF_OK);
     until_settled(&sender);
-    assert_string_equal(sender.news.reason, "refused");
+    assert_int_equal(sender.news.reason, HANDOFF_REASON_REFUSED);
 }
 
 static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
@@ -362,7 +362,7 @@ static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
     until_it_looks();
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_string_equal(sender.news.reason, "unknown_agent");
+    assert_int_equal(sender.news.reason, HANDOFF_REASON_UNKNOWN_AGENT);
     stored(&sender, HANDOFF_STATE_PARKED);
 }
 
@@ -441,9 +441,9 @@ static const char *circuits(void)
     static char text[16];
     size_t count = 0;
     for (size_t i = 0; i < stage.nevents && count < sizeof text - 1; i++) {
-        const struct handoff_delivery_event *event = &stage.events[i].event;
-        if (event->happened == HANDOFF_HAPPENED_CIRCUIT)
-            text[count++] = handoff_circuit_name(event->circuit)[0];
+        const struct handoff_event *event = &stage.events[i].event;
+        if (event->kind == HANDOFF_EVENT_CIRCUIT)
+            text[count++] = handoff_circuit_name(event->of.circuit.circuit)[0];
     }
     text[count] = '\0';
     return text;
@@ -476,7 +476,7 @@ static void test_a_probe_that_fails_opens_the_circuit_anew(void **state)
     assert_true(got(&poller, &sender));
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_RETRY, "coder"), HANDOFF_OK);
     until_settled(&sender);
-    assert_string_equal(sender.news.reason, "exhausted");
+    assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
     assert_int_equal(try_send(&another, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
     assert_string_equal(circuits(), "ohoo"); /* the last tells of the count of failures */
 }

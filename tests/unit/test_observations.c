@@ -8,7 +8,7 @@
 
 #include "client/calls/recent.h"
 #include "client/handoff.h"
-#include "client/model/event.h"
+#include "client/model/model.h"
 #include "lib/base/clock.h"
 #include "lib/base/rfc3339.h"
 #include "tests/support/failing_memory.h"
@@ -19,7 +19,6 @@
 struct seen {
     struct handoff_event last;
     char id[80], source[32], target[32], pattern[32], outcome[32], trace_id[33];
-    struct handoff_tally tallies[8];
     int accepted, repeated, rejected, completed;
     uint64_t task_handoffs;
 };
@@ -42,25 +41,23 @@ static void observe(void *observer, const struct handoff_event *event)
     struct seen *seen = observer;
     if (event->kind == HANDOFF_EVENT_TASK_COMPLETED) {
         seen->completed++;
-        seen->task_handoffs = event->task_handoffs;
+        seen->task_handoffs = event->of.task_completed.handoffs;
         return;
     }
     if (event->kind != HANDOFF_EVENT_OBSERVED)
         return;
     seen->rejected += event->code != HANDOFF_OK;
-    seen->repeated += event->repeated;
-    seen->accepted += event->code == HANDOFF_OK && !event->repeated;
+    seen->repeated += event->of.observed.repeated;
+    seen->accepted += event->code == HANDOFF_OK && !event->of.observed.repeated;
     if (event->code != HANDOFF_OK)
         return;
     seen->last = *event;
-    copy(seen->id, sizeof seen->id, event->id);
-    copy(seen->source, sizeof seen->source, event->source_agent);
-    copy(seen->target, sizeof seen->target, event->target_agent);
-    copy(seen->pattern, sizeof seen->pattern, event->pattern);
-    copy(seen->outcome, sizeof seen->outcome, event->outcome);
-    copy(seen->trace_id, sizeof seen->trace_id, event->trace_id);
-    if (event->ntallies)
-        memcpy(seen->tallies, event->tallies, event->ntallies * sizeof *event->tallies);
+    copy(seen->id, sizeof seen->id, event->who.id);
+    copy(seen->source, sizeof seen->source, event->who.source_agent);
+    copy(seen->target, sizeof seen->target, event->who.target_agent);
+    copy(seen->pattern, sizeof seen->pattern, handoff_pattern_name(event->who.pattern));
+    copy(seen->outcome, sizeof seen->outcome, handoff_outcome_name(event->of.observed.outcome));
+    copy(seen->trace_id, sizeof seen->trace_id, event->who.trace_id);
 }
 
 static int open_client(void **state)
@@ -133,9 +130,10 @@ static void test_the_least(void **state)
     assert_string_equal(seen->outcome, "acknowledged");
     assert_string_equal(seen->pattern, "direct");
     assert_string_equal(seen->id, "(none)");
-    assert_int_equal(seen->last.told, 0);
-    assert_int_equal(seen->last.ntallies, 0);
-    assert_int_equal(seen->last.budget, 0);
+    assert_int_equal(seen->last.of.observed.told, 0);
+    static const uint64_t none[HANDOFF_RESULT_COUNT] = {0};
+    assert_memory_equal(seen->last.of.observed.attempts, none, sizeof none);
+    assert_int_equal(seen->last.of.observed.budget, 0);
     assert_int_equal(seen->completed, 0);
 }
 
@@ -160,24 +158,22 @@ static void test_everything(void **state)
     assert_string_equal(seen->pattern, "choreographed");
     assert_string_equal(seen->outcome, "exhausted");
     assert_string_equal(seen->trace_id, TRACE);
-    assert_int_equal(seen->last.told, HANDOFF_TOLD_LATENCY | HANDOFF_TOLD_RATIO |
-                                          HANDOFF_TOLD_REFS | HANDOFF_TOLD_TOKENS |
-                                          HANDOFF_TOLD_HOPS);
-    assert_int_equal(seen->last.elapsed_ns, 1250000000);
-    assert_int_equal(seen->last.requested, 20);
-    assert_int_equal(seen->last.included, 17);
-    assert_int_equal(seen->last.missing, 2);
-    assert_int_equal(seen->last.trimmed, 1);
-    assert_true(seen->last.ratio > 0.849 && seen->last.ratio < 0.851);
-    assert_int_equal(seen->last.tokens, 3900);
-    assert_int_equal(seen->last.budget, 4000);
-    assert_int_equal(seen->last.hop_count, 3);
-    assert_true(seen->last.cycle);
-    assert_int_equal(seen->last.ntallies, 2);
-    assert_string_equal(seen->tallies[0].result, "timeout");
-    assert_int_equal(seen->tallies[0].count, 2);
-    assert_string_equal(seen->tallies[1].result, "http");
-    assert_int_equal(seen->tallies[1].count, 1);
+    assert_int_equal(seen->last.of.observed.told, HANDOFF_TOLD_LATENCY | HANDOFF_TOLD_RATIO |
+                                                      HANDOFF_TOLD_REFS | HANDOFF_TOLD_TOKENS |
+                                                      HANDOFF_TOLD_HOPS);
+    assert_int_equal(seen->last.of.observed.elapsed_ns, 1250000000);
+    assert_int_equal(seen->last.of.observed.memories.requested, 20);
+    assert_int_equal(seen->last.of.observed.memories.included, 17);
+    assert_int_equal(seen->last.of.observed.memories.missing, 2);
+    assert_int_equal(seen->last.of.observed.memories.trimmed, 1);
+    assert_true(seen->last.of.observed.ratio > 0.849 && seen->last.of.observed.ratio < 0.851);
+    assert_int_equal(seen->last.of.observed.tokens, 3900);
+    assert_int_equal(seen->last.of.observed.budget, 4000);
+    assert_int_equal(seen->last.of.observed.hop_count, 3);
+    assert_true(seen->last.of.observed.cycle);
+    static const uint64_t attempts[HANDOFF_RESULT_COUNT] = {
+        [HANDOFF_RESULT_TIMEOUT] = 2, [HANDOFF_RESULT_HTTP] = 1};
+    assert_memory_equal(seen->last.of.observed.attempts, attempts, sizeof attempts);
     assert_int_equal(seen->completed, 1);
     assert_int_equal(seen->task_handoffs, 5);
 }
@@ -202,10 +198,10 @@ static void assert_refs(const char *json, size_t requested, size_t included, siz
     const struct handoff_event *last = &fixture.seen.last;
     snprintf(body, sizeof body, "{" BASE ",\"completeness\":%s}", json);
     assert_int_equal(tell(body), HANDOFF_OK);
-    assert_int_equal(last->requested, requested);
-    assert_int_equal(last->included, included);
-    assert_int_equal(last->missing, missing);
-    assert_int_equal(last->trimmed, trimmed);
+    assert_int_equal(last->of.observed.memories.requested, requested);
+    assert_int_equal(last->of.observed.memories.included, included);
+    assert_int_equal(last->of.observed.memories.missing, missing);
+    assert_int_equal(last->of.observed.memories.trimmed, trimmed);
 }
 
 static void test_completeness_in_every_form(void **state)
@@ -217,12 +213,14 @@ static void test_completeness_in_every_form(void **state)
     assert_refs("{\"included\":7,\"missing\":1,\"trimmed\":2}", 10, 7, 1, 2);
     assert_refs("{\"included\":7}", 7, 7, 0, 0);
     assert_refs("{\"requested\":0,\"included\":0}", 0, 0, 0, 0);
-    assert_true(fixture.seen.last.ratio >= 1); /* nothing asked for is nothing left out */
+    assert_true(fixture.seen.last.of.observed.ratio >=
+                1); /* nothing asked for is nothing left out */
     /* as a handoff of ours has it */
     assert_refs("{\"requested\":20,\"included\":19,\"ratio\":0.95}", 20, 19, 1, 0);
     assert_refs("{\"ratio\":0.5}", 0, 0, 0, 0);
-    assert_int_equal(fixture.seen.last.told, HANDOFF_TOLD_RATIO);
-    assert_true(fixture.seen.last.ratio <= 0.5 && fixture.seen.last.ratio >= 0.5);
+    assert_int_equal(fixture.seen.last.of.observed.told, HANDOFF_TOLD_RATIO);
+    assert_true(fixture.seen.last.of.observed.ratio <= 0.5 &&
+                fixture.seen.last.of.observed.ratio >= 0.5);
 }
 
 static void test_the_caller_speaks_for_itself(void **state)
@@ -496,7 +494,7 @@ static void test_memory_that_ends(void **state)
  */
 
 static unsigned failures;
-static char circuit[16];
+static enum handoff_circuit circuit;
 
 static void visit(void *context, const struct handoff_agent_stats *agent)
 {
@@ -504,7 +502,7 @@ static void visit(void *context, const struct handoff_agent_stats *agent)
     if (strcmp(agent->name, "coder") != 0)
         return;
     failures = agent->consecutive_failures;
-    snprintf(circuit, sizeof circuit, "%s", agent->circuit);
+    circuit = agent->circuit;
 }
 
 static unsigned failures_after(const char *outcome, int times)
@@ -522,7 +520,7 @@ static void test_failures_in_a_row_show_and_open_nothing(void **state)
 {
     (void)state;
     assert_int_equal(failures_after("exhausted", 5), 5);
-    assert_string_equal(circuit, "closed");
+    assert_int_equal(circuit, HANDOFF_CIRCUIT_CLOSED);
     assert_int_equal(failures_after("expired", 1), 5);
     assert_int_equal(failures_after("acknowledged", 1), 0);
     assert_int_equal(failures_after("exhausted", 2), 2);

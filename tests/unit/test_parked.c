@@ -38,8 +38,8 @@ static void test_replayed_to_the_same_agent(void **state)
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 5);
-    assert_int_equal(stage.events[0].event.from, HANDOFF_STATE_PARKED);
-    assert_int_equal(stage.events[0].event.to, HANDOFF_STATE_READY);
+    assert_int_equal(move_at(0)->from, HANDOFF_STATE_PARKED);
+    assert_int_equal(move_at(0)->to, HANDOFF_STATE_READY);
     assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
 }
 
@@ -76,11 +76,26 @@ static void test_discarded_with_a_reason(void **state)
                      HANDOFF_OK);
     until_settled(&sender);
     assert_int_equal(sender.news.state, HANDOFF_STATE_DISCARDED);
+    assert_false(move_at(0)->replaced);
     struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
     assert_string_equal(row.reason, "asked twice");
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, &error),
                      HANDOFF_ERR_CONFLICT);
     assert_string_equal(error.seen, "discarded");
+}
+
+static void test_replaced_is_told_as_such(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    park(&sender);
+    assert_int_equal(handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter, NULL),
+                     HANDOFF_OK);
+    handoff_engine_replace(&sender.waiter, "replaced by another");
+    assert_int_equal(move_at(0)->to, HANDOFF_STATE_DISCARDED);
+    assert_true(move_at(0)->replaced);
+    struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
+    assert_string_equal(row.reason, "replaced by another");
 }
 
 static void test_acknowledged_after_all(void **state)
@@ -364,6 +379,7 @@ int main(void)
         STAGED(test_replayed_to_another),
         STAGED(test_a_replay_has_all_its_attempts_and_is_parked_again),
         STAGED(test_discarded_with_a_reason),
+        STAGED(test_replaced_is_told_as_such),
         STAGED(test_acknowledged_after_all),
         STAGED(test_a_late_word_of_the_agent_ends_the_parking),
         STAGED(test_only_one_decides),

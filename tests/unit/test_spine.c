@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "client/model/model.h"
 #include "client/store/sqlite/database.h"
 #include "lib/base/check.h"
 #include "tests/support/failing_memory.h"

@@ -30,7 +30,7 @@ static void observe(void *observer, const struct handoff_event *event)
     if (event->kind != HANDOFF_EVENT_SPINE)
         return;
     fixture.asked++;
-    fixture.failed += event->spine_failed;
+    fixture.failed += event->of.spine.failed;
 }
 
 static int open_client(void **state)

@@ -3,7 +3,7 @@
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
 
-#include "client/model/life.h"
+#include "client/model/model.h"
 #include "client/store/handoffs.h"
 
 struct fixture {
@@ -100,11 +100,36 @@ static void test_accepted_is_read_back(void **state)
     assert_text(stored.source, "analyst");
     assert_text(stored.asked_target, "coder");
     assert_text(stored.standing.target, "coder");
-    assert_text(stored.standing.reason, "");
+    assert_int_equal(stored.standing.reason, HANDOFF_REASON_NONE);
     assert_int_equal(stored.standing.state, HANDOFF_STATE_READY);
     assert_int_equal(stored.pattern, 1);
     assert_int_equal(stored.deadline_ms, 77);
     assert_int_equal(stored.standing.attempts, 0);
+    temp_envelope_free(&accept.put);
+}
+
+/* A person's words, and what another version may have written, come back as they are. */
+static void test_every_reason_is_read_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_accept accept;
+    struct handoff_stored stored;
+    accept_one(fixture, &accept, "coder", NULL);
+    for (int i = 0; i < HANDOFF_REASON_COUNT; i++) {
+        enum handoff_reason reason = (enum handoff_reason)i;
+        const char *words = reason == HANDOFF_REASON_OTHER ? "asked twice" : "";
+        struct handoff_store_move move = {.seq = accept.seq,
+                                          .standing = {.state = HANDOFF_STATE_PARKED,
+                                                       .target = base_span_text("coder"),
+                                                       .reason = reason,
+                                                       .words = base_span_text(words)}};
+        move_one(fixture, &move);
+        assert_int_equal(handoff_store_get_handoff(fixture->store, &accept.put.id, &fixture->arena,
+                                                   &stored, NULL),
+                         HANDOFF_OK);
+        assert_int_equal(stored.standing.reason, reason);
+        assert_text(stored.standing.words, words);
+    }
     temp_envelope_free(&accept.put);
 }
 
@@ -276,7 +301,7 @@ static void park(struct fixture *fixture, int64_t seq, const char *target, int64
     struct handoff_store_move move = {.seq = seq,
                                       .standing = {.state = HANDOFF_STATE_PARKED,
                                                    .target = base_span_text(target),
-                                                   .reason = base_span_text("exhausted"),
+                                                   .reason = HANDOFF_REASON_EXHAUSTED,
                                                    .settled_ms = settled_ms}};
     move_one(fixture, &move);
 }
@@ -445,6 +470,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(test_accepted_is_read_back),
+        WITH_STORE(test_every_reason_is_read_back),
         WITH_STORE(test_unknown_is_not_found),
         WITH_STORE(test_a_move_carries_its_attempt),
         WITH_STORE(test_a_move_carries_who_was_passed_over),

@@ -3,7 +3,7 @@
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
 
-#include "client/model/life.h"
+#include "client/model/model.h"
 #include "client/store/handoffs.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/tasks.h"

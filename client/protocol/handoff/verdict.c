@@ -7,16 +7,6 @@
 
 #include "lib/base/check.h"
 
-const char *handoff_result_name(enum handoff_attempt_result result)
-{
-    static const char *const names[HANDOFF_RESULT_COUNT] = {
-        [HANDOFF_RESULT_ACK] = "ack",         [HANDOFF_RESULT_NACK] = "nack",
-        [HANDOFF_RESULT_TIMEOUT] = "timeout", [HANDOFF_RESULT_CONNECT] = "connect",
-        [HANDOFF_RESULT_HTTP] = "http",       [HANDOFF_RESULT_PROTOCOL] = "protocol",
-    };
-    return names[result];
-}
-
 /* What the answer says about ids, from its header and its body together. */
 struct statement {
     bool acks_ours, names_other; /* of an ack */

@@ -20,20 +20,6 @@
 
 #include "client/handoff.h"
 
-/* How one attempt ended; the label `result` of handoff_attempts_total. */
-enum handoff_attempt_result {
-    HANDOFF_RESULT_ACK,      /* acknowledged, or 202 */
-    HANDOFF_RESULT_NACK,     /* a nack that names the id */
-    HANDOFF_RESULT_TIMEOUT,  /* no answer in time, or no acknowledgement after a 202 */
-    HANDOFF_RESULT_CONNECT,  /* name, connection or TLS */
-    HANDOFF_RESULT_HTTP,     /* a status that is a failure */
-    HANDOFF_RESULT_PROTOCOL, /* an answer that makes no sense: broken off, too long, wrong id */
-};
-enum { HANDOFF_RESULT_COUNT = HANDOFF_RESULT_PROTOCOL + 1 };
-
-/* "ack", "nack", ...; static. */
-const char *handoff_result_name(enum handoff_attempt_result result);
-
 enum handoff_verdict {
     HANDOFF_VERDICT_ACKNOWLEDGED,
     HANDOFF_VERDICT_DEFERRED,

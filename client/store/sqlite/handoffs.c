@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "client/model/model.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "lib/base/check.h"
@@ -39,7 +40,7 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     bind_some(insert, 3, accept->source);
     bind_some(insert, 4, accept->asked_target);
     bind_some(insert, 5, standing->target);
-    sqlite3_bind_int(insert, 6, accept->pattern);
+    sqlite3_bind_int(insert, 6, (int)accept->pattern);
     sqlite3_bind_int64(insert, 7, accept->deadline_ms);
     sqlite3_bind_int64(insert, 8, standing->due_ms);
     return handoff_db_do(db, insert, error);
@@ -104,6 +105,13 @@ void handoff_store_accept(struct handoff_store *store, struct handoff_store_acce
     handoff_store_submit(store, &accept->put.job);
 }
 
+static struct base_span reason_text(const struct handoff_standing *standing)
+{
+    return standing->reason == HANDOFF_REASON_OTHER
+               ? standing->words
+               : base_span_text(handoff_reason_name(standing->reason));
+}
+
 static enum handoff_code update_handoff(struct handoff_db *db,
                                         const struct handoff_store_move *move,
                                         struct handoff_error *error)
@@ -119,7 +127,7 @@ static enum handoff_code update_handoff(struct handoff_db *db,
     sqlite3_bind_int64(update, 1, move->seq);
     sqlite3_bind_int(update, 2, standing->state);
     bind_some(update, 3, standing->target);
-    bind_some(update, 4, standing->reason);
+    bind_some(update, 4, reason_text(standing));
     sqlite3_bind_int64(update, 5, standing->due_ms);
     sqlite3_bind_int64(update, 6, standing->settled_ms);
     sqlite3_bind_int64(update, 7, standing->attempts);
@@ -147,7 +155,7 @@ static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
     sqlite3_bind_int64(insert, 3, attempt->at_ms);
     sqlite3_bind_int64(insert, 4, attempt->duration_us);
     bind_some(insert, 5, attempt->target);
-    sqlite3_bind_int(insert, 6, attempt->result);
+    sqlite3_bind_int(insert, 6, (int)attempt->result);
     sqlite3_bind_int(insert, 7, attempt->status);
     bind_some(insert, 8, attempt->error);
     bind_some(insert, 9, attempt->peer);
@@ -296,6 +304,16 @@ static bool copy_column(sqlite3_stmt *row, int at, struct base_arena *arena, str
     return to->data != NULL;
 }
 
+/* What is no reason's name is what a person said, or what another version wrote. */
+static bool copy_reason(sqlite3_stmt *row, int at, struct base_arena *arena,
+                        struct handoff_standing *standing)
+{
+    standing->reason = handoff_reason_from_name(handoff_db_column(row, at));
+    standing->words = base_span("", 0);
+    return standing->reason != HANDOFF_REASON_OTHER ||
+           copy_column(row, at, arena, &standing->words);
+}
+
 #define HANDOFF_COLUMNS                                                                            \
     "SELECT h.seq, e.id, e.task_id, h.source, h.asked_target, h.pattern, e.created_at,"            \
     " h.deadline_at, h.state, h.target, h.reason, h.due_at, h.settled_at, h.attempts, h.failures," \
@@ -309,7 +327,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     if (id.size == sizeof stored->id.bytes)
         memcpy(stored->id.bytes, id.data, id.size);
     stored->seq = sqlite3_column_int64(row, 0);
-    stored->pattern = sqlite3_column_int(row, 5);
+    stored->pattern = (enum handoff_pattern)sqlite3_column_int(row, 5);
     stored->created_ms = sqlite3_column_int64(row, 6);
     stored->deadline_ms = sqlite3_column_int64(row, 7);
     standing->state = sqlite3_column_int(row, 8);
@@ -322,8 +340,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     return copy_column(row, 2, arena, &stored->task_id) &&
            copy_column(row, 3, arena, &stored->source) &&
            copy_column(row, 4, arena, &stored->asked_target) &&
-           copy_column(row, 9, arena, &standing->target) &&
-           copy_column(row, 10, arena, &standing->reason);
+           copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing);
 }
 
 bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent)
@@ -427,7 +444,7 @@ static bool read_attempt(sqlite3_stmt *row, struct base_arena *arena, void *entr
     attempt->number = (uint32_t)sqlite3_column_int64(row, 0);
     attempt->at_ms = sqlite3_column_int64(row, 1);
     attempt->duration_us = sqlite3_column_int64(row, 2);
-    attempt->result = sqlite3_column_int(row, 4);
+    attempt->result = (enum handoff_attempt_result)sqlite3_column_int(row, 4);
     attempt->status = sqlite3_column_int(row, 5);
     attempt->passed_over = sqlite3_column_int(row, 8) != 0;
     return copy_column(row, 3, arena, &attempt->target) &&

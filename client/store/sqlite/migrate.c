@@ -37,7 +37,7 @@ static const char *const steps[] = {
        or parked, which is little, so they cost the many others nothing. */
     "CREATE TABLE handoffs ("
     "  seq INTEGER PRIMARY KEY,"
-    "  state INTEGER NOT NULL," /* client/model/life.def */
+    "  state INTEGER NOT NULL," /* client/model/handoff_model.def */
     "  source TEXT NOT NULL,"
     "  asked_target TEXT NOT NULL,"
     "  target TEXT NOT NULL,"

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handoff_model.h - the enums of handoff_model.def, and the names that the API has for them.
+ *
+ * Part of the public interface; handoff.h includes it. Names are static and never change once
+ * released; each name function gives "" for a value that has no name, and may be called by any
+ * thread.
+ */
+#ifndef HANDOFF_MODEL_H
+#define HANDOFF_MODEL_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a handoff is in its life. */
+enum handoff_state {
+    HANDOFF_STATE_NONE, /* not accepted yet */
+#define HANDOFF_STATE(name, number, ...) HANDOFF_STATE_##name = (number),
+#include "handoff_model.def"
+};
+
+/* Why it is not under way any more. */
+enum handoff_reason {
+    HANDOFF_REASON_NONE,
+#define HANDOFF_REASON(name, ...) HANDOFF_REASON_##name,
+#include "handoff_model.def"
+};
+
+/* Why an agent was passed over. */
+enum handoff_obstacle {
+    HANDOFF_OBSTACLE_NONE,
+#define HANDOFF_OBSTACLE(name, ...) HANDOFF_OBSTACLE_##name,
+#include "handoff_model.def"
+};
+
+/* How it ended for the first time. */
+enum handoff_outcome {
+    HANDOFF_OUTCOME_NONE, /* it has not */
+#define HANDOFF_OUTCOME(name, ...) HANDOFF_OUTCOME_##name,
+#include "handoff_model.def"
+};
+
+/* How one attempt ended. */
+enum handoff_attempt_result {
+#define HANDOFF_RESULT(name, number, ...) HANDOFF_RESULT_##name = (number),
+#include "handoff_model.def"
+};
+
+/* Whom it is for. */
+enum handoff_pattern {
+#define HANDOFF_PATTERN(name, number, ...) HANDOFF_PATTERN_##name = (number),
+#include "handoff_model.def"
+};
+
+/* What the breaker of an agent lets through. */
+enum handoff_circuit {
+#define HANDOFF_CIRCUIT(name, ...) HANDOFF_CIRCUIT_##name,
+#include "handoff_model.def"
+};
+
+/* What a spine is asked. */
+enum handoff_operation {
+#define HANDOFF_OPERATION(name, ...) HANDOFF_OPERATION_##name,
+#include "handoff_model.def"
+};
+
+/* How much a memory matters. */
+enum handoff_importance {
+#define HANDOFF_IMPORTANCE(name, number, ...) HANDOFF_IMPORTANCE_##name = (number),
+#include "handoff_model.def"
+};
+
+/* How memories go into an envelope. */
+enum handoff_strategy {
+#define HANDOFF_STRATEGY(name, ...) HANDOFF_STRATEGY_##name,
+#include "handoff_model.def"
+};
+
+/* For arrays that are indexed by the enum; where it has a NONE, that counts too. */
+enum {
+    HANDOFF_REASON_COUNT = 1
+#define HANDOFF_REASON(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_OBSTACLE_COUNT = 1
+#define HANDOFF_OBSTACLE(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_OUTCOME_COUNT = 1
+#define HANDOFF_OUTCOME(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_RESULT_COUNT = 0
+#define HANDOFF_RESULT(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_PATTERN_COUNT = 0
+#define HANDOFF_PATTERN(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_CIRCUIT_COUNT = 0
+#define HANDOFF_CIRCUIT(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_OPERATION_COUNT = 0
+#define HANDOFF_OPERATION(...) +1
+#include "handoff_model.def"
+};
+
+const char *handoff_state_name(enum handoff_state state);
+const char *handoff_reason_name(enum handoff_reason reason);
+const char *handoff_obstacle_name(enum handoff_obstacle obstacle);
+const char *handoff_outcome_name(enum handoff_outcome outcome);
+const char *handoff_result_name(enum handoff_attempt_result result);
+const char *handoff_pattern_name(enum handoff_pattern pattern);
+const char *handoff_circuit_name(enum handoff_circuit circuit);
+const char *handoff_operation_name(enum handoff_operation operation);
+const char *handoff_importance_name(enum handoff_importance importance);
+const char *handoff_strategy_name(enum handoff_strategy strategy);
+
+/* The state of this name; HANDOFF_STATE_NONE where none has it, or `name` is NULL. */
+enum handoff_state handoff_state_of_name(const char *name);
+/* It is being worked on, and a restart resumes it. */
+bool handoff_state_is_live(enum handoff_state state);
+/* Nothing changes it any more. */
+bool handoff_state_is_over(enum handoff_state state);
+
+/* Whether handoffs are parked for it. */
+bool handoff_reason_parks(enum handoff_reason reason);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

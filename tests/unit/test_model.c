@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of the model against lists that were written by hand from the contract: every name, in
+ * order, every number that a store may hold, and what must never happen between two states.
+ */
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+#include "client/handoff.h"
+#include "client/model/model.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+/* ---- the states, section 4 of the contract -----------------------------------------------------
+ */
+
+static const struct {
+    const char *name;
+    int number;
+} states[] = {{"ready", 1},  {"in_flight", 2}, {"awaiting_ack", 3}, {"acknowledged", 4},
+              {"parked", 5}, {"expired", 6},   {"discarded", 7}};
+
+static void test_states_keep_their_names_and_numbers(void **unused)
+{
+    (void)unused;
+    enum handoff_state state;
+    for (size_t i = 0; i < COUNT(states); i++) {
+        assert_int_equal(handoff_state_of_name(states[i].name), states[i].number);
+        assert_true(handoff_state_from_number(states[i].number, &state));
+        assert_int_equal(state, states[i].number);
+        assert_string_equal(handoff_state_name(state), states[i].name);
+    }
+    assert_false(handoff_state_from_number(0, &state));
+    assert_false(handoff_state_from_number(-1, &state));
+    assert_false(handoff_state_from_number((int)COUNT(states) + 1, &state));
+    assert_int_equal(handoff_state_of_name("lost"), HANDOFF_STATE_NONE);
+    assert_int_equal(handoff_state_of_name("read"), HANDOFF_STATE_NONE);
+    assert_int_equal(handoff_state_of_name(""), HANDOFF_STATE_NONE);
+    assert_int_equal(handoff_state_of_name(NULL), HANDOFF_STATE_NONE);
+}
+
+static void test_what_is_over_stays_over(void **unused)
+{
+    (void)unused;
+    for (size_t from = 0; from < COUNT(states); from++) {
+        if (!handoff_state_is_over((enum handoff_state)states[from].number))
+            continue;
+        for (size_t to = 0; to < COUNT(states); to++)
+            assert_null(handoff_life_move((enum handoff_state)states[from].number,
+                                          (enum handoff_state)states[to].number));
+    }
+}
+
+/* Accepted means acknowledged, parked, or past its deadline; a person decides about the rest. */
+static void test_every_live_state_can_end_in_each_way(void **unused)
+{
+    (void)unused;
+    static const enum handoff_state ends[] = {HANDOFF_STATE_ACKNOWLEDGED, HANDOFF_STATE_PARKED,
+                                              HANDOFF_STATE_EXPIRED};
+    for (size_t from = 0; from < COUNT(states); from++) {
+        enum handoff_state state = (enum handoff_state)states[from].number;
+        for (size_t end = 0; handoff_state_is_live(state) && end < COUNT(ends); end++)
+            assert_non_null(handoff_life_move(state, ends[end]));
+    }
+}
+
+static void test_only_a_person_discards(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < COUNT(states); i++) {
+        enum handoff_state from = (enum handoff_state)states[i].number;
+        const char *what = handoff_life_move(from, HANDOFF_STATE_DISCARDED);
+        assert_int_equal(from == HANDOFF_STATE_PARKED, what != NULL);
+    }
+}
+
+/* ---- the other enums ---------------------------------------------------------------------------
+ */
+
+/* The names by number; "" is the one of NONE. What the store keeps as a number stands here at it.
+ */
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+#define CHECK_NAMES(enumeration, name_of, count, ...)                                              \
+    do {                                                                                           \
+        const char *const *names = NAMES(__VA_ARGS__);                                             \
+        int at = 0;                                                                                \
+        for (; names[at]; at++) {                                                                  \
+            assert_string_equal(name_of((enumeration)at), names[at]);                              \
+            assert_int_equal(handoff_name_find(names, base_span_text(names[at])), at);             \
+        }                                                                                          \
+        assert_int_equal(at, count);                                                               \
+        assert_string_equal(name_of((enumeration)at), "");                                         \
+        assert_string_equal(name_of((enumeration)-1), "");                                         \
+    } while (0)
+
+static void test_names_are_those_that_were_released(void **unused)
+{
+    (void)unused;
+    CHECK_NAMES(enum handoff_reason, handoff_reason_name, HANDOFF_REASON_COUNT, "", "exhausted",
+                "refused", "circuit_open", "unknown_agent", "store_corrupt", "expired", "unknown");
+    CHECK_NAMES(enum handoff_obstacle, handoff_obstacle_name, HANDOFF_OBSTACLE_COUNT, "",
+                "circuit_open", "unknown_agent", "budget_too_small", "version", "tried");
+    CHECK_NAMES(enum handoff_outcome, handoff_outcome_name, HANDOFF_OUTCOME_COUNT, "",
+                "acknowledged", "exhausted", "refused", "expired", "hop_limit", "circuit_open");
+    CHECK_NAMES(enum handoff_circuit, handoff_circuit_name, HANDOFF_CIRCUIT_COUNT, "closed",
+                "half_open", "open");
+    CHECK_NAMES(enum handoff_operation, handoff_operation_name, HANDOFF_OPERATION_COUNT, "resolve",
+                "search", "get", "list", "put", "pin", "delete");
+    CHECK_NAMES(enum handoff_strategy, handoff_strategy_name, 4, "priority", "full", "summary",
+                "lazy");
+}
+
+static void test_numbers_in_the_store_are_those_that_were_released(void **unused)
+{
+    (void)unused;
+    CHECK_NAMES(enum handoff_attempt_result, handoff_result_name, HANDOFF_RESULT_COUNT, "ack",
+                "nack", "timeout", "connect", "http", "protocol");
+    CHECK_NAMES(enum handoff_pattern, handoff_pattern_name, HANDOFF_PATTERN_COUNT, "direct",
+                "broadcast", "choreographed");
+    CHECK_NAMES(enum handoff_importance, handoff_importance_name, 4, "low", "medium", "high",
+                "critical");
+}
+
+static void test_reasons_lead_back_and_words_are_other(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < HANDOFF_REASON_COUNT; i++) {
+        enum handoff_reason reason = (enum handoff_reason)i;
+        assert_int_equal(handoff_reason_from_name(base_span_text(handoff_reason_name(reason))), i);
+    }
+    assert_int_equal(handoff_reason_from_name(base_span(NULL, 0)), HANDOFF_REASON_NONE);
+    assert_int_equal(handoff_reason_from_name(base_span_text("asked twice")), HANDOFF_REASON_OTHER);
+    assert_int_equal(handoff_reason_from_name(base_span_text("exhaust")), HANDOFF_REASON_OTHER);
+}
+
+static void test_each_parking_has_an_outcome(void **unused)
+{
+    (void)unused;
+    static const struct {
+        enum handoff_reason reason;
+        enum handoff_outcome outcome;
+    } parkings[] = {{HANDOFF_REASON_EXHAUSTED, HANDOFF_OUTCOME_EXHAUSTED},
+                    {HANDOFF_REASON_REFUSED, HANDOFF_OUTCOME_REFUSED},
+                    {HANDOFF_REASON_CIRCUIT_OPEN, HANDOFF_OUTCOME_CIRCUIT_OPEN},
+                    {HANDOFF_REASON_UNKNOWN_AGENT, HANDOFF_OUTCOME_EXHAUSTED},
+                    {HANDOFF_REASON_STORE_CORRUPT, HANDOFF_OUTCOME_EXHAUSTED}};
+    size_t parks = 0;
+    for (int i = 0; i < HANDOFF_REASON_COUNT; i++)
+        parks += handoff_reason_parks((enum handoff_reason)i);
+    assert_int_equal(parks, COUNT(parkings));
+    for (size_t i = 0; i < COUNT(parkings); i++) {
+        assert_true(handoff_reason_parks(parkings[i].reason));
+        assert_int_equal(handoff_reason_outcome(parkings[i].reason), parkings[i].outcome);
+    }
+    assert_int_equal(handoff_reason_outcome(HANDOFF_REASON_EXPIRED), HANDOFF_OUTCOME_EXPIRED);
+    for (int i = HANDOFF_OBSTACLE_NONE + 1; i < HANDOFF_OBSTACLE_COUNT; i++)
+        assert_true(handoff_reason_parks(handoff_obstacle_reason((enum handoff_obstacle)i)));
+}
+
+static void test_importance_is_read_by_its_whole_name(void **unused)
+{
+    (void)unused;
+    enum handoff_importance importance = HANDOFF_IMPORTANCE_LOW;
+    assert_true(handoff_importance_parse(base_span_text("critical"), &importance));
+    assert_int_equal(importance, HANDOFF_IMPORTANCE_CRITICAL);
+    assert_false(handoff_importance_parse(base_span_text("crit"), &importance));
+    assert_false(handoff_importance_parse(base_span_text(""), &importance));
+    assert_int_equal(importance, HANDOFF_IMPORTANCE_CRITICAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_states_keep_their_names_and_numbers),
+        cmocka_unit_test(test_what_is_over_stays_over),
+        cmocka_unit_test(test_every_live_state_can_end_in_each_way),
+        cmocka_unit_test(test_only_a_person_discards),
+        cmocka_unit_test(test_names_are_those_that_were_released),
+        cmocka_unit_test(test_numbers_in_the_store_are_those_that_were_released),
+        cmocka_unit_test(test_reasons_lead_back_and_words_are_other),
+        cmocka_unit_test(test_each_parking_has_an_outcome),
+        cmocka_unit_test(test_importance_is_read_by_its_whole_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
