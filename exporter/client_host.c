@@ -268,7 +268,7 @@ static char *read_token(const struct exporter_agent *agent, struct exporter_erro
     char token[TOKEN_MAX] = "";
     FILE *file = fopen(agent->token_file, "re");
     if (file == NULL) {
-        exporter_error_set(error, "agents.%s.token_file: cannot read %s: %m", agent->name,
+        exporter_error_set(error, "agents.%s.token_file: cannot read %s: %m", agent->options.name,
                            agent->token_file);
         return NULL;
     }
@@ -277,40 +277,21 @@ static char *read_token(const struct exporter_agent *agent, struct exporter_erro
     fclose(file);
     token[strcspn(token, " \t\r\n")] = '\0';
     if (*token == '\0') {
-        exporter_error_set(error, "agents.%s.token_file: there is no token in %s", agent->name,
-                           agent->token_file);
+        exporter_error_set(error, "agents.%s.token_file: there is no token in %s",
+                           agent->options.name, agent->token_file);
         return NULL;
     }
     char *copy = strdup(token);
     if (copy == NULL)
-        exporter_error_set(error, "there is no memory for the token of agent %s", agent->name);
+        exporter_error_set(error, "there is no memory for the token of agent %s",
+                           agent->options.name);
     return copy;
 }
 
 static bool fill_agent(struct handoff_agent_options *options, const struct exporter_agent *agent,
                        struct exporter_error *error)
 {
-    *options = (struct handoff_agent_options){
-        .name = agent->name,
-        .url = agent->url,
-        .token_budget = agent->token_budget,
-        .timeout_ms = (int64_t)agent->timeout_ms,
-        .ack_timeout_ms = (int64_t)agent->ack_timeout_ms,
-        .retries = agent->retries,
-        .ack = agent->ack == EXPORTER_ACK_STATUS ? HANDOFF_ACK_STATUS : HANDOFF_ACK_EXPLICIT,
-        .alternates = agent->alternates.items,
-        .nalternates = agent->alternates.count,
-        .accepts = (agent->accepts & EXPORTER_ACCEPTS_1 ? HANDOFF_ACCEPTS_1 : 0u) |
-                   (agent->accepts & EXPORTER_ACCEPTS_2 ? HANDOFF_ACCEPTS_2 : 0u),
-        .emit = agent->emit == EXPORTER_EMIT_DUAL ? HANDOFF_EMIT_DUAL : HANDOFF_EMIT_SINGLE,
-        .breaker_failures = agent->breaker.failures,
-        .breaker_cooldown_ms = (int64_t)agent->breaker.cooldown_ms,
-        .backoff_base_ms = (int64_t)agent->backoff.base_ms,
-        .backoff_max_ms = (int64_t)agent->backoff.max_ms,
-        .ca_file = agent->tls.ca_file,
-        .cert_file = agent->tls.cert_file,
-        .key_file = agent->tls.key_file,
-    };
+    *options = agent->options;
     if (agent->token_file != NULL)
         options->bearer_token = read_token(agent, error);
     return agent->token_file == NULL || options->bearer_token != NULL;

@@ -61,14 +61,24 @@ static bool copy_alternates(struct base_arena *arena, struct handoff_agent_optio
     return true;
 }
 
+/* What is text or a list is copied into the arena; the rest came with the struct. */
+#define COPY_NUMBER(field)
+#define COPY_DURATION(field)
+#define COPY_CHOICE(field)
+#define COPY_CHOICES(field)
+#define COPY_URL(field)   &&copy_text(arena, &options->field)
+#define COPY_FILE(field)  &&copy_text(arena, &options->field)
+#define COPY_NAMES(field) &&copy_##field(arena, options)
+
 static bool copy_options(struct handoff_settings *settings)
 {
     struct handoff_agent_options *options = &settings->options;
     struct base_arena *arena = &settings->arena;
-    if (!copy_text(arena, &options->name) || !copy_text(arena, &options->url) ||
-        !copy_text(arena, &options->ca_file) || !copy_text(arena, &options->cert_file) ||
-        !copy_text(arena, &options->key_file) || !copy_text(arena, &options->bearer_token) ||
-        !copy_alternates(arena, options))
+    bool copied = copy_text(arena, &options->name) && copy_text(arena, &options->bearer_token)
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, ...) COPY_##kind(field)
+#include "client/model/handoff_agent_keys.def"
+        ;
+    if (!copied)
         return false;
     if (!options->bearer_token)
         return true;

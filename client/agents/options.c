@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a host says of an agent: the defaults to start from, and what it cannot be. A zero is not
- * taken for a default, because no retries, or a breaker that never opens, are things to ask for.
- * The daemon's configuration file has the same defaults and narrower bounds; a test compares them.
+ * What a host says of an agent: the defaults to start from, and what it cannot be. Both come from
+ * handoff_agent_keys.def. A zero is not taken for a default, because no retries, or a breaker that
+ * never opens, are things to ask for. The daemon's configuration file has the same defaults and
+ * narrower bounds. Any thread.
  */
 #include <string.h>
 
@@ -10,23 +11,23 @@
 #include "client/assemble/request.h"
 #include "lib/base/error.h"
 
+#define DEFAULT_NUMBER(field, value)   .field = (value),
+#define DEFAULT_DURATION(field, value) .field = (value),
+#define DEFAULT_CHOICE(field, value)   .field = (value),
+#define DEFAULT_CHOICES(field, value)  .field = (value),
+#define DEFAULT_URL(field, value)
+#define DEFAULT_FILE(field, value)
+#define DEFAULT_NAMES(field, value)
+
 struct handoff_agent_options handoff_agent_defaults(const char *name, const char *url)
 {
-    return (struct handoff_agent_options){
-        .name = name,
-        .url = url,
-        .token_budget = 8000,
-        .timeout_ms = 15000,
-        .ack_timeout_ms = 300000,
-        .retries = 3,
-        .ack = HANDOFF_ACK_EXPLICIT,
-        .accepts = HANDOFF_ACCEPTS_2,
-        .emit = HANDOFF_EMIT_SINGLE,
-        .breaker_failures = 3,
-        .breaker_cooldown_ms = 60000,
-        .backoff_base_ms = 1000,
-        .backoff_max_ms = 30000,
+    struct handoff_agent_options options = {
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, value, ...) DEFAULT_##kind(field, value)
+#include "client/model/handoff_agent_keys.def"
     };
+    options.name = name;
+    options.url = url;
+    return options;
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
@@ -46,32 +47,37 @@ static enum handoff_code check_name(const struct handoff_agent_options *options,
     return HANDOFF_OK;
 }
 
-static enum handoff_code check_times(const struct handoff_agent_options *options,
-                                     struct handoff_error *error)
+/* The two kinds that have a floor, and those that have none. */
+#define IS_BELOW_NUMBER(value, floor)   ((uint64_t)(value) < (uint64_t)(floor))
+#define IS_BELOW_DURATION(value, floor) ((int64_t)(value) < (int64_t)(floor))
+#define IS_BELOW_CHOICE(value, floor)   false
+#define IS_BELOW_CHOICES(value, floor)  (((value) & (HANDOFF_ACCEPTS_1 | HANDOFF_ACCEPTS_2)) == 0)
+#define IS_BELOW_URL(value, floor)      false
+#define IS_BELOW_FILE(value, floor)     false
+#define IS_BELOW_NAMES(value, floor)    false
+
+/* The first key that is too small, by the name of its field; NULL: none is. */
+static const char *find_too_small(const struct handoff_agent_options *options, int64_t *least)
 {
-    static const char message[] =
-        "a time is missing or negative; handoff_agent_defaults fills all of them in";
-    if (options->timeout_ms <= 0)
-        return refuse(error, message, "timeout_ms", options->name);
-    if (options->ack_timeout_ms <= 0)
-        return refuse(error, message, "ack_timeout_ms", options->name);
-    if (options->breaker_cooldown_ms < 0)
-        return refuse(error, message, "breaker_cooldown_ms", options->name);
-    if (options->backoff_base_ms < 0 || options->backoff_max_ms < 0)
-        return refuse(error, message, "backoff_base_ms", options->name);
-    return HANDOFF_OK;
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, value, floor, ...)                             \
+    *least = (floor);                                                                              \
+    if (IS_BELOW_##kind(options->field, floor))                                                    \
+        return #field;
+#include "client/model/handoff_agent_keys.def"
+    return NULL;
 }
 
-static enum handoff_code check_envelopes(const struct handoff_agent_options *options,
-                                         struct handoff_error *error)
+static enum handoff_code check_values(const struct handoff_agent_options *options,
+                                      struct handoff_error *error)
 {
-    if (options->token_budget == 0)
-        return refuse(error, "no envelope fits into a budget of 0 tokens", "token_budget",
-                      options->name);
-    if ((options->accepts & (HANDOFF_ACCEPTS_1 | HANDOFF_ACCEPTS_2)) == 0)
-        return refuse(error, "the agent reads no version of the envelope", "accepts",
-                      options->name);
-    return HANDOFF_OK;
+    int64_t least;
+    const char *field = find_too_small(options, &least);
+    if (!field)
+        return HANDOFF_OK;
+    refuse(error, "the value is missing or too small; handoff_agent_defaults fills all of them in",
+           field, options->name);
+    handoff_error_allow(error, "at least %lld", (long long)least);
+    return HANDOFF_ERR_INVALID;
 }
 
 static enum handoff_code check_unique(const struct handoff_agent_options *options, size_t i,
@@ -91,9 +97,7 @@ enum handoff_code handoff_agent_options_check(const struct handoff_agent_options
     for (size_t i = 0; i < count && code == HANDOFF_OK; i++) {
         code = check_name(&options[i], error);
         if (code == HANDOFF_OK)
-            code = check_times(&options[i], error);
-        if (code == HANDOFF_OK)
-            code = check_envelopes(&options[i], error);
+            code = check_values(&options[i], error);
         if (code == HANDOFF_OK)
             code = check_unique(options, i, error);
     }

@@ -64,8 +64,8 @@ void exporter_config_unref(struct exporter_config **config)
 
 static int compare_agents(const void *a, const void *b)
 {
-    return strcmp(((const struct exporter_agent *)a)->name,
-                  ((const struct exporter_agent *)b)->name);
+    return strcmp(((const struct exporter_agent *)a)->options.name,
+                  ((const struct exporter_agent *)b)->options.name);
 }
 
 static int compare_pipelines(const void *a, const void *b)
@@ -77,7 +77,7 @@ static int compare_pipelines(const void *a, const void *b)
 const struct exporter_agent *exporter_config_agent(const struct exporter_config *config,
                                                    const char *name)
 {
-    const struct exporter_agent wanted = {.name = name};
+    const struct exporter_agent wanted = {.options.name = name};
 
     return config->nagents == 0
                ? NULL

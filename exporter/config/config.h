@@ -6,7 +6,8 @@
  * name leads somewhere, or one error that names the file, the line, the key, what was seen and what
  * is allowed. There is no half-read configuration, so that a reload cannot break a running process.
  *
- * The keys are declared once, in config.def, with type, bounds, default and help. A value comes
+ * The keys are declared once, in config.def and, those that the library knows, in
+ * handoff_agent_keys.def, with type, bounds, default and help. A value comes
  * from the agent's own key, else from `defaults`, else from the table.
  *
  * A configuration never changes after it was loaded. It is shared by counting references: a reader
@@ -20,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/handoff.h"
 #include "exporter/error.h"
 
 enum {
@@ -27,49 +29,24 @@ enum {
     EXPORTER_AGENTS_MAX = 1000,         /* each is a label value on every family */
     EXPORTER_PIPELINES_MAX = 1000,
     EXPORTER_PIPELINE_STEPS_MAX = 64, /* as hops.max: a longer one could never be walked */
-    EXPORTER_ALTERNATES_MAX = 16,
-    EXPORTER_NAME_MAX = 128, /* of an agent or a pipeline: [A-Za-z0-9._-] */
+    EXPORTER_NAME_MAX = 128,          /* of an agent or a pipeline: [A-Za-z0-9._-] */
 };
 
-enum exporter_ack { EXPORTER_ACK_EXPLICIT, EXPORTER_ACK_STATUS };
-enum exporter_emit { EXPORTER_EMIT_SINGLE, EXPORTER_EMIT_DUAL };
-enum exporter_accepts { EXPORTER_ACCEPTS_1 = 1 << 0, EXPORTER_ACCEPTS_2 = 1 << 1 };
 enum exporter_spine { EXPORTER_SPINE_EMBEDDED };
 enum exporter_encoding { EXPORTER_ENCODING_O200K_BASE, EXPORTER_ENCODING_CL100K_BASE };
 enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
 
 struct exporter_api_tokens;
 
+/* Laid out as the alternates of struct handoff_agent_options are. */
 struct exporter_names {
-    size_t count;
     const char *const *items;
+    size_t count;
 };
 
 struct exporter_agent {
-    const char *name;
-    const char *url; /* NULL: pull only, through its inbox */
-    uint32_t token_budget;
-    uint64_t timeout_ms;
-    uint64_t ack_timeout_ms;
-    uint32_t retries;
-    enum exporter_ack ack;
-    struct exporter_names alternates;
-    unsigned accepts; /* enum exporter_accepts, or-ed */
-    enum exporter_emit emit;
-    struct {
-        uint32_t failures;
-        uint64_t cooldown_ms;
-    } breaker;
-    struct {
-        uint64_t base_ms;
-        uint64_t max_ms;
-    } backoff;
-    struct {
-        const char *ca_file; /* each NULL where it is not given */
-        const char *cert_file;
-        const char *key_file;
-    } tls;
-    const char *token_file; /* NULL: no bearer token */
+    struct handoff_agent_options options; /* but for the bearer token */
+    const char *token_file;               /* NULL: no bearer token */
 };
 
 struct exporter_pipeline {

@@ -17,8 +17,8 @@
 #include "exporter/config/config.h"
 
 enum config_kind {
-    CONFIG_NUMBER,    /* uint32_t */
-    CONFIG_DURATION,  /* uint64_t, milliseconds */
+    CONFIG_NUMBER,    /* uint32_t or uint64_t */
+    CONFIG_DURATION,  /* uint64_t or int64_t, milliseconds */
     CONFIG_SIZE,      /* uint64_t, bytes */
     CONFIG_FLAG,      /* bool */
     CONFIG_CHOICE,    /* an enum: position in the choices */
@@ -39,12 +39,13 @@ enum config_scope {
 };
 
 struct config_row {
-    const char *path; /* keys from the scope's top, joined with dots */
-    const char *fallback;
-    const char *choices; /* "a|b|c" */
+    const char *path;     /* keys from the scope's top, joined with dots */
+    const char *fallback; /* as in the file; NULL: none, or the number ... */
+    uint64_t number;      /* ... that the field begins with */
+    const char *choices;  /* "a|b|c" */
     uint64_t least;
     uint64_t most;
-    size_t offset; /* of the field in the scope's struct */
+    size_t offset, size; /* of the field in the scope's struct */
     unsigned scope;
     enum config_kind kind;
 };

@@ -21,10 +21,23 @@
 #define STRUCT_AGENT       struct exporter_agent
 #define STRUCT_EVERY_AGENT struct exporter_agent
 
+#define ROW(in, field, key, type, text, value, low, high, words)                                   \
+    {.path = (key),                                                                                \
+     .fallback = (text),                                                                           \
+     .number = (value),                                                                            \
+     .choices = (words),                                                                           \
+     .least = (low),                                                                               \
+     .most = (high),                                                                               \
+     .offset = offsetof(STRUCT_##in, field),                                                       \
+     .size = sizeof(((STRUCT_##in *)0)->field),                                                    \
+     .scope = SCOPE_##in,                                                                          \
+     .kind = CONFIG_##type},
+
 static const struct config_row rows[] = {
 #define CONFIG(scope, field, path, kind, fallback, least, most, choices, help)                     \
-    {path,          fallback,     choices, least, most, offsetof(STRUCT_##scope, field),           \
-     SCOPE_##scope, CONFIG_##kind},
+    ROW(scope, field, path, kind, fallback, 0, least, most, choices)
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, number, floor, least, most, choices, help)     \
+    ROW(scope, options.field, path, kind, NULL, number, least, most, choices)
 #include "exporter/config/config.def"
 #undef CONFIG
 };
@@ -33,7 +46,7 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 /* A field that is narrower or wider than its kind would be overrun or half written. */
 #define IS_SIZE(type, field, wanted)   (sizeof(((type *)0)->field) == sizeof(wanted))
-#define FITS_NUMBER(type, field)       IS_SIZE(type, field, uint32_t)
+#define FITS_NUMBER(type, field)       (IS_SIZE(type, field, uint32_t) || IS_SIZE(type, field, uint64_t))
 #define FITS_DURATION(type, field)     IS_SIZE(type, field, uint64_t)
 #define FITS_SIZE(type, field)         IS_SIZE(type, field, uint64_t)
 #define FITS_FLAG(type, field)         IS_SIZE(type, field, bool)
@@ -41,14 +54,23 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 #define FITS_CHOICES(type, field)      IS_SIZE(type, field, unsigned)
 #define FITS_URL(type, field)          IS_SIZE(type, field, char *)
 #define FITS_FILE(type, field)         IS_SIZE(type, field, char *)
-#define FITS_NAMES(type, field)        IS_SIZE(type, field, struct exporter_names)
+#define FITS_NAMES(type, field)        IS_SIZE(type, field, char **) /* and its count behind it */
 #define FITS_AGENT_MAP(type, field)    1 /* these three are set by name, not through the table */
 #define FITS_PIPELINE_MAP(type, field) 1
 #define FITS_SECTION(type, field)      1
 #define CONFIG(scope, field, path, kind, fallback, least, most, choices, help)                     \
     _Static_assert(FITS_##kind(STRUCT_##scope, field), path);
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, ...)                                           \
+    _Static_assert(FITS_##kind(STRUCT_##scope, options.field), path);
 #include "exporter/config/config.def"
 #undef CONFIG
+
+/* A list of names is read into both at once. */
+_Static_assert(sizeof(struct exporter_names) == 2 * sizeof(char **) &&
+                   offsetof(struct exporter_names, count) == sizeof(char **) &&
+                   offsetof(struct handoff_agent_options, nalternates) ==
+                       offsetof(struct handoff_agent_options, alternates) + sizeof(char **),
+               "the count of a list stands behind its items");
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
@@ -196,18 +218,19 @@ static bool check_agent(const struct config_reader *reader, const struct exporte
     struct exporter_printed base;
     struct exporter_printed most;
 
-    if (agent->backoff.base_ms > agent->backoff.max_ms) {
-        return exporter_config_refuse(reader, node, place,
-                                      "saw a backoff.base of %s over the backoff.max of %s, "
-                                      "allowed: a base up to max",
-                                      exporter_duration_print(&base, agent->backoff.base_ms),
-                                      exporter_duration_print(&most, agent->backoff.max_ms));
+    if (agent->options.backoff_base_ms > agent->options.backoff_max_ms) {
+        return exporter_config_refuse(
+            reader, node, place,
+            "saw a backoff.base of %s over the backoff.max of %s, "
+            "allowed: a base up to max",
+            exporter_duration_print(&base, (uint64_t)agent->options.backoff_base_ms),
+            exporter_duration_print(&most, (uint64_t)agent->options.backoff_max_ms));
     }
-    if ((agent->tls.cert_file == NULL) != (agent->tls.key_file == NULL)) {
+    if ((agent->options.cert_file == NULL) != (agent->options.key_file == NULL)) {
         return exporter_config_refuse(
             reader, node, place,
             "saw tls.%s alone, allowed: tls.cert_file and tls.key_file together",
-            agent->tls.cert_file != NULL ? "cert_file" : "key_file");
+            agent->options.cert_file != NULL ? "cert_file" : "key_file");
     }
     return true;
 }
@@ -267,9 +290,10 @@ static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
         return exporter_config_refuse_node(reader, key, &agents_place,
                                            "a name other than other, next and broadcast");
     }
-    reader->agents[reader->nagents].name =
+    reader->agents[reader->nagents].options.name =
         exporter_arena_copy(reader->arena, name, key->data.scalar.length);
-    return reader->agents[reader->nagents++].name != NULL || exporter_config_no_memory(reader);
+    return reader->agents[reader->nagents++].options.name != NULL ||
+           exporter_config_no_memory(reader);
 }
 
 static bool open_map(const struct config_reader *reader, const yaml_node_t *node,
@@ -310,21 +334,23 @@ static bool name_agents(struct config_reader *reader)
 }
 
 /* An agent is no alternate of itself: `defaults` may name it for all others. */
-static bool leave_out_itself(const struct config_reader *reader, struct exporter_agent *agent)
+static bool leave_out_itself(const struct config_reader *reader,
+                             struct handoff_agent_options *agent)
 {
-    const struct exporter_names *inherited = &reader->every.alternates;
-    const char **items = exporter_arena_take(reader->arena, inherited->count, sizeof(*items));
+    const struct handoff_agent_options *every = &reader->every.options;
+    const char **items = exporter_arena_take(reader->arena, every->nalternates, sizeof(*items));
     size_t count = 0;
 
     if (items == NULL) {
         return exporter_config_no_memory(reader);
     }
-    for (size_t i = 0; i < inherited->count; i++) {
-        if (inherited->items[i] != agent->name) {
-            items[count++] = inherited->items[i];
+    for (size_t i = 0; i < every->nalternates; i++) {
+        if (every->alternates[i] != agent->name) {
+            items[count++] = every->alternates[i];
         }
     }
-    agent->alternates = (struct exporter_names){count, items};
+    agent->alternates = items;
+    agent->nalternates = count;
     return true;
 }
 
@@ -333,13 +359,14 @@ static bool read_agent(struct config_reader *reader, struct exporter_agent *agen
 {
     static const struct level level = {CONFIG_IN_AGENT, ""};
     struct config_place place = exporter_config_below(&agents_place, key);
-    const char *name = agent->name;
+    const char *name = agent->options.name;
     bool ok;
 
     *agent = reader->every;
-    agent->name = name;
+    agent->options.name = name;
     reader->current = agent;
-    ok = leave_out_itself(reader, agent) && read_section(reader, &level, node, &place, agent) &&
+    ok = leave_out_itself(reader, &agent->options) &&
+         read_section(reader, &level, node, &place, agent) &&
          check_agent(reader, agent, key, &place);
     reader->current = NULL;
     return ok;

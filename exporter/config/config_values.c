@@ -153,7 +153,13 @@ static void append_choices(struct exporter_error *text, const char *choices)
 static void describe_range(const struct config_row *row, const char *noun, const char *least,
                            const char *most, struct exporter_error *text)
 {
-    exporter_error_set(text, "a %s from %s to %s such as %s", noun, least, most, row->fallback);
+    struct exporter_printed number;
+    const char *example = row->fallback;
+
+    if (example == NULL) {
+        example = exporter_duration_print(&number, row->number);
+    }
+    exporter_error_set(text, "a %s from %s to %s such as %s", noun, least, most, example);
 }
 
 static void describe_allowed(const struct config_row *row, struct exporter_error *text)
@@ -224,6 +230,15 @@ const char *exporter_config_text(const yaml_node_t *node)
     return scalar(node);
 }
 
+static void put_number(const struct config_row *row, uint64_t number, void *field)
+{
+    if (row->size == sizeof(uint64_t)) {
+        *(uint64_t *)field = number;
+    } else {
+        *(uint32_t *)field = (uint32_t)number;
+    }
+}
+
 static bool set_number(const struct config_row *row, const char *text, void *field)
 {
     uint64_t number;
@@ -231,7 +246,7 @@ static bool set_number(const struct config_row *row, const char *text, void *fie
     if (!exporter_number_parse(text, &number) || number < row->least || number > row->most) {
         return false;
     }
-    *(uint32_t *)field = (uint32_t)number;
+    put_number(row, number, field);
     return true;
 }
 
@@ -299,8 +314,12 @@ static bool set_word(const struct config_row *row, const char *text, void *field
 
 void exporter_config_set_default(const struct config_row *row, void *target)
 {
+    void *field = (char *)target + row->offset;
+
     if (row->fallback != NULL) {
-        EXPORTER_CHECK(set_word(row, row->fallback, (char *)target + row->offset));
+        EXPORTER_CHECK(set_word(row, row->fallback, field));
+    } else if (row->number != 0) {
+        put_number(row, row->number, field);
     }
 }
 
@@ -514,8 +533,8 @@ static bool read_choices(const struct config_reader *reader, const struct config
 static const char *known_agent(const struct config_reader *reader, const char *name)
 {
     for (size_t i = 0; i < reader->nagents; i++) {
-        if (strcmp(reader->agents[i].name, name) == 0) {
-            return reader->agents[i].name;
+        if (strcmp(reader->agents[i].options.name, name) == 0) {
+            return reader->agents[i].options.name;
         }
     }
     return NULL;
@@ -533,7 +552,7 @@ static const char *read_name(const struct config_reader *reader, const yaml_node
         (void)exporter_config_refuse_node(reader, item, place, "a name that stands under agents");
         return NULL;
     }
-    if (reader->current != NULL && reader->current->name == name) {
+    if (reader->current != NULL && reader->current->options.name == name) {
         (void)exporter_config_refuse_node(reader, item, place, "another agent than itself");
         return NULL;
     }
@@ -568,7 +587,7 @@ bool exporter_config_read_names(struct config_reader *reader, const yaml_node_t 
             return false;
         }
     }
-    *names = (struct exporter_names){count, items};
+    *names = (struct exporter_names){items, count};
     return true;
 }
 

@@ -74,6 +74,7 @@ static bool read_common(struct web_reader *reader, const struct web_row *row,
         .least = row->least,
         .most = row->most,
         .offset = row->offset,
+        .size = sizeof(uint32_t), /* of a number; the other kinds know theirs */
         .kind = kinds[row->kind],
     };
     return exporter_config_read_value(&reader->base, &common, node, place, reader->settings);

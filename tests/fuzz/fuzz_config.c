@@ -34,12 +34,18 @@ static void check_config(const struct exporter_config *config)
     require(config->hops.max >= 1 && config->hops.max <= 64, "hops.max is in bounds");
     for (size_t i = 0; i < config->nagents; i++) {
         const struct exporter_agent *agent = &config->agents[i];
-        require(i == 0 || strcmp(agent[-1].name, agent->name) < 0, "agents are sorted, none twice");
-        require(agent->url == NULL || strncmp(agent->url, "http", 4) == 0, "a URL is http");
-        require(agent->url == NULL || strchr(agent->url, '#') == NULL, "a URL has no fragment");
-        require(agent->backoff.base_ms <= agent->backoff.max_ms, "backoff.base is up to max");
-        require(agent->accepts >= 1 && agent->accepts <= 3, "an agent reads some version");
-        check_names(config, &agent->alternates, agent);
+        require(i == 0 || strcmp(agent[-1].options.name, agent->options.name) < 0,
+                "agents are sorted, none twice");
+        require(agent->options.url == NULL || strncmp(agent->options.url, "http", 4) == 0,
+                "a URL is http");
+        require(agent->options.url == NULL || strchr(agent->options.url, '#') == NULL,
+                "a URL has no fragment");
+        require(agent->options.backoff_base_ms <= agent->options.backoff_max_ms,
+                "backoff.base is up to max");
+        require(agent->options.accepts >= 1 && agent->options.accepts <= 3,
+                "an agent reads some version");
+        const struct exporter_names names = {agent->options.alternates, agent->options.nalternates};
+        check_names(config, &names, agent);
     }
     for (size_t i = 0; i < config->npipelines; i++) {
         require(config->pipelines[i].agents.count > 0, "a pipeline has a step");

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/configuration.md says what exporter/config/config.def says.
+"""docs/configuration.md says what config.def and handoff_agent_keys.def say.
 
     /usr/bin/python3 tests/lint/test_config_docs.py --write
 
-writes the tables anew after config.def changed (and the release tree was built).
+writes the tables anew after one of the two changed (and the release tree was built).
 """
 
 import pathlib
@@ -19,6 +19,7 @@ DOCUMENT = source_tree.TOP / "docs/configuration.md"
 PRINTER = source_tree.BUILD / "tests/print_config"
 HANDOFFCTL = source_tree.BUILD / "ctl/handoffctl"
 TABLES = ("root", "agent")
+TABLES_OF_KEYS = ("exporter/config/config.def", "client/model/handoff_agent_keys.def")
 
 
 def between(table):
@@ -73,8 +74,9 @@ class ConfigurationDocument(unittest.TestCase):
 
     def test_every_key_is_in_the_table(self):
         keys = set(re.findall(r"^\| `([a-z_.]+)` \|", DOCUMENT.read_text(), re.MULTILINE))
-        table = (source_tree.TOP / "exporter/config/config.def").read_text()
-        declared = set(re.findall(r'^CONFIG\(\w+, [\w.]+, "([a-z_.]+)"', table, re.MULTILINE))
+        table = "".join((source_tree.TOP / path).read_text() for path in TABLES_OF_KEYS)
+        declared = set(re.findall(r'^(?:CONFIG|HANDOFF_AGENT_KEY)\(\w+, [\w.]+, "([a-z_.]+)"', table,
+                                  re.MULTILINE))
         self.assertEqual(declared, keys)
 
 

@@ -28,7 +28,8 @@ struct row {
     const char *scope;
     const char *path;
     enum kind kind;
-    const char *fallback;
+    const char *fallback; /* NULL: the number; 0: none */
+    uint64_t number;
     uint64_t least;
     uint64_t most;
     const char *choices;
@@ -38,7 +39,9 @@ struct row {
 #define FILE FILE_PATH
 static const struct row rows[] = {
 #define CONFIG(scope, field, path, kind, fallback, least, most, choices, help)                     \
-    {#scope, path, kind, fallback, least, most, choices, help},
+    {#scope, path, kind, fallback, 0, least, most, choices, help},
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, number, floor, least, most, choices, help)     \
+    {#scope, path, kind, NULL, number, least, most, choices, help},
 #include "exporter/config/config.def"
 #undef CONFIG
 };
@@ -105,12 +108,45 @@ static void print_allowed(const struct row *row)
     }
 }
 
+/* The choices whose bits are set, or the one at a position. */
+static void print_chosen(const struct row *row)
+{
+    unsigned position = 0;
+    for (const char *at = row->choices;; at++, position++) {
+        size_t width = strcspn(at, "|");
+        if (row->kind == CHOICES && (row->number >> position & 1)) {
+            printf(" | `[\"%.*s\"]`", (int)width, at);
+        } else if (row->kind == CHOICE && row->number == position) {
+            printf(" | `%.*s`", (int)width, at);
+        }
+        at += width;
+        if (*at == '\0') {
+            return;
+        }
+    }
+}
+
+static void print_number(const struct row *row)
+{
+    struct exporter_printed printed;
+
+    if (row->kind == CHOICE || row->kind == CHOICES) {
+        print_chosen(row);
+    } else if (row->kind == NUMBER) {
+        printf(" | `%" PRIu64 "`", row->number);
+    } else if (row->kind == DURATION) {
+        printf(" | `%s`", exporter_duration_print(&printed, row->number));
+    } else {
+        printf(" | ");
+    }
+}
+
 static void print_row(const struct row *row)
 {
     printf("| `%s` | ", row->path);
     print_allowed(row);
     if (row->fallback == NULL) {
-        printf(" | ");
+        print_number(row);
     } else if (row->kind == CHOICES) {
         printf(" | `[\"%s\"]`", row->fallback);
     } else {

@@ -220,22 +220,22 @@ static void test_unreadable_files(void **state)
 
 static void assert_agent_defaults(const struct exporter_agent *agent)
 {
-    assert_null(agent->url);
-    assert_int_equal(agent->token_budget, 8000);
-    assert_int_equal(agent->timeout_ms, 15000);
-    assert_int_equal(agent->ack_timeout_ms, 300000);
-    assert_int_equal(agent->retries, 3);
-    assert_int_equal(agent->ack, EXPORTER_ACK_EXPLICIT);
-    assert_int_equal(agent->alternates.count, 0);
-    assert_int_equal(agent->accepts, EXPORTER_ACCEPTS_2);
-    assert_int_equal(agent->emit, EXPORTER_EMIT_SINGLE);
-    assert_int_equal(agent->breaker.failures, 3);
-    assert_int_equal(agent->breaker.cooldown_ms, 60000);
-    assert_int_equal(agent->backoff.base_ms, 1000);
-    assert_int_equal(agent->backoff.max_ms, 30000);
-    assert_null(agent->tls.ca_file);
-    assert_null(agent->tls.cert_file);
-    assert_null(agent->tls.key_file);
+    assert_null(agent->options.url);
+    assert_int_equal(agent->options.token_budget, 8000);
+    assert_int_equal(agent->options.timeout_ms, 15000);
+    assert_int_equal(agent->options.ack_timeout_ms, 300000);
+    assert_int_equal(agent->options.retries, 3);
+    assert_int_equal(agent->options.ack, HANDOFF_ACK_EXPLICIT);
+    assert_int_equal(agent->options.nalternates, 0);
+    assert_int_equal(agent->options.accepts, HANDOFF_ACCEPTS_2);
+    assert_int_equal(agent->options.emit, HANDOFF_EMIT_SINGLE);
+    assert_int_equal(agent->options.breaker_failures, 3);
+    assert_int_equal(agent->options.breaker_cooldown_ms, 60000);
+    assert_int_equal(agent->options.backoff_base_ms, 1000);
+    assert_int_equal(agent->options.backoff_max_ms, 30000);
+    assert_null(agent->options.ca_file);
+    assert_null(agent->options.cert_file);
+    assert_null(agent->options.key_file);
     assert_null(agent->token_file);
 }
 
@@ -346,23 +346,23 @@ static void test_precedence(void **state)
     const struct exporter_agent *reviewer = exporter_config_agent(config, "reviewer");
 
     (void)state;
-    assert_string_equal(coder->name, "coder");
-    assert_string_equal(coder->url, "https://[::1]:9001/hand?off=1");
-    assert_int_equal(coder->timeout_ms, 90000);
-    assert_int_equal(coder->accepts, EXPORTER_ACCEPTS_1 | EXPORTER_ACCEPTS_2);
-    assert_int_equal(coder->breaker.cooldown_ms, 5000);
-    assert_int_equal(coder->breaker.failures, 7);
-    assert_int_equal(coder->emit, EXPORTER_EMIT_DUAL);
-    assert_int_equal(coder->retries, 0);
-    assert_string_equal(reviewer->url, "http://reviewer.example");
-    assert_int_equal(reviewer->timeout_ms, 20000);
-    assert_int_equal(reviewer->ack, EXPORTER_ACK_STATUS);
-    assert_int_equal(reviewer->ack_timeout_ms, 3600000);
-    assert_int_equal(reviewer->token_budget, 4000);
-    assert_int_equal(reviewer->breaker.cooldown_ms, 60000);
-    assert_int_equal(reviewer->backoff.base_ms, 1);
-    assert_int_equal(reviewer->backoff.max_ms, 1);
-    assert_int_equal(reviewer->accepts, EXPORTER_ACCEPTS_2);
+    assert_string_equal(coder->options.name, "coder");
+    assert_string_equal(coder->options.url, "https://[::1]:9001/hand?off=1");
+    assert_int_equal(coder->options.timeout_ms, 90000);
+    assert_int_equal(coder->options.accepts, HANDOFF_ACCEPTS_1 | HANDOFF_ACCEPTS_2);
+    assert_int_equal(coder->options.breaker_cooldown_ms, 5000);
+    assert_int_equal(coder->options.breaker_failures, 7);
+    assert_int_equal(coder->options.emit, HANDOFF_EMIT_DUAL);
+    assert_int_equal(coder->options.retries, 0);
+    assert_string_equal(reviewer->options.url, "http://reviewer.example");
+    assert_int_equal(reviewer->options.timeout_ms, 20000);
+    assert_int_equal(reviewer->options.ack, HANDOFF_ACK_STATUS);
+    assert_int_equal(reviewer->options.ack_timeout_ms, 3600000);
+    assert_int_equal(reviewer->options.token_budget, 4000);
+    assert_int_equal(reviewer->options.breaker_cooldown_ms, 60000);
+    assert_int_equal(reviewer->options.backoff_base_ms, 1);
+    assert_int_equal(reviewer->options.backoff_max_ms, 1);
+    assert_int_equal(reviewer->options.accepts, HANDOFF_ACCEPTS_2);
     exporter_config_unref(&config);
 }
 
@@ -377,6 +377,12 @@ static void assert_names(const struct exporter_names *names, const char *joined)
     assert_string_equal(text, joined);
 }
 
+static void assert_alternates(const struct exporter_agent *agent, const char *joined)
+{
+    const struct exporter_names names = {agent->options.alternates, agent->options.nalternates};
+    assert_names(&names, joined);
+}
+
 static void test_lists(void **state)
 {
     struct exporter_config *config =
@@ -386,13 +392,13 @@ static void test_lists(void **state)
 
     (void)state;
     assert_int_equal(config->nagents, 5);
-    assert_string_equal(config->agents[0].name, "C.d_e-1");
-    assert_string_equal(config->agents[4].name, "none");
-    assert_names(&exporter_config_agent(config, "a")->alternates, "human b ");
-    assert_names(&exporter_config_agent(config, "b")->alternates, "human ");
-    assert_names(&exporter_config_agent(config, "human")->alternates, "b ");
-    assert_names(&exporter_config_agent(config, "C.d_e-1")->alternates, "a ");
-    assert_names(&exporter_config_agent(config, "none")->alternates, "");
+    assert_string_equal(config->agents[0].options.name, "C.d_e-1");
+    assert_string_equal(config->agents[4].options.name, "none");
+    assert_alternates(exporter_config_agent(config, "a"), "human b ");
+    assert_alternates(exporter_config_agent(config, "b"), "human ");
+    assert_alternates(exporter_config_agent(config, "human"), "b ");
+    assert_alternates(exporter_config_agent(config, "C.d_e-1"), "a ");
+    assert_alternates(exporter_config_agent(config, "none"), "");
     assert_int_equal(config->npipelines, 3);
     assert_names(&exporter_config_pipeline(config, "z")->agents, "human a b ");
     assert_names(&exporter_config_pipeline(config, "one")->agents, "a ");
@@ -408,10 +414,10 @@ static void test_aliases(void **state)
              "  c: {url: *u}\n");
 
     (void)state;
-    assert_int_equal(exporter_config_agent(config, "b")->retries, 9);
-    assert_string_equal(exporter_config_agent(config, "b")->url, "http://h/");
-    assert_string_equal(exporter_config_agent(config, "c")->url, "http://h/");
-    assert_string_equal(exporter_config_agent(config, "b")->name, "b");
+    assert_int_equal(exporter_config_agent(config, "b")->options.retries, 9);
+    assert_string_equal(exporter_config_agent(config, "b")->options.url, "http://h/");
+    assert_string_equal(exporter_config_agent(config, "c")->options.url, "http://h/");
+    assert_string_equal(exporter_config_agent(config, "b")->options.name, "b");
     exporter_config_unref(&config);
 }
 
@@ -426,13 +432,13 @@ static void test_upper_bounds(void **state)
     struct exporter_config *config = load(name);
 
     (void)state;
-    assert_int_equal(strlen(config->agents[0].name), 128);
+    assert_int_equal(strlen(config->agents[0].options.name), 128);
     exporter_config_unref(&config);
     config = load(whole);
     assert_int_equal(config->nagents, 1000);
     assert_int_equal(exporter_config_pipeline(config, "p")->agents.count, 64);
-    assert_int_equal(exporter_config_agent(config, "a999")->alternates.count, 16);
-    assert_int_equal(exporter_config_agent(config, "a3")->alternates.count, 15);
+    assert_int_equal(exporter_config_agent(config, "a999")->options.nalternates, 16);
+    assert_int_equal(exporter_config_agent(config, "a3")->options.nalternates, 15);
     exporter_config_unref(&config);
     free(name);
     free(agents);
@@ -462,7 +468,7 @@ static void test_file_paths(void **state)
     assert_string_equal(error.text, "");
     assert_string_equal(config->api.tokens_file, expected);
     assert_non_null(config->api.tokens);
-    assert_string_equal(config->agents[0].tls.ca_file, expected);
+    assert_string_equal(config->agents[0].options.ca_file, expected);
     assert_string_equal(config->agents[0].token_file, "/proc/self/status");
     exporter_config_unref(&config);
 }

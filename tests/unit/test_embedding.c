@@ -114,22 +114,20 @@ static void test_defaults_are_those_of_the_configuration_file(void **state)
     struct exporter_config *config =
         exporter_config_load_memory("test.yml", text, sizeof text - 1, &error);
     assert_non_null(config);
-    const struct exporter_agent *theirs = &config->agents[0];
+    const struct handoff_agent_options *theirs = &config->agents[0].options;
     const struct handoff_agent_options ours = handoff_agent_defaults("coder", theirs->url);
     assert_string_equal(ours.name, "coder");
     assert_ptr_equal(ours.url, theirs->url);
-    assert_int_equal(ours.token_budget, theirs->token_budget);
-    assert_int_equal(ours.timeout_ms, theirs->timeout_ms);
-    assert_int_equal(ours.ack_timeout_ms, theirs->ack_timeout_ms);
-    assert_int_equal(ours.retries, theirs->retries);
-    assert_int_equal(ours.ack, (int)theirs->ack);
-    assert_int_equal(ours.nalternates, theirs->alternates.count);
-    assert_int_equal(ours.accepts, theirs->accepts);
-    assert_int_equal(ours.emit, (int)theirs->emit);
-    assert_int_equal(ours.breaker_failures, theirs->breaker.failures);
-    assert_int_equal(ours.breaker_cooldown_ms, theirs->breaker.cooldown_ms);
-    assert_int_equal(ours.backoff_base_ms, theirs->backoff.base_ms);
-    assert_int_equal(ours.backoff_max_ms, theirs->backoff.max_ms);
+    assert_int_equal(theirs->nalternates, 0);
+#define SAME_NUMBER(field)                               assert_int_equal(ours.field, theirs->field);
+#define SAME_DURATION(field)                             assert_int_equal(ours.field, theirs->field);
+#define SAME_CHOICE(field)                               assert_int_equal(ours.field, theirs->field);
+#define SAME_CHOICES(field)                              assert_int_equal(ours.field, theirs->field);
+#define SAME_URL(field)                                  assert_ptr_equal(ours.field, theirs->field);
+#define SAME_FILE(field)                                 assert_ptr_equal(ours.field, theirs->field);
+#define SAME_NAMES(field)                                assert_null(ours.field);
+#define HANDOFF_AGENT_KEY(scope, field, path, kind, ...) SAME_##kind(field)
+#include "client/model/handoff_agent_keys.def"
     exporter_config_unref(&config);
 }
 
@@ -167,6 +165,7 @@ static void test_an_agent_that_cannot_be_is_refused(void **state)
     REFUSED(breaker_cooldown_ms, -1);
     REFUSED(backoff_base_ms, -1);
     REFUSED(accepts, 0);
+    REFUSED(accepts, 4);
 #undef REFUSED
     assert_int_equal(handoff_list_agents(host.client, &text, NULL), HANDOFF_OK);
     assert_string_equal(text.data, "{\"items\":[],\"next\":null}"); /* nothing came in force */
