@@ -54,13 +54,11 @@ static void bar(struct exporter_request *request, const struct exporter_problem 
 static void bar_stranger(struct exporter_request *request, enum exporter_caller_result result)
 {
     static const struct exporter_problem missing = {
-        .status = 401,
-        .code = "unauthenticated",
+        .code = HANDOFF_ERR_UNAUTHENTICATED,
         .detail = "a bearer token is needed (api.tokens_file)",
         .header = {"WWW-Authenticate", "Bearer realm=\"handoff-exporter\""}};
     static const struct exporter_problem unknown = {
-        .status = 401,
-        .code = "unauthenticated",
+        .code = HANDOFF_ERR_UNAUTHENTICATED,
         .detail = "nobody has this bearer token (api.tokens_file)",
         .header = {"WWW-Authenticate",
                    "Bearer realm=\"handoff-exporter\", error=\"invalid_token\""}};
@@ -73,12 +71,10 @@ static void bar_stranger(struct exporter_request *request, enum exporter_caller_
 void exporter_admission_glance(struct exporter_request *request)
 {
     static const struct exporter_problem forged = {
-        .status = 403,
-        .code = "cross_origin",
+        .code = HANDOFF_ERR_CROSS_ORIGIN,
         .detail = "requests made by a page of another origin are not taken"};
     static const struct exporter_problem rebound = {
-        .status = 403,
-        .code = "cross_origin",
+        .code = HANDOFF_ERR_CROSS_ORIGIN,
         .detail = "a request to this machine has to name it, unless tokens are asked for "
                   "(api.tokens_file)",
         .field = "Host",
@@ -102,11 +98,10 @@ void exporter_admission_glance(struct exporter_request *request)
 
 /* ---- by the web configuration --------------------------------------------------------------- */
 
-static void refuse(struct exporter_request *request, unsigned status, const char *code,
-                   const char *detail, struct exporter_header header)
+static void refuse(struct exporter_request *request, enum handoff_code code, const char *detail,
+                   struct exporter_header header)
 {
-    const struct exporter_problem problem = {
-        .status = status, .code = code, .detail = detail, .header = header};
+    const struct exporter_problem problem = {.code = code, .detail = detail, .header = header};
     exporter_respond_problem(request, &problem);
 }
 
@@ -117,11 +112,11 @@ static void auth_done(struct exporter_request *request, enum exporter_auth_resul
         exporter_request_admitted(request);
         break;
     case EXPORTER_AUTH_BAD:
-        refuse(request, 401, "unauthorized", "a user name and its password are needed",
+        refuse(request, HANDOFF_ERR_UNAUTHENTICATED, "a user name and its password are needed",
                (struct exporter_header){"WWW-Authenticate", "Basic"});
         break;
     case EXPORTER_AUTH_BUSY:
-        refuse(request, 503, "too_many_logins", "too many passwords are being checked",
+        refuse(request, HANDOFF_ERR_TOO_MANY_LOGINS, "too many passwords are being checked",
                (struct exporter_header){"Retry-After", "1"});
         break;
     }
@@ -134,7 +129,7 @@ static void judge_by_web_config(struct exporter_request *request,
     exporter_web_config_refresh(web_config);
     const struct exporter_web_settings *settings = exporter_web_config_settings(web_config);
     if (!exporter_web_config_admit(web_config))
-        refuse(request, 429, "rate_limited", "more requests than rate_limit allows",
+        refuse(request, HANDOFF_ERR_RATE_LIMITED, "more requests than rate_limit allows",
                (struct exporter_header){"Retry-After", "1"});
     else if (settings->nusers > 0)
         exporter_basic_auth_judge(exporter_web_config_basic_auth(web_config), settings, request,
@@ -156,8 +151,7 @@ void exporter_admission_judge(struct exporter_request *request)
 
 static void forbid(struct exporter_request *request, const char *detail, const char *allowed)
 {
-    const struct exporter_problem problem = {.status = 403,
-                                             .code = "forbidden",
+    const struct exporter_problem problem = {.code = HANDOFF_ERR_FORBIDDEN,
                                              .detail = detail,
                                              .field = "Authorization",
                                              .seen = request->caller.agent,

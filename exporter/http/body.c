@@ -9,8 +9,7 @@
 bool exporter_body_object(struct exporter_request *request, yyjson_doc **doc, yyjson_val **root)
 {
     static const struct exporter_problem no_object = {
-        .status = 400,
-        .code = "invalid_json",
+        .code = HANDOFF_ERR_INVALID_JSON,
         .detail = "the body is neither empty nor a JSON object",
         .field = "body"};
     size_t size;
@@ -29,8 +28,7 @@ bool exporter_body_object(struct exporter_request *request, yyjson_doc **doc, yy
 static bool refuse(struct exporter_request *request, const char *detail, const char *name,
                    const char *seen, const char *allowed)
 {
-    const struct exporter_problem problem = {.status = 400,
-                                             .code = "invalid_request",
+    const struct exporter_problem problem = {.code = HANDOFF_ERR_INVALID,
                                              .detail = detail,
                                              .field = name,
                                              .seen = seen,

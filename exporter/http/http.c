@@ -56,8 +56,7 @@ static void respond_options(struct exporter_request *request)
 /* A filter that cannot be read is not one that is absent: the answer would be of everything. */
 static bool refuse_bad_query(struct exporter_request *request)
 {
-    const struct exporter_problem no_text = {.status = 400,
-                                             .code = "invalid_request",
+    const struct exporter_problem no_text = {.code = HANDOFF_ERR_INVALID,
                                              .detail = "a value in the query is no text",
                                              .field = exporter_request_query_no_text(request),
                                              .allowed = "UTF-8, percent-encoded, without NUL"};
@@ -69,7 +68,7 @@ static bool refuse_bad_query(struct exporter_request *request)
 
 void exporter_request_admitted(struct exporter_request *request)
 {
-    if (request->refusal.status != 0)
+    if (request->refusal.code != HANDOFF_OK)
         exporter_respond_problem(request, &request->refusal);
     else if (request->match.route == NULL)
         respond_options(request);
@@ -92,8 +91,8 @@ static void suspend(struct exporter_request *request)
 /* What the handlers work with is gone. */
 static void refuse_at_the_end(struct exporter_request *request)
 {
-    static const struct exporter_problem ending = {
-        .status = 503, .code = "shutting_down", .detail = "the process is about to end"};
+    static const struct exporter_problem ending = {.code = HANDOFF_ERR_SHUTTING_DOWN,
+                                                   .detail = "the process is about to end"};
     exporter_respond_problem(request, &ending);
 }
 

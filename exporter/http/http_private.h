@@ -100,7 +100,7 @@ struct exporter_request {
     /* routing */
     struct exporter_path path;
     struct exporter_route_match match;
-    struct exporter_problem refusal; /* status 0: none so far */
+    struct exporter_problem refusal; /* code HANDOFF_OK: none so far */
     bool barred;                     /* it was admission that refused */
     struct exporter_caller caller;
     /* body */

@@ -15,10 +15,9 @@ enum {
     BODY_FIRST_MOST = 64 << 10, /* nearly all handoffs fit */
 };
 
-static void refuse(struct exporter_request *request, unsigned status, const char *code,
-                   const char *detail)
+static void refuse(struct exporter_request *request, enum handoff_code code, const char *detail)
 {
-    request->refusal = (struct exporter_problem){.status = status, .code = code, .detail = detail};
+    request->refusal = (struct exporter_problem){.code = code, .detail = detail};
 }
 
 static void refuse_too_large(struct exporter_request *request)
@@ -26,7 +25,7 @@ static void refuse_too_large(struct exporter_request *request)
     const struct exporter_route *found = request->match.route;
     const bool configured = found != NULL && found->body_limit == EXPORTER_BODY_OF_LISTENER;
     exporter_request_drop_body(request);
-    refuse(request, 413, "body_too_large", "the body is larger than this call takes");
+    refuse(request, HANDOFF_ERR_TOO_LARGE, "the body is larger than this call takes");
     snprintf(request->body_allowed, sizeof request->body_allowed, "up to %zu bytes%s",
              request->body_limit, configured ? " (api.max_body)" : "");
     request->refusal.field = "body";
@@ -39,10 +38,10 @@ void exporter_request_route(struct exporter_request *request)
     case EXPORTER_PATH_OK:
         break;
     case EXPORTER_PATH_MALFORMED:
-        refuse(request, 400, "bad_path", "the path is not well-formed");
+        refuse(request, HANDOFF_ERR_BAD_PATH, "the path is not well-formed");
         return;
     case EXPORTER_PATH_TOO_LONG:
-        refuse(request, 404, "not_found", "there is nothing at this path");
+        refuse(request, HANDOFF_ERR_NOT_FOUND, "there is nothing at this path");
         return;
     }
     switch (exporter_route_find(request->server->options.routes, request->method, &request->path,
@@ -50,10 +49,10 @@ void exporter_request_route(struct exporter_request *request)
     case EXPORTER_ROUTE_FOUND:
         break;
     case EXPORTER_ROUTE_UNKNOWN:
-        refuse(request, 404, "not_found", "there is nothing at this path");
+        refuse(request, HANDOFF_ERR_NOT_FOUND, "there is nothing at this path");
         break;
     case EXPORTER_ROUTE_METHOD:
-        refuse(request, 405, "method_not_allowed", "this path does not take that method");
+        refuse(request, HANDOFF_ERR_METHOD_NOT_ALLOWED, "this path does not take that method");
         request->refusal.header = (struct exporter_header){"Allow", request->match.allow};
         break;
     }
@@ -76,9 +75,9 @@ bool exporter_request_judge_length(struct exporter_request *request)
     const unsigned long long length = text != NULL ? strtoull(text, NULL, 10) : 0;
     request->announced = length;
     request->body_limit = route_body_limit(request);
-    if (request->refusal.status == 0 && length > request->body_limit)
+    if (request->refusal.code == HANDOFF_OK && length > request->body_limit)
         refuse_too_large(request);
-    if (request->refusal.status == 0)
+    if (request->refusal.code == HANDOFF_OK)
         return false;
     return length > DISCARD_MAX || exporter_request_header(request, "Expect") != NULL;
 }
@@ -135,9 +134,9 @@ static bool grow_body(struct exporter_request *request, size_t needed)
 
 bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length)
 {
-    if (request->refusal.status == 0 && length > request->body_limit - request->body_length)
+    if (request->refusal.code == HANDOFF_OK && length > request->body_limit - request->body_length)
         refuse_too_large(request);
-    if (request->refusal.status != 0) {
+    if (request->refusal.code != HANDOFF_OK) {
         request->discarded += length;
         return request->discarded <= DISCARD_MAX;
     }

@@ -14,20 +14,6 @@ enum { ASKING_MAGIC = 0x61736b21 };
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-static unsigned status_of(enum handoff_code code)
-{
-    static const unsigned statuses[] = {
-        [HANDOFF_CLASS_NONE] = 200,      [HANDOFF_CLASS_INVALID] = 400,
-        [HANDOFF_CLASS_TOO_LARGE] = 413, [HANDOFF_CLASS_NOT_FOUND] = 404,
-        [HANDOFF_CLASS_CONFLICT] = 409,  [HANDOFF_CLASS_REFUSED] = 422,
-        [HANDOFF_CLASS_BUSY] = 429,      [HANDOFF_CLASS_UNAUTHENTICATED] = 401,
-        [HANDOFF_CLASS_FORBIDDEN] = 403, [HANDOFF_CLASS_FAILED] = 502,
-        [HANDOFF_CLASS_TIMEOUT] = 504,   [HANDOFF_CLASS_UNAVAILABLE] = 503,
-        [HANDOFF_CLASS_INTERNAL] = 500,
-    };
-    return statuses[handoff_code_class(code)];
-}
-
 /* When to try again, in seconds: known for an open circuit, soon for what is only busy. */
 static int64_t retry_after_s(const struct handoff_error *error)
 {
@@ -41,8 +27,7 @@ static void respond_failure(struct exporter_request *request, const struct hando
     const struct handoff_error *error = &result->error;
     char detail[1024], seconds[24];
     handoff_error_text(error, detail, sizeof detail);
-    struct exporter_problem problem = {.status = status_of(error->code),
-                                       .code = handoff_code_name(error->code),
+    struct exporter_problem problem = {.code = error->code,
                                        .detail = detail,
                                        .field = error->field,
                                        .seen = error->seen,
@@ -95,7 +80,7 @@ struct exporter_asking *exporter_ask(struct exporter_request *request,
                                                      const struct handoff_result *result))
 {
     static const struct exporter_problem no_memory = {
-        .status = 503, .code = "out_of_memory", .detail = "there is no memory for the request"};
+        .code = HANDOFF_ERR_OUT_OF_MEMORY, .detail = "there is no memory for the request"};
     struct exporter_asking *asking = calloc(1, sizeof *asking);
     if (asking == NULL) {
         exporter_respond_problem(request, &no_memory);
@@ -128,8 +113,7 @@ static bool refuse_number(struct exporter_request *request, const char *name, co
              (long long)most);
     snprintf(detail, sizeof detail, "the query's %s is not a number it can be (allowed: %s)", name,
              allowed);
-    const struct exporter_problem problem = {.status = 400,
-                                             .code = "invalid_request",
+    const struct exporter_problem problem = {.code = HANDOFF_ERR_INVALID,
                                              .detail = detail,
                                              .field = name,
                                              .seen = seen,

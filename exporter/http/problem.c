@@ -10,25 +10,34 @@
 
 #include "exporter/http/http_private.h"
 
-const char *exporter_status_title(unsigned status)
+static const struct status {
+    unsigned number;
+    const char *title; /* the reason phrase */
+} statuses[] = {
+    [HANDOFF_CLASS_NONE] = {200, "OK"},
+    [HANDOFF_CLASS_INVALID] = {400, "Bad Request"},
+    [HANDOFF_CLASS_TOO_LARGE] = {413, "Content Too Large"},
+    [HANDOFF_CLASS_NOT_FOUND] = {404, "Not Found"},
+    [HANDOFF_CLASS_CONFLICT] = {409, "Conflict"},
+    [HANDOFF_CLASS_REFUSED] = {422, "Unprocessable Content"},
+    [HANDOFF_CLASS_BUSY] = {429, "Too Many Requests"},
+    [HANDOFF_CLASS_UNAUTHENTICATED] = {401, "Unauthorized"},
+    [HANDOFF_CLASS_FORBIDDEN] = {403, "Forbidden"},
+    [HANDOFF_CLASS_FAILED] = {502, "Bad Gateway"},
+    [HANDOFF_CLASS_TIMEOUT] = {504, "Gateway Timeout"},
+    [HANDOFF_CLASS_UNAVAILABLE] = {503, "Service Unavailable"},
+    [HANDOFF_CLASS_INTERNAL] = {500, "Internal Server Error"},
+    [HANDOFF_CLASS_METHOD] = {405, "Method Not Allowed"},
+};
+
+static const struct status *status_of(const struct exporter_problem *problem)
 {
-    static const struct {
-        unsigned status;
-        const char *title;
-    } titles[] = {
-        {400, "Bad Request"},        {401, "Unauthorized"},
-        {403, "Forbidden"},          {404, "Not Found"},
-        {405, "Method Not Allowed"}, {409, "Conflict"},
-        {413, "Content Too Large"},  {422, "Unprocessable Content"},
-        {429, "Too Many Requests"},  {500, "Internal Server Error"},
-        {502, "Bad Gateway"},        {503, "Service Unavailable"},
-        {504, "Gateway Timeout"},
-    };
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
-        if (titles[i].status == status)
-            return titles[i].title;
-    }
-    return "Error";
+    return &statuses[handoff_code_class(problem->code)];
+}
+
+unsigned exporter_problem_status(const struct exporter_problem *problem)
+{
+    return status_of(problem)->number;
 }
 
 static void add_text(yyjson_mut_doc *doc, const char *key, const char *text)
@@ -56,10 +65,10 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
     yyjson_mut_val *root = yyjson_mut_obj(doc);
     yyjson_mut_doc_set_root(doc, root);
     yyjson_mut_obj_add_str(doc, root, "type", "about:blank");
-    yyjson_mut_obj_add_str(doc, root, "title", exporter_status_title(problem->status));
-    yyjson_mut_obj_add_uint(doc, root, "status", problem->status);
+    yyjson_mut_obj_add_str(doc, root, "title", status_of(problem)->title);
+    yyjson_mut_obj_add_uint(doc, root, "status", status_of(problem)->number);
     yyjson_mut_obj_add_str(doc, root, "detail", problem->detail);
-    yyjson_mut_obj_add_str(doc, root, "code", problem->code);
+    yyjson_mut_obj_add_str(doc, root, "code", handoff_code_name(problem->code));
     add_text(doc, "field", problem->field);
     add_text(doc, "seen", problem->seen);
     add_text(doc, "allowed", problem->allowed);
@@ -76,8 +85,7 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
 static char *problem_text(const struct exporter_problem *problem, size_t *length)
 {
     char *text = NULL;
-    int written =
-        asprintf(&text, "%s: %s\n", exporter_status_title(problem->status), problem->detail);
+    int written = asprintf(&text, "%s: %s\n", status_of(problem)->title, problem->detail);
     if (written < 0)
         return NULL;
     *length = (size_t)written;
@@ -87,7 +95,9 @@ static char *problem_text(const struct exporter_problem *problem, size_t *length
 /* Who is told to come later is told when: soon, unless the problem knows better. */
 static struct exporter_header header_of(const struct exporter_problem *problem)
 {
-    if (problem->header.name == NULL && (problem->status == 429 || problem->status == 503))
+    const enum handoff_class class = handoff_code_class(problem->code);
+    if (problem->header.name == NULL &&
+        (class == HANDOFF_CLASS_BUSY || class == HANDOFF_CLASS_UNAVAILABLE))
         return (struct exporter_header){"Retry-After", "1"};
     return problem->header;
 }
@@ -96,7 +106,8 @@ void exporter_respond_problem(struct exporter_request *request,
                               const struct exporter_problem *problem)
 {
     const bool json = exporter_request_server(request)->options.problem_json;
-    struct exporter_reply reply = {.status = problem->status, .body = EXPORTER_BODY_GIVEN};
+    struct exporter_reply reply = {.status = exporter_problem_status(problem),
+                                   .body = EXPORTER_BODY_GIVEN};
     reply.headers[0] = header_of(problem);
     reply.content_type = json ? "application/problem+json" : "text/plain; charset=utf-8";
     char *bytes =

@@ -6,14 +6,14 @@
 #ifndef EXPORTER_HTTP_PROBLEM_H
 #define EXPORTER_HTTP_PROBLEM_H
 
+#include "client/handoff.h"
 #include "exporter/http/http.h"
 
 struct exporter_problem {
-    unsigned status;
-    const char *code;   /* stable, for programs: "not_found" */
-    const char *detail; /* for people; any bytes, escaped on the way out */
-    const char *field;  /* of the request, what was there, and what may be: each NULL or */
-    const char *seen;   /* "" where it says nothing */
+    enum handoff_code code; /* HANDOFF_OK: there is none */
+    const char *detail;     /* for people; any bytes, escaped on the way out */
+    const char *field;      /* of the request, what was there, and what may be: each NULL or */
+    const char *seen;       /* "" where it says nothing */
     const char *allowed;
     int64_t needed;      /* the number that would do; 0: none is known */
     const char *handoff; /* the handoff that it is about, as JSON; NULL: none */
@@ -24,7 +24,7 @@ struct exporter_problem {
 void exporter_respond_problem(struct exporter_request *request,
                               const struct exporter_problem *problem);
 
-/* The reason phrase of a status that this daemon answers with: "Not Found". */
-const char *exporter_status_title(unsigned status);
+/* The HTTP status that the class of its code has. */
+unsigned exporter_problem_status(const struct exporter_problem *problem);
 
 #endif

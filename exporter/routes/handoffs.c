@@ -213,8 +213,7 @@ void exporter_route_replay(struct exporter_request *request, void *context)
 void exporter_route_discard(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem no_reason = {
-        .status = 400,
-        .code = "invalid_request",
+        .code = HANDOFF_ERR_INVALID,
         .detail = "a discarded handoff is lost to its task, so a reason is asked for",
         .field = "reason",
         .allowed = "a text, in the query: ?reason=..."};
@@ -331,8 +330,7 @@ static void pull_cancelled(void *arg)
 static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
 {
     const char *text = exporter_request_query(request, "wait");
-    const struct exporter_problem bad_wait = {.status = 400,
-                                              .code = "invalid_request",
+    const struct exporter_problem bad_wait = {.code = HANDOFF_ERR_INVALID,
                                               .detail = "this is no time to wait",
                                               .field = "wait",
                                               .seen = text,
@@ -353,8 +351,7 @@ static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
 static bool shows_what_it_takes(struct exporter_request *request)
 {
     static const struct exporter_problem no_body = {
-        .status = 405,
-        .code = "method_not_allowed",
+        .code = HANDOFF_ERR_METHOD_NOT_ALLOWED,
         .detail = "a pull leases a handoff, so its answer has to be able to carry one",
         .allowed = "GET",
         .header = {"Allow", "GET, OPTIONS"}};
@@ -367,7 +364,7 @@ static bool shows_what_it_takes(struct exporter_request *request)
 void exporter_route_inbox(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem no_memory = {
-        .status = 503, .code = "out_of_memory", .detail = "there is no memory for the request"};
+        .code = HANDOFF_ERR_OUT_OF_MEMORY, .detail = "there is no memory for the request"};
     int64_t wait_ms;
     if (!shows_what_it_takes(request) || !read_wait(request, &wait_ms))
         return;

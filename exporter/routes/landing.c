@@ -25,8 +25,8 @@ struct landing_job {
     size_t length;
 };
 
-static const struct exporter_problem no_memory = {
-    .status = 503, .code = "no_memory", .detail = "there is no memory for this page"};
+static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                  .detail = "there is no memory for this page"};
 
 static void respond(struct exporter_request *request, struct landing_job *job)
 {
@@ -79,8 +79,8 @@ static void cancelled(void *arg)
 
 void exporter_route_landing(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem unknown_format = {
-        .status = 400, .code = "unknown_format", .detail = "format is html or json"};
+    static const struct exporter_problem unknown_format = {.code = HANDOFF_ERR_INVALID,
+                                                           .detail = "format is html or json"};
     const struct exporter_landing *landing = context;
     const char *format = exporter_request_query(request, "format");
     const bool json = format != NULL && strcmp(format, "json") == 0;

@@ -50,8 +50,8 @@ static void reload_cancelled(void *arg)
 
 static void respond_reload(struct exporter_request *request, const struct exporter_reload *reload)
 {
-    const struct exporter_problem problem = {
-        .status = 500, .code = "reload_failed", .detail = reload->error.text};
+    const struct exporter_problem problem = {.code = HANDOFF_ERR_RELOAD_FAILED,
+                                             .detail = reload->error.text};
     if (reload->ok)
         respond_text(request, 200, "The configuration was reloaded.\n");
     else
@@ -68,8 +68,8 @@ static void reload_done(struct exporter_reload *reload)
 
 void exporter_route_reload(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem no_memory = {
-        .status = 503, .code = "no_memory", .detail = "there is no memory for a reload"};
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "there is no memory for a reload"};
     struct reload_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         exporter_respond_problem(request, &no_memory);

@@ -194,7 +194,7 @@ static int64_t scrape_timeout_ms(const struct exporter_request *request)
 static void refuse(struct exporter_request *request, struct exporter_metrics_page *page,
                    const struct exporter_problem *problem)
 {
-    collectors_scrape_done(page->collectors, (int)problem->status, 0);
+    collectors_scrape_done(page->collectors, (int)exporter_problem_status(problem), 0);
     exporter_respond_problem(request, problem);
 }
 
@@ -229,15 +229,14 @@ static struct scrape *begin_scrape(struct exporter_request *request,
 void exporter_route_metrics(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem too_many_names = {
-        .status = 400, .code = "too_many_names", .detail = "name[] may be given up to 64 times"};
+        .code = HANDOFF_ERR_INVALID, .detail = "name[] may be given up to 64 times"};
     static const struct exporter_problem busy = {
-        .status = 503,
-        .code = "too_many_scrapes",
+        .code = HANDOFF_ERR_TOO_MANY_SCRAPES,
         .detail = "as many scrapes are under way as metrics.scrapes allows",
         .header = {"Retry-After", "1"},
     };
-    static const struct exporter_problem no_memory = {
-        .status = 503, .code = "no_memory", .detail = "there is no memory for a scrape"};
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "there is no memory for a scrape"};
     struct exporter_metrics_page *page = context;
     const char *names[NAMES_MAX];
     const size_t nnames = exporter_request_query_all(request, "name[]", names, NAMES_MAX);

@@ -44,7 +44,8 @@ enum handoff_class {
     HANDOFF_CLASS_FAILED,          /* a party behind us said no */
     HANDOFF_CLASS_TIMEOUT,         /* a party behind us took too long */
     HANDOFF_CLASS_UNAVAILABLE,     /* later */
-    HANDOFF_CLASS_INTERNAL         /* our fault, or broken data */
+    HANDOFF_CLASS_INTERNAL,        /* our fault, or broken data */
+    HANDOFF_CLASS_METHOD           /* it is there, and this cannot be done with it */
 };
 
 /* One failure. A value: copy it freely, nothing has to be released. */

@@ -9,8 +9,6 @@ from test_delivery_docs import classes
 
 DOCUMENT = source_tree.TOP / "docs/api.md"
 
-# Codes of the daemon itself, which are no codes of the library.
-OWN = {"bad_path": 400, "method_not_allowed": 405, "body_too_large": 413, "cross_origin": 403}
 # An answer is a status, and the codes it comes with: 409 `conflict`, `idempotency_conflict`
 ANSWER = re.compile(r"\b(\d{3})\s((?:`\w+`(?:,\s)?)+)")
 
@@ -25,7 +23,7 @@ def documented(text):
 
 
 def wrong_codes(text):
-    known = {**classes(), **OWN}
+    known = classes()
     return [f"{status} {code}, but it is {known.get(code)}"
             for status, codes in ANSWER.findall(text) for code in re.findall(r"`(\w+)`", codes)
             if known.get(code) != int(status)]
@@ -49,13 +47,6 @@ class ApiDocument(unittest.TestCase):
         text = DOCUMENT.read_text()
         self.assertGreater(len(ANSWER.findall(text)), 40)
         self.assertEqual(wrong_codes(text), [])
-
-    def test_own_codes_are_the_daemons(self):
-        code = "".join((source_tree.TOP / path).read_text() for path in source_tree.c_files(".c")
-                       if path.parts[0] == "exporter")
-        for name, status in OWN.items():
-            found = re.search(rf'{status},\s*(?:\.code = )?"{name}"', code)
-            self.assertIsNotNone(found, f"nothing in exporter/ answers {status} {name}")
 
     def test_what_is_refused(self):
         self.assertEqual(wrong_codes("Answers 200 · 404 `conflict` · 409 `conflict`, `nothing`"),

@@ -48,8 +48,8 @@ def printed_life():
 
 def classes():
     """{code: HTTP status}, from the codes' classes and the edge that maps those."""
-    mapped = dict(re.findall(r"\[HANDOFF_CLASS_(\w+)\] = (\d{3})",
-                             (source_tree.TOP / "exporter/http/pending_call.c").read_text()))
+    mapped = dict(re.findall(r"\[HANDOFF_CLASS_(\w+)\] = \{(\d{3})",
+                             (source_tree.TOP / "exporter/http/problem.c").read_text()))
     rows = re.findall(r'^CODE\(\w+, "(\w+)", (\w+)',
                       (source_tree.TOP / "lib/base/handoff_codes.def").read_text(), re.MULTILINE)
     return {code: int(mapped[kind]) for code, kind in rows}

@@ -117,7 +117,7 @@ class Words(Case):
                               ("/v1/handoffs/1/nack", "up to 4096 bytes")):
             problem = caller.call("POST", path, b" " * 9000).json()
             self.assertEqual((problem["status"], problem["code"], problem["field"],
-                              problem["allowed"]), (413, "body_too_large", "body", allowed))
+                              problem["allowed"]), (413, "too_large", "body", allowed))
 
     def test_who_wants_no_answer_later_is_not_taken_for_one_who_does(self):
         caller = self.caller({"coder": {"url": self.receiver(ack).url}})
