@@ -74,14 +74,11 @@ static void draw_live_line(const struct sending *sending, yyjson_val *handoff)
 /* ---- waiting -----------------------------------------------------------------------------------
  */
 
+/* A state that a newer daemon has and this program does not know is waited through. */
 static bool is_settled(yyjson_val *handoff)
 {
-    static const char *const states[] = {"acknowledged", "parked", "expired", "discarded"};
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-        if (strcmp(ctl_text(handoff, "state"), states[i]) == 0)
-            return true;
-    }
-    return false;
+    const enum handoff_state state = ctl_state(handoff);
+    return state != HANDOFF_STATE_NONE && !handoff_state_is_live(state);
 }
 
 /* Polls once. CTL_OK: *settled says whether the wait is over. */
@@ -127,7 +124,7 @@ static int wait_for_end(struct sending *sending)
 
 static int exit_code_for(const struct sending *sending, yyjson_val *handoff)
 {
-    if (strcmp(ctl_text(handoff, "state"), "acknowledged") == 0)
+    if (ctl_state(handoff) == HANDOFF_STATE_ACKNOWLEDGED)
         return CTL_OK;
     fprintf(stderr, "handoffctl %s: not acknowledged: ", sending->command->name);
     ctl_put_state(stderr, handoff, 0);

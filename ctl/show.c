@@ -10,6 +10,11 @@ const char *ctl_text(yyjson_val *object, const char *key)
     return text ? text : "";
 }
 
+enum handoff_state ctl_state(yyjson_val *handoff)
+{
+    return handoff_state_of_name(ctl_text(handoff, "state"));
+}
+
 double ctl_number(yyjson_val *object, const char *key)
 {
     return yyjson_get_num(yyjson_obj_get(object, key));

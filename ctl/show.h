@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <yyjson.h>
 
+#include "client/handoff.h"
 #include "ctl/api.h"
 
 /* The text under the key, or "". */
 const char *ctl_text(yyjson_val *object, const char *key);
+/* The state of a handoff; NONE where this program does not know it. */
+enum handoff_state ctl_state(yyjson_val *handoff);
 /* The number under the key, or 0. */
 double ctl_number(yyjson_val *object, const char *key);
 

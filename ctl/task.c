@@ -50,7 +50,7 @@ static int add_passed_over(struct task *task, yyjson_mut_val *row, yyjson_val *h
     size_t i, count;
     yyjson_val *one;
     bool straight = strcmp(ctl_text(handoff, "target_agent"), asked) == 0 &&
-                    strcmp(ctl_text(handoff, "state"), "parked") != 0;
+                    ctl_state(handoff) != HANDOFF_STATE_PARKED;
     yyjson_mut_val *passed = yyjson_mut_obj_add_arr(task->list, row, "passed_over");
     if (straight)
         return CTL_OK;

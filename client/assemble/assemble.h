@@ -61,7 +61,7 @@ struct handoff_slot {
 
 struct handoff_missing {
     struct base_span id;
-    const char *reason;
+    enum handoff_absence reason;
 };
 
 enum handoff_stage {

@@ -142,7 +142,8 @@ static void write_missing(struct base_buffer *out, const struct handoff_assembly
     for (size_t i = 0; i < assembly->nmissing; i++) {
         base_buffer_text(out, i ? ",{" : "{");
         write_text_member(out, "id", assembly->missing[i].id);
-        write_text_member(out, "reason", base_span_text(assembly->missing[i].reason));
+        write_text_member(out, "reason",
+                          base_span_text(handoff_absence_name(assembly->missing[i].reason)));
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');

@@ -33,13 +33,14 @@ static bool metadata_marks_raw_log(struct base_span metadata)
     return marked;
 }
 
-/* Why the content may not be sent, or NULL. */
-static const char *reason_to_withhold(const struct handoff_assembly *assembly,
-                                      const struct handoff_memory *memory)
+/* Why the content may not be sent, or NONE. */
+static enum handoff_absence reason_to_withhold(const struct handoff_assembly *assembly,
+                                               const struct handoff_memory *memory)
 {
     if (memory->content.size > assembly->with->memory_max_bytes)
-        return "too_large";
-    return metadata_marks_raw_log(memory->metadata) ? "conversation_log" : NULL;
+        return HANDOFF_ABSENCE_TOO_LARGE;
+    return metadata_marks_raw_log(memory->metadata) ? HANDOFF_ABSENCE_CONVERSATION_LOG
+                                                    : HANDOFF_ABSENCE_NONE;
 }
 
 /* ---- slots --------------------------------------------------------------------------------- */
@@ -117,7 +118,8 @@ static int compare_slots(const void *left, const void *right)
                  : (a->show.id.size > b->show.id.size) - (a->show.id.size < b->show.id.size);
 }
 
-static void add_missing(struct handoff_assembly *assembly, struct base_span id, const char *reason)
+static void add_missing(struct handoff_assembly *assembly, struct base_span id,
+                        enum handoff_absence reason)
 {
     assembly->missing[assembly->nmissing++] = (struct handoff_missing){id, reason};
 }
@@ -133,18 +135,19 @@ static bool sort_out(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
     for (size_t i = 0; i < resolve->missing_count; i++)
-        add_missing(assembly, resolve->missing[i], "not_found");
+        add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
-        const char *reason = reason_to_withhold(assembly, &found->memory);
+        enum handoff_absence reason = reason_to_withhold(assembly, &found->memory);
         struct handoff_slot *slot = &assembly->slots[assembly->nslots];
-        if (reason && !found->memory.summary.data && wants_texts(assembly)) {
+        if (reason != HANDOFF_ABSENCE_NONE && !found->memory.summary.data &&
+            wants_texts(assembly)) {
             add_missing(assembly, found->memory.id, reason);
             continue;
         }
         if (!fill_slot(assembly, slot, found))
             return false;
-        slot->content_stays = reason != NULL;
+        slot->content_stays = reason != HANDOFF_ABSENCE_NONE;
         assembly->nslots++;
     }
     qsort(assembly->slots, assembly->nslots, sizeof(*assembly->slots), compare_slots);
@@ -163,7 +166,7 @@ static int compare_spans(const void *left, const void *right)
 
 static void add_all_missing(struct handoff_assembly *assembly, struct base_span *ids, size_t count)
 {
-    static const char reason[] = "spine_unavailable";
+    const enum handoff_absence reason = HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
     qsort(ids, count, sizeof(*ids), compare_spans);
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || !base_span_equal(ids[i], ids[i - 1]))

@@ -79,6 +79,13 @@ enum handoff_strategy {
 #include "handoff_model.def"
 };
 
+/* Why an envelope lacks a memory that was asked for. */
+enum handoff_absence {
+    HANDOFF_ABSENCE_NONE,
+#define HANDOFF_ABSENCE(name, ...) HANDOFF_ABSENCE_##name,
+#include "handoff_model.def"
+};
+
 /* For arrays that are indexed by the enum; where it has a NONE, that counts too. */
 enum {
     HANDOFF_REASON_COUNT = 1
@@ -120,6 +127,7 @@ const char *handoff_circuit_name(enum handoff_circuit circuit);
 const char *handoff_operation_name(enum handoff_operation operation);
 const char *handoff_importance_name(enum handoff_importance importance);
 const char *handoff_strategy_name(enum handoff_strategy strategy);
+const char *handoff_absence_name(enum handoff_absence absence);
 
 /* The state of this name; HANDOFF_STATE_NONE where none has it, or `name` is NULL. */
 enum handoff_state handoff_state_of_name(const char *name);

@@ -62,6 +62,11 @@ const char *const handoff_strategy_names[] = {
 #include "client/model/handoff_model.def"
     NULL};
 
+static const char *const absence_names[] = {[HANDOFF_ABSENCE_NONE] = "",
+#define HANDOFF_ABSENCE(name, text, ...) [HANDOFF_ABSENCE_##name] = (text),
+#include "client/model/handoff_model.def"
+                                            NULL};
+
 /* The last entry of a list is its NULL. */
 #define NAME_IN(names, number)                                                                     \
     ((size_t)(number) < sizeof(names) / sizeof *(names)-1 ? (names)[number] : "")
@@ -114,6 +119,11 @@ const char *handoff_importance_name(enum handoff_importance importance)
 const char *handoff_strategy_name(enum handoff_strategy strategy)
 {
     return NAME_IN(handoff_strategy_names, strategy);
+}
+
+const char *handoff_absence_name(enum handoff_absence absence)
+{
+    return NAME_IN(absence_names, absence);
 }
 
 int handoff_name_find(const char *const *names, struct base_span name)

@@ -110,6 +110,8 @@ static void test_names_are_those_that_were_released(void **unused)
                 "search", "get", "list", "put", "pin", "delete");
     CHECK_NAMES(enum handoff_strategy, handoff_strategy_name, 4, "priority", "full", "summary",
                 "lazy");
+    CHECK_NAMES(enum handoff_absence, handoff_absence_name, 5, "", "not_found", "too_large",
+                "conversation_log", "spine_unavailable");
 }
 
 static void test_numbers_in_the_store_are_those_that_were_released(void **unused)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of the model are written in its tables and nowhere else.
+
+A name of an enumeration as a literal in C is a second list that somebody keeps by hand, or code that
+decides by comparing text. Names are those of client/model/handoff_model.def and
+lib/base/handoff_codes.def. Where help or a document lists an enumeration, the list is whole and in order.
+"""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+import model
+import source_tree
+import yaml
+
+CODES = source_tree.TOP / "lib/base/handoff_codes.def"
+TABLES = ("STATE", "REASON", "OBSTACLE", "OUTCOME", "RESULT", "PATTERN", "CIRCUIT", "OPERATION",
+          "IMPORTANCE", "STRATEGY", "ABSENCE")
+
+# A word that means something else wherever it stands.
+OTHER_WORDS = {
+    "summary": "a member of memories and tasks",
+    "priority": "a member of a memory in an envelope",
+    "version": "a member, an option, a parameter",
+    "in_flight": "a number that is shown and logged",
+    "raw_log": "a member of requests and metadata",
+    "ok": "SQLite's answer, the standing on the status page, the label of a spine that answered",
+}
+# A word that means something else in one file.
+ELSEWHERE = {
+    ("client/assemble/assemble.c", "resolve"): "a stage of assembling",
+    ("client/assemble/constraints.c", "forbidden"): "a word of a constraint's text",
+    ("client/protocol/handoff/verdict.c", "ack"): "a member of an agent's answer",
+    ("client/protocol/handoff/verdict.c", "nack"): "the same",
+    ("collectors/collectors.c", "unknown"): "the revision of a build without git",
+    ("collectors/events.c", "refused"): "an answer of the spine",
+    ("collectors/latency.c", "resolve"): "a stage of assembling",
+    ("ctl/main.c", "ack"): "a command",
+    ("ctl/main.c", "nack"): "a command",
+    ("ctl/main.c", "parked"): "a group of commands",
+    ("ctl/memories.c", "put"): "a command",
+    ("ctl/memories.c", "get"): "a command",
+    ("ctl/memories.c", "list"): "a command",
+    ("ctl/memories.c", "pin"): "a command",
+    ("ctl/parked.c", "list"): "a command",
+    ("exporter/config/config_read.c", "broadcast"): "a name that no agent may have",
+    ("exporter/lifecycle.c", "ready"): "an event of the log",
+    ("exporter/status/status_json.c", "parked"): "a member: how many",
+    ("exporter/status/status_page.c", "open"): "a word for people",
+    ("exporter/status/status_page.c", "closed"): "a word for people",
+    ("exporter/systemd.c", "unknown"): "a socket without a name",
+}
+# Lists that are no enumeration's, though they have words of one.
+OTHER_LISTS = {
+    ("ctl/main.c", "put|get|list|pin|unpin|rm"): "commands",
+    ("ctl/memories.c", "put, get, list, pin, unpin or rm"): "commands",
+    ("ctl/main.c", "parked or expired"): "two states that an exit code stands for",
+}
+
+# label of a metric: what its values are
+LABELS = {"pattern": "PATTERN", "state": "CIRCUIT", "operation": "OPERATION"}
+
+
+def names():
+    """{name: the table that has it}"""
+    found = {name: "CODE" for name in
+             re.findall(r'^CODE\(\w+, "(\w+)"', CODES.read_text(encoding="utf-8"), re.MULTILINE)}
+    for table in TABLES:
+        found.update({name: table for name in model.names(table)})
+    return found
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda match: re.sub(r"[^\n]", " ", match[0]), text,
+                  flags=re.DOTALL)
+
+
+def literals(text):
+    """(line, literal) of each; those that stand behind each other are one."""
+    joined = re.sub(r'"[ \t]*\\?\n[ \t]*"', "", without_comments(text))
+    for match in re.finditer(r'(?<![\'\w])"((?:[^"\\\n]|\\.)*)"', joined):
+        yield joined.count("\n", 0, match.start()) + 1, match[1]
+
+
+def lists_in(literal):
+    """What looks like a list of words in a text: a|b|c, or a, b and c."""
+    return re.findall(r"\w+(?:(?:\||, | or | and )\w+)+", literal)
+
+
+def complaints(top, paths):
+    known, found = names(), []
+    for path in paths:
+        for line, literal in literals((top / path).read_text(encoding="utf-8")):
+            place = f"{path}:{line}"
+            if literal in known and literal not in OTHER_WORDS and \
+                    (str(path), literal) not in ELSEWHERE:
+                found.append(f'{place}: "{literal}" is a name of {known[literal]}; use the enum, and its '
+                             "name at the edge")
+            for text in lists_in(literal):
+                if (str(path), text) not in OTHER_LISTS:
+                    found += [f"{place}: '{text}' is not the whole of {table}" for table in TABLES
+                              if is_part(text, table)]
+    return found
+
+
+def is_part(text, table):
+    words, whole = re.split(r"\||, | or | and ", text), model.names(table)
+    return len(set(words) & set(whole)) > 1 and words != whole
+
+
+def c_files():
+    return [path for path in source_tree.c_files()
+            if path.parts[0] in source_tree.ROOMS and path.parts[:2] != ("client", "model")]
+
+
+class Model(unittest.TestCase):
+    maxDiff = None
+
+    def test_no_name_is_a_literal_outside_the_model(self):
+        self.assertGreater(len(c_files()), 300)
+        self.assertEqual(complaints(source_tree.TOP, c_files()), [])
+
+    def test_each_exception_is_needed(self):
+        seen = {(str(path), literal) for path in c_files()
+                for _, literal in literals((source_tree.TOP / path).read_text(encoding="utf-8"))}
+        self.assertEqual(set(ELSEWHERE) - seen, set())
+        self.assertEqual(set(OTHER_WORDS) - {literal for _, literal in seen}, set())
+
+    def test_names_are_words_and_none_comes_twice(self):
+        for table in TABLES:
+            with self.subTest(table=table):
+                found = model.names(table)
+                self.assertGreater(len(found), 2)
+                self.assertEqual(len(found), len(set(found)))
+                for name in found:
+                    self.assertRegex(name, r"^[a-z][a-z_]*$")
+
+    def test_label_values_are_those_of_the_tables(self):
+        metrics = yaml.safe_load((source_tree.TOP / "docs/metrics.yml").read_text(encoding="utf-8"))
+        values = {name: more.get("values", {}) for name, more in metrics.items()
+                  if isinstance(more, dict)}
+        checked = 0
+        for name, labels in values.items():
+            for label, found in labels.items():
+                if label in LABELS:
+                    self.assertEqual(found, model.names(LABELS[label]), f"{name}: {label}")
+                    checked += 1
+        self.assertGreater(checked, 4)
+        outcomes = model.names("OUTCOME")
+        self.assertEqual(set(values["handoff_handoffs_total"]["outcome"]), set(outcomes))
+        self.assertEqual(set(values["handoff_duration_seconds"]["outcome"]),
+                         set(outcomes) - {"hop_limit"})
+        self.assertEqual(values["handoff_attempts_total"]["result"], model.names("RESULT"))
+        self.assertEqual(values["handoff_parked_total"]["reason"], model.reasons_to_park())
+
+    def test_the_document_of_the_api_has_every_word(self):
+        text = "".join((source_tree.TOP / "docs" / name).read_text(encoding="utf-8")
+                       for name in ("api.md", "delivery.md", "envelope.md", "observations.md"))
+        for table in ("STATE", "OBSTACLE", "RESULT", "PATTERN", "IMPORTANCE", "STRATEGY", "ABSENCE"):
+            for name in model.names(table):
+                with self.subTest(table=table, name=name):
+                    self.assertIn(f"`{name}`", text)
+        reasons = ", ".join(f"`{name}`" for name in model.reasons_to_park())
+        self.assertIn(f"why it is parked ({reasons})", text)
+
+
+class SelfTest(unittest.TestCase):
+    """A tree with one violation of each kind must be refused, line by line."""
+
+    def refused(self, code):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            (top / "a.c").write_text(code)
+            return complaints(top, [pathlib.Path("a.c")])
+
+    def test_what_is_refused(self):
+        for code, word in (('if (strcmp(state, "parked") == 0)\n', "parked"),
+                           ('static const char *const l[] = {"x",\n  "exhausted"};\n', "exhausted"),
+                           ('problem.code = "out_of_memory";\n', "out_of_memory"),
+                           ('refuse("allowed: low, medium, high");\n', "low, medium, high"),
+                           ('puts("--pattern direct|choreographed");\n', "direct|choreographed")):
+            with self.subTest(code=code):
+                found = self.refused(code)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(word, found[0])
+
+    def test_what_is_not(self):
+        for code in ('/* "parked" */ int x;\n', 'puts("it is parked");\n', 'write("summary");\n',
+                     'puts("--importance low|medium|high|critical");\n', "char c = '\"'; // \"parked\"\n"):
+            with self.subTest(code=code):
+                self.assertEqual(self.refused(code), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
