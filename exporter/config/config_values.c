@@ -230,7 +230,7 @@ const char *exporter_config_text(const yaml_node_t *node)
     return scalar(node);
 }
 
-static void put_number(const struct config_row *row, uint64_t number, void *field)
+static void store_number(const struct config_row *row, uint64_t number, void *field)
 {
     if (row->size == sizeof(uint64_t)) {
         *(uint64_t *)field = number;
@@ -246,7 +246,7 @@ static bool set_number(const struct config_row *row, const char *text, void *fie
     if (!exporter_number_parse(text, &number) || number < row->least || number > row->most) {
         return false;
     }
-    put_number(row, number, field);
+    store_number(row, number, field);
     return true;
 }
 
@@ -319,7 +319,7 @@ void exporter_config_set_default(const struct config_row *row, void *target)
     if (row->fallback != NULL) {
         EXPORTER_CHECK(set_word(row, row->fallback, field));
     } else if (row->number != 0) {
-        put_number(row, row->number, field);
+        store_number(row, row->number, field);
     }
 }
 
