@@ -191,11 +191,9 @@ const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_cl
 
 void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats)
 {
-    struct handoff_store_stats store;
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
-    handoff_store_stats(client->store, &store);
     *stats =
-        (struct handoff_stats){.store_bytes = store.bytes,
+        (struct handoff_stats){.store_bytes = handoff_store_bytes(client->store),
                                .spine_up = atomic_load(&client->spine_up),
                                .exact_tokens = client->tokenizer != handoff_tokenizer_estimate()};
 }

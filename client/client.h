@@ -48,7 +48,6 @@ struct handoff_client {
     struct handoff_replays replays; /* has a lock of its own */
 
     pthread_mutex_t visit_lock; /* one visit of the agents at a time */
-    int64_t parked_read_ns;     /* under it; monotonic; 0: not yet */
 };
 
 enum { HANDOFF_SPARE_ARENAS = 4 };

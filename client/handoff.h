@@ -652,12 +652,12 @@ struct handoff_event {
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 struct handoff_stats {
-    int64_t store_bytes; /* in use in the database */
+    int64_t store_bytes; /* in use in the database, as it was a moment ago */
     bool spine_up;       /* it answered when it was asked last */
     bool exact_tokens;   /* a vocabulary is in use */
 };
 
-/* Any thread. */
+/* Any thread; reads memory only. */
 void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats);
 
 /* How it stands with one agent. */
@@ -673,8 +673,8 @@ struct handoff_agent_stats {
     int64_t oldest_parked_ns; /* since that one was parked; 0: there is none */
 };
 
-/* Calls `visit` for every agent, by name. Any thread; one visit at a time. What is parked is read
-   from the disk, at most once a second. `visit` may not visit. */
+/* Calls `visit` for every agent, by name. Any thread; one visit at a time; reads memory only.
+   `visit` may not visit. */
 void handoff_client_visit_agents(struct handoff_client *client,
                                  void (*visit)(void *context,
                                                const struct handoff_agent_stats *agent),

@@ -134,6 +134,7 @@ static void agent_free(struct handoff_agent *agent)
     BASE_CHECK_MAGIC(agent, MAGIC);
     handoff_settings_release(&agent->settings);
     handoff_inbox_free(&agent->inbox);
+    handoff_parked_free(&agent->parked);
     pthread_mutex_destroy(&agent->lock);
     agent->magic = 0;
     base_free(agent);

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "client/agents/breaker.h"
+#include "client/agents/parked.h"
 #include "client/handoff.h"
 #include "client/protocol/pull/inbox.h"
 #include "lib/base/arena.h"
@@ -42,13 +43,10 @@ struct handoff_agent {
     struct handoff_breaker breaker;
     unsigned in_flight;         /* handoffs on their way to it, in whatever live state */
     unsigned observed_failures; /* in a row, of handoffs that others made and told of */
+    struct handoff_parked parked;
 
     /* of the visitor in snapshot.c, under its lock */
-    struct handoff_agent_look {
-        int64_t oldest_live_ns;   /* monotonic; 0: none */
-        int64_t oldest_parked_ms; /* wall clock */
-        uint64_t parked;
-    } look;
+    int64_t oldest_live_ns; /* monotonic; INT64_MAX: none */
 
     struct handoff_inbox inbox; /* has a lock of its own */
 };

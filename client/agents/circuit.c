@@ -56,7 +56,8 @@ static bool restore_one(struct handoff_engine *engine, const struct handoff_stor
     return true;
 }
 
-enum handoff_code handoff_engine_restore(struct handoff_engine *engine, struct handoff_error *error)
+static enum handoff_code restore_circuits(struct handoff_engine *engine,
+                                          struct handoff_error *error)
 {
     struct base_arena arena;
     struct handoff_stored_circuit *circuits;
@@ -69,4 +70,28 @@ enum handoff_code handoff_engine_restore(struct handoff_engine *engine, struct h
             code = handoff_error_no_memory(error);
     base_arena_free(&arena);
     return code;
+}
+
+struct restoring {
+    struct handoff_agents *agents;
+    bool no_memory;
+};
+
+static void restore_parked(void *arg, struct base_span target, int64_t settled_ms)
+{
+    struct restoring *restoring = arg;
+    struct handoff_agent *agent = handoff_agents_remember(restoring->agents, target);
+    if (agent)
+        handoff_parked_note(agent, settled_ms);
+    else
+        restoring->no_memory = true;
+}
+
+enum handoff_code handoff_engine_restore(struct handoff_engine *engine, struct handoff_error *error)
+{
+    struct restoring restoring = {.agents = engine->options.agents};
+    enum handoff_code code = restore_circuits(engine, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_visit_parked(engine->options.store, restore_parked, &restoring, error);
+    return restoring.no_memory ? handoff_error_no_memory(error) : code;
 }

@@ -129,6 +129,17 @@ static void carry_out(struct handoff_delivery *delivery, enum handoff_decision d
     }
 }
 
+/* Where it is noted as parked, which a replay to another agent does not change. */
+static enum handoff_code find_parked(struct handoff_delivery *delivery,
+                                     const struct handoff_stored *stored,
+                                     struct handoff_error *error)
+{
+    struct handoff_agents *agents = delivery->lane->engine->options.agents;
+    delivery->parked_for = handoff_agents_remember(agents, stored->standing.target);
+    delivery->parked_ms = stored->standing.settled_ms;
+    return delivery->parked_for ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
 /* Puts a claimed one on its lane, parked as the store has it. */
 static enum handoff_code take_up(struct handoff_delivery *delivery,
                                  const struct handoff_stored *stored,
@@ -140,6 +151,8 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
     enum handoff_code code = check_parked(delivery->lane, stored, decision, error);
     if (code == HANDOFF_OK)
         code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
+    if (code == HANDOFF_OK)
+        code = find_parked(delivery, stored, error);
     if (code == HANDOFF_OK)
         code = load(delivery, stored, decision, error);
     if (code == HANDOFF_OK && decision == HANDOFF_DECISION_REPLAY)

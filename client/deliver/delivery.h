@@ -60,7 +60,9 @@ struct handoff_delivery {
     int64_t due_mono_ms;      /* monotonic clock; 0: now */
     int64_t circuit_until_ms; /* the same; so long it waits for a circuit. 0: it has not yet */
     int64_t settled_ms;       /* wall clock */
-    int64_t began_ns;         /* monotonic: accepted, resumed or replayed */
+    struct handoff_agent *parked_for; /* where it is parked: as it is noted there */
+    int64_t parked_ms;
+    int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
     struct handoff_offer offer;
     bool probe;   /* the attempt that is out is the breaker's probe */

@@ -50,7 +50,7 @@ enum handoff_code handoff_engine_new(struct handoff_engine **engine,
 /* All lanes are gone. */
 void handoff_engine_free(struct handoff_engine **engine);
 
-/* Breakers as the store remembers them. Before the first lane. */
+/* Breakers, and what is parked, as the store remembers them. Before the first lane. */
 enum handoff_code handoff_engine_restore(struct handoff_engine *engine,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -161,6 +161,13 @@ void handoff_delivery_take_back_offer(struct handoff_delivery *delivery)
     delivery->offered = false;
 }
 
+static void note_parked(struct handoff_delivery *delivery)
+{
+    delivery->parked_for = delivery->agent;
+    delivery->parked_ms = delivery->settled_ms;
+    handoff_parked_note(delivery->parked_for, delivery->parked_ms);
+}
+
 void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to)
 {
     enum handoff_state from = delivery->state;
@@ -173,6 +180,10 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
     }
     if (handoff_state_is_live(from) && !handoff_state_is_live(to))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
+    if (from == HANDOFF_STATE_PARKED)
+        handoff_parked_forget(delivery->parked_for, delivery->parked_ms);
+    if (to == HANDOFF_STATE_PARKED)
+        note_parked(delivery);
     delivery->state = to;
     handoff_live_note(&delivery->live, (int)to);
     handoff_delivery_observe_move(delivery, from, false);

@@ -92,7 +92,8 @@ struct handoff_store_circuit {
 
 void handoff_store_put_circuit(struct handoff_store *store, struct handoff_store_circuit *circuit);
 
-/* ---- reading: any thread, at once ------------------------------------------------------------ */
+/* ---- reading: waits for the disk --------------------------------------------------------------
+ */
 
 struct handoff_stored {
     int64_t seq;
@@ -145,15 +146,10 @@ enum handoff_code handoff_store_circuits(struct handoff_store *store, struct bas
                                          struct handoff_stored_circuit **list, size_t *count,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* How many handoffs are parked for a target, and since when the oldest. For gauges. */
-struct handoff_stored_parked {
-    struct base_span target;
-    uint64_t count;
-    int64_t oldest_ms;
-};
-
-enum handoff_code handoff_store_parked(struct handoff_store *store, struct base_arena *arena,
-                                       struct handoff_stored_parked **list, size_t *count,
-                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Calls `visit` for each parked handoff: whom for, and since when. */
+enum handoff_code
+handoff_store_visit_parked(struct handoff_store *store,
+                           void (*visit)(void *arg, struct base_span target, int64_t settled_ms),
+                           void *arg, struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

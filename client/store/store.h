@@ -27,8 +27,10 @@
  * acknowledged, which is not a proof that it left no trace: when an fsync fails and the power goes,
  * it may be found again. So every put can be repeated with the same id and the same bytes.
  *
- * Reading: any thread, at once, through read-only connections that never wait for the writer. A
- * read sees everything whose completion was posted before it began.
+ * Reading: through read-only connections that never wait for the writer, but may wait for the disk.
+ * So a thread that serves others (serving.h) submits its reads to the store's reader threads, and
+ * calls none of the functions that read. A read sees everything whose completion was posted before
+ * it began.
  *
  * Memory: what a job points to is lent until its completion. Results are copied into an arena of
  * the caller's.
@@ -135,6 +137,21 @@ void handoff_store_submit_batch(struct handoff_store *store, struct handoff_stor
    not for loops. job->mailbox and job->done are overwritten. */
 enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_store_job *job);
 
+/* ---- reads for those who may not wait -------------------------------------------------------- */
+
+/* The head of a read. The caller owns the memory and lends it from submit to done. */
+struct handoff_store_read {
+    struct base_mail mail; /* the store's; also links the queue */
+
+    /* set by the caller */
+    struct base_mailbox *mailbox;
+    void (*run)(struct handoff_store_read *read);  /* on a reader thread: reads what it likes */
+    void (*done)(struct handoff_store_read *read); /* on the mailbox's loop */
+};
+
+/* Any thread; takes a lock for an instant. */
+void handoff_store_submit_read(struct handoff_store *store, struct handoff_store_read *read);
+
 /* ---- envelopes ----------------------------------------------------------------------------- */
 
 /* An envelope is stored once and never rewritten. Its digest covers the body without the bytes
@@ -174,7 +191,7 @@ struct handoff_stored_envelope {
     int64_t finished_ms; /* 0 while its handoff is under way */
 };
 
-/* not_found, or store_corrupt when the bytes are not those that were stored. Any thread. */
+/* not_found, or store_corrupt when the bytes are not those that were stored. Reads the disk. */
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
                                              const struct base_uuid *id, struct base_arena *arena,
                                              struct handoff_stored_envelope *envelope,
@@ -192,7 +209,10 @@ struct handoff_store_stats {
     int64_t file_bytes; /* of the files: with free pages, the WAL, and bodies that are over */
 };
 
-/* Any thread. The two sizes are 0 when they cannot be read. */
+/* `bytes` as it was a moment ago. Any thread; reads memory only. */
+int64_t handoff_store_bytes(const struct handoff_store *store);
+
+/* Reads the disk. The two sizes are 0 when they cannot be read. */
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats);
 
 #endif

@@ -529,14 +529,6 @@ static bool read_circuit(sqlite3_stmt *row, struct base_arena *arena, void *entr
     return copy_column(row, 0, arena, &circuit->agent);
 }
 
-static bool read_parked(sqlite3_stmt *row, struct base_arena *arena, void *entry)
-{
-    struct handoff_stored_parked *parked = entry;
-    parked->count = (uint64_t)sqlite3_column_int64(row, 1);
-    parked->oldest_ms = sqlite3_column_int64(row, 2);
-    return copy_column(row, 0, arena, &parked->target);
-}
-
 /* Runs a select without parameters. */
 static enum handoff_code read_all(struct handoff_store *store, const char *text, struct rows *rows,
                                   struct handoff_error *error)
@@ -563,17 +555,24 @@ enum handoff_code handoff_store_circuits(struct handoff_store *store, struct bas
     return code;
 }
 
-enum handoff_code handoff_store_parked(struct handoff_store *store, struct base_arena *arena,
-                                       struct handoff_stored_parked **list, size_t *count,
-                                       struct handoff_error *error)
+enum handoff_code handoff_store_visit_parked(struct handoff_store *store,
+                                             void (*visit)(void *arg, struct base_span target,
+                                                           int64_t settled_ms),
+                                             void *arg, struct handoff_error *error)
 {
-    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_parked};
-    enum handoff_code code =
-        read_all(store,
-                 "SELECT target, count(*), min(settled_at) FROM handoffs WHERE state = 5"
-                 " GROUP BY target ORDER BY target",
-                 &rows, error);
-    *list = (struct handoff_stored_parked *)(void *)rows.entries;
-    *count = rows.count;
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code;
+    sqlite3_stmt *select =
+        handoff_db_statement(db, "SELECT target, settled_at FROM handoffs WHERE state = 5", error);
+    if (select) {
+        while (handoff_db_row(select))
+            visit(arg, handoff_db_column(select, 0), sqlite3_column_int64(select, 1));
+        code = handoff_db_end(db, select, error);
+    } else {
+        code = failed(db);
+    }
+    handoff_store_reader_done(store, db);
     return code;
 }

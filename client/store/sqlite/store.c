@@ -55,6 +55,7 @@ static void init_locks(struct handoff_store *store)
     pthread_cond_init(&store->queue_filled, &attributes);
     pthread_condattr_destroy(&attributes);
     store->last = &store->oldest;
+    handoff_reader_threads_init(&store->readers);
 }
 
 static enum handoff_code open_database(struct handoff_store *store, struct handoff_error *error)
@@ -70,6 +71,10 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
         code = handoff_db_save_wal(&store->writer, error);
     if (code == HANDOFF_OK)
         code = handoff_migrate(&store->writer, handoff_migrate_newest(), error);
+    int64_t used = 0, written;
+    if (code == HANDOFF_OK)
+        code = handoff_store_measure(&store->writer, &used, &written, error);
+    atomic_init(&store->bytes, used);
     return code;
 }
 
@@ -111,6 +116,7 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
 
 static void destroy(struct handoff_store *store)
 {
+    handoff_reader_threads_stop(&store->readers);
     handoff_checkpoint_stop(&store->checkpoint);
     handoff_store_readers_close(store);
     handoff_body_log_close(&store->body_log);
@@ -147,8 +153,10 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
         code = try_a_write(opened, error);
     if (code == HANDOFF_OK) {
         prepare_body_log(opened);
-        code = start_writer(opened, error);
+        code = handoff_reader_threads_start(&opened->readers, error);
     }
+    if (code == HANDOFF_OK)
+        code = start_writer(opened, error);
     if (code == HANDOFF_OK)
         *store = opened;
     else
@@ -214,6 +222,23 @@ static int64_t wal_size(const char *database)
     return size;
 }
 
+enum handoff_code handoff_store_measure(struct handoff_db *db, int64_t *used, int64_t *written,
+                                        struct handoff_error *error)
+{
+    int64_t named = 0;
+    enum handoff_code code = handoff_retention_bytes(db, used, error);
+    if (code == HANDOFF_OK)
+        code = handoff_body_files_bytes(db, &named, written, error);
+    *used += named;
+    return code;
+}
+
+int64_t handoff_store_bytes(const struct handoff_store *store)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    return atomic_load_explicit(&store->bytes, memory_order_relaxed);
+}
+
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats)
 {
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
@@ -231,11 +256,8 @@ void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats
     struct handoff_db *db = handoff_store_reader(store, NULL);
     if (!db)
         return;
-    int64_t named, written;
-    if (handoff_retention_bytes(db, &stats->bytes, NULL) == HANDOFF_OK &&
-        handoff_body_files_bytes(db, &named, &written, NULL) == HANDOFF_OK) {
-        stats->bytes += named;
+    int64_t written;
+    if (handoff_store_measure(db, &stats->bytes, &written, NULL) == HANDOFF_OK)
         stats->file_bytes += written;
-    }
     handoff_store_reader_done(store, db);
 }

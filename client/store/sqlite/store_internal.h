@@ -14,6 +14,19 @@
 
 enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
 
+enum { HANDOFF_READER_THREADS = 2 };
+
+struct handoff_reader_threads {
+    pthread_t threads[HANDOFF_READER_THREADS]; /* of whoever opens and closes the store */
+    unsigned count;
+
+    /* lock: */
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct base_mail *oldest, **last;
+    bool stopping;
+};
+
 struct handoff_store {
     unsigned magic;
 
@@ -28,6 +41,8 @@ struct handoff_store {
     struct handoff_checkpoint checkpoint;
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
+    int64_t measure_due_ns;   /* likewise */
+    bool unmeasured;          /* something was written since */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
     unsigned unindexed;       /* jobs since the index of tasks was looked at: at least its rows */
     unsigned unretained;      /* jobs since the last step of retention, likewise */
@@ -45,6 +60,8 @@ struct handoff_store {
     bool writer_holds; /* lazy ones back, until one comes that is not */
     bool stopping;
 
+    struct handoff_reader_threads readers; /* has a lock of its own */
+
     /* readers_lock: */
     pthread_mutex_t readers_lock;
     struct handoff_db *idle_readers;
@@ -53,6 +70,7 @@ struct handoff_store {
     /* counted by the writer (waiting: by everybody), read by anybody */
     atomic_uint_fast64_t commits, commits_failed, jobs, jobs_failed, waiting;
     atomic_uint_fast64_t checkpoints, checkpoints_failed, removed;
+    _Atomic(int64_t) bytes; /* measured by the writer */
 };
 
 /* writer.c */
@@ -60,6 +78,17 @@ void *handoff_store_writer_main(void *argument); /* the store */
 /* The writer's connection: pragmas, and the hook that counts WAL pages. */
 enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* store.c: bytes in use, of the database and of bodies beside it; and of the files of bodies. */
+enum handoff_code handoff_store_measure(struct handoff_db *db, int64_t *used, int64_t *written,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* reader_threads.c: init comes first and stop last, whether or not start succeeded between them. */
+void handoff_reader_threads_init(struct handoff_reader_threads *readers);
+enum handoff_code handoff_reader_threads_start(struct handoff_reader_threads *readers,
+                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* What was submitted is done first. */
+void handoff_reader_threads_stop(struct handoff_reader_threads *readers);
 
 /* readers.c */
 void handoff_store_readers_close(struct handoff_store *store);

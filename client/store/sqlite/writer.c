@@ -34,6 +34,9 @@
    would take for a write that was forgotten. */
 enum { HOLD_NS = 1000000 };
 
+/* So soon after a write, and no more often, its size is known to a scrape. */
+#define MEASURE_EVERY_NS INT64_C(100000000)
+
 /* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
 enum { SHARED_SYNC = 2 };
 
@@ -145,11 +148,12 @@ static struct timespec at_ns(int64_t monotonic_ns)
                              .tv_nsec = (long)(monotonic_ns % 1000000000)};
 }
 
-/* Waits for jobs, but only until the next look at retention. The real monotonic clock, not the
-   injected one: a condition variable cannot wait for the latter. */
+/* Waits for jobs, but only until the next look at retention or the next measurement. The real
+   monotonic clock, not the injected one: a condition variable cannot wait for the latter. */
 static void wait_for_jobs(struct handoff_store *store)
 {
-    struct timespec until = at_ns(store->retention_due_ns);
+    const bool measures = store->unmeasured && store->measure_due_ns < store->retention_due_ns;
+    struct timespec until = at_ns(measures ? store->measure_due_ns : store->retention_due_ns);
     while (!store->oldest && !store->stopping && !store->retention_more) {
         store->writer_waits = true;
         if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
@@ -339,6 +343,7 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
     int64_t begun = base_monotonic_ns(clock);
     handoff_error_clear(&error);
     settle_group(store, group, &error);
+    store->unmeasured = true;
     store->unindexed += store->group_awaited;
     store->unretained += store->group_awaited;
     struct handoff_store_commit done = {base_monotonic_ns(clock) - begun, count_group(store, group),
@@ -420,6 +425,7 @@ static void retain(struct handoff_store *store, int64_t now_ns)
     if (code == HANDOFF_OK)
         code = tidy_bodies(store, &more);
     store->retention_more = code == HANDOFF_OK && (removed > 0 || more);
+    store->unmeasured |= store->retention_more;
     store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
     store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
 }
@@ -431,6 +437,16 @@ static void index_tasks(struct handoff_store *store)
         return;
     store->unindexed = 0;
     (void)!handoff_task_index_step(&store->writer, NULL);
+}
+
+/* Where it cannot be read, what was known stays. */
+static void measure(struct handoff_store *store, int64_t now_ns)
+{
+    int64_t used, written;
+    store->measure_due_ns = now_ns + MEASURE_EVERY_NS;
+    store->unmeasured = false;
+    if (handoff_store_measure(&store->writer, &used, &written, NULL) == HANDOFF_OK)
+        atomic_store_explicit(&store->bytes, used, memory_order_relaxed);
 }
 
 static void tidy(struct handoff_store *store, bool quiet)
@@ -446,6 +462,8 @@ static void tidy(struct handoff_store *store, bool quiet)
         retain(store, now);
     if (!store->retention_more)
         store->unretained = 0;
+    if (store->unmeasured && now >= store->measure_due_ns)
+        measure(store, now);
 }
 
 void *handoff_store_writer_main(void *argument)
