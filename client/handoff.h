@@ -310,11 +310,10 @@ enum handoff_rendering {
  * one that has it now); all else is not_found, as if it were not there. NULL sees everything.
  */
 
-/* Any thread; reads the disk. not_found, or store_corrupt when a byte of it has changed. */
-enum handoff_code handoff_envelope_get(struct handoff_client *client, const char *id,
-                                       const char *caller, enum handoff_rendering rendering,
-                                       struct handoff_text *text,
-                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The answer's body is the envelope. not_found, or store_corrupt when a byte of it has changed. */
+void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char *caller,
+                          enum handoff_rendering rendering, handoff_answered *answered,
+                          void *context);
 
 /* Another form of an envelope that one has. */
 enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
@@ -370,14 +369,12 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
                         const char *reason, const char *caller, handoff_answered *answered,
                         void *context);
 
-/* Any thread; read the disk. The text is JSON: a handoff; {"items": its attempts, and between them
-   who was passed over}; {"task_id", "items": its handoffs, "next"}. */
-enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
-                              struct handoff_text *text,
-                              struct handoff_error *error) HANDOFF_MUST_CHECK;
-enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
-                                       const char *caller, struct handoff_text *text,
-                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The answer's body is a handoff; or {"items": its attempts, and between them who was passed over}.
+   not_found. */
+void handoff_get(struct handoff_loop *loop, const char *id, const char *caller,
+                 handoff_answered *answered, void *context);
+void handoff_get_attempts(struct handoff_loop *loop, const char *id, const char *caller,
+                          handoff_answered *answered, void *context);
 
 struct handoff_list_query {
     const char *task_id; /* each NULL: any */
@@ -390,10 +387,10 @@ struct handoff_list_query {
 };
 
 /* {"items": [handoffs], "next": "cursor" or null}, in the order of their acceptance; with a task_id
-   also "task": {"task_id", "completed_at", "handoffs"}, as handoff_task_complete answers it. */
-enum handoff_code handoff_list(struct handoff_client *client,
-                               const struct handoff_list_query *query, struct handoff_text *text,
-                               struct handoff_error *error) HANDOFF_MUST_CHECK;
+   also "task": {"task_id", "completed_at", "handoffs"}, as handoff_task_complete answers it.
+   invalid_request, invalid_cursor. */
+void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,
+                  handoff_answered *answered, void *context);
 
 /* Sends a parked handoff again, to the same agent or (target not NULL) another; the answer comes
    when it is ready to go. Discards one, with a reason. The answer's body is the handoff. */

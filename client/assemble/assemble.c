@@ -14,11 +14,20 @@ static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *
     return text->data || text->size == 0;
 }
 
+static bool copy_lent_names(struct handoff_assembly *assembly)
+{
+    return copy_lent_text(assembly, &assembly->caller) && copy_lent_text(assembly, &assembly->given_traceparent) &&
+           copy_lent_text(assembly, &assembly->given_tracestate);
+}
+
+bool handoff_assembly_keep_texts(struct handoff_assembly *assembly)
+{
+    return copy_lent_text(assembly, &assembly->body) && copy_lent_names(assembly);
+}
+
 static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
 {
-    if (!copy_lent_text(assembly, &assembly->caller) ||
-        !copy_lent_text(assembly, &assembly->given_traceparent) ||
-        !copy_lent_text(assembly, &assembly->given_tracestate)) {
+    if (!copy_lent_names(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }

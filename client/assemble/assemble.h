@@ -77,7 +77,7 @@ struct handoff_assembly {
     /* set by the caller; the texts are lent for the first run, the rest until the end */
     const struct handoff_assembler *with;
     struct handoff_loop *loop;    /* for `target`; the stages do not use it */
-    struct base_mailbox *mailbox; /* receives the spine's answer */
+    struct base_mailbox *mailbox; /* receives the answers of the spine and the store */
     struct base_span body;
     struct base_span caller;                              /* absent: any caller */
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
@@ -104,6 +104,9 @@ struct handoff_assembly {
 
     /* inherit */
     struct handoff_envelope parent; /* doc NULL: the chain starts here */
+    struct base_uuid parent_id;
+    struct handoff_store_read parent_read;
+    bool parent_is_read; /* also if that failed */
     struct base_span task_id, intent, traceparent, tracestate;
     yyjson_val *constraints;     /* NULL: none */
     yyjson_doc *constraints_doc; /* owns them if some were inherited */
@@ -141,9 +144,12 @@ struct handoff_assembly {
     size_t included;
 };
 
-/* Runs the stages. True: done, check error. False: waiting for the spine, and `finished` will be
- * called. Either way the caller frees the assembly at the end. */
+/* Runs the stages. True: done, check error. False: waiting for the spine or the store, and
+ * `finished` will be called. Either way the caller frees the assembly at the end. */
 bool handoff_assembly_run(struct handoff_assembly *assembly);
+/* Copies the texts that the host lent for one call, for a first run after that call has returned.
+ * False: out of memory. */
+bool handoff_assembly_keep_texts(struct handoff_assembly *assembly);
 void handoff_assembly_free(struct handoff_assembly *assembly);
 /* The same, but returns the arena, which may contain the assembly itself: the caller frees it. */
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stage `inherit`: what an envelope takes from the previous one. Intent, constraints, history
- * and path are the parent's; the request adds to them. Without a parent, a new chain starts. The
- * thread that runs the assembly; reads the store.
+ * and path are the parent's; the request adds to them. Without a parent, a new chain starts.
+ *
+ * Runs on the assembly's loop, except for the parent, which a reader thread of the store reads.
  */
 #include "client/assemble/assemble.h"
 #include "client/assemble/constraints.h"
 #include "client/assemble/visibility.h"
+#include "lib/base/check.h"
 #include "lib/base/json.h"
 
 static enum handoff_code no_parent(struct base_span previous, struct handoff_error *error)
@@ -17,23 +19,55 @@ static enum handoff_code no_parent(struct base_span previous, struct handoff_err
 
 /* A child repeats its parent's content, so only a caller that may see the parent may continue it.
  */
-static enum handoff_code load_parent(struct handoff_assembly *assembly, struct handoff_error *error)
+static enum handoff_code read_parent(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
-    struct base_uuid id = {0};
     struct handoff_store *store = assembly->with->store;
-    struct base_span previous = assembly->request.previous_id;
-    if (!previous.data)
-        return HANDOFF_OK;
-    if (!base_uuid_parse(previous.data, previous.size, &id))
-        return no_parent(previous, error);
+    const struct base_uuid *id = &assembly->parent_id;
     enum handoff_code code =
-        handoff_store_get_envelope(store, &id, &assembly->arena, &stored, error);
+        handoff_store_get_envelope(store, id, &assembly->arena, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_envelope_read(stored.body, &assembly->parent, error);
     if (code == HANDOFF_OK)
-        code = handoff_visibility_check(store, &id, &assembly->parent, assembly->caller, error);
-    return code == HANDOFF_ERR_NOT_FOUND ? no_parent(previous, error) : code;
+        code = handoff_visibility_check(store, id, &assembly->parent, assembly->caller, error);
+    return code == HANDOFF_ERR_NOT_FOUND ? no_parent(assembly->request.previous_id, error) : code;
+}
+
+static struct handoff_assembly *assembly_of_read(struct handoff_store_read *read)
+{
+    return (void *)((char *)read - offsetof(struct handoff_assembly, parent_read));
+}
+
+/* On a reader thread, which owns the assembly until parent_was_read. */
+static void run_parent_read(struct handoff_store_read *read)
+{
+    struct handoff_assembly *assembly = assembly_of_read(read);
+    enum handoff_code code = read_parent(assembly, &assembly->error);
+    BASE_CHECK(code == assembly->error.code);
+}
+
+static void parent_was_read(struct handoff_store_read *read)
+{
+    struct handoff_assembly *assembly = assembly_of_read(read);
+    assembly->parent_is_read = true;
+    if (handoff_assembly_run(assembly))
+        assembly->finished(assembly);
+}
+
+static enum handoff_progress load_parent(struct handoff_assembly *assembly)
+{
+    const struct base_span previous = assembly->request.previous_id;
+    if (!previous.data || assembly->parent_is_read)
+        return assembly->error.code == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT : HANDOFF_PROGRESS_FAILED;
+    if (!base_uuid_parse(previous.data, previous.size, &assembly->parent_id)) {
+        no_parent(previous, &assembly->error);
+        return HANDOFF_PROGRESS_FAILED;
+    }
+    assembly->parent_read.mailbox = assembly->mailbox;
+    assembly->parent_read.run = run_parent_read;
+    assembly->parent_read.done = parent_was_read;
+    handoff_store_submit_read(assembly->with->store, &assembly->parent_read);
+    return HANDOFF_PROGRESS_WAIT;
 }
 
 /* The user's intent never changes along the chain: a child has its parent's. */
@@ -192,8 +226,11 @@ static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
 enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
 {
     static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
-        load_parent, inherit_task, count_hop, inherit_constraints, join_history, inherit_trace,
+        inherit_task, count_hop, inherit_constraints, join_history, inherit_trace,
     };
+    const enum handoff_progress loaded = load_parent(assembly);
+    if (loaded != HANDOFF_PROGRESS_NEXT)
+        return loaded;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (steps[i](assembly, &assembly->error) != HANDOFF_OK)
             return HANDOFF_PROGRESS_FAILED;

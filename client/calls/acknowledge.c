@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/calls/lookup.h"
 #include "client/calls/read.h"
-#include "client/calls/render.h"
 #include "client/calls/reply.h"
 #include "client/client.h"
 #include "client/protocol/handoff/verdict.h"
@@ -27,31 +27,13 @@ struct answering {
 static void word_told(struct handoff_reply *reply)
 {
     struct answering *answering = (void *)((char *)reply - offsetof(struct answering, reply));
-    struct handoff_news news;
-    struct base_arena arena;
     BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
-    struct handoff_error error = reply->error;
-    base_arena_init(&arena, 0);
-    enum handoff_code code = error.code;
-    if (code == HANDOFF_OK)
-        code = handoff_read_news(answering->loop->client, &reply->id, &arena, &news, &error);
-    if (code == HANDOFF_OK && reply->view.state != 0)
-        handoff_read_overlay(&news, &reply->view); /* the store may not have written it yet */
-    if (code == HANDOFF_OK) {
-        struct base_buffer body = {0};
-        struct handoff_result result = {0};
-        handoff_object_write(&body, &news);
-        result.body = body.data;
-        result.size = body.size;
-        if (body.failed)
-            handoff_error_no_memory(&result.error);
-        answering->answered(answering->context, &result);
-        base_buffer_free(&body);
-    } else {
-        handoff_give_error(answering->answered, answering->context, &error);
-    }
-    base_arena_free(&arena);
     answering->loop->pending--;
+    if (reply->error.code == HANDOFF_OK) /* the store may not have written yet what it came to */
+        handoff_look_up(answering->loop, &reply->id, &reply->view, answering->answered,
+                        answering->context);
+    else
+        handoff_give_error(answering->answered, answering->context, &reply->error);
     answering->magic = 0;
     base_free(answering);
 }

@@ -20,10 +20,33 @@ struct deciding {
     struct handoff_waiter waiter;
 };
 
-static void decided(struct handoff_waiter *waiter, const struct handoff_news *news)
+static struct deciding *deciding_of(struct handoff_waiter *waiter)
 {
     struct deciding *deciding = (void *)((char *)waiter - offsetof(struct deciding, waiter));
     BASE_CHECK_MAGIC(deciding, DECIDING_MAGIC);
+    return deciding;
+}
+
+static void end_deciding(struct deciding *deciding)
+{
+    deciding->loop->pending--;
+    deciding->magic = 0;
+    base_free(deciding);
+}
+
+/* Where it can be carried out, the answer comes when that is written. */
+static void decided(struct handoff_waiter *waiter, const struct handoff_error *error)
+{
+    struct deciding *deciding = deciding_of(waiter);
+    if (error->code == HANDOFF_OK)
+        return;
+    handoff_give_error(deciding->answered, deciding->context, error);
+    end_deciding(deciding);
+}
+
+static void carried_out(struct handoff_waiter *waiter, const struct handoff_news *news)
+{
+    struct deciding *deciding = deciding_of(waiter);
     struct base_buffer body = {0};
     struct handoff_result result = {.error = news->error};
     handoff_object_write(&body, news);
@@ -34,9 +57,7 @@ static void decided(struct handoff_waiter *waiter, const struct handoff_news *ne
     handoff_waiter_withdraw(waiter);
     deciding->answered(deciding->context, &result);
     base_buffer_free(&body);
-    deciding->loop->pending--;
-    deciding->magic = 0;
-    base_free(deciding);
+    end_deciding(deciding);
 }
 
 static void decide(struct handoff_loop *loop, const char *id, enum handoff_decision decision,
@@ -50,21 +71,18 @@ static void decide(struct handoff_loop *loop, const char *id, enum handoff_decis
         handoff_give_no_memory(answered, context);
         return;
     }
-    *deciding = (struct deciding){.magic = DECIDING_MAGIC,
-                                  .loop = loop,
-                                  .answered = answered,
-                                  .context = context,
-                                  .waiter = {.accepted = decided, .settled = decided}};
-    enum handoff_code code = handoff_read_id(id, &uuid, &error);
-    if (code == HANDOFF_OK)
-        code = handoff_engine_decide(loop->lane, &uuid, decision, base_span_text(target),
-                                     base_span_text(reason), &deciding->waiter, &error);
-    if (code == HANDOFF_OK) {
-        loop->pending++;
-        return;
-    }
-    base_free(deciding);
-    handoff_give_error(answered, context, &error);
+    *deciding = (struct deciding){
+        .magic = DECIDING_MAGIC,
+        .loop = loop,
+        .answered = answered,
+        .context = context,
+        .waiter = {.decided = decided, .accepted = carried_out, .settled = carried_out}};
+    loop->pending++;
+    if (handoff_read_id(id, &uuid, &error) == HANDOFF_OK)
+        handoff_engine_decide(loop->lane, &uuid, decision, base_span_text(target),
+                              base_span_text(reason), &deciding->waiter);
+    else
+        decided(&deciding->waiter, &error);
 }
 
 void handoff_replay(struct handoff_loop *loop, const char *id, const char *target,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/assemble/visibility.h"
+#include "client/calls/read.h"
 #include "client/client.h"
 #include "client/envelope/brief.h"
 #include "client/envelope/legacy.h"
@@ -371,9 +372,9 @@ static enum handoff_code check_sight(struct handoff_client *client, const struct
     return code;
 }
 
-enum handoff_code handoff_envelope_get(struct handoff_client *client, const char *id,
-                                       const char *caller, enum handoff_rendering rendering,
-                                       struct handoff_text *text, struct handoff_error *error)
+enum handoff_code handoff_read_envelope(struct handoff_client *client, const char *id,
+                                        const char *caller, enum handoff_rendering rendering,
+                                        struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_stored_envelope stored;
     struct base_arena arena;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading handoffs: one, its attempts, lists of them, and the agents that they go to. */
+/*
+ * Reading handoffs: one, its attempts, lists of them, and the agents that they go to. What reads
+ * the store runs on a reader thread (lookup.c); the agents are in memory and told on any thread.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +58,7 @@ static void describe(const struct handoff_stored *stored, struct handoff_news *n
                                             .task_id = stored->task_id,
                                             .created_ms = stored->created_ms},
                                   .envelope = base_span("", 0),
+                                  .excerpt = stored->excerpt,
                                   .state = (enum handoff_state)standing->state,
                                   .target = standing->target.data, /* copies end in a NUL */
                                   .reason = standing->reason,
@@ -82,12 +86,15 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
     return HANDOFF_OK;
 }
 
-/* One that is damaged, or that retention has just removed, is no reason to show nothing. */
-static enum handoff_code read_envelope(struct handoff_client *client, const struct base_uuid *id,
-                                       struct base_arena *arena, struct handoff_news *news,
-                                       struct handoff_error *error)
+/* The envelope, where the row has no excerpt of it. One that is damaged, or that retention has just
+   removed, is no reason to show nothing. */
+static enum handoff_code add_envelope(struct handoff_client *client, const struct base_uuid *id,
+                                      struct base_arena *arena, struct handoff_news *news,
+                                      struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
+    if (news->excerpt.data)
+        return HANDOFF_OK;
     enum handoff_code code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
     if (code == HANDOFF_OK)
         news->envelope = envelope.body;
@@ -101,11 +108,12 @@ enum handoff_code handoff_read_news(struct handoff_client *client, const struct 
                                     struct handoff_error *error)
 {
     enum handoff_code code = read_standing(client, id, arena, news, error);
-    return code == HANDOFF_OK ? read_envelope(client, id, arena, news, error) : code;
+    return code == HANDOFF_OK ? add_envelope(client, id, arena, news, error) : code;
 }
 
-enum handoff_code handoff_get(struct handoff_client *client, const char *id, const char *caller,
-                              struct handoff_text *text, struct handoff_error *error)
+enum handoff_code handoff_read_handoff(struct handoff_client *client, const char *id,
+                                       const char *caller, struct handoff_text *text,
+                                       struct handoff_error *error)
 {
     struct base_arena arena;
     struct handoff_stored stored;
@@ -124,9 +132,29 @@ enum handoff_code handoff_get(struct handoff_client *client, const char *id, con
     return code;
 }
 
-enum handoff_code handoff_get_attempts(struct handoff_client *client, const char *id,
-                                       const char *caller, struct handoff_text *text,
-                                       struct handoff_error *error)
+enum handoff_code handoff_read_view(struct handoff_client *client, const struct base_uuid *id,
+                                    const struct handoff_live_view *view, struct handoff_text *text,
+                                    struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct handoff_news news;
+    struct base_buffer out = {0};
+    *text = (struct handoff_text){0};
+    base_arena_init(&arena, 0);
+    enum handoff_code code = handoff_read_news(client, id, &arena, &news, error);
+    if (code == HANDOFF_OK) {
+        if (view->state != 0)
+            handoff_read_overlay(&news, view);
+        handoff_object_write(&out, &news);
+        code = handoff_client_give(&out, text, error);
+    }
+    base_arena_free(&arena);
+    return code;
+}
+
+enum handoff_code handoff_read_attempts(struct handoff_client *client, const char *id,
+                                        const char *caller, struct handoff_text *text,
+                                        struct handoff_error *error)
 {
     struct base_arena arena;
     struct handoff_stored stored;
@@ -191,7 +219,7 @@ static enum handoff_code write_item(struct handoff_client *client, struct base_b
         code = read_standing(client, &stored->id, &arena, &news, error);
     bool wanted = code == HANDOFF_OK && (!parked || news.state == HANDOFF_STATE_PARKED);
     if (wanted)
-        code = read_envelope(client, &stored->id, &arena, &news, error);
+        code = add_envelope(client, &stored->id, &arena, &news, error);
     if (wanted && code == HANDOFF_OK) {
         separate(out);
         handoff_object_write(out, &news);
@@ -235,9 +263,9 @@ static enum handoff_code write_task(struct handoff_client *client, struct base_b
     return HANDOFF_OK;
 }
 
-enum handoff_code handoff_list(struct handoff_client *client,
-                               const struct handoff_list_query *query, struct handoff_text *text,
-                               struct handoff_error *error)
+enum handoff_code handoff_read_list(struct handoff_client *client,
+                                    const struct handoff_list_query *query,
+                                    struct handoff_text *text, struct handoff_error *error)
 {
     int64_t limit = query->limit;
     struct handoff_store_filter filter = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read.h - a handoff as the store and memory know it. Any thread; reads the disk. */
+/*
+ * read.h - a handoff as the store and memory know it. Waits for the disk: for reader threads
+ * (lookup.h), and for programs that serve nobody.
+ */
 #ifndef HANDOFF_CALLS_READ_H
 #define HANDOFF_CALLS_READ_H
 
@@ -13,6 +16,27 @@ enum handoff_code handoff_read_id(const char *text, struct base_uuid *id,
 enum handoff_code handoff_read_news(struct handoff_client *client, const struct base_uuid *id,
                                     struct base_arena *arena, struct handoff_news *news,
                                     struct handoff_error *error);
+
+/* The answers' bodies of handoff_get, handoff_get_attempts, handoff_list and handoff_envelope_get.
+ */
+enum handoff_code handoff_read_handoff(struct handoff_client *client, const char *id,
+                                       const char *caller, struct handoff_text *text,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_read_attempts(struct handoff_client *client, const char *id,
+                                        const char *caller, struct handoff_text *text,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_read_list(struct handoff_client *client,
+                                    const struct handoff_list_query *query,
+                                    struct handoff_text *text,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_read_envelope(struct handoff_client *client, const char *id,
+                                        const char *caller, enum handoff_rendering rendering,
+                                        struct handoff_text *text,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* A handoff, for whoever may see it, as `view` has it where its state is not 0. */
+enum handoff_code handoff_read_view(struct handoff_client *client, const struct base_uuid *id,
+                                    const struct handoff_live_view *view, struct handoff_text *text,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Puts in what memory knows better than the row. */
 void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view);

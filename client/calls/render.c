@@ -41,20 +41,8 @@ static inline void write_value(struct base_buffer *out, const char *key, yyjson_
         base_buffer_text(out, "null");
 }
 
-/* Byte for byte as the envelope has them. */
-static void copy_excerpt(struct base_buffer *out, const struct handoff_news *news)
-{
-    const struct handoff_excerpt *excerpt = &news->excerpt;
-    const char *envelope = news->envelope.data;
-    base_buffer_text(out, "," HANDOFF_EXCERPT_VERSION ",\"token_count\":");
-    base_buffer_number(out, (int64_t)news->tokens);
-    base_buffer_byte(out, ',');
-    base_buffer_append(out, envelope + excerpt->lists_at, excerpt->lists_size);
-    base_buffer_byte(out, ',');
-    base_buffer_append(out, envelope + excerpt->completeness_at, excerpt->completeness_size);
-}
-
-/* Numbers are read as they are written, so that they come out as they went in. */
+/* Of a handoff whose row has no excerpt, since an older version wrote it. Numbers are read as they
+   are written, so that they come out as they went in. */
 static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 {
     yyjson_doc *doc = yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);
@@ -80,10 +68,12 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_news *ne
     write_text(out, "source_agent", label->source);
     write_text(out, "target_agent", base_span_text(news->target));
     write_text(out, "task_id", label->task_id);
-    if (news->excerpt.lists_size > 0)
-        copy_excerpt(out, news);
-    else
+    if (news->excerpt.data) {
+        base_buffer_byte(out, ',');
+        base_buffer_append(out, news->excerpt.data, news->excerpt.size);
+    } else {
         read_excerpt(out, news->envelope);
+    }
     write_number(out, "attempts", news->attempts);
     write_time(out, "created_at", news->label.created_ms);
     write_time(out, "settled_at", news->settled_ms);

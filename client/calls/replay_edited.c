@@ -29,6 +29,7 @@ struct replacing {
     handoff_answered *answered;
     void *context;
     struct handoff_waiter waiter; /* of the old one */
+    struct base_span body;        /* the edit; a copy */
     char *sent;                   /* the new one as JSON, once it is durable */
 };
 
@@ -36,6 +37,7 @@ static void end(struct replacing *replacing)
 {
     replacing->loop->pending--;
     base_free(replacing->sent);
+    base_free((void *)(uintptr_t)replacing->body.data);
     replacing->magic = 0;
     base_free(replacing);
 }
@@ -103,16 +105,16 @@ static void new_sent(void *context, const struct handoff_result *result)
     end(replacing);
 }
 
-/* Answers or sends, once the old one is held. */
-static void send_new(struct replacing *replacing, struct base_span body)
+/* The old one is held. */
+static void send_new(struct replacing *replacing)
 {
     struct handoff_news held;
     struct handoff_error error;
     struct handoff_ask ask = {.respond_async = true};
     char *request;
     handoff_engine_held(&replacing->waiter, &held);
-    if (handoff_edit_request(held.envelope, body, held.target, &request, &ask.size, &error) !=
-        HANDOFF_OK) {
+    if (handoff_edit_request(held.envelope, replacing->body, held.target, &request, &ask.size,
+                             &error) != HANDOFF_OK) {
         const struct handoff_result refused = {.error = error};
         new_sent(replacing, &refused);
         return;
@@ -122,29 +124,51 @@ static void send_new(struct replacing *replacing, struct base_span body)
     free(request); /* yyjson's */
 }
 
+static void old_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
+{
+    struct replacing *replacing = (void *)((char *)waiter - offsetof(struct replacing, waiter));
+    BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
+    if (error->code == HANDOFF_OK) {
+        send_new(replacing);
+        return;
+    }
+    handoff_give_error(replacing->answered, replacing->context, error);
+    end(replacing);
+}
+
+/* NULL: no memory. */
+static struct replacing *make_replacing(struct handoff_loop *loop, const char *body, size_t size,
+                                        handoff_answered *answered, void *context)
+{
+    struct replacing *replacing = base_calloc(1, sizeof *replacing);
+    char *copy = replacing ? base_malloc(size + 1) : NULL;
+    if (!copy) {
+        base_free(replacing);
+        return NULL;
+    }
+    memcpy(copy, body, size);
+    *replacing = (struct replacing){.magic = REPLACING_MAGIC,
+                                    .loop = loop,
+                                    .answered = answered,
+                                    .context = context,
+                                    .body = base_span(copy, size),
+                                    .waiter = {.decided = old_decided, .settled = old_settled}};
+    return replacing;
+}
+
 void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
                            handoff_answered *answered, void *context)
 {
     struct base_uuid uuid;
     struct handoff_error error;
-    struct replacing *replacing = base_calloc(1, sizeof *replacing);
+    struct replacing *replacing = make_replacing(loop, body, size, answered, context);
     if (!replacing) {
         handoff_give_no_memory(answered, context);
         return;
     }
-    *replacing = (struct replacing){.magic = REPLACING_MAGIC,
-                                    .loop = loop,
-                                    .answered = answered,
-                                    .context = context,
-                                    .waiter = {.settled = old_settled}};
     loop->pending++;
-    enum handoff_code code = handoff_read_id(id, &uuid, &error);
-    if (code == HANDOFF_OK)
-        code = handoff_engine_hold(loop->lane, &uuid, &replacing->waiter, &error);
-    if (code == HANDOFF_OK) {
-        send_new(replacing, base_span(body, size));
-        return;
-    }
-    end(replacing);
-    handoff_give_error(answered, context, &error);
+    if (handoff_read_id(id, &uuid, &error) == HANDOFF_OK)
+        handoff_engine_hold(loop->lane, &uuid, &replacing->waiter);
+    else
+        old_decided(&replacing->waiter, &error);
 }

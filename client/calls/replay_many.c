@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many parked handoffs sent again, see replay_many.h. */
+/*
+ * Many parked handoffs sent again, see replay_many.h. A run is driven by its loop's thread; its
+ * pages are read on a reader thread, which has the page meanwhile.
+ */
 #include "client/calls/replay_many.h"
 
 #include <stdio.h>
@@ -43,11 +46,17 @@ struct handoff_replay_run {
     uint64_t replayed, skipped, failed;
     int64_t ended_ms;           /* 0: it goes on */
     struct handoff_error error; /* why it failed, or of the last handoff that did */
+    bool waits;                 /* for the store; then it stays, also where it is over */
 
     struct handoff_loop *loop; /* NULL: it is over. Read without the lock by the loop's thread. */
 
     /* its loop's, while it runs */
     struct base_timer timer;
+    int64_t due_ms;             /* monotonic: when the next one's turn is */
+    struct handoff_loop *asked; /* where it waits */
+    struct handoff_store_read read;
+    struct handoff_error read_error;
+    struct handoff_waiter waiter;
     struct base_uuid page[PAGE];
     size_t npage, at;
     int64_t after_seq;
@@ -120,10 +129,35 @@ static void end_run(struct handoff_replay_run *run, enum run_state state)
     pthread_mutex_unlock(&replays->lock);
 }
 
-static void wake_in(struct handoff_replay_run *run, int64_t wait_ms)
+/* At its next turn, at the earliest in `least_ms`. */
+static void wake_in(struct handoff_replay_run *run, int64_t least_ms)
 {
     struct handoff_lane *lane = run->loop->lane;
-    base_timers_start(&lane->timers, &run->timer, handoff_lane_now_ms(lane) + wait_ms);
+    int64_t earliest_ms = handoff_lane_now_ms(lane) + least_ms;
+    base_timers_start(&lane->timers, &run->timer,
+                      earliest_ms > run->due_ms ? earliest_ms : run->due_ms);
+}
+
+/* From here to end_wait the run is not forgotten, and its loop is there. */
+static void begin_wait(struct handoff_replay_run *run)
+{
+    pthread_mutex_lock(&table_of(run)->lock);
+    run->waits = true;
+    pthread_mutex_unlock(&table_of(run)->lock);
+    run->asked = run->loop;
+    run->asked->pending++;
+}
+
+/* True: the run goes on. Otherwise it may be gone by now. */
+static bool end_wait(struct handoff_replay_run *run)
+{
+    struct handoff_replays *replays = &run->asked->client->replays;
+    run->asked->pending--;
+    pthread_mutex_lock(&replays->lock);
+    run->waits = false;
+    bool goes_on = run->state == RUNNING;
+    pthread_mutex_unlock(&replays->lock);
+    return goes_on;
 }
 
 /* Ids that were parked when the run began, up to a page of them. */
@@ -142,8 +176,18 @@ static void keep_ids(struct handoff_replay_run *run, const struct handoff_stored
     }
 }
 
-static enum handoff_code read_page(struct handoff_replay_run *run, struct handoff_error *error)
+static struct handoff_replay_run *run_of(struct handoff_store_read *read)
 {
+    struct handoff_replay_run *run =
+        (void *)((char *)read - offsetof(struct handoff_replay_run, read));
+    BASE_CHECK_MAGIC(run, RUN_MAGIC);
+    return run;
+}
+
+/* On a reader thread. */
+static void read_page(struct handoff_store_read *read)
+{
+    struct handoff_replay_run *run = run_of(read);
     const struct handoff_store_filter filter = {
         .states = 1u << HANDOFF_STATE_PARKED,
         .target = base_span_text(*run->target ? run->target : NULL),
@@ -154,37 +198,44 @@ static enum handoff_code read_page(struct handoff_replay_run *run, struct handof
     struct base_arena arena;
     struct handoff_stored *list;
     size_t count;
+    handoff_error_clear(&run->read_error);
     base_arena_init(&arena, 0);
-    enum handoff_code code =
-        handoff_store_list(run->loop->client->store, &filter, &arena, &list, &count, error);
-    if (code == HANDOFF_OK)
+    if (handoff_store_list(run->asked->client->store, &filter, &arena, &list, &count,
+                           &run->read_error) == HANDOFF_OK)
         keep_ids(run, list, count);
     base_arena_free(&arena);
-    return code;
 }
 
-/* Until there is an id to decide about. false: there are no more, or the run is over. */
-static bool has_next(struct handoff_replay_run *run)
+static void step(struct handoff_replay_run *run);
+
+static void page_was_read(struct handoff_store_read *read)
 {
-    struct handoff_error error;
-    while (run->at == run->npage && !run->last_page) {
-        if (read_page(run, &error) == HANDOFF_OK)
-            continue;
-        pthread_mutex_lock(&table_of(run)->lock);
-        run->error = error;
-        pthread_mutex_unlock(&table_of(run)->lock);
-        end_run(run, FAILED);
-        return false;
+    struct handoff_replay_run *run = run_of(read);
+    if (!end_wait(run))
+        return;
+    if (run->read_error.code == HANDOFF_OK) {
+        step(run);
+        return;
     }
-    if (run->at < run->npage)
-        return true;
-    end_run(run, DONE);
-    return false;
+    pthread_mutex_lock(&table_of(run)->lock);
+    run->error = run->read_error;
+    pthread_mutex_unlock(&table_of(run)->lock);
+    end_run(run, FAILED);
 }
 
-static void count_decision(struct handoff_replay_run *run, const struct handoff_error *error)
+static void ask_for_page(struct handoff_replay_run *run)
 {
-    pthread_mutex_lock(&table_of(run)->lock);
+    begin_wait(run);
+    run->read.mailbox = &run->asked->lane->mailbox;
+    run->read.run = read_page;
+    run->read.done = page_was_read;
+    handoff_store_submit_read(run->asked->client->store, &run->read);
+}
+
+static void count_decision(struct handoff_replays *replays, struct handoff_replay_run *run,
+                           const struct handoff_error *error)
+{
+    pthread_mutex_lock(&replays->lock);
     if (error->code == HANDOFF_OK)
         run->replayed++;
     else if (error->code == HANDOFF_ERR_CONFLICT || error->code == HANDOFF_ERR_NOT_FOUND)
@@ -193,21 +244,43 @@ static void count_decision(struct handoff_replay_run *run, const struct handoff_
         run->failed++;
         run->error = *error;
     }
-    pthread_mutex_unlock(&table_of(run)->lock);
+    pthread_mutex_unlock(&replays->lock);
 }
 
-/* One of them. false: there is no room for it now. */
-static bool replay_next(struct handoff_replay_run *run)
+/* Whoever looks after the replayed one is not this run. */
+static void replay_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
-    struct handoff_error error;
-    handoff_error_clear(&error);
-    if (handoff_engine_decide(run->loop->lane, &run->page[run->at], HANDOFF_DECISION_REPLAY,
-                              base_span_text(*run->to ? run->to : NULL), base_span(NULL, 0), NULL,
-                              &error) == HANDOFF_ERR_TOO_MANY_IN_FLIGHT)
-        return false;
-    run->at++;
-    count_decision(run, &error);
-    return true;
+    struct handoff_replay_run *run =
+        (void *)((char *)waiter - offsetof(struct handoff_replay_run, waiter));
+    BASE_CHECK_MAGIC(run, RUN_MAGIC);
+    const bool is_full = error->code == HANDOFF_ERR_TOO_MANY_IN_FLIGHT;
+    handoff_waiter_withdraw(waiter);
+    if (!is_full)
+        count_decision(&run->asked->client->replays, run, error);
+    if (!end_wait(run))
+        return;
+    run->at += !is_full;
+    wake_in(run, is_full ? BUSY_WAIT_MS : 0);
+}
+
+static void replay_next(struct handoff_replay_run *run)
+{
+    const struct base_span none = base_span(NULL, 0);
+    begin_wait(run);
+    run->waiter = (struct handoff_waiter){.decided = replay_decided};
+    handoff_engine_decide(run->loop->lane, &run->page[run->at], HANDOFF_DECISION_REPLAY,
+                          base_span_text(*run->to ? run->to : NULL), none, &run->waiter);
+}
+
+/* The next one, or the next page, or the end. */
+static void step(struct handoff_replay_run *run)
+{
+    if (run->at < run->npage)
+        replay_next(run);
+    else if (!run->last_page)
+        ask_for_page(run);
+    else
+        end_run(run, DONE);
 }
 
 static bool is_to_stop(struct handoff_replay_run *run)
@@ -227,8 +300,10 @@ static void tick(struct base_timer *timer)
         end_run(run, STOPPED);
     else if (run->limit && run->replayed == run->limit) /* counted by this thread alone */
         end_run(run, DONE);
-    else if (has_next(run))
-        wake_in(run, replay_next(run) ? (1000 + run->rate - 1) / run->rate : BUSY_WAIT_MS);
+    else {
+        run->due_ms = handoff_lane_now_ms(run->loop->lane) + (1000 + run->rate - 1) / run->rate;
+        step(run);
+    }
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -251,7 +326,7 @@ void handoff_replays_free(struct handoff_replays *replays)
 {
     struct handoff_replay_run *run;
     while ((run = TAILQ_FIRST(&replays->runs))) {
-        BASE_CHECK(run->state != RUNNING);
+        BASE_CHECK(run->state != RUNNING && !run->waits);
         forget(replays, run);
     }
     pthread_mutex_destroy(&replays->lock);
@@ -281,7 +356,7 @@ static bool make_room(struct handoff_replays *replays)
     struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
     if (replays->count < RUNS_MAX)
         return true;
-    while (run && run->state == RUNNING)
+    while (run && (run->state == RUNNING || run->waits))
         run = TAILQ_NEXT(run, entry);
     if (run)
         forget(replays, run);

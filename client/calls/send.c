@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending a handoff.
+ * Sending a handoff, on the loop's thread.
  *
  * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
  * a parcel, and then only waits. What it needed for assembling is released before it waits, because
- * thousands may wait for slow receivers.
+ * thousands may wait for slow receivers. One with a key first looks on a reader thread for the
+ * handoff that was accepted under it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/rfc3339.h"
 
-enum { SENDING_MAGIC = 0x73656e64, KEY_MAX = 256 };
+enum { SENDING_MAGIC = 0x73656e64, KEY_LOOKUP_MAGIC = 0x6b65796c, KEY_MAX = 256 };
 
 struct sending {
     unsigned magic;
@@ -30,6 +31,20 @@ struct sending {
     uint8_t request_digest[BASE_SHA256_BYTES];
     struct handoff_waiter waiter;
     struct handoff_assembly *assembly; /* NULL once the envelope was handed over */
+};
+
+/* Whether there is a handoff under the key. Asked before the sending, or after the store has taken
+   another one in that moment; then `conflict` has what it said. */
+struct key_lookup {
+    unsigned magic;
+    struct handoff_store_read read;
+    struct sending *sending;
+    struct handoff_error conflict;
+
+    /* the reader's, then the loop's */
+    struct base_arena arena; /* of the news */
+    struct handoff_news news;
+    struct handoff_error error; /* not_found: there is none */
 };
 
 static struct sending *sending_of(struct handoff_waiter *waiter)
@@ -67,13 +82,14 @@ static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_
     end_sending(sending);
 }
 
-static bool answer_from_key(struct sending *sending);
+static bool look_for_key(struct sending *sending, const struct handoff_error *conflict);
 
 static void sender_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
 {
     struct sending *sending = sending_of(waiter);
     /* two requests with one key at the same time: the store took the other */
-    if (news->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] && answer_from_key(sending))
+    if (news->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] &&
+        look_for_key(sending, &news->error))
         return;
     handoff_give_news(sending->answered, sending->context, news, true);
     end_sending(sending);
@@ -152,48 +168,87 @@ static struct base_span find_source(const struct handoff_ask *ask, yyjson_doc **
     return base_span(yyjson_get_str(source), yyjson_get_len(source));
 }
 
-/* Answers with the handoff that was accepted under the key, if there is one. */
-static bool answer_from_stored_key(struct sending *sending, struct base_span source)
+static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
 {
-    struct handoff_client *client = sending->loop->client;
+    struct key_lookup *lookup = (void *)((char *)read - offsetof(struct key_lookup, read));
+    BASE_CHECK_MAGIC(lookup, KEY_LOOKUP_MAGIC);
+    return lookup;
+}
+
+static enum handoff_code find_key(struct key_lookup *lookup, struct base_uuid *id)
+{
+    const struct sending *sending = lookup->sending;
     uint8_t digest[BASE_SHA256_BYTES];
+    enum handoff_code code =
+        handoff_store_find_key(sending->loop->client->store, base_span_text(sending->source),
+                               base_span_text(sending->key), id, digest, &lookup->error);
+    if (code != HANDOFF_OK || memcmp(digest, sending->request_digest, sizeof digest) == 0)
+        return code;
+    return handoff_error_set(&lookup->error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
+                             "this key was used for another request; a new request needs a new key",
+                             "Idempotency-Key", sending->key);
+}
+
+/* On a reader thread, which has the sending until key_was_read. */
+static void run_key_lookup(struct handoff_store_read *read)
+{
+    struct key_lookup *lookup = key_lookup_of(read);
     struct base_uuid id;
-    struct handoff_error error;
-    struct handoff_news news;
-    struct base_arena arena;
-    enum handoff_code code = handoff_store_find_key(
-        client->store, source, base_span_text(sending->key), &id, digest, &error);
-    if (code == HANDOFF_ERR_NOT_FOUND)
+    if (find_key(lookup, &id) == HANDOFF_OK &&
+        handoff_read_news(lookup->sending->loop->client, &id, &lookup->arena, &lookup->news,
+                          &lookup->error) == HANDOFF_ERR_NOT_FOUND)
+        lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key goes with its handoff */
+}
+
+static void go_on_without_key(struct sending *sending, const struct handoff_error *conflict)
+{
+    if (conflict->code != HANDOFF_OK)
+        fail_sending(sending, conflict);
+    else if (handoff_assembly_run(sending->assembly))
+        sender_assembled(sending->assembly);
+}
+
+static void key_was_read(struct handoff_store_read *read)
+{
+    struct key_lookup *lookup = key_lookup_of(read);
+    struct sending *sending = lookup->sending;
+    if (lookup->error.code == HANDOFF_ERR_NOT_FOUND) {
+        go_on_without_key(sending, &lookup->conflict);
+    } else if (lookup->error.code == HANDOFF_OK) {
+        handoff_give_news(sending->answered, sending->context, &lookup->news, false);
+        end_sending(sending);
+    } else {
+        fail_sending(sending, &lookup->error);
+    }
+    base_arena_free(&lookup->arena);
+    lookup->magic = 0;
+    base_free(lookup);
+}
+
+/* False: no memory. */
+static bool look_for_key(struct sending *sending, const struct handoff_error *conflict)
+{
+    struct key_lookup *lookup = base_calloc(1, sizeof *lookup);
+    if (!lookup)
         return false;
-    base_arena_init(&arena, 0);
-    if (code == HANDOFF_OK && memcmp(digest, sending->request_digest, sizeof digest) != 0)
-        code = handoff_error_set(&error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
-                                 "this key was used for another request; a new request needs a new "
-                                 "key",
-                                 "Idempotency-Key", sending->key);
-    if (code == HANDOFF_OK)
-        code = handoff_read_news(client, &id, &arena, &news, &error);
-    if (code == HANDOFF_OK)
-        handoff_give_news(sending->answered, sending->context, &news, false);
-    else
-        handoff_give_error(sending->answered, sending->context, &error);
-    base_arena_free(&arena);
-    end_sending(sending);
+    lookup->magic = KEY_LOOKUP_MAGIC;
+    lookup->read.mailbox = &sending->loop->lane->mailbox;
+    lookup->read.run = run_key_lookup;
+    lookup->read.done = key_was_read;
+    lookup->sending = sending;
+    if (conflict)
+        lookup->conflict = *conflict;
+    handoff_error_clear(&lookup->error);
+    base_arena_init(&lookup->arena, 0);
+    handoff_store_submit_read(sending->loop->client->store, &lookup->read);
     return true;
 }
 
-static bool answer_from_key(struct sending *sending)
-{
-    return answer_from_stored_key(sending, base_span(sending->source, strlen(sending->source)));
-}
-
-/* The key and what it stands for. False: it is answered. */
+/* The key, and whose it is. False: it is answered. */
 static bool take_key(struct sending *sending, const struct handoff_ask *ask)
 {
     yyjson_doc *doc;
     struct handoff_error error;
-    if (!ask->idempotency_key)
-        return true;
     size_t size = strlen(ask->idempotency_key);
     if (size == 0 || size > KEY_MAX) {
         handoff_error_set(&error, HANDOFF_ERR_INVALID, "the key is empty or too long",
@@ -208,7 +263,18 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
     snprintf(sending->source, sizeof sending->source, "%.*s", (int)source.size,
              source.data ? source.data : "");
     yyjson_doc_free(doc);
-    return !answer_from_key(sending);
+    return true;
+}
+
+static void send_with_key(struct sending *sending, const struct handoff_ask *ask)
+{
+    struct handoff_error error;
+    if (!take_key(sending, ask))
+        return;
+    if (handoff_assembly_keep_texts(sending->assembly) && look_for_key(sending, NULL))
+        return;
+    handoff_error_no_memory(&error);
+    fail_sending(sending, &error);
 }
 
 void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
@@ -231,8 +297,8 @@ void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
     loop->pending++;
     assembly->context = sending;
     assembly->finished = sender_assembled;
-    if (!take_key(sending, ask))
-        return;
-    if (handoff_assembly_run(assembly))
+    if (ask->idempotency_key)
+        send_with_key(sending, ask);
+    else if (handoff_assembly_run(assembly))
         sender_assembled(assembly);
 }

@@ -15,7 +15,17 @@ static size_t texts_size(const struct handoff_parcel *parcel)
 {
     return parcel->envelope.size + parcel->source.size + parcel->target.size +
            parcel->task_id.size + parcel->idempotency_key.size + parcel->traceparent.size +
-           parcel->tracestate.size;
+           parcel->tracestate.size + handoff_excerpt_size(&parcel->excerpt);
+}
+
+/* Absent where nobody has written the envelope just now, as in a test. */
+static bool copy_excerpt(struct handoff_delivery *delivery, const struct handoff_parcel *parcel)
+{
+    if (parcel->excerpt.lists_size == 0)
+        return true;
+    delivery->excerpt =
+        handoff_excerpt_copy(&parcel->excerpt, parcel->envelope, parcel->tokens, &delivery->arena);
+    return delivery->excerpt.data != NULL;
 }
 
 static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_parcel *parcel)
@@ -25,7 +35,6 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
     delivery->created_ms = parcel->created_ms;
     handoff_delivery_set_deadline(delivery, parcel->deadline_ms);
     delivery->tokens = parcel->tokens;
-    delivery->excerpt = parcel->excerpt;
     accept->put.id = parcel->id;
     accept->put.cut_at = parcel->cut_at;
     accept->put.cut_size = parcel->cut_size;
@@ -39,7 +48,8 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
            handoff_delivery_keep(delivery, parcel->task_id, &delivery->task_id) &&
            handoff_delivery_keep(delivery, parcel->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, parcel->traceparent, parcel->tracestate) &&
-           handoff_delivery_keep(delivery, parcel->envelope, &delivery->envelope);
+           handoff_delivery_keep(delivery, parcel->envelope, &delivery->envelope) &&
+           copy_excerpt(delivery, parcel);
 }
 
 static void accepted(struct handoff_store_job *job)
@@ -77,6 +87,7 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->put.task_id = delivery->task_id;
     accept->source = delivery->source;
     accept->asked_target = delivery->asked_target;
+    accept->excerpt = delivery->excerpt;
     accept->standing.state = HANDOFF_STATE_READY;
     accept->standing.target = base_span(delivery->agent->name, delivery->agent->name_size);
     accept->standing.alternate = delivery->alternate;

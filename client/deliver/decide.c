@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions about parked handoffs. Which rows and envelopes they are about is read on a reader
+ * thread; all else runs on the lane of whoever decides.
+ */
 #include "client/deliver/decide.h"
 
 #include "client/deliver/delivery.h"
@@ -99,18 +103,6 @@ static enum handoff_code count_in(struct handoff_engine *engine, struct handoff_
                              "target_agent", agent->name);
 }
 
-/* To discard or acknowledge one, its envelope need not be readable. */
-static enum handoff_code load(struct handoff_delivery *delivery,
-                              const struct handoff_stored *stored, enum handoff_decision decision,
-                              struct handoff_error *error)
-{
-    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
-    bool is_needed = decision == HANDOFF_DECISION_REPLAY || decision == HANDOFF_DECISION_HOLD;
-    if (code == HANDOFF_ERR_STORE_CORRUPT && !is_needed)
-        return handoff_error_clear(error);
-    return code;
-}
-
 static void carry_out(struct handoff_delivery *delivery, enum handoff_decision decision,
                       const char *words)
 {
@@ -143,8 +135,8 @@ static enum handoff_code find_parked(struct handoff_delivery *delivery,
 /* Puts a claimed one on its lane, parked as the store has it. */
 static enum handoff_code take_up(struct handoff_delivery *delivery,
                                  const struct handoff_stored *stored,
-                                 enum handoff_decision decision, struct base_span target,
-                                 struct handoff_error *error)
+                                 const struct handoff_error *loaded, enum handoff_decision decision,
+                                 struct base_span target, struct handoff_error *error)
 {
     struct handoff_engine *engine = delivery->lane->engine;
     struct handoff_agent *agent;
@@ -153,8 +145,10 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
         code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
     if (code == HANDOFF_OK)
         code = find_parked(delivery, stored, error);
-    if (code == HANDOFF_OK)
-        code = load(delivery, stored, decision, error);
+    if (code == HANDOFF_OK && loaded->code != HANDOFF_OK) {
+        *error = *loaded;
+        code = loaded->code;
+    }
     if (code == HANDOFF_OK && decision == HANDOFF_DECISION_REPLAY)
         code = check_other(agent, delivery, error);
     if (code == HANDOFF_OK)
@@ -178,62 +172,158 @@ static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
                              "id", id);
 }
 
-static enum handoff_code read_and_take_up(struct handoff_delivery *delivery, bool claimed,
-                                          enum handoff_decision decision, struct base_span target,
-                                          struct handoff_error *error)
-{
-    struct base_arena arena;
+/* ---- from the decision to its being carried out --------------------------------------------- */
+
+/* Lies in the arena of the delivery, which is on no lane yet. */
+struct pending_decision {
+    struct handoff_store_read read;
+    struct handoff_delivery *delivery;
+    enum handoff_decision decision;
+    bool claimed;
+    struct base_span target;
+    const char *reason;
+
+    /* the reader's, then the lane's */
     struct handoff_stored stored;
-    base_arena_init(&arena, 0);
-    enum handoff_code code = handoff_store_get_handoff(delivery->lane->engine->options.store,
-                                                       &delivery->id, &arena, &stored, error);
-    if (code == HANDOFF_OK)
-        code = claimed ? take_up(delivery, &stored, decision, target, error)
-                       : refuse_claimed(delivery->lane, &stored, decision, error);
-    base_arena_free(&arena);
+    struct handoff_error error;  /* of the row */
+    struct handoff_error loaded; /* of all else */
+};
+
+static struct pending_decision *pending_of(struct handoff_store_read *read)
+{
+    return (void *)((char *)read - offsetof(struct pending_decision, read));
+}
+
+/* To discard or acknowledge one, its envelope need not be readable. */
+static enum handoff_code load(struct handoff_delivery *delivery,
+                              const struct handoff_stored *stored, enum handoff_decision decision,
+                              struct handoff_error *error)
+{
+    enum handoff_code code = handoff_delivery_load(delivery, stored, error);
+    bool is_needed = decision == HANDOFF_DECISION_REPLAY || decision == HANDOFF_DECISION_HOLD;
+    if (code == HANDOFF_ERR_STORE_CORRUPT && !is_needed)
+        return handoff_error_clear(error);
     return code;
 }
 
-enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
-                                        enum handoff_decision decision, struct base_span target,
-                                        struct base_span reason, struct handoff_waiter *waiter,
-                                        struct handoff_error *error)
+/* On a reader thread, which has the delivery until parked_was_read. */
+static void read_parked(struct handoff_store_read *read)
 {
-    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    struct pending_decision *pending = pending_of(read);
+    struct handoff_delivery *delivery = pending->delivery;
+    handoff_error_clear(&pending->loaded);
+    if (handoff_store_get_handoff(delivery->lane->engine->options.store, &delivery->id,
+                                  &delivery->arena, &pending->stored,
+                                  &pending->error) == HANDOFF_OK &&
+        pending->claimed && pending->stored.standing.state == HANDOFF_STATE_PARKED)
+        (void)!load(delivery, &pending->stored, pending->decision, &pending->loaded);
+}
+
+static enum handoff_code judge(struct pending_decision *pending, struct handoff_error *error)
+{
+    struct handoff_delivery *delivery = pending->delivery;
+    *error = pending->error;
+    if (error->code != HANDOFF_OK)
+        return error->code;
+    if (delivery->lane->closing)
+        return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
+                                 "the process ends; decide again when it is back", NULL, NULL);
+    if (!pending->claimed)
+        return refuse_claimed(delivery->lane, &pending->stored, pending->decision, error);
+    return take_up(delivery, &pending->stored, &pending->loaded, pending->decision, pending->target,
+                   error);
+}
+
+static void tell_decided(struct handoff_delivery *delivery, const struct handoff_error *error)
+{
+    struct handoff_waiter *waiter = delivery->waiter;
+    if (!waiter)
+        return;
+    if (error->code != HANDOFF_OK)
+        handoff_waiter_withdraw(waiter);
+    waiter->decided(waiter, error);
+}
+
+/* On the lane. */
+static void parked_was_read(struct handoff_store_read *read)
+{
+    struct pending_decision *pending = pending_of(read);
+    struct handoff_delivery *delivery = pending->delivery;
+    struct handoff_error error;
+    delivery->lane->awaited--;
+    enum handoff_code code = judge(pending, &error);
+    if (code == HANDOFF_OK && pending->decision == HANDOFF_DECISION_HOLD) {
+        tell_decided(delivery, &error); /* who may let go of it at once */
+        return;
+    }
+    tell_decided(delivery, &error);
+    if (code == HANDOFF_OK)
+        carry_out(delivery, pending->decision, pending->reason);
+    else if (pending->claimed)
+        handoff_delivery_unclaim(delivery);
+    else
+        handoff_delivery_free(delivery);
+}
+
+static bool keep_decision(struct pending_decision *pending, struct base_span target,
+                          struct base_span reason)
+{
+    struct handoff_delivery *delivery = pending->delivery;
+    pending->reason = base_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
+                                        reason.data ? reason.data : "");
+    return pending->reason && handoff_delivery_keep(delivery, target, &pending->target);
+}
+
+/* NULL: no memory. */
+static struct pending_decision *make_decision(struct handoff_lane *lane, const struct base_uuid *id,
+                                              enum handoff_decision decision,
+                                              struct base_span target, struct base_span reason)
+{
     struct handoff_delivery *delivery =
         handoff_delivery_new(lane, id, HANDOFF_DELIVERY_NAMES + reason.size);
-    const char *words = delivery ? base_arena_printf(&delivery->arena, "%.*s", (int)reason.size,
-                                                     reason.data ? reason.data : "")
-                                 : NULL;
-    if (!words) {
-        if (delivery)
-            handoff_delivery_free(delivery);
-        return handoff_error_no_memory(error);
+    struct pending_decision *pending =
+        delivery ? base_arena_calloc(&delivery->arena, 1, sizeof *pending) : NULL;
+    if (pending) {
+        pending->delivery = delivery;
+        pending->decision = decision;
+        pending->read.mailbox = &lane->mailbox;
+        pending->read.run = read_parked;
+        pending->read.done = parked_was_read;
+        if (keep_decision(pending, target, reason))
+            return pending;
     }
-    bool claimed = handoff_delivery_claim(delivery);
-    enum handoff_code code = read_and_take_up(delivery, claimed, decision, target, error);
-    if (code != HANDOFF_OK) {
-        if (claimed)
-            handoff_delivery_unclaim(delivery);
-        else
-            handoff_delivery_free(delivery);
-        return code;
+    if (delivery)
+        handoff_delivery_free(delivery);
+    return NULL;
+}
+
+void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
+                           enum handoff_decision decision, struct base_span target,
+                           struct base_span reason, struct handoff_waiter *waiter)
+{
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    struct pending_decision *pending = make_decision(lane, id, decision, target, reason);
+    if (!pending) {
+        struct handoff_error error;
+        handoff_error_no_memory(&error);
+        waiter->decided(waiter, &error);
+        return;
     }
-    delivery->waiter = waiter;
-    if (waiter)
-        waiter->delivery = delivery;
-    carry_out(delivery, decision, words);
-    return HANDOFF_OK;
+    pending->claimed = handoff_delivery_claim(pending->delivery);
+    pending->delivery->waiter = waiter;
+    waiter->delivery = pending->delivery;
+    lane->awaited++;
+    handoff_store_submit_read(lane->engine->options.store, &pending->read);
 }
 
 /* ---- making a new one of it -------------------------------------------------------------------
  */
 
-enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
-                                      struct handoff_waiter *waiter, struct handoff_error *error)
+void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
+                         struct handoff_waiter *waiter)
 {
     const struct base_span none = base_span(NULL, 0);
-    return handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter, error);
+    handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter);
 }
 
 void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_news *news)

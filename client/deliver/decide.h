@@ -2,10 +2,11 @@
 /*
  * decide.h - what a person, or a late acknowledgement, makes of a parked handoff.
  *
- * A parked handoff is not in memory. A decision claims it in the table of live handoffs, reads its
- * row, loads it onto the caller's lane, moves it like any other, and has it written before the
- * caller is told. Claimed before it is read: whoever decides at the same time on another lane finds
- * the claim, or the row as the first decision left it, never a row that has just become untrue.
+ * A parked handoff is not in memory. A decision claims it in the table of live handoffs, has a
+ * reader thread read its row and its envelope, puts it on the caller's lane, moves it like any
+ * other, and has it written before the caller is told. Claimed before it is read: whoever decides
+ * at the same time on another lane finds the claim, or the row as the first decision left it, never
+ * a row that has just become untrue.
  */
 #ifndef HANDOFF_DELIVER_DECIDE_H
 #define HANDOFF_DELIVER_DECIDE_H
@@ -19,25 +20,24 @@ enum handoff_decision {
     HANDOFF_DECISION_HOLD,        /* none yet; internal */
 };
 
-/* Decides about one, on the lane's thread. The waiter is told of the outcome as for a new handoff:
-   a replay `accepted` (never, for the others), then `settled`. Otherwise: not_found, conflict (it
-   is not parked, or its deadline has passed, or somebody else just decided), unknown_agent,
-   too_many_in_flight, out_of_memory, or a failure of the store.
-   target: to another agent; absent: to the one it was parked for. reason: for a discard. */
-enum handoff_code handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
-                                        enum handoff_decision decision, struct base_span target,
-                                        struct base_span reason, struct handoff_waiter *waiter,
-                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Decides about one, on the lane's thread. The waiter is `decided`, never from within this call but
+   for want of memory: OK, and then it is told of the outcome as for a new handoff: a replay
+   `accepted` (never, for the others), then `settled`. Otherwise: not_found, conflict (it is not
+   parked, or its deadline has passed, or somebody else just decided), unknown_agent,
+   too_many_in_flight, shutting_down, out_of_memory, or a failure of the store. target: to another
+   agent; absent: to the one it was parked for. reason: for a discard. Both are copied. */
+void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
+                           enum handoff_decision decision, struct base_span target,
+                           struct base_span reason, struct handoff_waiter *waiter);
 
 /* ---- making a new one of it -------------------------------------------------------------------
  */
 
-/* Holds a parked one on the lane: until it is let go or replaced nobody else decides about it.
-   `settled` of the waiter is called when it was replaced, or when the lane ends; then the store has
-   it as it was. Refused as a replay is, but for its deadline. */
-enum handoff_code handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
-                                      struct handoff_waiter *waiter,
-                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Holds a parked one on the lane: once `decided` with OK, nobody else decides about it until it is
+   let go or replaced. `settled` of the waiter is called when it was replaced, or when the lane
+   ends; then the store has it as it was. Refused as a replay is, but for its deadline. */
+void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
+                         struct handoff_waiter *waiter);
 /* How it stands with the one that is held. */
 void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_news *news);
 /* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more.

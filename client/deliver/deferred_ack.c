@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The receiver's word by the API: an acknowledgement, a nack, or that it needs more time. A live
- * handoff is spoken of on its own lane, any other by what the store has of it.
+ * handoff is spoken of on its own lane, any other by what the store has of it, which a reader
+ * thread reads.
  */
 #include <stdio.h>
 
@@ -158,6 +159,8 @@ static struct handoff_stored parties_of(const struct handoff_delivery *delivery)
         .standing.target = base_span(delivery->agent->name, delivery->agent->name_size)};
 }
 
+static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply);
+
 static void on_owning_lane(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
@@ -168,6 +171,10 @@ static void on_owning_lane(struct base_mail *mail)
         return;
     }
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    if (delivery->state == 0) { /* a decision about it waits for its row */
+        answer_stored(engine, reply);
+        return;
+    }
     const struct handoff_stored parties = parties_of(delivery);
     if (!delivery->seq)
         unknown(reply); /* nobody can know it before it is accepted */
@@ -188,42 +195,72 @@ static void acknowledged_late(struct handoff_waiter *waiter, const struct handof
     reply->told(reply);
 }
 
-/* On the caller's lane: the agent had done the work after all. Where somebody else has decided
-   since the row was read (a replay, say), the word is about the handoff as that left it. */
-static void acknowledge_parked(struct base_mail *mail)
+/* Where somebody else has decided since the row was read (a replay, say), the word is about the
+   handoff as that left it. */
+static void late_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
-    struct handoff_reply *reply = (void *)mail;
-    const struct base_span none = base_span(NULL, 0);
-    reply->waiter = (struct handoff_waiter){.settled = acknowledged_late};
-    enum handoff_code code =
-        handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE, none, none,
-                              &reply->waiter, &reply->error);
-    if (code == HANDOFF_ERR_CONFLICT)
+    struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
+    if (error->code == HANDOFF_ERR_CONFLICT) {
         handoff_engine_reply(reply->lane->engine, reply);
-    else if (code != HANDOFF_OK)
+    } else if (error->code != HANDOFF_OK) {
+        reply->error = *error;
         reply->told(reply);
+    }
 }
 
-/* Not live: what the store has of it. */
-static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply)
+/* On the caller's lane: the agent had done the work after all. */
+static void acknowledge_parked(struct handoff_reply *reply)
 {
+    const struct base_span none = base_span(NULL, 0);
+    reply->waiter = (struct handoff_waiter){.decided = late_decided, .settled = acknowledged_late};
+    handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE, none, none,
+                          &reply->waiter);
+}
+
+static struct handoff_reply *reply_of(struct handoff_store_read *read)
+{
+    return (void *)((char *)read - offsetof(struct handoff_reply, read));
+}
+
+/* Not live: what the store has of it. On a reader thread, which has the reply until
+ * stored_was_read.
+ */
+static void read_stored(struct handoff_store_read *read)
+{
+    struct handoff_reply *reply = reply_of(read);
     struct base_arena arena;
     struct handoff_stored stored;
-    bool late = false;
+    reply->late = false;
     base_arena_init(&arena, 0);
-    if (handoff_store_get_handoff(engine->options.store, &reply->id, &arena, &stored,
+    if (handoff_store_get_handoff(reply->lane->engine->options.store, &reply->id, &arena, &stored,
                                   &reply->error) == HANDOFF_OK &&
         may_answer(reply, &stored)) {
         enum handoff_state state = (enum handoff_state)stored.standing.state;
-        late = is_late(reply, state);
+        reply->late = is_late(reply, state);
         if (handoff_state_is_live(state))
             too_late(reply);
-        else if (!late)
+        else if (!reply->late)
             answer_settled(reply, state);
     }
     base_arena_free(&arena);
-    reply->mail.deliver = late ? acknowledge_parked : tell;
-    base_mailbox_post(&reply->lane->mailbox, &reply->mail);
+}
+
+/* On the caller's lane. */
+static void stored_was_read(struct handoff_store_read *read)
+{
+    struct handoff_reply *reply = reply_of(read);
+    if (reply->late)
+        acknowledge_parked(reply);
+    else
+        reply->told(reply);
+}
+
+static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply)
+{
+    reply->read.mailbox = &reply->lane->mailbox;
+    reply->read.run = read_stored;
+    reply->read.done = stored_was_read;
+    handoff_store_submit_read(engine->options.store, &reply->read);
 }
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)

@@ -41,7 +41,7 @@ struct handoff_delivery {
     char id_text[BASE_UUID_TEXT];
     struct base_span envelope; /* empty where it cannot be read any more */
     struct base_span source, asked_target, task_id;
-    struct handoff_excerpt excerpt;       /* of the envelope */
+    struct base_span excerpt;             /* of the envelope; absent: look into it */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct base_span trace_id;
     enum handoff_pattern pattern;

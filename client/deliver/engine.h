@@ -114,8 +114,7 @@ struct handoff_label {
 struct handoff_news {
     struct handoff_label label;
     struct base_span envelope; /* as it was assembled; empty where it cannot be read any more */
-    struct handoff_excerpt excerpt;
-    uint64_t tokens; /* of the envelope, where the excerpt is known */
+    struct base_span excerpt;  /* of the envelope (excerpt.h); absent: look into the envelope */
     enum handoff_state state;
     const char *target;
     enum handoff_reason reason; /* why it was parked */
@@ -134,6 +133,9 @@ static inline const char *handoff_news_reason(const struct handoff_news *news)
 /* Who wants to know. Embedded in its owner, who keeps it until `settled` was called, or until it
    withdrew it. Told on the lane's thread, and never from within the call that handed it over. */
 struct handoff_waiter {
+    /* Of a decision (decide.h) alone: whether it can be carried out. Where not, it is the last
+       call. */
+    void (*decided)(struct handoff_waiter *waiter, const struct handoff_error *error);
     /* It is durable. May be NULL. */
     void (*accepted)(struct handoff_waiter *waiter, const struct handoff_news *news);
     /* Acknowledged, parked or expired; or not accepted, and then error says why. The last call. */
@@ -181,6 +183,8 @@ struct handoff_reply {
     /* the engine's */
     struct handoff_lane *owner;
     struct handoff_waiter waiter;
+    struct handoff_store_read read;
+    bool late; /* an acknowledgement of one that is parked */
 };
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply);

@@ -17,7 +17,6 @@ void handoff_delivery_news(const struct handoff_delivery *delivery, struct hando
                                             .created_ms = delivery->created_ms},
                                   .envelope = delivery->envelope,
                                   .excerpt = delivery->excerpt,
-                                  .tokens = delivery->tokens,
                                   .state = delivery->state,
                                   .target = delivery->agent->name,
                                   .reason = delivery->reason,

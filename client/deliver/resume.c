@@ -103,7 +103,8 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     const struct handoff_standing *standing = &stored->standing;
     if (!handoff_delivery_keep(delivery, stored->source, &delivery->source) ||
         !handoff_delivery_keep(delivery, stored->asked_target, &delivery->asked_target) ||
-        !handoff_delivery_keep(delivery, stored->task_id, &delivery->task_id))
+        !handoff_delivery_keep(delivery, stored->task_id, &delivery->task_id) ||
+        !handoff_delivery_keep(delivery, stored->excerpt, &delivery->excerpt))
         return handoff_error_no_memory(error);
     delivery->seq = stored->seq;
     delivery->pattern = stored->pattern;

@@ -89,7 +89,10 @@ struct handoff_spine_call {
     bool asked; /* result: the spine had something to do for it; else it was answered before */
 
     /* the implementation's own */
-    struct handoff_store_job work;
+    union {
+        struct handoff_store_job work; /* of a change */
+        struct handoff_store_read read;
+    };
     void *context;
 };
 
@@ -274,7 +277,8 @@ struct handoff_embedded_options {
     const struct base_clock *clock;      /* NULL: the system's */
 };
 
-/* The one in the store, which must live longer. Reads finish at once, writes are pending. */
+/* The one in the store, which must live longer. What asks for nothing finishes at once; all else is
+   pending: reads on the store's reader threads, writes on its writer. */
 enum handoff_code handoff_spine_embedded(struct handoff_spine **spine, struct handoff_store *store,
                                          const struct handoff_embedded_options *options,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;

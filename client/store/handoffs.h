@@ -52,6 +52,7 @@ struct handoff_store_accept {
     struct base_span source, asked_target; /* asked_target: as the sender named it */
     enum handoff_pattern pattern;
     int64_t deadline_ms;
+    struct base_span excerpt;         /* what a list tells of the envelope; absent: unknown */
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
 
@@ -101,6 +102,7 @@ struct handoff_stored {
     struct base_span task_id, source, asked_target;
     enum handoff_pattern pattern;
     int64_t created_ms, deadline_ms;
+    struct base_span excerpt; /* absent: an older version accepted it */
     struct handoff_standing standing;
 };
 

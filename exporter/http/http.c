@@ -36,6 +36,12 @@ void exporter_request_defer(struct exporter_request *request, void (*cancelled)(
     request->cancelled_arg = arg;
 }
 
+void exporter_request_answers_soon(struct exporter_request *request)
+{
+    EXPORTER_CHECK(request->state == REQUEST_DEFERRED && !request->suspended);
+    request->is_soon = true;
+}
+
 void exporter_request_cancel(struct exporter_request *request)
 {
     EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
@@ -79,12 +85,12 @@ void exporter_request_admitted(struct exporter_request *request)
 
 static void suspend(struct exporter_request *request)
 {
-    if (request->connection->left) { /* before its request was read */
+    if (request->connection->left && !request->is_soon) { /* before its request was read */
         exporter_request_cancel(request);
         return;
     }
     request->suspended = true;
-    request->connection->waiting = request;
+    request->connection->waiting = request->is_soon ? NULL : request;
     MHD_suspend_connection(request->mhd);
 }
 

@@ -62,6 +62,10 @@ bool exporter_request_has_left(const struct exporter_request *request);
 void exporter_request_defer(struct exporter_request *request, void (*cancelled)(void *arg),
                             void *arg);
 
+/* After a deferral, within the handler: what is waited for is no agent but ours, and comes soon. So
+ * a client that closes its sending side meanwhile is not taken for one that left. */
+void exporter_request_answers_soon(struct exporter_request *request);
+
 /* ---- answering ------------------------------------------------------------------------------ */
 
 struct exporter_header {

@@ -113,6 +113,7 @@ struct exporter_request {
     struct exporter_scratch *scratch;
     /* deferred */
     bool suspended;
+    bool is_soon; /* the answer: who stops sending has not left, but waits for it */
     void (*cancelled)(void *arg);
     void *cancelled_arg;
     LIST_ENTRY(exporter_request) entry;

@@ -91,6 +91,16 @@ struct exporter_asking *exporter_ask(struct exporter_request *request,
     return asking;
 }
 
+struct exporter_asking *exporter_ask_soon(struct exporter_request *request,
+                                          void (*respond)(struct exporter_request *request,
+                                                          const struct handoff_result *result))
+{
+    struct exporter_asking *asking = exporter_ask(request, respond);
+    if (asking != NULL)
+        exporter_request_answers_soon(request);
+    return asking;
+}
+
 void exporter_asked(void *context, const struct handoff_result *result)
 {
     struct exporter_asking *asking = context;

@@ -23,6 +23,11 @@ struct exporter_asking;
 struct exporter_asking *exporter_ask(struct exporter_request *request,
                                      void (*respond)(struct exporter_request *request,
                                                      const struct handoff_result *result));
+/* The same for what the client only has to read: a client that has closed its sending side is
+ * answered, too. */
+struct exporter_asking *exporter_ask_soon(struct exporter_request *request,
+                                          void (*respond)(struct exporter_request *request,
+                                                          const struct handoff_result *result));
 void exporter_asked(void *context, const struct handoff_result *result);
 
 /* A whole number in the query, `fallback` where it is not there. False: it was no such number, and

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/serving.h"
+
 bool exporter_worker_prepare(struct exporter_worker *worker, const char *name,
                              struct exporter_error *error)
 {
@@ -19,6 +21,7 @@ bool exporter_worker_prepare(struct exporter_worker *worker, const char *name,
 static void *run(void *arg)
 {
     struct exporter_worker *worker = arg;
+    base_thread_serves();
     exporter_loop_run(worker->loop);
     return NULL;
 }

@@ -103,17 +103,18 @@ void exporter_route_assemble(struct exporter_request *request, void *context)
 
 /* ---- serving ------------------------------------------------------------------------------- */
 
+static void respond_envelope(struct exporter_request *request, const struct handoff_result *result)
+{
+    exporter_respond_bytes(request, 200, content_types[rendering_of(request)], result->body,
+                           result->size);
+}
+
 void exporter_route_envelope(struct exporter_request *request, void *context)
 {
-    const enum handoff_rendering rendering = rendering_of(request);
-    struct handoff_text text;
-    struct handoff_error error;
-    if (handoff_envelope_get(exporter_hosting_client(context), exporter_request_param(request, 0),
-                             exporter_request_caller(request), rendering, &text,
-                             &error) != HANDOFF_OK) {
-        exporter_respond_error(request, &error);
-        return;
-    }
-    exporter_respond_bytes(request, 200, content_types[rendering], text.data, text.size);
-    handoff_text_free(&text);
+    struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
+    struct exporter_asking *asking = exporter_ask_soon(request, respond_envelope);
+    if (asking != NULL)
+        handoff_envelope_get(loop, exporter_request_param(request, 0),
+                             exporter_request_caller(request), rendering_of(request),
+                             exporter_asked, asking);
 }

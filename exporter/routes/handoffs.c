@@ -84,34 +84,29 @@ void exporter_route_send(struct exporter_request *request, void *context)
 
 void exporter_route_handoff(struct exporter_request *request, void *context)
 {
-    struct handoff_text text;
-    struct handoff_error error;
-    enum handoff_code code =
-        handoff_get(exporter_hosting_client(context), exporter_request_param(request, 0),
-                    exporter_request_caller(request), &text, &error);
-    respond_text(request, code, &text, &error);
+    struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
+    if (asking != NULL)
+        handoff_get(loop_of(request, context), exporter_request_param(request, 0),
+                    exporter_request_caller(request), exporter_asked, asking);
 }
 
 void exporter_route_attempts(struct exporter_request *request, void *context)
 {
-    struct handoff_text text;
-    struct handoff_error error;
-    enum handoff_code code =
-        handoff_get_attempts(exporter_hosting_client(context), exporter_request_param(request, 0),
-                             exporter_request_caller(request), &text, &error);
-    respond_text(request, code, &text, &error);
+    struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
+    if (asking != NULL)
+        handoff_get_attempts(loop_of(request, context), exporter_request_param(request, 0),
+                             exporter_request_caller(request), exporter_asked, asking);
 }
 
 static void list(struct exporter_request *request, void *context, struct handoff_list_query *query)
 {
-    struct handoff_text text;
-    struct handoff_error error;
     query->caller = exporter_request_caller(request);
     query->cursor = exporter_request_query(request, "cursor");
     if (!exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query->limit))
         return;
-    enum handoff_code code = handoff_list(exporter_hosting_client(context), query, &text, &error);
-    respond_text(request, code, &text, &error);
+    struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
+    if (asking != NULL)
+        handoff_list(loop_of(request, context), query, exporter_asked, asking);
 }
 
 void exporter_route_task(struct exporter_request *request, void *context)

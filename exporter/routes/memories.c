@@ -38,7 +38,7 @@ void exporter_route_memory_put(struct exporter_request *request, void *context)
 
 void exporter_route_memory_get(struct exporter_request *request, void *context)
 {
-    struct exporter_asking *asking = exporter_ask(request, respond_memory);
+    struct exporter_asking *asking = exporter_ask_soon(request, respond_memory);
     if (asking != NULL)
         handoff_memory_get(loop_of(request, context), exporter_request_param(request, 0),
                            exporter_asked, asking);
@@ -81,7 +81,7 @@ void exporter_route_memory_list(struct exporter_request *request, void *context)
     if (!exporter_query_number(request, "recent", 1, LIST_MAX, 0, &query.recent) ||
         !exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query.limit))
         return;
-    struct exporter_asking *asking = exporter_ask(request, respond_memory);
+    struct exporter_asking *asking = exporter_ask_soon(request, respond_memory);
     if (asking != NULL)
         handoff_memory_list(loop_of(request, context), &query, exporter_asked, asking);
 }

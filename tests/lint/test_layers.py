@@ -19,7 +19,7 @@ MAY_KNOW = {
     "lib/metrics": (),
     "client": ("lib/base/", "lib/tokens/"),
     "collectors": ("client/handoff.h", "lib/metrics/"),
-    "exporter": ("client/handoff.h", "client/model/handoff_agent_keys.def", "lib/metrics/metric.h", "collectors/collectors.h"),
+    "exporter": ("lib/base/", "client/handoff.h", "client/model/handoff_agent_keys.def", "lib/metrics/metric.h", "collectors/collectors.h"),
     # handoffctl checks configuration files with the daemon's own reader, and guesses as it does
     "ctl": ("client/handoff.h", "exporter/config/", "exporter/nearest.h", "exporter/version.h"),
 }

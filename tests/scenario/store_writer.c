@@ -17,6 +17,7 @@
 
 #include "client/spine/spine.h"
 #include "client/store/store.h"
+#include "tests/support/resolve_now.h"
 #include "tests/support/temp_store.h"
 
 enum { ENVELOPES = 24, MEMORIES = 8, MEMORY_IDS = 40, LINE = 64 };
@@ -171,8 +172,7 @@ static void check_memory(const char *id, long expected)
     struct base_arena arena = {0};
     struct base_span wanted = base_span_text(id);
     struct handoff_spine_resolve resolve = {.arena = &arena, .ids = &wanted, .id_count = 1};
-    if (handoff_spine_resolve(spine, &resolve) != HANDOFF_SPINE_DONE ||
-        resolve.call.error.code != HANDOFF_OK) {
+    if (resolve_now(spine, &resolve) != HANDOFF_OK) {
         fail("resolve", &resolve.call.error);
     }
     if (resolve.found_count != 1 ||

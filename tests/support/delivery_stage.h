@@ -203,6 +203,8 @@ struct sender {
     struct handoff_parcel parcel;
     unsigned accepted, settled;
     struct handoff_news news; /* the last */
+    bool decided;
+    struct handoff_error error; /* of the last decision */
 };
 
 static inline void on_accepted(struct handoff_waiter *waiter, const struct handoff_news *news)
@@ -226,9 +228,25 @@ static inline void on_settled(struct handoff_waiter *waiter, const struct handof
     sender->news = *news;
 }
 
+static inline void on_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
+{
+    struct sender *sender = (struct sender *)waiter;
+    sender->decided = true;
+    sender->error = *error;
+}
+
+static inline enum handoff_code until_decided(struct sender *sender)
+{
+    while (!sender->decided)
+        turn();
+    sender->decided = false;
+    return sender->error.code;
+}
+
 static inline void prepare(struct sender *sender, const char *target, int64_t deadline_in_ms)
 {
     memset(sender, 0, sizeof *sender);
+    sender->waiter.decided = on_decided;
     sender->waiter.accepted = on_accepted;
     sender->waiter.settled = on_settled;
     temp_envelope(&sender->envelope, &stage.ids, "task-1", 500);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client as a host uses it: handoff.h and nothing else. Opens in a fresh directory, asks on a
- * loop, waits for the answer.
+ * The client as a host uses it: by handoff.h, and what it read by read.h. Opens in a fresh
+ * directory, asks on a loop, waits for the answer.
  */
 #include "tests/support/unit.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <yyjson.h>
 
+#include "client/calls/read.h"
 #include "client/handoff.h"
 #include "tests/support/temp_store.h"
 
@@ -154,17 +155,17 @@ static void test_assembled_stored_and_served(void **state)
     assert_string_equal(text_at("/missing/0/id"), "ms-2");
     snprintf(id, sizeof(id), "%s", text_at("/id"));
     assert_int_equal(
-        handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_STORED, &text, NULL),
+        handoff_read_envelope(fixture.client, id, NULL, HANDOFF_RENDER_STORED, &text, NULL),
         HANDOFF_OK);
     assert_string_equal(text.data, fixture.asked.body);
     handoff_text_free(&text);
     assert_int_equal(
-        handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_MARKDOWN, &text, NULL),
+        handoff_read_envelope(fixture.client, id, NULL, HANDOFF_RENDER_MARKDOWN, &text, NULL),
         HANDOFF_OK);
     assert_non_null(strstr(text.data, "## Your task\n\n```text\nretry payments\n```\n"));
     handoff_text_free(&text);
     assert_int_equal(
-        handoff_envelope_get(fixture.client, id, NULL, HANDOFF_RENDER_VERSION_1, &text, NULL),
+        handoff_read_envelope(fixture.client, id, NULL, HANDOFF_RENDER_VERSION_1, &text, NULL),
         HANDOFF_OK);
     assert_int_equal(strncmp(text.data, "{\"version\":1,\"from\":\"a\"", 23), 0);
     handoff_text_free(&text);
@@ -177,7 +178,7 @@ static void test_envelopes_that_are_not_there(void **state)
     const char *ids[] = {"", "nonsense", "0190aaaa-0000-7000-8000-000000000001"};
     for (int i = 0; i < 3; i++)
         assert_int_equal(
-            handoff_envelope_get(fixture.client, ids[i], NULL, HANDOFF_RENDER_STORED, &text, NULL),
+            handoff_read_envelope(fixture.client, ids[i], NULL, HANDOFF_RENDER_STORED, &text, NULL),
             HANDOFF_ERR_NOT_FOUND);
 }
 
@@ -185,7 +186,7 @@ static enum handoff_code see(const char *id, const char *caller)
 {
     struct handoff_text text;
     enum handoff_code code =
-        handoff_envelope_get(fixture.client, id, caller, HANDOFF_RENDER_STORED, &text, NULL);
+        handoff_read_envelope(fixture.client, id, caller, HANDOFF_RENDER_STORED, &text, NULL);
     handoff_text_free(&text);
     return code;
 }

@@ -8,6 +8,7 @@
 
 #include <sqlite3.h>
 
+#include "client/calls/read.h"
 #include "client/deliver/live_index.h"
 #include "client/protocol/pull/inbox.h"
 #include "lib/base/error.h"
@@ -493,7 +494,7 @@ static void test_whichever_allocation_of_a_request_fails(void **state)
     while (handoff_client_in_flight(client) > 0)
         turn_loop(loop);
     handoff_loop_close(&loop); /* the last writes are made */
-    assert_int_equal(handoff_list(client, &query, &text, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_read_list(client, &query, &text, NULL), HANDOFF_OK);
     unsigned stored_in_all = count_text(&text, "\"state\":");
     assert_int_equal(count_text(&text, "\"state\":\"acknowledged\""), stored_in_all);
     assert_true(promised >= 2 && stored_in_all >= promised);

@@ -23,8 +23,12 @@ static void park(struct sender *sender)
 static enum handoff_code decide(struct sender *sender, enum handoff_decision decision,
                                 const char *target, const char *reason, struct handoff_error *error)
 {
-    return handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span_text(target),
-                                 base_span_text(reason), &sender->waiter, error);
+    handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span_text(target),
+                          base_span_text(reason), &sender->waiter);
+    enum handoff_code code = until_decided(sender);
+    if (error)
+        *error = sender->error;
+    return code;
 }
 
 static void test_replayed_to_the_same_agent(void **state)
@@ -89,8 +93,8 @@ static void test_replaced_is_told_as_such(void **state)
     (void)state;
     static struct sender sender;
     park(&sender);
-    assert_int_equal(handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter, NULL),
-                     HANDOFF_OK);
+    handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter);
+    assert_int_equal(until_decided(&sender), HANDOFF_OK);
     handoff_engine_replace(&sender.waiter, "replaced by another");
     assert_int_equal(move_at(0)->to, HANDOFF_STATE_DISCARDED);
     assert_true(move_at(0)->replaced);
@@ -128,9 +132,11 @@ static void test_only_one_decides(void **state)
     park(&sender);
     behave(0, "silent");
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
-    struct handoff_waiter other = {.settled = on_settled};
-    assert_int_equal(handoff_engine_decide(stage.lane, &sender.parcel.id, HANDOFF_DECISION_DISCARD,
-                                           base_span(NULL, 0), base_span(NULL, 0), &other, &error),
+    static struct sender other;
+    prepare(&other, "coder", 0);
+    temp_envelope_free(&other.envelope);
+    other.parcel.id = sender.parcel.id;
+    assert_int_equal(decide(&other, HANDOFF_DECISION_DISCARD, NULL, NULL, &error),
                      HANDOFF_ERR_CONFLICT);
     handoff_waiter_withdraw(&sender.waiter);
 }
@@ -138,16 +144,17 @@ static void test_only_one_decides(void **state)
 /* ---- two decide at the same time, on two lanes -------------------------------------------------
  */
 
-/* While the one decides, at its n-th allocation, the other decides too, and what comes of that
-   comes to its end: the worst that can happen between two steps of the first. */
+/* While the one decides, at its n-th allocation, on its lane or on a reader thread, the other
+   decides too, and what comes of that comes to its end: the worst that can happen between two steps
+   of the first. */
 static struct {
-    long countdown;
+    atomic_long countdown;
     struct handoff_lane *lane;
     enum handoff_decision decision;
     struct sender *sender;
     struct handoff_waiter waiter;
     enum handoff_code code;
-    bool happened;
+    bool decided, happened;
 } meanwhile;
 
 static void run_lane(struct handoff_lane *lane)
@@ -163,14 +170,24 @@ static void nothing(struct handoff_waiter *waiter, const struct handoff_news *ne
     (void)news;
 }
 
+static void decided_meanwhile(struct handoff_waiter *waiter, const struct handoff_error *error)
+{
+    (void)waiter;
+    meanwhile.code = error->code;
+    meanwhile.decided = true;
+}
+
 static void decide_meanwhile(void)
 {
     const struct base_uuid *id = &meanwhile.sender->parcel.id;
     meanwhile.happened = true;
-    meanwhile.waiter = (struct handoff_waiter){.accepted = nothing, .settled = nothing};
-    meanwhile.code =
-        handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, base_span(NULL, 0),
-                              base_span_text("no use"), &meanwhile.waiter, NULL);
+    meanwhile.decided = false;
+    meanwhile.waiter = (struct handoff_waiter){
+        .decided = decided_meanwhile, .accepted = nothing, .settled = nothing};
+    handoff_engine_decide(meanwhile.lane, id, meanwhile.decision, base_span(NULL, 0),
+                          base_span_text("no use"), &meanwhile.waiter);
+    while (!meanwhile.decided)
+        run_lane(meanwhile.lane);
     while (meanwhile.code == HANDOFF_OK &&
            handoff_live_state(handoff_engine_live(stage.engine), id) != 0)
         run_lane(meanwhile.lane);
@@ -178,7 +195,7 @@ static void decide_meanwhile(void)
 
 static void *resize_meanwhile(void *pointer, size_t size)
 {
-    if (meanwhile.countdown > 0 && --meanwhile.countdown == 0)
+    if (atomic_load(&meanwhile.countdown) > 0 && atomic_fetch_sub(&meanwhile.countdown, 1) == 1)
         decide_meanwhile();
     return realloc(pointer, size);
 }
@@ -234,6 +251,12 @@ static void test_two_lanes_decide(void **state)
 /* ---- an acknowledgement meets a decision -------------------------------------------------------
  */
 
+static void decided_as_expected(struct handoff_waiter *waiter, const struct handoff_error *error)
+{
+    (void)waiter;
+    assert_int_equal(error->code, HANDOFF_OK);
+}
+
 /* Says it on the stage's lane; what the other lane has to do for it is done. */
 static enum handoff_code finish_saying(struct speaker *speaker)
 {
@@ -267,16 +290,15 @@ static void test_acknowledged_while_it_is_replayed(void **state)
 {
     (void)state;
     static struct sender sender;
-    struct handoff_waiter waiter = {.accepted = nothing, .settled = nothing};
+    struct handoff_waiter waiter = {
+        .decided = decided_as_expected, .accepted = nothing, .settled = nothing};
     park(&sender);
     behave(0, "silent");
     assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
-    assert_int_equal(handoff_engine_decide(meanwhile.lane, &sender.parcel.id,
-                                           HANDOFF_DECISION_REPLAY, base_span(NULL, 0),
-                                           base_span(NULL, 0), &waiter, NULL),
-                     HANDOFF_OK);
+    handoff_engine_decide(meanwhile.lane, &sender.parcel.id, HANDOFF_DECISION_REPLAY,
+                          base_span(NULL, 0), base_span(NULL, 0), &waiter);
     assert_int_equal(finish_saying(&speaker), HANDOFF_OK);
     assert_int_equal(speaker.reply.view.state, HANDOFF_STATE_ACKNOWLEDGED);
     until_gone(&sender);
@@ -291,15 +313,14 @@ static void test_acknowledged_while_it_is_discarded(void **state)
 {
     (void)state;
     static struct sender sender;
-    struct handoff_waiter waiter = {.accepted = nothing, .settled = nothing};
+    struct handoff_waiter waiter = {
+        .decided = decided_as_expected, .accepted = nothing, .settled = nothing};
     park(&sender);
     assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
-    assert_int_equal(handoff_engine_decide(meanwhile.lane, &sender.parcel.id,
-                                           HANDOFF_DECISION_DISCARD, base_span(NULL, 0),
-                                           base_span_text("no use"), &waiter, NULL),
-                     HANDOFF_OK);
+    handoff_engine_decide(meanwhile.lane, &sender.parcel.id, HANDOFF_DECISION_DISCARD,
+                          base_span(NULL, 0), base_span_text("no use"), &waiter);
     assert_int_equal(finish_saying(&speaker), HANDOFF_ERR_CONFLICT);
     assert_string_equal(speaker.reply.error.seen, "discarded");
     until_gone(&sender);
@@ -314,8 +335,8 @@ static void test_acknowledged_while_it_is_held(void **state)
     (void)state;
     static struct sender sender;
     park(&sender);
-    assert_int_equal(handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter, NULL),
-                     HANDOFF_OK);
+    handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter);
+    assert_int_equal(until_decided(&sender), HANDOFF_OK);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     assert_int_equal(sender.settled, 1);
     assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sqlite3.h>
 
+#include "client/calls/read.h"
 #include "client/client.h"
 
 static struct {
@@ -133,10 +134,10 @@ static void assert_told(const char *state, unsigned attempts, bool settled, cons
 {
     struct handoff_text text;
     const struct handoff_list_query query = {.task_id = "t"};
-    assert_int_equal(handoff_get(stage.client, stage.id, NULL, &text, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_read_handoff(stage.client, stage.id, NULL, &text, NULL), HANDOFF_OK);
     check(&text, state, attempts, settled, reason);
     handoff_text_free(&text);
-    assert_int_equal(handoff_list(stage.client, &query, &text, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_read_list(stage.client, &query, &text, NULL), HANDOFF_OK);
     check(&text, state, attempts, settled, reason);
     handoff_text_free(&text);
 }
@@ -208,17 +209,19 @@ static void test_the_answer_to_a_word_is_whole(void **state)
     assert_told("parked", 1, true, "refused");
 }
 
-/* A damaged envelope leaves out what only it knows, and nothing else. */
-static void test_a_damaged_envelope_is_listed(void **state)
+static void change_rows(const char *sql)
 {
-    (void)state;
-    static const char *const known[] = {"\"source_agent\":\"analyst\"",
-                                        "\"target_agent\":\"coder\"", "\"task_id\":\"t\"",
-                                        "\"pattern\":\"direct\"", "\"token_count\":null"};
     char path[256];
     sqlite3 *database;
-    struct handoff_text text;
-    const struct handoff_list_query query = {.parked = true};
+    snprintf(path, sizeof path, "%s/handoff.db", stage.directory);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    sqlite3_busy_timeout(database, 60000);
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(database);
+}
+
+static void park_two(void)
+{
     behave("nack");
     for (int i = 0; i < 2; i++) {
         send_and_hold_the_writer();
@@ -226,21 +229,63 @@ static void test_a_damaged_envelope_is_listed(void **state)
         while (handoff_client_in_flight(stage.client) > 0 || is_state(HANDOFF_STATE_PARKED))
             turn();
     }
-    snprintf(path, sizeof path, "%s/handoff.db", stage.directory);
-    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(database,
-                                  "UPDATE envelopes SET digest = zeroblob(32)"
-                                  " WHERE seq = (SELECT max(seq) FROM envelopes)",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
-    sqlite3_close(database);
-    assert_int_equal(handoff_get(stage.client, stage.id, NULL, &text, NULL), HANDOFF_OK);
+}
+
+/* Where no envelope can be read, one and a list of them are what they were. */
+static void test_a_list_reads_no_envelope(void **state)
+{
+    (void)state;
+    struct handoff_text sound, damaged;
+    const struct handoff_list_query query = {.parked = true};
+    park_two();
+    assert_int_equal(handoff_read_list(stage.client, &query, &sound, NULL), HANDOFF_OK);
+    assert_non_null(strstr(sound.data, "\"memory_refs\":[],\"missing\":[]"));
+    change_rows("UPDATE envelopes SET digest = zeroblob(32)");
+    assert_int_equal(handoff_read_list(stage.client, &query, &damaged, NULL), HANDOFF_OK);
+    assert_string_equal(damaged.data, sound.data);
+    handoff_text_free(&damaged);
+    assert_int_equal(handoff_read_handoff(stage.client, stage.id, NULL, &damaged, NULL),
+                     HANDOFF_OK);
+    assert_non_null(strstr(sound.data, damaged.data));
+    handoff_text_free(&damaged);
+    handoff_text_free(&sound);
+}
+
+/* What the version before this one has accepted is told by its envelope, in the same words. */
+static void test_a_row_of_an_older_version_is_told_by_its_envelope(void **state)
+{
+    (void)state;
+    struct handoff_text ours, older;
+    const struct handoff_list_query query = {.parked = true};
+    park_two();
+    assert_int_equal(handoff_read_list(stage.client, &query, &ours, NULL), HANDOFF_OK);
+    change_rows("UPDATE handoffs SET excerpt = NULL");
+    assert_int_equal(handoff_read_list(stage.client, &query, &older, NULL), HANDOFF_OK);
+    assert_string_equal(older.data, ours.data);
+    handoff_text_free(&older);
+    handoff_text_free(&ours);
+}
+
+/* Such a one leaves out what only its envelope knows, where that is damaged, and nothing else. */
+static void test_a_damaged_envelope_is_listed(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"\"source_agent\":\"analyst\"",
+                                        "\"target_agent\":\"coder\"", "\"task_id\":\"t\"",
+                                        "\"pattern\":\"direct\"", "\"token_count\":null"};
+    struct handoff_text text;
+    const struct handoff_list_query query = {.parked = true};
+    park_two();
+    change_rows("UPDATE handoffs SET excerpt = NULL");
+    change_rows("UPDATE envelopes SET digest = zeroblob(32)"
+                " WHERE seq = (SELECT max(seq) FROM envelopes)");
+    assert_int_equal(handoff_read_handoff(stage.client, stage.id, NULL, &text, NULL), HANDOFF_OK);
     check(&text, "parked", 1, true, "refused");
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         assert_non_null(strstr(text.data, known[i]));
     assert_non_null(strstr(text.data, stage.id));
     handoff_text_free(&text);
-    assert_int_equal(handoff_list(stage.client, &query, &text, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_read_list(stage.client, &query, &text, NULL), HANDOFF_OK);
     const char *damaged = strstr(text.data, stage.id);
     assert_non_null(damaged);
     assert_non_null(strstr(damaged, "\"token_count\":null"));
@@ -256,6 +301,8 @@ int main(void)
         OPENED(test_an_acknowledgement_is_told_whole),
         OPENED(test_a_parking_is_told_when_it_is_written),
         OPENED(test_the_answer_to_a_word_is_whole),
+        OPENED(test_a_list_reads_no_envelope),
+        OPENED(test_a_row_of_an_older_version_is_told_by_its_envelope),
         OPENED(test_a_damaged_envelope_is_listed),
     };
     return cmocka_run_group_tests(tests, receiver_start, receiver_stop);

@@ -38,8 +38,9 @@ static void accept_all(struct sender senders[MANY])
 static enum handoff_code decide(struct sender *sender, enum handoff_decision decision)
 {
     sender->settled = 0;
-    return handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span(NULL, 0),
-                                 base_span_text("damaged"), &sender->waiter, NULL);
+    handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span(NULL, 0),
+                          base_span_text("damaged"), &sender->waiter);
+    return until_decided(sender);
 }
 
 /* A byte of the body; the digest; all of it gone; a body that agrees with its digest and is no

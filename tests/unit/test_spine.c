@@ -12,6 +12,7 @@
 #include "lib/base/check.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/fault_vfs.h"
+#include "tests/support/resolve_now.h"
 #include "tests/support/temp_spine.h"
 
 static struct temp_spine temp;
@@ -502,8 +503,7 @@ static void *read_all_the_time(void *argument)
         struct base_arena arena = {0};
         struct handoff_spine_resolve resolve = {
             .arena = &arena, .recent = 10, .pins = true, .query = span("bucket number")};
-        enum handoff_spine_progress progress = handoff_spine_resolve(temp.spine, &resolve);
-        BASE_CHECK(progress == HANDOFF_SPINE_DONE && resolve.call.error.code == HANDOFF_OK);
+        BASE_CHECK(resolve_now(temp.spine, &resolve) == HANDOFF_OK);
         for (size_t i = 0; i < resolve.found_count; i++) /* never half of a memory */
             BASE_CHECK(
                 base_span_equal(resolve.found[i].memory.content, resolve.found[i].memory.summary));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The embedded spine: memories as rows of the store. Reads run at once on the thread that asks,
- * through the store's read-only connections; writes are jobs of the store's writer. It has no
- * thread and no state of its own.
+ * The embedded spine: memories as rows of the store. Reads run on the store's reader threads,
+ * writes are jobs of its writer. It has no thread and no state of its own.
  */
 #include "client/spine/embedded/embedded.h"
 

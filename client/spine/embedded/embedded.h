@@ -41,7 +41,15 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *,
 enum handoff_spine_progress handoff_embedded_keep_tokens(struct handoff_spine *,
                                                          struct handoff_spine_keep_tokens *);
 
-/* read.c */
+/* read.c: `run` on a reader thread; then the call is done on its mailbox's loop */
+enum handoff_spine_progress handoff_embedded_read(struct handoff_spine *spine,
+                                                  struct handoff_spine_call *call,
+                                                  void (*run)(struct handoff_store_read *read));
+static inline struct handoff_spine_call *handoff_embedded_call(struct handoff_store_read *read)
+{
+    return (struct handoff_spine_call *)(void *)((char *)read -
+                                                 offsetof(struct handoff_spine_call, read));
+}
 enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *,
                                                   struct handoff_spine_list *);
 enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *,

@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists and numbers of the embedded spine, read at once through a connection of the store's. */
+/* Lists and numbers of the embedded spine, read on a reader thread of the store's. */
 #include <string.h>
 
 #include "client/spine/embedded/embedded.h"
 #include "lib/base/error.h"
+
+static void read_done(struct handoff_store_read *read)
+{
+    struct handoff_spine_call *call = handoff_embedded_call(read);
+    call->done(call);
+}
+
+enum handoff_spine_progress handoff_embedded_read(struct handoff_spine *spine,
+                                                  struct handoff_spine_call *call,
+                                                  void (*run)(struct handoff_store_read *read))
+{
+    call->context = spine;
+    call->read.mailbox = call->mailbox;
+    call->read.run = run;
+    call->read.done = read_done;
+    handoff_store_submit_read(handoff_embedded_of(spine)->store, &call->read);
+    return HANDOFF_SPINE_PENDING;
+}
 
 /* ---- list ---------------------------------------------------------------------------------- */
 
@@ -68,39 +86,46 @@ static enum handoff_code read_page(struct handoff_db *db, struct handoff_spine_l
     return more ? set_next(list, error) : HANDOFF_OK;
 }
 
-enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *spine,
-                                                  struct handoff_spine_list *list)
+static void run_list(struct handoff_store_read *read)
 {
-    struct handoff_embedded *embedded = handoff_embedded_of(spine);
+    struct handoff_spine_list *list =
+        (struct handoff_spine_list *)(void *)handoff_embedded_call(read);
+    struct handoff_embedded *embedded = list->call.context;
     struct handoff_error *error = &list->call.error;
     int64_t below;
     if (read_cursor(list->cursor, &below, error) != HANDOFF_OK)
-        return HANDOFF_SPINE_DONE;
+        return;
     list->memories = base_arena_alloc(list->arena, list->limit * sizeof *list->memories);
     if (!list->memories) {
         handoff_error_no_memory(error);
-        return HANDOFF_SPINE_DONE;
+        return;
     }
     struct handoff_db *db = handoff_store_reader(embedded->store, error);
     if (!db)
-        return HANDOFF_SPINE_DONE;
+        return;
     if (read_page(db, list, below, error) != HANDOFF_OK)
         list->count = 0;
     handoff_store_reader_done(embedded->store, db);
-    return HANDOFF_SPINE_DONE;
+}
+
+enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *spine,
+                                                  struct handoff_spine_list *list)
+{
+    return handoff_embedded_read(spine, &list->call, run_list);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *spine,
-                                                   struct handoff_spine_stats *stats)
+static void run_stats(struct handoff_store_read *read)
 {
-    struct handoff_embedded *embedded = handoff_embedded_of(spine);
+    struct handoff_spine_stats *stats =
+        (struct handoff_spine_stats *)(void *)handoff_embedded_call(read);
+    struct handoff_embedded *embedded = stats->call.context;
     struct handoff_error *error = &stats->call.error;
     struct handoff_db *db = handoff_store_reader(embedded->store, error);
     stats->memories = stats->pinned = 0;
     if (!db)
-        return HANDOFF_SPINE_DONE;
+        return;
     if (handoff_db_number(db, "SELECT count(*) FROM memories", &stats->memories, error) ==
         HANDOFF_OK) {
         enum handoff_code code = handoff_db_number(
@@ -108,5 +133,10 @@ enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *spine,
         stats->pinned = code == HANDOFF_OK ? stats->pinned : 0;
     }
     handoff_store_reader_done(embedded->store, db);
-    return HANDOFF_SPINE_DONE;
+}
+
+enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *spine,
+                                                   struct handoff_spine_stats *stats)
+{
+    return handoff_embedded_read(spine, &stats->call, run_stats);
 }

@@ -372,25 +372,31 @@ static void learn_of_pins(struct handoff_embedded *embedded,
         atomic_compare_exchange_strong(&embedded->pins, &unknown, HANDOFF_EMBEDDED_PINS_NONE);
 }
 
-enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine,
-                                                     struct handoff_spine_resolve *resolve)
+static void run_resolve(struct handoff_store_read *read)
 {
-    struct resolving on = {.embedded = handoff_embedded_of(spine),
+    struct handoff_spine_resolve *resolve =
+        (struct handoff_spine_resolve *)(void *)handoff_embedded_call(read);
+    struct resolving on = {.embedded = resolve->call.context,
                            .resolve = resolve,
                            .arena = resolve->arena,
                            .error = &resolve->call.error};
-    if (asks_for_nothing(on.embedded, resolve)) {
-        resolve->call.asked = false;
-        return HANDOFF_SPINE_DONE;
-    }
     on.now_ms = base_wall_ms(on.embedded->clock);
     on.db = handoff_store_reader(on.embedded->store, on.error);
     if (!on.db)
-        return HANDOFF_SPINE_DONE;
+        return;
     if (run_in_snapshot(&on) != HANDOFF_OK)
         resolve->found_count = resolve->missing_count = 0;
     else
         learn_of_pins(on.embedded, resolve);
     handoff_store_reader_done(on.embedded->store, on.db);
-    return HANDOFF_SPINE_DONE;
+}
+
+enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine,
+                                                     struct handoff_spine_resolve *resolve)
+{
+    if (asks_for_nothing(handoff_embedded_of(spine), resolve)) {
+        resolve->call.asked = false;
+        return HANDOFF_SPINE_DONE;
+    }
+    return handoff_embedded_read(spine, &resolve->call, run_resolve);
 }

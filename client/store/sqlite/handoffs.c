@@ -30,8 +30,8 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     sqlite3_stmt *insert =
         handoff_db_statement(db,
                              "INSERT INTO handoffs (seq, state, source, asked_target, target,"
-                             " pattern, deadline_at, due_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
-                             " ?8)",
+                             " pattern, deadline_at, due_at, excerpt) VALUES (?1, ?2, ?3, ?4, ?5,"
+                             " ?6, ?7, ?8, ?9)",
                              error);
     if (!insert)
         return failed(db);
@@ -43,6 +43,7 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     sqlite3_bind_int(insert, 6, (int)accept->pattern);
     sqlite3_bind_int64(insert, 7, accept->deadline_ms);
     sqlite3_bind_int64(insert, 8, standing->due_ms);
+    handoff_db_bind_text(insert, 9, accept->excerpt);
     return handoff_db_do(db, insert, error);
 }
 
@@ -314,10 +315,17 @@ static bool copy_reason(sqlite3_stmt *row, int at, struct base_arena *arena,
            copy_column(row, at, arena, &standing->words);
 }
 
+/* NULL stays absent. */
+static bool copy_excerpt(sqlite3_stmt *row, int at, struct base_arena *arena, struct base_span *to)
+{
+    *to = base_span(NULL, 0);
+    return sqlite3_column_type(row, at) == SQLITE_NULL || copy_column(row, at, arena, to);
+}
+
 #define HANDOFF_COLUMNS                                                                            \
     "SELECT h.seq, e.id, e.task_id, h.source, h.asked_target, h.pattern, e.created_at,"            \
     " h.deadline_at, h.state, h.target, h.reason, h.due_at, h.settled_at, h.attempts, h.failures," \
-    " h.alternate, h.replays FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
+    " h.alternate, h.replays, h.excerpt FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
@@ -340,7 +348,8 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     return copy_column(row, 2, arena, &stored->task_id) &&
            copy_column(row, 3, arena, &stored->source) &&
            copy_column(row, 4, arena, &stored->asked_target) &&
-           copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing);
+           copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing) &&
+           copy_excerpt(row, 17, arena, &stored->excerpt);
 }
 
 bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent)

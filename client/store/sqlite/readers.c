@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/serving.h"
 
 enum { KEPT_READERS = 8 }; /* one per loop of a usual machine; each keeps up to 4 MiB of pages */
 
@@ -26,6 +27,7 @@ static struct handoff_db *take_idle(struct handoff_store *store)
 struct handoff_db *handoff_store_reader(struct handoff_store *store, struct handoff_error *error)
 {
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK(!base_thread_is_serving()); /* it would wait for the disk: submit a read */
     struct handoff_db *db = take_idle(store);
     if (db)
         return db;

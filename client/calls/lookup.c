@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a host reads of handoffs and envelopes. A lookup is one struct from the call to the answer:
+ * it keeps copies of what the host lent, reads on one of the store's reader threads, and answers on
+ * the loop, which serves others meanwhile. What is read, and how it is written, is in read.c and
+ * envelope.c.
+ */
+#include "client/calls/lookup.h"
+
+#include <string.h>
+
+#include "client/calls/read.h"
+#include "client/calls/reply.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { LOOKUP_MAGIC = 0x6c6f6f6b };
+
+struct lookup {
+    unsigned magic;
+    struct handoff_store_read read;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+
+    /* what is asked; texts are copies in the arena */
+    enum handoff_code (*run)(struct lookup *lookup, struct handoff_error *error);
+    struct base_arena arena;
+    const char *id, *caller;
+    enum handoff_rendering rendering;
+    struct handoff_list_query query;
+    struct base_uuid uuid;
+    struct handoff_live_view view;
+
+    /* the reader's, then the loop's */
+    struct handoff_text text;
+    struct handoff_error error;
+};
+
+/* ---- what is read: on a reader thread -------------------------------------------------------- */
+
+static enum handoff_code run_get(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_handoff(lookup->loop->client, lookup->id, lookup->caller, &lookup->text,
+                                error);
+}
+
+static enum handoff_code run_attempts(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_attempts(lookup->loop->client, lookup->id, lookup->caller, &lookup->text,
+                                 error);
+}
+
+static enum handoff_code run_list(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_list(lookup->loop->client, &lookup->query, &lookup->text, error);
+}
+
+static enum handoff_code run_envelope(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_envelope(lookup->loop->client, lookup->id, lookup->caller,
+                                 lookup->rendering, &lookup->text, error);
+}
+
+static enum handoff_code run_view(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_view(lookup->loop->client, &lookup->uuid, &lookup->view, &lookup->text,
+                             error);
+}
+
+/* ---- from the call to the answer ------------------------------------------------------------- */
+
+static struct lookup *lookup_of(struct handoff_store_read *read)
+{
+    struct lookup *lookup = (void *)((char *)read - offsetof(struct lookup, read));
+    BASE_CHECK_MAGIC(lookup, LOOKUP_MAGIC);
+    return lookup;
+}
+
+static void run_lookup(struct handoff_store_read *read)
+{
+    struct lookup *lookup = lookup_of(read);
+    handoff_error_clear(&lookup->error);
+    enum handoff_code code = lookup->run(lookup, &lookup->error);
+    BASE_CHECK(code == lookup->error.code);
+}
+
+static void answer_lookup(struct handoff_store_read *read)
+{
+    struct lookup *lookup = lookup_of(read);
+    const struct handoff_result answer = {
+        .error = lookup->error, .body = lookup->text.data, .size = lookup->text.size};
+    lookup->answered(lookup->context, &answer);
+    lookup->loop->pending--;
+    handoff_text_free(&lookup->text);
+    base_arena_free(&lookup->arena);
+    lookup->magic = 0;
+    base_free(lookup);
+}
+
+static void begin_lookup(struct lookup *lookup)
+{
+    lookup->loop->pending++;
+    handoff_store_submit_read(lookup->loop->client->store, &lookup->read);
+}
+
+/* NULL, and that is answered, where there is no memory. */
+static struct lookup *make_lookup(struct handoff_loop *loop,
+                                  enum handoff_code (*run)(struct lookup *, struct handoff_error *),
+                                  handoff_answered *answered, void *context)
+{
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    struct lookup *lookup = base_calloc(1, sizeof *lookup);
+    if (!lookup) {
+        handoff_give_no_memory(answered, context);
+        return NULL;
+    }
+    lookup->magic = LOOKUP_MAGIC;
+    lookup->read.mailbox = &loop->lane->mailbox;
+    lookup->read.run = run_lookup;
+    lookup->read.done = answer_lookup;
+    lookup->loop = loop;
+    lookup->answered = answered;
+    lookup->context = context;
+    lookup->run = run;
+    base_arena_init(&lookup->arena, 0);
+    return lookup;
+}
+
+/* Copies a text of the host's; an absent one stays so. false: no memory. */
+static bool keep_text(struct lookup *lookup, const char *from, const char **to)
+{
+    *to = from ? base_arena_strdup(&lookup->arena, from) : NULL;
+    return *to || !from;
+}
+
+static void drop_lookup(struct lookup *lookup)
+{
+    handoff_give_no_memory(lookup->answered, lookup->context);
+    base_arena_free(&lookup->arena);
+    lookup->magic = 0;
+    base_free(lookup);
+}
+
+static void begin_of_id(struct lookup *lookup, const char *id, const char *caller)
+{
+    if (keep_text(lookup, id, &lookup->id) && keep_text(lookup, caller, &lookup->caller))
+        begin_lookup(lookup);
+    else
+        drop_lookup(lookup);
+}
+
+/* ---- the calls ---------------------------------------------------------------------------------
+ */
+
+void handoff_get(struct handoff_loop *loop, const char *id, const char *caller,
+                 handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_get, answered, context);
+    if (lookup)
+        begin_of_id(lookup, id, caller);
+}
+
+void handoff_get_attempts(struct handoff_loop *loop, const char *id, const char *caller,
+                          handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_attempts, answered, context);
+    if (lookup)
+        begin_of_id(lookup, id, caller);
+}
+
+void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char *caller,
+                          enum handoff_rendering rendering, handoff_answered *answered,
+                          void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_envelope, answered, context);
+    if (!lookup)
+        return;
+    lookup->rendering = rendering;
+    begin_of_id(lookup, id, caller);
+}
+
+void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,
+                  handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_list, answered, context);
+    if (!lookup)
+        return;
+    struct handoff_list_query *kept = &lookup->query;
+    *kept = *query;
+    if (keep_text(lookup, query->task_id, &kept->task_id) &&
+        keep_text(lookup, query->target, &kept->target) &&
+        keep_text(lookup, query->reason, &kept->reason) &&
+        keep_text(lookup, query->caller, &kept->caller) &&
+        keep_text(lookup, query->cursor, &kept->cursor))
+        begin_lookup(lookup);
+    else
+        drop_lookup(lookup);
+}
+
+void handoff_look_up(struct handoff_loop *loop, const struct base_uuid *id,
+                     const struct handoff_live_view *view, handoff_answered *answered,
+                     void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_view, answered, context);
+    if (!lookup)
+        return;
+    lookup->uuid = *id;
+    lookup->view = *view; /* its texts live as long as the agents, or for ever */
+    begin_lookup(lookup);
+}
