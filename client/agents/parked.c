@@ -19,8 +19,8 @@ struct handoff_parked_entry {
     struct handoff_parked_entry *left, *right;
 };
 
-static struct handoff_parked_entry *merge(struct handoff_parked_entry *a,
-                                          struct handoff_parked_entry *b)
+static struct handoff_parked_entry *merge_heaps(struct handoff_parked_entry *a,
+                                                struct handoff_parked_entry *b)
 {
     struct handoff_parked_entry *root = NULL, **link = &root;
     while (a && b) {
@@ -43,7 +43,7 @@ static struct handoff_parked_entry *merge(struct handoff_parked_entry *a,
 static void take_root(struct handoff_parked_entry **heap, struct handoff_parked_entry **freed)
 {
     struct handoff_parked_entry *root = *heap;
-    *heap = merge(root->left, root->right);
+    *heap = merge_heaps(root->left, root->right);
     root->left = *freed;
     *freed = root;
 }
@@ -69,7 +69,7 @@ static void free_list(struct handoff_parked_entry *freed)
     }
 }
 
-static struct handoff_parked_entry *make(int64_t settled_ms)
+static struct handoff_parked_entry *make_entry(int64_t settled_ms)
 {
     struct handoff_parked_entry *made = base_calloc(1, sizeof *made);
     if (made)
@@ -79,11 +79,11 @@ static struct handoff_parked_entry *make(int64_t settled_ms)
 
 void handoff_parked_note(struct handoff_agent *agent, int64_t settled_ms)
 {
-    struct handoff_parked_entry *made = make(settled_ms), *freed = NULL;
+    struct handoff_parked_entry *made = make_entry(settled_ms), *freed = NULL;
     struct handoff_parked *parked = &agent->parked;
     pthread_mutex_lock(&agent->lock);
     parked->count++;
-    parked->here = merge(parked->here, made);
+    parked->here = merge_heaps(parked->here, made);
     settle(parked, &freed);
     pthread_mutex_unlock(&agent->lock);
     free_list(freed);
@@ -91,12 +91,12 @@ void handoff_parked_note(struct handoff_agent *agent, int64_t settled_ms)
 
 void handoff_parked_forget(struct handoff_agent *agent, int64_t settled_ms)
 {
-    struct handoff_parked_entry *made = make(settled_ms), *freed = NULL;
+    struct handoff_parked_entry *made = make_entry(settled_ms), *freed = NULL;
     struct handoff_parked *parked = &agent->parked;
     pthread_mutex_lock(&agent->lock);
     BASE_CHECK(parked->count > 0);
     parked->count--;
-    parked->gone = merge(parked->gone, made);
+    parked->gone = merge_heaps(parked->gone, made);
     settle(parked, &freed);
     while (parked->count == 0 && parked->here)
         take_root(&parked->here, &freed);

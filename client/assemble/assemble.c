@@ -16,7 +16,8 @@ static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *
 
 static bool copy_lent_names(struct handoff_assembly *assembly)
 {
-    return copy_lent_text(assembly, &assembly->caller) && copy_lent_text(assembly, &assembly->given_traceparent) &&
+    return copy_lent_text(assembly, &assembly->caller) &&
+           copy_lent_text(assembly, &assembly->given_traceparent) &&
            copy_lent_text(assembly, &assembly->given_tracestate);
 }
 

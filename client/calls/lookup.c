@@ -40,30 +40,30 @@ struct lookup {
 
 /* ---- what is read: on a reader thread -------------------------------------------------------- */
 
-static enum handoff_code run_get(struct lookup *lookup, struct handoff_error *error)
+static enum handoff_code run_get_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_handoff(lookup->loop->client, lookup->id, lookup->caller, &lookup->text,
                                 error);
 }
 
-static enum handoff_code run_attempts(struct lookup *lookup, struct handoff_error *error)
+static enum handoff_code run_attempts_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_attempts(lookup->loop->client, lookup->id, lookup->caller, &lookup->text,
                                  error);
 }
 
-static enum handoff_code run_list(struct lookup *lookup, struct handoff_error *error)
+static enum handoff_code run_list_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_list(lookup->loop->client, &lookup->query, &lookup->text, error);
 }
 
-static enum handoff_code run_envelope(struct lookup *lookup, struct handoff_error *error)
+static enum handoff_code run_envelope_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_envelope(lookup->loop->client, lookup->id, lookup->caller,
                                  lookup->rendering, &lookup->text, error);
 }
 
-static enum handoff_code run_view(struct lookup *lookup, struct handoff_error *error)
+static enum handoff_code run_view_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_view(lookup->loop->client, &lookup->uuid, &lookup->view, &lookup->text,
                              error);
@@ -129,7 +129,7 @@ static struct lookup *make_lookup(struct handoff_loop *loop,
 }
 
 /* Copies a text of the host's; an absent one stays so. false: no memory. */
-static bool keep_text(struct lookup *lookup, const char *from, const char **to)
+static bool keep_lookup_text(struct lookup *lookup, const char *from, const char **to)
 {
     *to = from ? base_arena_strdup(&lookup->arena, from) : NULL;
     return *to || !from;
@@ -145,7 +145,8 @@ static void drop_lookup(struct lookup *lookup)
 
 static void begin_of_id(struct lookup *lookup, const char *id, const char *caller)
 {
-    if (keep_text(lookup, id, &lookup->id) && keep_text(lookup, caller, &lookup->caller))
+    if (keep_lookup_text(lookup, id, &lookup->id) &&
+        keep_lookup_text(lookup, caller, &lookup->caller))
         begin_lookup(lookup);
     else
         drop_lookup(lookup);
@@ -157,7 +158,7 @@ static void begin_of_id(struct lookup *lookup, const char *id, const char *calle
 void handoff_get(struct handoff_loop *loop, const char *id, const char *caller,
                  handoff_answered *answered, void *context)
 {
-    struct lookup *lookup = make_lookup(loop, run_get, answered, context);
+    struct lookup *lookup = make_lookup(loop, run_get_lookup, answered, context);
     if (lookup)
         begin_of_id(lookup, id, caller);
 }
@@ -165,7 +166,7 @@ void handoff_get(struct handoff_loop *loop, const char *id, const char *caller,
 void handoff_get_attempts(struct handoff_loop *loop, const char *id, const char *caller,
                           handoff_answered *answered, void *context)
 {
-    struct lookup *lookup = make_lookup(loop, run_attempts, answered, context);
+    struct lookup *lookup = make_lookup(loop, run_attempts_lookup, answered, context);
     if (lookup)
         begin_of_id(lookup, id, caller);
 }
@@ -174,7 +175,7 @@ void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char 
                           enum handoff_rendering rendering, handoff_answered *answered,
                           void *context)
 {
-    struct lookup *lookup = make_lookup(loop, run_envelope, answered, context);
+    struct lookup *lookup = make_lookup(loop, run_envelope_lookup, answered, context);
     if (!lookup)
         return;
     lookup->rendering = rendering;
@@ -184,16 +185,16 @@ void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char 
 void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,
                   handoff_answered *answered, void *context)
 {
-    struct lookup *lookup = make_lookup(loop, run_list, answered, context);
+    struct lookup *lookup = make_lookup(loop, run_list_lookup, answered, context);
     if (!lookup)
         return;
     struct handoff_list_query *kept = &lookup->query;
     *kept = *query;
-    if (keep_text(lookup, query->task_id, &kept->task_id) &&
-        keep_text(lookup, query->target, &kept->target) &&
-        keep_text(lookup, query->reason, &kept->reason) &&
-        keep_text(lookup, query->caller, &kept->caller) &&
-        keep_text(lookup, query->cursor, &kept->cursor))
+    if (keep_lookup_text(lookup, query->task_id, &kept->task_id) &&
+        keep_lookup_text(lookup, query->target, &kept->target) &&
+        keep_lookup_text(lookup, query->reason, &kept->reason) &&
+        keep_lookup_text(lookup, query->caller, &kept->caller) &&
+        keep_lookup_text(lookup, query->cursor, &kept->cursor))
         begin_lookup(lookup);
     else
         drop_lookup(lookup);
@@ -203,7 +204,7 @@ void handoff_look_up(struct handoff_loop *loop, const struct base_uuid *id,
                      const struct handoff_live_view *view, handoff_answered *answered,
                      void *context)
 {
-    struct lookup *lookup = make_lookup(loop, run_view, answered, context);
+    struct lookup *lookup = make_lookup(loop, run_view_lookup, answered, context);
     if (!lookup)
         return;
     lookup->uuid = *id;

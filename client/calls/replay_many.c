@@ -176,7 +176,7 @@ static void keep_ids(struct handoff_replay_run *run, const struct handoff_stored
     }
 }
 
-static struct handoff_replay_run *run_of(struct handoff_store_read *read)
+static struct handoff_replay_run *run_of_read(struct handoff_store_read *read)
 {
     struct handoff_replay_run *run =
         (void *)((char *)read - offsetof(struct handoff_replay_run, read));
@@ -185,9 +185,9 @@ static struct handoff_replay_run *run_of(struct handoff_store_read *read)
 }
 
 /* On a reader thread. */
-static void read_page(struct handoff_store_read *read)
+static void read_run_page(struct handoff_store_read *read)
 {
-    struct handoff_replay_run *run = run_of(read);
+    struct handoff_replay_run *run = run_of_read(read);
     const struct handoff_store_filter filter = {
         .states = 1u << HANDOFF_STATE_PARKED,
         .target = base_span_text(*run->target ? run->target : NULL),
@@ -210,7 +210,7 @@ static void step(struct handoff_replay_run *run);
 
 static void page_was_read(struct handoff_store_read *read)
 {
-    struct handoff_replay_run *run = run_of(read);
+    struct handoff_replay_run *run = run_of_read(read);
     if (!end_wait(run))
         return;
     if (run->read_error.code == HANDOFF_OK) {
@@ -227,7 +227,7 @@ static void ask_for_page(struct handoff_replay_run *run)
 {
     begin_wait(run);
     run->read.mailbox = &run->asked->lane->mailbox;
-    run->read.run = read_page;
+    run->read.run = read_run_page;
     run->read.done = page_was_read;
     handoff_store_submit_read(run->asked->client->store, &run->read);
 }

@@ -19,7 +19,8 @@ static size_t texts_size(const struct handoff_parcel *parcel)
 }
 
 /* Absent where nobody has written the envelope just now, as in a test. */
-static bool copy_excerpt(struct handoff_delivery *delivery, const struct handoff_parcel *parcel)
+static bool copy_parcel_excerpt(struct handoff_delivery *delivery,
+                                const struct handoff_parcel *parcel)
 {
     if (parcel->excerpt.lists_size == 0)
         return true;
@@ -49,7 +50,7 @@ static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_
            handoff_delivery_keep(delivery, parcel->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, parcel->traceparent, parcel->tracestate) &&
            handoff_delivery_keep(delivery, parcel->envelope, &delivery->envelope) &&
-           copy_excerpt(delivery, parcel);
+           copy_parcel_excerpt(delivery, parcel);
 }
 
 static void accepted(struct handoff_store_job *job)

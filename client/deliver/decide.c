@@ -122,9 +122,9 @@ static void carry_out(struct handoff_delivery *delivery, enum handoff_decision d
 }
 
 /* Where it is noted as parked, which a replay to another agent does not change. */
-static enum handoff_code find_parked(struct handoff_delivery *delivery,
-                                     const struct handoff_stored *stored,
-                                     struct handoff_error *error)
+static enum handoff_code find_parking_agent(struct handoff_delivery *delivery,
+                                            const struct handoff_stored *stored,
+                                            struct handoff_error *error)
 {
     struct handoff_agents *agents = delivery->lane->engine->options.agents;
     delivery->parked_for = handoff_agents_remember(agents, stored->standing.target);
@@ -144,7 +144,7 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
     if (code == HANDOFF_OK)
         code = find_agent(engine->options.agents, stored, decision, target, &agent, error);
     if (code == HANDOFF_OK)
-        code = find_parked(delivery, stored, error);
+        code = find_parking_agent(delivery, stored, error);
     if (code == HANDOFF_OK && loaded->code != HANDOFF_OK) {
         *error = *loaded;
         code = loaded->code;
@@ -219,7 +219,8 @@ static void read_parked(struct handoff_store_read *read)
         (void)!load(delivery, &pending->stored, pending->decision, &pending->loaded);
 }
 
-static enum handoff_code judge(struct pending_decision *pending, struct handoff_error *error)
+static enum handoff_code judge_decision(struct pending_decision *pending,
+                                        struct handoff_error *error)
 {
     struct handoff_delivery *delivery = pending->delivery;
     *error = pending->error;
@@ -251,7 +252,7 @@ static void parked_was_read(struct handoff_store_read *read)
     struct handoff_delivery *delivery = pending->delivery;
     struct handoff_error error;
     delivery->lane->awaited--;
-    enum handoff_code code = judge(pending, &error);
+    enum handoff_code code = judge_decision(pending, &error);
     if (code == HANDOFF_OK && pending->decision == HANDOFF_DECISION_HOLD) {
         tell_decided(delivery, &error); /* who may let go of it at once */
         return;

@@ -15,7 +15,7 @@ size_t handoff_excerpt_size(const struct handoff_excerpt *excerpt)
            excerpt->completeness_size;
 }
 
-static char *put(char *to, const char *from, size_t size)
+static char *append_bytes(char *to, const char *from, size_t size)
 {
     memcpy(to, from, size);
     return to + size;
@@ -29,12 +29,12 @@ struct base_span handoff_excerpt_copy(const struct handoff_excerpt *excerpt,
     char *text = base_arena_alloc(arena, room), *to = text;
     if (!text)
         return base_span(NULL, 0);
-    to = put(to, BEFORE_COUNT, sizeof BEFORE_COUNT - 1);
+    to = append_bytes(to, BEFORE_COUNT, sizeof BEFORE_COUNT - 1);
     to += base_decimal((int64_t)tokens, to);
     *to++ = ',';
-    to = put(to, envelope.data + excerpt->lists_at, excerpt->lists_size);
+    to = append_bytes(to, envelope.data + excerpt->lists_at, excerpt->lists_size);
     *to++ = ',';
-    to = put(to, envelope.data + excerpt->completeness_at, excerpt->completeness_size);
+    to = append_bytes(to, envelope.data + excerpt->completeness_at, excerpt->completeness_size);
     BASE_CHECK((size_t)(to - text) <= room);
     return base_span(text, (size_t)(to - text));
 }

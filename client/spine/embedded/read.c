@@ -86,7 +86,7 @@ static enum handoff_code read_page(struct handoff_db *db, struct handoff_spine_l
     return more ? set_next(list, error) : HANDOFF_OK;
 }
 
-static void run_list(struct handoff_store_read *read)
+static void run_page_read(struct handoff_store_read *read)
 {
     struct handoff_spine_list *list =
         (struct handoff_spine_list *)(void *)handoff_embedded_call(read);
@@ -111,12 +111,12 @@ static void run_list(struct handoff_store_read *read)
 enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *spine,
                                                   struct handoff_spine_list *list)
 {
-    return handoff_embedded_read(spine, &list->call, run_list);
+    return handoff_embedded_read(spine, &list->call, run_page_read);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-static void run_stats(struct handoff_store_read *read)
+static void run_stats_read(struct handoff_store_read *read)
 {
     struct handoff_spine_stats *stats =
         (struct handoff_spine_stats *)(void *)handoff_embedded_call(read);
@@ -138,5 +138,5 @@ static void run_stats(struct handoff_store_read *read)
 enum handoff_spine_progress handoff_embedded_stats(struct handoff_spine *spine,
                                                    struct handoff_spine_stats *stats)
 {
-    return handoff_embedded_read(spine, &stats->call, run_stats);
+    return handoff_embedded_read(spine, &stats->call, run_stats_read);
 }

@@ -316,7 +316,8 @@ static bool copy_reason(sqlite3_stmt *row, int at, struct base_arena *arena,
 }
 
 /* NULL stays absent. */
-static bool copy_excerpt(sqlite3_stmt *row, int at, struct base_arena *arena, struct base_span *to)
+static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *arena,
+                                 struct base_span *to)
 {
     *to = base_span(NULL, 0);
     return sqlite3_column_type(row, at) == SQLITE_NULL || copy_column(row, at, arena, to);
@@ -349,7 +350,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
            copy_column(row, 3, arena, &stored->source) &&
            copy_column(row, 4, arena, &stored->asked_target) &&
            copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing) &&
-           copy_excerpt(row, 17, arena, &stored->excerpt);
+           copy_nullable_column(row, 17, arena, &stored->excerpt);
 }
 
 bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent)

@@ -440,7 +440,7 @@ static void index_tasks(struct handoff_store *store)
 }
 
 /* Where it cannot be read, what was known stays. */
-static void measure(struct handoff_store *store, int64_t now_ns)
+static void measure_size(struct handoff_store *store, int64_t now_ns)
 {
     int64_t used, written;
     store->measure_due_ns = now_ns + MEASURE_EVERY_NS;
@@ -463,7 +463,7 @@ static void tidy(struct handoff_store *store, bool quiet)
     if (!store->retention_more)
         store->unretained = 0;
     if (store->unmeasured && now >= store->measure_due_ns)
-        measure(store, now);
+        measure_size(store, now);
 }
 
 void *handoff_store_writer_main(void *argument)
