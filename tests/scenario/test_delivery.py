@@ -782,6 +782,7 @@ class Restart(Case):
         caller = self.daemon({"coder": coder})
         ids = [caller.send_async(task_id=f"task-{i}") for i in range(3)]
         coder.wait_for(3)
+        counted = caller.state(ids[1])["token_count"]
         caller.daemon.kill()
         with sqlite3.connect(caller.daemon.folder / "data" / "handoff.db") as store:
             store.execute("UPDATE envelopes SET digest = zeroblob(32) WHERE task_id = 'task-1'")
@@ -794,7 +795,7 @@ class Restart(Case):
         [parked] = caller.parked()["items"]
         self.assertEqual((parked["id"], parked["reason"], parked["task_id"],
                           parked["source_agent"], parked["token_count"]),
-                         (ids[1], "store_corrupt", "task-1", "analyst", None))
+                         (ids[1], "store_corrupt", "task-1", "analyst", counted))
         [said] = caller.daemon.events("handoff_parked")
         self.assertEqual((said["level"], said["handoff"], said["target"], said["reason"]),
                          ("warn", ids[1], "coder", "store_corrupt"))
