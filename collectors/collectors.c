@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "collectors/rows.h"
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 #include "lib/metrics/number.h"
 
 #define BUCKETS(set, schema, low, high, ...)                                                       \
@@ -43,7 +43,7 @@ static bool register_rows(struct collectors *collectors)
     for (size_t row = 0; row < COLLECTORS_ROWS; row++) {
         struct metric_error error;
         struct metric_family *family = metric_register(collectors->registry, &rows[row], &error);
-        METRIC_CHECK(family != NULL || error.code == METRIC_ERR_MEMORY); /* the table is our own */
+        BASE_CHECK(family != NULL || error.code == METRIC_ERR_MEMORY); /* the table is our own */
         if (family == NULL)
             return false;
         collectors->families[row] = family;
@@ -72,7 +72,7 @@ static struct metric_series *scrapes_of_code(struct collectors *collectors, int 
 static void read_dropped(void *arg)
 {
     struct collectors *collectors = arg;
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     metric_mirror(collectors->single[COLLECTORS_SERIES_DROPPED],
                   (double)metric_series_dropped(collectors->registry));
 }
@@ -107,7 +107,7 @@ void collectors_free(struct collectors **collectors)
     struct collectors *dying = *collectors;
     if (dying == NULL)
         return;
-    METRIC_CHECK(dying->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(dying->magic == COLLECTORS_MAGIC);
     *collectors = NULL;
     collectors_targets_free(&dying->targets);
     metric_registry_free(&dying->registry);
@@ -117,7 +117,7 @@ void collectors_free(struct collectors **collectors)
 
 struct metric_registry *collectors_registry(struct collectors *collectors)
 {
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     return collectors->registry;
 }
 

@@ -7,7 +7,7 @@
 #include "collectors/collectors.h"
 #include "collectors/measures.h"
 #include "collectors/rows.h"
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 enum outcome { OUTCOME_OK, OUTCOME_REFUSED, OUTCOME_FAILED };
 static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "failed"};
@@ -86,7 +86,7 @@ static void observe_observed(struct collectors *collectors, const struct handoff
 void collectors_observe(void *observer, const struct handoff_event *event)
 {
     struct collectors *collectors = observer;
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     switch (event->kind) {
     case HANDOFF_EVENT_ASSEMBLED:
         observe_assembled(collectors, event);
@@ -118,7 +118,7 @@ void collectors_observe(void *observer, const struct handoff_event *event)
 
 void collectors_watch_client(struct collectors *collectors, struct handoff_client *client)
 {
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     collectors->client = client;
 }
 
@@ -126,7 +126,7 @@ void collectors_client_read(void *arg)
 {
     struct collectors *collectors = arg;
     struct handoff_stats stats;
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     if (collectors->client == NULL)
         return;
     handoff_client_stats(collectors->client, &stats);

@@ -13,7 +13,7 @@
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist",
                                                       "attempt"};

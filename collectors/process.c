@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "collectors/rows.h"
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 static double seconds_of(clockid_t clock)
 {
@@ -176,7 +176,7 @@ static void set_network(struct collectors *collectors)
 void collectors_process_read(void *arg)
 {
     struct collectors *collectors = arg;
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     metric_mirror(collectors->single[COLLECTORS_PROCESS_CPU], seconds_of(CLOCK_PROCESS_CPUTIME_ID));
     set_from_stat(collectors);
     set_open_fds(collectors);

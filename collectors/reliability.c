@@ -9,7 +9,7 @@
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 static void resolve_handoffs(struct metric_family *family, struct collectors_target *target,
                              enum handoff_pattern pattern)
@@ -92,7 +92,7 @@ void collectors_reliability_moved(struct collectors *collectors, const struct ha
         return;
     const struct collectors_target *target =
         collectors_target(&collectors->targets, event->who.target_agent);
-    METRIC_CHECK(is_sent_again(moved) || handoff_reason_parks(moved->reason));
+    BASE_CHECK(is_sent_again(moved) || handoff_reason_parks(moved->reason));
     metric_add(is_sent_again(moved) ? target->replayed : target->parked[moved->reason], 1);
 }
 

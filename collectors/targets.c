@@ -8,7 +8,7 @@
 #include "collectors/collectors.h"
 #include "collectors/measures.h"
 #include "collectors/rows.h"
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 static const char other_name[] = "other";
 
@@ -128,7 +128,7 @@ static void put_in_force(struct collectors *collectors, struct collectors_table 
 bool collectors_configure(struct collectors *collectors, const struct handoff_agent_options *agents,
                           size_t count)
 {
-    METRIC_CHECK(collectors->magic == COLLECTORS_MAGIC);
+    BASE_CHECK(collectors->magic == COLLECTORS_MAGIC);
     struct collectors_table *table = table_new(count);
     if (table == NULL)
         return false;

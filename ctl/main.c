@@ -10,8 +10,8 @@
 #include "ctl/api.h"
 #include "ctl/command.h"
 #include "ctl/request.h"
-#include "exporter/nearest.h"
 #include "exporter/version.h"
+#include "lib/base/nearest.h"
 
 static const struct ctl_command commands[] = {
     {"check-config", "FILE...", "Check configuration files.",
@@ -189,10 +189,10 @@ int ctl_usage_error(const struct ctl_command *command, const char *what)
 
 static int unknown_command(const char *name)
 {
-    struct exporter_nearest nearest = exporter_nearest_begin(name, strlen(name));
+    struct base_nearest nearest = base_nearest_begin(name, strlen(name));
 
     for (size_t i = 0; i < COMMANDS; i++)
-        exporter_nearest_offer(&nearest, commands[i].name, strlen(commands[i].name));
+        base_nearest_offer(&nearest, commands[i].name, strlen(commands[i].name));
     if (nearest.best)
         fprintf(stderr, "handoffctl: unknown command \"%s\", did you mean %s?\n", name,
                 nearest.best);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/check.h"
 #include "exporter/log/delivery_log.h"
 #include "exporter/log/log.h"
+#include "lib/base/check.h"
 
 enum { HOSTING_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
 
@@ -61,7 +61,7 @@ static void log_tokenizer(const struct exporter_hosting *hosting)
 static void observe(void *observer, const struct handoff_event *event)
 {
     struct exporter_hosting *hosting = observer;
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     collectors_observe(hosting->collectors, event);
     exporter_failures_note(hosting->failures, event);
     exporter_delivery_log(event);
@@ -120,7 +120,7 @@ void exporter_hosting_close(struct exporter_hosting **closing)
     struct exporter_hosting *hosting = *closing;
     if (hosting == NULL)
         return;
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     *closing = NULL;
     exporter_hosting_detach(hosting);
     handoff_client_close(&hosting->client);
@@ -131,13 +131,13 @@ void exporter_hosting_close(struct exporter_hosting **closing)
 
 struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting)
 {
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     return hosting->client;
 }
 
 struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting)
 {
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     return hosting->failures;
 }
 
@@ -178,7 +178,7 @@ static bool attach_one(struct exporter_hosting *hosting, struct hosted_loop *hos
 bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_front *front,
                              struct exporter_error *error)
 {
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     const size_t count = exporter_front_loop_count(front);
     hosting->loops = calloc(count, sizeof *hosting->loops);
     if (hosting->loops == NULL) {
@@ -237,7 +237,7 @@ static void finish_loops(struct exporter_hosting *hosting)
 
 void exporter_hosting_detach(struct exporter_hosting *hosting)
 {
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     finish_loops(hosting);
     for (size_t i = 0; i < hosting->nloops; i++) {
         struct hosted_loop *hosted = &hosting->loops[i];
@@ -252,11 +252,11 @@ void exporter_hosting_detach(struct exporter_hosting *hosting)
 struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
                                            const struct exporter_loop *loop)
 {
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     size_t i = 0;
     while (i < hosting->nloops && hosting->loops[i].outer != loop)
         i++;
-    EXPORTER_CHECK(i < hosting->nloops); /* a loop of the front */
+    BASE_CHECK(i < hosting->nloops); /* a loop of the front */
     return hosting->loops[i].inner;
 }
 
@@ -341,7 +341,7 @@ static bool configure(struct exporter_hosting *hosting, const struct exporter_co
 bool exporter_hosting_configure(struct exporter_hosting *hosting,
                                 const struct exporter_config *config, struct exporter_error *error)
 {
-    EXPORTER_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     struct handoff_agent_options *agents = calloc(config->nagents + 1, sizeof *agents);
     bool good = agents != NULL;
     if (!good)

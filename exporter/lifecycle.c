@@ -25,7 +25,6 @@
 
 #include "exporter/access/api_tokens.h"
 #include "exporter/access/callers.h"
-#include "exporter/check.h"
 #include "exporter/client_host.h"
 #include "exporter/config/config.h"
 #include "exporter/config/web_config.h"
@@ -34,6 +33,7 @@
 #include "exporter/routes/routes.h"
 #include "exporter/systemd.h"
 #include "exporter/version.h"
+#include "lib/base/check.h"
 
 enum {
     LIFECYCLE_MAGIC = 0x11fec7c1,
@@ -80,7 +80,7 @@ struct exporter_lifecycle {
 
 bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle)
 {
-    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
     return atomic_load(&lifecycle->serving);
 }
 
@@ -96,7 +96,7 @@ static int64_t wall_ms(void)
 void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
                              struct exporter_lifecycle_state *state)
 {
-    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
     *state = (struct exporter_lifecycle_state){
         .revision = lifecycle->revision,
         .started_ms = lifecycle->started_ms,
@@ -110,7 +110,7 @@ void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
 void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct exporter_post *post,
                              void (*fn)(void *), void *arg)
 {
-    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
     exporter_loop_post(lifecycle->control, post, fn, arg);
 }
 
@@ -179,7 +179,7 @@ static void run_reload(void *arg)
 
 void exporter_lifecycle_reload(struct exporter_lifecycle *lifecycle, struct exporter_reload *reload)
 {
-    EXPORTER_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
+    BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
     reload->lifecycle = lifecycle;
     exporter_loop_post(lifecycle->control, &reload->post, run_reload, reload);
 }

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/check.h"
-#include "exporter/config/units.h"
-#include "exporter/nearest.h"
 #include "exporter/version.h"
+#include "lib/base/check.h"
+#include "lib/base/nearest.h"
+#include "lib/base/units.h"
 
 enum option_kind { FLAG, PATH, URL_PATH, TCP_LIST, ADDRESS, CHOICE, DURATION };
 
@@ -49,10 +49,10 @@ _Static_assert(sizeof(enum exporter_log_level) == sizeof(unsigned) &&
 static bool refuse(const struct option_row *row, const char *value, const char *allowed,
                    struct exporter_error *error)
 {
-    struct exporter_quoted quoted;
+    struct base_quoted quoted;
 
     exporter_error_set(error, "--%s: saw %s, allowed: %s", row->name,
-                       exporter_error_quote(&quoted, value, strlen(value)), allowed);
+                       base_quote(&quoted, value, strlen(value)), allowed);
     return false;
 }
 
@@ -124,7 +124,7 @@ static bool read_address(const struct option_row *row, const char *value, void *
 static bool read_choice(const struct option_row *row, const char *value, void *field,
                         struct exporter_error *error)
 {
-    int index = exporter_choice_index(row->choices, value);
+    int index = base_choice_index(row->choices, value);
 
     if (index < 0) {
         return refuse(row, value, row->choices, error);
@@ -136,15 +136,15 @@ static bool read_choice(const struct option_row *row, const char *value, void *f
 static bool read_duration(const struct option_row *row, const char *value, void *field,
                           struct exporter_error *error)
 {
-    struct exporter_printed least;
-    struct exporter_printed most;
+    struct base_printed least;
+    struct base_printed most;
     struct exporter_error allowed;
     uint64_t ms;
 
-    if (!exporter_duration_parse(value, &ms) || ms < row->least || ms > row->most) {
+    if (!base_duration_parse(value, &ms) || ms < row->least || ms > row->most) {
         exporter_error_set(&allowed, "a duration from %s to %s such as %s",
-                           exporter_duration_print(&least, row->least),
-                           exporter_duration_print(&most, row->most), row->fallback);
+                           base_duration_print(&least, row->least),
+                           base_duration_print(&most, row->most), row->fallback);
         return refuse(row, value, allowed.text, error);
     }
     *(uint64_t *)field = ms;
@@ -173,7 +173,7 @@ static bool read_value(const struct option_row *row, const char *value,
     case DURATION:
         return read_duration(row, value, field, error);
     }
-    EXPORTER_CHECK(false); /* a kind without a reader */
+    BASE_CHECK(false); /* a kind without a reader */
     return false;
 }
 
@@ -191,13 +191,13 @@ static const struct option_row *find_row(const char *name, size_t length)
 
 static bool refuse_unknown(const char *argument, size_t length, struct exporter_error *error)
 {
-    struct exporter_nearest nearest = exporter_nearest_begin(argument + 2, length - 2);
-    struct exporter_quoted quoted;
+    struct base_nearest nearest = base_nearest_begin(argument + 2, length - 2);
+    struct base_quoted quoted;
 
     for (size_t i = 0; i < ROWS; i++) {
-        exporter_nearest_offer(&nearest, rows[i].name, strlen(rows[i].name));
+        base_nearest_offer(&nearest, rows[i].name, strlen(rows[i].name));
     }
-    exporter_error_quote(&quoted, argument, length);
+    base_quote(&quoted, argument, length);
     if (nearest.best != NULL) {
         exporter_error_set(error, "unknown option %s, did you mean --%s?", quoted.text,
                            nearest.best);
@@ -243,14 +243,14 @@ static bool read_option(struct walk *walk, const struct option_row *row, const c
 static bool read_argument(struct walk *walk, const char *argument, struct exporter_options *options,
                           struct exporter_error *error)
 {
-    struct exporter_quoted quoted;
+    struct base_quoted quoted;
 
     if (strcmp(argument, "-h") == 0) {
         argument = "--help";
     }
     if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0') {
         exporter_error_set(error, "unexpected argument %s, allowed: options such as --%s=%s",
-                           exporter_error_quote(&quoted, argument, strlen(argument)), rows[0].name,
+                           base_quote(&quoted, argument, strlen(argument)), rows[0].name,
                            rows[0].argument);
         return false;
     }

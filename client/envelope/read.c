@@ -8,6 +8,9 @@
 
 #include "lib/base/json.h"
 
+/* An envelope carries a request's state two levels deeper, in context.task. */
+enum { DEPTH_MAX = BASE_JSON_DEPTH_MAX + 2 };
+
 enum kind { TEXT, TEXT_OPTIONAL, WHOLE, ARRAY_OF_TEXT, ARRAY_OF_OBJECTS, OBJECT };
 
 static const struct member {
@@ -127,7 +130,8 @@ enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_en
         handoff_error_allow(error, "%d bytes", HANDOFF_ENVELOPE_MAX);
         return HANDOFF_ERR_TOO_LARGE;
     }
-    enum handoff_code code = base_json_read_envelope(text, &envelope->doc, error);
+    enum handoff_code code =
+        base_json_read_deep(text, "envelope", DEPTH_MAX, &envelope->doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);

@@ -84,7 +84,7 @@ bool exporter_api_tokens_are_exposed(const char *path)
 struct reader {
     const char *file;
     size_t line;
-    struct exporter_arena *arena;
+    struct base_arena *arena;
     struct exporter_api_tokens *tokens;
     struct exporter_error *error;
 };
@@ -177,7 +177,7 @@ static bool add(const struct reader *reader, const struct word *name, const stru
         return refuse(reader, "saw the token of line %zu again, allowed: each token once",
                       twin->line);
     entry->line = reader->line;
-    entry->name = exporter_arena_copy(reader->arena, name->text, name->length);
+    entry->name = base_arena_copy(reader->arena, name->text, name->length);
     if (entry->name == NULL)
         return no_memory(reader);
     tokens->count++;
@@ -245,11 +245,10 @@ static size_t count_lines(const char *text, size_t length)
 }
 
 const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, const char *text,
-                                                           size_t length,
-                                                           struct exporter_arena *arena,
+                                                           size_t length, struct base_arena *arena,
                                                            struct exporter_error *error)
 {
-    struct exporter_api_tokens *tokens = exporter_arena_take(arena, 1, sizeof *tokens);
+    struct exporter_api_tokens *tokens = base_arena_calloc(arena, 1, sizeof *tokens);
     struct reader reader = {.file = file, .arena = arena, .tokens = tokens, .error = error};
     const size_t lines = count_lines(text, length);
     const size_t room = lines < EXPORTER_TOKENS_MAX ? lines : EXPORTER_TOKENS_MAX + 1;
@@ -258,7 +257,7 @@ const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, con
         return NULL;
     }
     if (tokens != NULL)
-        tokens->entries = exporter_arena_take(arena, room, sizeof *tokens->entries);
+        tokens->entries = base_arena_calloc(arena, room, sizeof *tokens->entries);
     if (tokens == NULL || tokens->entries == NULL) {
         no_memory(&reader);
         return NULL;
@@ -266,9 +265,8 @@ const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, con
     return read_lines(&reader, text, length) ? tokens : NULL;
 }
 
-const struct exporter_api_tokens *exporter_api_tokens_load(const char *path,
-                                                           struct exporter_arena *arena,
-                                                           struct exporter_error *error)
+const struct exporter_api_tokens *
+exporter_api_tokens_load(const char *path, struct base_arena *arena, struct exporter_error *error)
 {
     size_t length;
     char *text = exporter_config_slurp(path, &length, error);

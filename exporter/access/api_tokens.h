@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "exporter/arena.h"
 #include "exporter/error.h"
+#include "lib/base/arena.h"
 
 /* The name that may do everything; no agent can have it. */
 #define EXPORTER_OPERATOR "@operator"
@@ -31,13 +31,11 @@ enum {
 struct exporter_api_tokens;
 
 /* Reads a file into the arena. NULL with `error` filled: "FILE:LINE: api.tokens_file: saw ...". */
-const struct exporter_api_tokens *exporter_api_tokens_load(const char *path,
-                                                           struct exporter_arena *arena,
-                                                           struct exporter_error *error);
+const struct exporter_api_tokens *
+exporter_api_tokens_load(const char *path, struct base_arena *arena, struct exporter_error *error);
 /* The same from memory; `file` stands for the file in errors. */
 const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, const char *text,
-                                                           size_t length,
-                                                           struct exporter_arena *arena,
+                                                           size_t length, struct base_arena *arena,
                                                            struct exporter_error *error);
 
 /* The name that a token stands for, or NULL. The time it takes says nothing about any token. */

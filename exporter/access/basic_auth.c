@@ -22,9 +22,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "exporter/check.h"
 #include "exporter/http/worker.h"
 #include "exporter/log/log.h"
+#include "lib/base/check.h"
 
 enum {
     AUTH_MAGIC = 0xba51ca47,
@@ -193,7 +193,7 @@ static void run_job(void *arg)
 {
     struct job *job = arg;
     struct exporter_basic_auth *auth = job->auth;
-    EXPORTER_CHECK_MAGIC(auth, AUTH_MAGIC);
+    BASE_CHECK_MAGIC(auth, AUTH_MAGIC);
     if (!atomic_load(&auth->stopping)) {
         const char *made = crypt_r(job->password, job->hash, &auth->crypt);
         job->matches = made != NULL && is_equal(made, job->hash);
@@ -237,7 +237,7 @@ void exporter_basic_auth_judge(struct exporter_basic_auth *auth,
                                void (*done)(struct exporter_request *request,
                                             enum exporter_auth_result result))
 {
-    EXPORTER_CHECK_MAGIC(auth, AUTH_MAGIC);
+    BASE_CHECK_MAGIC(auth, AUTH_MAGIC);
     char buffer[CREDENTIALS_MAX];
     const char *user;
     const char *password;
@@ -296,7 +296,7 @@ void exporter_basic_auth_free(struct exporter_basic_auth **auth_pointer)
     if (auth == NULL)
         return;
     *auth_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(auth, AUTH_MAGIC);
+    BASE_CHECK_MAGIC(auth, AUTH_MAGIC);
     atomic_store(&auth->stopping, true);
     exporter_worker_free(&auth->worker);
     explicit_bzero(auth, sizeof *auth);

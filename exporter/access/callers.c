@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "exporter/access/api_tokens.h"
-#include "exporter/check.h"
+#include "lib/base/check.h"
 
 enum { CALLERS_MAGIC = 0xca11e75 };
 
@@ -35,7 +35,7 @@ void exporter_callers_free(struct exporter_callers **freeing)
     if (callers == NULL)
         return;
     *freeing = NULL;
-    EXPORTER_CHECK_MAGIC(callers, CALLERS_MAGIC);
+    BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     exporter_config_unref(&callers->config);
     pthread_rwlock_destroy(&callers->lock);
     callers->magic = 0;
@@ -44,7 +44,7 @@ void exporter_callers_free(struct exporter_callers **freeing)
 
 void exporter_callers_apply(struct exporter_callers *callers, struct exporter_config *config)
 {
-    EXPORTER_CHECK_MAGIC(callers, CALLERS_MAGIC);
+    BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     struct exporter_config *added = exporter_config_ref(config);
     pthread_rwlock_wrlock(&callers->lock);
     struct exporter_config *before = callers->config;
@@ -86,7 +86,7 @@ static enum exporter_caller_result judge(const struct exporter_api_tokens *token
 
 bool exporter_callers_ask(struct exporter_callers *callers)
 {
-    EXPORTER_CHECK_MAGIC(callers, CALLERS_MAGIC);
+    BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     pthread_rwlock_rdlock(&callers->lock);
     bool ask = callers->config != NULL && callers->config->api.tokens != NULL;
     pthread_rwlock_unlock(&callers->lock);
@@ -97,7 +97,7 @@ enum exporter_caller_result exporter_callers_judge(struct exporter_callers *call
                                                    const char *authorization,
                                                    struct exporter_caller *caller)
 {
-    EXPORTER_CHECK_MAGIC(callers, CALLERS_MAGIC);
+    BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     enum exporter_caller_result result = EXPORTER_CALLER_KNOWN;
     caller->agent[0] = '\0';
     pthread_rwlock_rdlock(&callers->lock);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "exporter/config/units.h"
+#include "lib/base/units.h"
 
 static bool parse_unix(const char *path, struct exporter_address *address)
 {
@@ -22,7 +22,7 @@ static bool parse_port(const char *text, struct exporter_address *address)
 {
     uint64_t port;
 
-    if (!exporter_number_parse(text, &port) || port > UINT16_MAX) {
+    if (!base_number_parse(text, &port) || port > UINT16_MAX) {
         return false;
     }
     address->port = (uint16_t)port;

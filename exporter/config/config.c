@@ -13,20 +13,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
 #include "exporter/config/config_internal.h"
+#include "lib/base/check.h"
 
 #define CONFIG_MAGIC 0x636f6e66u
 
 struct loaded_config {
     struct exporter_config config; /* first: the two pointers are one */
     atomic_uint references;
-    struct exporter_arena arena;
+    struct base_arena arena;
 };
 
 static struct loaded_config *loaded(struct exporter_config *config)
 {
-    EXPORTER_CHECK(config->magic == CONFIG_MAGIC);
+    BASE_CHECK(config->magic == CONFIG_MAGIC);
     return (struct loaded_config *)config;
 }
 
@@ -37,13 +37,13 @@ struct exporter_config *exporter_config_ref(struct exporter_config *config)
     unsigned before =
         atomic_fetch_add_explicit(&loaded(config)->references, 1, memory_order_relaxed);
 
-    EXPORTER_CHECK(before > 0);
+    BASE_CHECK(before > 0);
     return config;
 }
 
 static void free_loaded(struct loaded_config *whole)
 {
-    exporter_arena_clear(&whole->arena);
+    base_arena_free(&whole->arena);
     whole->config.magic = 0;
     free(whole);
 }

@@ -13,8 +13,8 @@
 
 #include <yaml.h>
 
-#include "exporter/arena.h"
 #include "exporter/config/config.h"
+#include "lib/base/arena.h"
 
 enum config_kind {
     CONFIG_NUMBER,    /* uint32_t or uint64_t */
@@ -61,7 +61,7 @@ struct config_place {
 struct config_reader {
     const char *file;
     yaml_document_t *document;
-    struct exporter_arena *arena;
+    struct base_arena *arena;
     struct exporter_config *config;
     struct exporter_error *error;
     /* agents in the order of the file; all are named before any is read */

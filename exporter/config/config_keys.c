@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "exporter/config/config_internal.h"
-#include "exporter/nearest.h"
+#include "lib/base/nearest.h"
 
 /* ---- mappings ------------------------------------------------------------------------------ */
 
@@ -103,13 +103,13 @@ bool exporter_config_refuse_unknown(const struct config_reader *reader,
                                     const struct config_keys *keys, const yaml_node_t *key,
                                     const struct config_place *place, const char *otherwise)
 {
-    struct exporter_nearest nearest =
-        exporter_nearest_begin((const char *)key->data.scalar.value, key->data.scalar.length);
+    struct base_nearest nearest =
+        base_nearest_begin((const char *)key->data.scalar.value, key->data.scalar.length);
 
     for (size_t i = 0; i < keys->count; i++) {
         const char *rest = keys->path(i, keys->place);
         if (rest != NULL) {
-            exporter_nearest_offer(&nearest, rest, strcspn(rest, "."));
+            base_nearest_offer(&nearest, rest, strcspn(rest, "."));
         }
     }
     if (nearest.best == NULL) {

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "exporter/access/api_tokens.h"
-#include "exporter/check.h"
 #include "exporter/config/config_internal.h"
-#include "exporter/config/units.h"
+#include "lib/base/check.h"
+#include "lib/base/units.h"
 
 #define SCOPE_ROOT         CONFIG_IN_ROOT
 #define SCOPE_AGENT        CONFIG_IN_AGENT
@@ -163,7 +163,7 @@ static struct level level_below(const struct level *level, const yaml_node_t *ke
     size_t used = strlen(below.prefix);
 
     /* the key is part of a path of the table, so it fits */
-    EXPORTER_CHECK(used + key->data.scalar.length + 2 <= sizeof(below.prefix));
+    BASE_CHECK(used + key->data.scalar.length + 2 <= sizeof(below.prefix));
     memcpy(below.prefix + used, key->data.scalar.value, key->data.scalar.length);
     memcpy(below.prefix + used + key->data.scalar.length, ".", 2);
     return below;
@@ -215,16 +215,16 @@ static const struct config_place pipelines_place = {NULL, "pipelines", 9};
 static bool check_agent(const struct config_reader *reader, const struct exporter_agent *agent,
                         const yaml_node_t *node, const struct config_place *place)
 {
-    struct exporter_printed base;
-    struct exporter_printed most;
+    struct base_printed base;
+    struct base_printed most;
 
     if (agent->options.backoff_base_ms > agent->options.backoff_max_ms) {
         return exporter_config_refuse(
             reader, node, place,
             "saw a backoff.base of %s over the backoff.max of %s, "
             "allowed: a base up to max",
-            exporter_duration_print(&base, (uint64_t)agent->options.backoff_base_ms),
-            exporter_duration_print(&most, (uint64_t)agent->options.backoff_max_ms));
+            base_duration_print(&base, (uint64_t)agent->options.backoff_base_ms),
+            base_duration_print(&most, (uint64_t)agent->options.backoff_max_ms));
     }
     if ((agent->options.cert_file == NULL) != (agent->options.key_file == NULL)) {
         return exporter_config_refuse(
@@ -291,7 +291,7 @@ static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
                                            "a name other than other, next and broadcast");
     }
     reader->agents[reader->nagents].options.name =
-        exporter_arena_copy(reader->arena, name, key->data.scalar.length);
+        base_arena_copy(reader->arena, name, key->data.scalar.length);
     return reader->agents[reader->nagents++].options.name != NULL ||
            exporter_config_no_memory(reader);
 }
@@ -320,7 +320,7 @@ static bool name_agents(struct config_reader *reader)
     if (!open_map(reader, node, &agents_place, EXPORTER_AGENTS_MAX, &pairs)) {
         return false;
     }
-    reader->agents = exporter_arena_take(reader->arena, pairs, sizeof(*reader->agents));
+    reader->agents = base_arena_calloc(reader->arena, pairs, sizeof(*reader->agents));
     if (reader->agents == NULL) {
         return exporter_config_no_memory(reader);
     }
@@ -338,7 +338,7 @@ static bool leave_out_itself(const struct config_reader *reader,
                              struct handoff_agent_options *agent)
 {
     const struct handoff_agent_options *every = &reader->every.options;
-    const char **items = exporter_arena_take(reader->arena, every->nalternates, sizeof(*items));
+    const char **items = base_arena_calloc(reader->arena, every->nalternates, sizeof(*items));
     size_t count = 0;
 
     if (items == NULL) {
@@ -398,7 +398,7 @@ static bool read_pipeline(struct config_reader *reader, struct exporter_pipeline
                                     &pipeline->agents)) {
         return false;
     }
-    pipeline->name = exporter_arena_copy(reader->arena, name, key->data.scalar.length);
+    pipeline->name = base_arena_copy(reader->arena, name, key->data.scalar.length);
     return pipeline->name != NULL || exporter_config_no_memory(reader);
 }
 
@@ -414,7 +414,7 @@ static bool read_pipelines(struct config_reader *reader)
         return false;
     }
     struct exporter_pipeline *pipelines =
-        exporter_arena_take(reader->arena, pairs, sizeof(*pipelines));
+        base_arena_calloc(reader->arena, pairs, sizeof(*pipelines));
     if (pipelines == NULL) {
         return exporter_config_no_memory(reader);
     }

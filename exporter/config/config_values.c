@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
 #include "exporter/config/config_internal.h"
-#include "exporter/config/units.h"
+#include "lib/base/check.h"
+#include "lib/base/units.h"
 
 /* ---- refusing ------------------------------------------------------------------------------ */
 
@@ -41,7 +41,7 @@ static void append(struct exporter_error *text, const char *more)
 
 static void append_place(struct exporter_error *text, const struct config_place *place)
 {
-    struct exporter_quoted quoted;
+    struct base_quoted quoted;
     char name[EXPORTER_NAME_MAX + 1];
 
     if (place->above != NULL) {
@@ -53,7 +53,7 @@ static void append_place(struct exporter_error *text, const struct config_place 
         name[place->length] = '\0';
         append(text, name);
     } else {
-        append(text, exporter_error_quote(&quoted, place->name, place->length));
+        append(text, base_quote(&quoted, place->name, place->length));
     }
 }
 
@@ -106,7 +106,7 @@ static const char *default_tag(const yaml_node_t *node)
     }
 }
 
-static const char *describe(const yaml_node_t *node, struct exporter_quoted *quoted)
+static const char *describe(const yaml_node_t *node, struct base_quoted *quoted)
 {
     if (node->tag != NULL && strcmp((const char *)node->tag, default_tag(node)) != 0) {
         return "a YAML tag";
@@ -120,13 +120,13 @@ static const char *describe(const yaml_node_t *node, struct exporter_quoted *quo
     if (exporter_config_is_null(node)) {
         return "nothing";
     }
-    return exporter_error_quote(quoted, scalar(node), node->data.scalar.length);
+    return base_quote(quoted, scalar(node), node->data.scalar.length);
 }
 
 bool exporter_config_refuse_node(const struct config_reader *reader, const yaml_node_t *node,
                                  const struct config_place *place, const char *allowed)
 {
-    struct exporter_quoted quoted;
+    struct base_quoted quoted;
 
     return exporter_config_refuse(reader, node, place, "saw %s, allowed: %s",
                                   describe(node, &quoted), allowed);
@@ -153,19 +153,19 @@ static void append_choices(struct exporter_error *text, const char *choices)
 static void describe_range(const struct config_row *row, const char *noun, const char *least,
                            const char *most, struct exporter_error *text)
 {
-    struct exporter_printed number;
+    struct base_printed number;
     const char *example = row->fallback;
 
     if (example == NULL) {
-        example = exporter_duration_print(&number, row->number);
+        example = base_duration_print(&number, row->number);
     }
     exporter_error_set(text, "a %s from %s to %s such as %s", noun, least, most, example);
 }
 
 static void describe_allowed(const struct config_row *row, struct exporter_error *text)
 {
-    struct exporter_printed least;
-    struct exporter_printed most;
+    struct base_printed least;
+    struct base_printed most;
 
     exporter_error_set(text, "%s", "");
     switch (row->kind) {
@@ -174,12 +174,12 @@ static void describe_allowed(const struct config_row *row, struct exporter_error
                            row->most);
         return;
     case CONFIG_DURATION:
-        describe_range(row, "duration", exporter_duration_print(&least, row->least),
-                       exporter_duration_print(&most, row->most), text);
+        describe_range(row, "duration", base_duration_print(&least, row->least),
+                       base_duration_print(&most, row->most), text);
         return;
     case CONFIG_SIZE:
-        describe_range(row, "size", exporter_size_print(&least, row->least),
-                       exporter_size_print(&most, row->most), text);
+        describe_range(row, "size", base_size_print(&least, row->least),
+                       base_size_print(&most, row->most), text);
         return;
     case CONFIG_FLAG:
         exporter_error_set(text, "true or false");
@@ -206,7 +206,7 @@ static void describe_allowed(const struct config_row *row, struct exporter_error
     case CONFIG_SECTION:
         break;
     }
-    EXPORTER_CHECK(false); /* these describe themselves */
+    BASE_CHECK(false); /* these describe themselves */
 }
 
 static bool refuse_value(const struct config_reader *reader, const struct config_row *row,
@@ -243,7 +243,7 @@ static bool set_number(const struct config_row *row, const char *text, void *fie
 {
     uint64_t number;
 
-    if (!exporter_number_parse(text, &number) || number < row->least || number > row->most) {
+    if (!base_number_parse(text, &number) || number < row->least || number > row->most) {
         return false;
     }
     store_number(row, number, field);
@@ -253,7 +253,7 @@ static bool set_number(const struct config_row *row, const char *text, void *fie
 static bool set_amount(const struct config_row *row, const char *text, void *field)
 {
     bool (*parse)(const char *, uint64_t *) =
-        row->kind == CONFIG_SIZE ? exporter_size_parse : exporter_duration_parse;
+        row->kind == CONFIG_SIZE ? base_size_parse : base_duration_parse;
     uint64_t amount;
 
     if (!parse(text, &amount) || amount < row->least || amount > row->most) {
@@ -271,7 +271,7 @@ static bool set_flag(const char *text, void *field)
 
 static bool set_choice(const struct config_row *row, const char *text, void *field)
 {
-    int index = exporter_choice_index(row->choices, text);
+    int index = base_choice_index(row->choices, text);
 
     if (index < 0) {
         return false;
@@ -282,7 +282,7 @@ static bool set_choice(const struct config_row *row, const char *text, void *fie
 
 static bool add_choice(const struct config_row *row, const char *text, void *field)
 {
-    int index = exporter_choice_index(row->choices, text);
+    int index = base_choice_index(row->choices, text);
 
     if (index < 0) {
         return false;
@@ -307,7 +307,7 @@ static bool set_word(const struct config_row *row, const char *text, void *field
     case CONFIG_CHOICES:
         return add_choice(row, text, field);
     default:
-        EXPORTER_CHECK(false);
+        BASE_CHECK(false);
         return false;
     }
 }
@@ -317,7 +317,7 @@ void exporter_config_set_default(const struct config_row *row, void *target)
     void *field = (char *)target + row->offset;
 
     if (row->fallback != NULL) {
-        EXPORTER_CHECK(set_word(row, row->fallback, field));
+        BASE_CHECK(set_word(row, row->fallback, field));
     } else if (row->number != 0) {
         store_number(row, row->number, field);
     }
@@ -370,7 +370,7 @@ static bool skip_port(const char **text)
     }
     memcpy(digits, *text + 1, length);
     *text += 1 + length;
-    return exporter_number_parse(digits, &port) && port > 0 && port <= UINT16_MAX;
+    return base_number_parse(digits, &port) && port > 0 && port <= UINT16_MAX;
 }
 
 /* What may follow the authority: visible ASCII without the characters RFC 3986 leaves out and
@@ -426,7 +426,7 @@ static bool read_url(const struct config_reader *reader, const struct config_row
     if (text == NULL || strlen(text) > row->most || !is_url(text)) {
         return refuse_url(reader, row, node, place);
     }
-    *(const char **)field = exporter_arena_copy(reader->arena, text, strlen(text));
+    *(const char **)field = base_arena_copy(reader->arena, text, strlen(text));
     return *(const char **)field != NULL || exporter_config_no_memory(reader);
 }
 
@@ -438,7 +438,7 @@ static char *resolve_path(const struct config_reader *reader, const char *path)
     const char *slash = strrchr(reader->file, '/');
     size_t folder = path[0] == '/' || slash == NULL ? 0 : (size_t)(slash - reader->file) + 1;
     size_t size = folder + strlen(path) + 1;
-    char *resolved = exporter_arena_take(reader->arena, size, 1);
+    char *resolved = base_arena_calloc(reader->arena, size, 1);
 
     if (resolved != NULL) {
         (void)snprintf(resolved, size, "%.*s%s", (int)folder, reader->file, path);
@@ -469,7 +469,7 @@ static bool read_file_path(const struct config_reader *reader, const struct conf
                            const yaml_node_t *node, const struct config_place *place, void *field)
 {
     const char *text = exporter_config_text(node);
-    struct exporter_quoted quoted;
+    struct base_quoted quoted;
     char reason[128];
 
     if (text == NULL || strlen(text) < row->least || strlen(text) > row->most) {
@@ -481,10 +481,9 @@ static bool read_file_path(const struct config_reader *reader, const struct conf
     }
     int code = try_file(path);
     if (code != 0) {
-        return exporter_config_refuse(reader, node, place,
-                                      "saw %s (%s), allowed: the path of a file that can be read",
-                                      exporter_error_quote(&quoted, path, strlen(path)),
-                                      strerror_r(code, reason, sizeof(reason)));
+        return exporter_config_refuse(
+            reader, node, place, "saw %s (%s), allowed: the path of a file that can be read",
+            base_quote(&quoted, path, strlen(path)), strerror_r(code, reason, sizeof(reason)));
     }
     *(const char **)field = path;
     return true;
@@ -577,7 +576,7 @@ bool exporter_config_read_names(struct config_reader *reader, const yaml_node_t 
         return exporter_config_refuse_node(reader, node, place, allowed.text);
     }
     size_t count = list_length(node);
-    const char **items = exporter_arena_take(reader->arena, count, sizeof(*items));
+    const char **items = base_arena_calloc(reader->arena, count, sizeof(*items));
     if (items == NULL) {
         return exporter_config_no_memory(reader);
     }

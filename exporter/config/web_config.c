@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "exporter/check.h"
 #include "exporter/http/loop.h"
 #include "exporter/log/log.h"
+#include "lib/base/check.h"
 
 enum {
     WEB_CONFIG_MAGIC = 0x3eb0c0f6,
@@ -139,7 +139,7 @@ static void renew_settings(struct exporter_web_config *web_config)
 
 void exporter_web_config_refresh(struct exporter_web_config *web_config)
 {
-    EXPORTER_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
+    BASE_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
     const int64_t now = exporter_monotonic_ms();
     if (now - web_config->looked_ms < LOOK_MS)
         return;
@@ -189,7 +189,7 @@ struct exporter_web_config *exporter_web_config_open(const char *path, struct ex
 
 void exporter_web_config_stop(struct exporter_web_config *web_config)
 {
-    EXPORTER_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
+    BASE_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
     exporter_basic_auth_stop(web_config->basic_auth);
 }
 
@@ -199,7 +199,7 @@ void exporter_web_config_free(struct exporter_web_config **web_config_pointer)
     if (web_config == NULL)
         return;
     *web_config_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
+    BASE_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
     exporter_basic_auth_free(&web_config->basic_auth);
     exporter_tls_unref(&web_config->tls);
     exporter_web_settings_free(&web_config->settings);

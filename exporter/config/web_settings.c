@@ -88,7 +88,7 @@ static const char *copy_text(struct web_reader *reader, const struct web_row *ro
         exporter_config_refuse_node(&reader->base, node, place, "text");
         return NULL;
     }
-    const char *copy = exporter_arena_copy(reader->base.arena, text, strlen(text));
+    const char *copy = base_arena_copy(reader->base.arena, text, strlen(text));
     if (copy == NULL)
         exporter_config_no_memory(&reader->base);
     return copy;
@@ -113,7 +113,7 @@ static bool read_list(struct web_reader *reader, const struct web_row *row, cons
             : 0;
     if (count < row->least || count > row->most)
         return exporter_config_refuse_node(&reader->base, node, place, "a list of names");
-    const char **items = exporter_arena_take(reader->base.arena, count, sizeof *items);
+    const char **items = base_arena_calloc(reader->base.arena, count, sizeof *items);
     if (items == NULL)
         return exporter_config_no_memory(&reader->base);
     for (size_t i = 0; i < count; i++) {
@@ -199,8 +199,8 @@ static bool read_user(struct web_reader *reader, const yaml_node_t *key, const y
                                       "allowed: a bcrypt hash ($2y$...) of cost %d to %d, as "
                                       "htpasswd -nBC 10 \"\" prints it",
                                       BCRYPT_COST_MIN, BCRYPT_COST_MAX);
-    user->name = exporter_arena_copy(reader->base.arena, name, strlen(name));
-    user->hash = exporter_arena_copy(reader->base.arena, hash, strlen(hash));
+    user->name = base_arena_copy(reader->base.arena, name, strlen(name));
+    user->hash = base_arena_copy(reader->base.arena, hash, strlen(hash));
     if (user->name == NULL || user->hash == NULL)
         return exporter_config_no_memory(&reader->base);
     if (cost > reader->settings->bcrypt_cost)
@@ -218,7 +218,7 @@ static bool read_users(struct web_reader *reader, const struct web_row *row,
         return exporter_config_refuse(&reader->base, node, place, "allowed: up to 1000 users");
     if (count == 0)
         return true;
-    struct exporter_web_user *users = exporter_arena_take(reader->base.arena, count, sizeof *users);
+    struct exporter_web_user *users = base_arena_calloc(reader->base.arena, count, sizeof *users);
     if (users == NULL)
         return exporter_config_no_memory(&reader->base);
     for (size_t i = 0; i < count; i++) {
@@ -416,7 +416,7 @@ void exporter_web_settings_free(struct exporter_web_settings **settings)
 {
     if (*settings == NULL)
         return;
-    exporter_arena_clear(&(*settings)->arena);
+    base_arena_free(&(*settings)->arena);
     free(*settings);
     *settings = NULL;
 }

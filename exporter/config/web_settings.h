@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "exporter/arena.h"
 #include "exporter/error.h"
 #include "exporter/http/http.h"
+#include "lib/base/arena.h"
 
 enum exporter_client_auth {
     EXPORTER_CLIENT_NONE,            /* NoClientCert */
@@ -55,7 +55,7 @@ struct exporter_web_user {
 };
 
 struct exporter_web_settings {
-    struct exporter_arena arena; /* all strings and lists */
+    struct base_arena arena; /* all strings and lists */
     struct exporter_web_tls tls;
     bool http2; /* read, and of no effect: HTTP/1.1 is spoken */
     struct exporter_header headers[EXPORTER_WEB_HEADERS_MAX];

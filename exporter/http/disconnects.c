@@ -7,16 +7,16 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
 #include "exporter/http/http_private.h"
 #include "exporter/log/log.h"
+#include "lib/base/check.h"
 
 enum { EVENTS_PER_TURN = 64 };
 
 /* Nothing is freed from here: libmicrohttpd closes the connection when it runs next. */
 static void note_departure(struct exporter_connection *connection)
 {
-    EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     connection->left = true;
     if (connection->waiting == NULL)
         return; /* it is told by what reads or writes there */
@@ -30,7 +30,7 @@ static void run(void *arg)
     struct exporter_departures *departures = arg;
     struct epoll_event events[EVENTS_PER_TURN];
     int count = epoll_wait(departures->source.fd, events, EVENTS_PER_TURN, 0);
-    EXPORTER_CHECK(count >= 0 || errno == EINTR);
+    BASE_CHECK(count >= 0 || errno == EINTR);
     for (int i = 0; i < count; i++)
         note_departure(events[i].data.ptr);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "exporter/check.h"
+#include "lib/base/check.h"
 
 enum {
     GZIP_LEVEL = 1,
@@ -61,7 +61,7 @@ struct exporter_gzip_step exporter_gzip_run(struct exporter_gzip *gzip, const vo
     stream->next_out = out;
     stream->avail_out = room;
     const int result = deflate(stream, last && offered == in_length ? Z_FINISH : Z_NO_FLUSH);
-    EXPORTER_CHECK(result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR);
+    BASE_CHECK(result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR);
     return (struct exporter_gzip_step){
         .consumed = offered - stream->avail_in,
         .produced = room - stream->avail_out,

@@ -18,17 +18,17 @@
 #include <stdlib.h>
 
 #include "exporter/access/admission.h"
-#include "exporter/check.h"
 #include "exporter/http/http_private.h"
 #include "exporter/http/problem.h"
+#include "lib/base/check.h"
 
 /* ---- deferring ------------------------------------------------------------------------------ */
 
 void exporter_request_defer(struct exporter_request *request, void (*cancelled)(void *arg),
                             void *arg)
 {
-    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
-    EXPORTER_CHECK(request->state == REQUEST_HANDLING || request->state == REQUEST_DEFERRED);
+    BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
+    BASE_CHECK(request->state == REQUEST_HANDLING || request->state == REQUEST_DEFERRED);
     if (request->state == REQUEST_HANDLING)
         LIST_INSERT_HEAD(&request->server->deferred, request, entry);
     request->state = REQUEST_DEFERRED;
@@ -38,14 +38,14 @@ void exporter_request_defer(struct exporter_request *request, void (*cancelled)(
 
 void exporter_request_answers_soon(struct exporter_request *request)
 {
-    EXPORTER_CHECK(request->state == REQUEST_DEFERRED && !request->suspended);
+    BASE_CHECK(request->state == REQUEST_DEFERRED && !request->suspended);
     request->is_soon = true;
 }
 
 void exporter_request_cancel(struct exporter_request *request)
 {
-    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
-    EXPORTER_CHECK(request->state == REQUEST_DEFERRED);
+    BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
+    BASE_CHECK(request->state == REQUEST_DEFERRED);
     request->cancelled(request->cancelled_arg);
     exporter_request_abandon(request);
 }
@@ -112,7 +112,7 @@ static void handle(struct exporter_request *request)
         exporter_respond_problem(request, &request->refusal);
     else
         exporter_admission_judge(request);
-    EXPORTER_CHECK(request->state != REQUEST_HANDLING); /* a handler that forgot to answer */
+    BASE_CHECK(request->state != REQUEST_HANDLING); /* a handler that forgot to answer */
     if (request->state == REQUEST_DEFERRED)
         suspend(request);
 }
@@ -126,7 +126,7 @@ static struct exporter_request *request_new(struct exporter_server *server,
     struct exporter_connection *connection = info != NULL ? info->socket_context : NULL;
     if (connection == NULL)
         return NULL; /* it was made when memory was short */
-    EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     exporter_connection_wake(connection);
     struct exporter_request *request = calloc(1, sizeof *request);
     if (request == NULL)
@@ -163,11 +163,11 @@ enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection 
 {
     (void)version;
     struct exporter_server *server = server_arg;
-    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     struct exporter_request *request = *context;
     if (request == NULL)
         return begin(server, mhd, url, method, context);
-    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
+    BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
     if (*upload_size > 0) {
         const size_t length = *upload_size;
         *upload_size = 0;
@@ -199,8 +199,8 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
     struct exporter_request *request = *context;
     if (request == NULL)
         return;
-    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
-    EXPORTER_CHECK(request->state != REQUEST_DEFERRED);
+    BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
+    BASE_CHECK(request->state != REQUEST_DEFERRED);
     *context = NULL;
     if (request->state == REQUEST_ANSWERED)
         server->sending--;

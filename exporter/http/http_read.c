@@ -4,8 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "exporter/check.h"
 #include "exporter/http/http_private.h"
+#include "lib/base/check.h"
 
 const char *exporter_request_method(const struct exporter_request *request)
 {
@@ -19,7 +19,7 @@ const char *exporter_request_path(const struct exporter_request *request)
 
 const char *exporter_request_param(const struct exporter_request *request, size_t i)
 {
-    EXPORTER_CHECK(i < request->match.nparams);
+    BASE_CHECK(i < request->match.nparams);
     return request->match.params[i];
 }
 

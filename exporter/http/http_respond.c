@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "exporter/access/admission.h"
-#include "exporter/check.h"
 #include "exporter/http/http_private.h"
 #include "exporter/log/log.h"
+#include "lib/base/check.h"
 
 enum { STREAM_BLOCK = 16 << 10 }; /* for HTTP/1.0 clients; the others use the header memory */
 
@@ -80,8 +80,8 @@ static void answer(struct exporter_request *request, const struct exporter_reply
 
 static void check_unanswered(const struct exporter_request *request)
 {
-    EXPORTER_CHECK_MAGIC(request, REQUEST_MAGIC);
-    EXPORTER_CHECK(request->state != REQUEST_ANSWERED && request->state != REQUEST_ABANDONED);
+    BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
+    BASE_CHECK(request->state != REQUEST_ANSWERED && request->state != REQUEST_ABANDONED);
 }
 
 void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply)

@@ -22,7 +22,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
+#include "lib/base/check.h"
 
 enum {
     LISTEN_BACKLOG = 4096, /* cut to net.core.somaxconn by the kernel, which has the same default */
@@ -72,7 +72,7 @@ static void describe_bound(struct exporter_listener *listener)
     struct sockaddr_storage bound = {0};
     socklen_t length = sizeof bound;
     char host[INET6_ADDRSTRLEN] = "";
-    EXPORTER_CHECK(getsockname(listener->fds[0], (struct sockaddr *)&bound, &length) == 0);
+    BASE_CHECK(getsockname(listener->fds[0], (struct sockaddr *)&bound, &length) == 0);
     if (bound.ss_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&bound;
         listener->is_local = is_loopback(&v6->sin6_addr);
@@ -282,7 +282,7 @@ bool exporter_listener_open(struct exporter_listener *listener,
                             const struct exporter_address *address, size_t count, const char *what,
                             const char *option, struct exporter_error *error)
 {
-    EXPORTER_CHECK(count >= 1 && count <= EXPORTER_LISTENER_SOCKETS_MAX);
+    BASE_CHECK(count >= 1 && count <= EXPORTER_LISTENER_SOCKETS_MAX);
     listener_init(listener);
     name_of_wanted(address, listener->name);
     const char *why = NULL;

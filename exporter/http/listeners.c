@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/check.h"
 #include "exporter/http/listener.h"
 #include "exporter/http/server.h"
 #include "exporter/http/worker.h"
 #include "exporter/log/log.h"
 #include "exporter/systemd.h"
+#include "lib/base/check.h"
 
 enum {
     FRONT_MAGIC = 0xf707700f,
@@ -239,7 +239,7 @@ static void log_listening(const struct exporter_front *front)
 
 bool exporter_front_start(struct exporter_front *front, struct exporter_error *error)
 {
-    EXPORTER_CHECK_MAGIC(front, FRONT_MAGIC);
+    BASE_CHECK_MAGIC(front, FRONT_MAGIC);
     for (size_t i = 0; i < front->nworkers; i++) {
         if (!exporter_worker_start(&front->workers[i], error))
             return false;
@@ -265,7 +265,7 @@ size_t exporter_front_loop_count(const struct exporter_front *front)
 
 struct exporter_loop *exporter_front_loop(const struct exporter_front *front, size_t i)
 {
-    EXPORTER_CHECK(i < front->nworkers);
+    BASE_CHECK(i < front->nworkers);
     return front->workers[i].loop;
 }
 
@@ -280,7 +280,7 @@ static void quiesce_seat(void *arg)
 
 void exporter_front_quiesce(struct exporter_front *front, enum exporter_side side)
 {
-    EXPORTER_CHECK_MAGIC(front, FRONT_MAGIC);
+    BASE_CHECK_MAGIC(front, FRONT_MAGIC);
     for (size_t i = 0; i < front->nseats; i++) {
         struct seat *seat = &front->seats[i];
         if (seat->side != side || seat->asked)
@@ -321,7 +321,7 @@ void exporter_front_free(struct exporter_front **front_pointer)
     if (front == NULL)
         return;
     *front_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(front, FRONT_MAGIC);
+    BASE_CHECK_MAGIC(front, FRONT_MAGIC);
     exporter_front_join(front);
     for (size_t i = 0; i < front->nseats; i++)
         exporter_server_stop(&front->seats[i].server);

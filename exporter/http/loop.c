@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
+#include "lib/base/check.h"
 
 enum {
     LOOP_MAGIC = 0x1009ea11,
@@ -74,7 +74,7 @@ static void wake(struct exporter_loop *loop)
 void exporter_loop_post(struct exporter_loop *loop, struct exporter_post *post, void (*fn)(void *),
                         void *arg)
 {
-    EXPORTER_CHECK_MAGIC(loop, LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, LOOP_MAGIC);
     post->fn = fn;
     post->arg = arg;
     struct exporter_post *head = atomic_load_explicit(&loop->posted, memory_order_relaxed);
@@ -121,7 +121,7 @@ static void clear_wakeup(void *arg)
 
 void exporter_loop_stop(struct exporter_loop *loop)
 {
-    EXPORTER_CHECK_MAGIC(loop, LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, LOOP_MAGIC);
     atomic_store(&loop->stopping, true);
     wake(loop);
 }
@@ -155,7 +155,7 @@ void exporter_loop_free(struct exporter_loop **loop_pointer)
     if (loop == NULL)
         return;
     *loop_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(loop, LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, LOOP_MAGIC);
     if (loop->wakeup.fd >= 0)
         close(loop->wakeup.fd);
     if (loop->epoll_fd >= 0)
@@ -194,7 +194,7 @@ static void mark_ready(struct exporter_loop *loop, int timeout_ms)
 {
     struct epoll_event events[EVENTS_PER_TURN];
     int count = epoll_wait(loop->epoll_fd, events, EVENTS_PER_TURN, timeout_ms);
-    EXPORTER_CHECK(count >= 0 || errno == EINTR);
+    BASE_CHECK(count >= 0 || errno == EINTR);
     for (int i = 0; i < count; i++)
         ((struct exporter_source *)events[i].data.ptr)->ready = true;
     loop->now_ms = exporter_monotonic_ms();
@@ -288,7 +288,7 @@ static int sleep_ms(struct exporter_loop *loop)
 
 void exporter_loop_run(struct exporter_loop *loop)
 {
-    EXPORTER_CHECK_MAGIC(loop, LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, LOOP_MAGIC);
     while (!atomic_load(&loop->stopping)) {
         mark_ready(loop, sleep_ms(loop));
         run_sources(loop);
@@ -299,6 +299,6 @@ void exporter_loop_run(struct exporter_loop *loop)
 
 void exporter_loop_settle(struct exporter_loop *loop)
 {
-    EXPORTER_CHECK_MAGIC(loop, LOOP_MAGIC);
+    BASE_CHECK_MAGIC(loop, LOOP_MAGIC);
     run_posted(loop);
 }

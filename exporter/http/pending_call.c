@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/check.h"
 #include "exporter/http/problem.h"
+#include "lib/base/check.h"
 
 enum { ASKING_MAGIC = 0x61736b21 };
 
@@ -71,7 +71,7 @@ struct exporter_asking {
 static void cancelled(void *arg)
 {
     struct exporter_asking *asking = arg;
-    EXPORTER_CHECK_MAGIC(asking, ASKING_MAGIC);
+    BASE_CHECK_MAGIC(asking, ASKING_MAGIC);
     asking->request = NULL;
 }
 
@@ -104,7 +104,7 @@ struct exporter_asking *exporter_ask_soon(struct exporter_request *request,
 void exporter_asked(void *context, const struct handoff_result *result)
 {
     struct exporter_asking *asking = context;
-    EXPORTER_CHECK_MAGIC(asking, ASKING_MAGIC);
+    BASE_CHECK_MAGIC(asking, ASKING_MAGIC);
     if (asking->request != NULL && result->error.code != HANDOFF_OK)
         respond_failure(asking->request, result);
     else if (asking->request != NULL)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "exporter/utf8.h"
+#include "lib/base/utf8.h"
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
@@ -31,8 +31,8 @@ static bool is_text(const char *text)
     size_t left = strlen(text);
     while (left > 0) {
         uint32_t character;
-        const size_t size = exporter_utf8_next(text, left, &character);
-        if (character == EXPORTER_UTF8_INVALID)
+        const size_t size = base_utf8_next(text, left, &character);
+        if (character == BASE_UTF8_INVALID)
             return false;
         text += size;
         left -= size;

@@ -25,12 +25,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
 #include "exporter/config/web_config.h"
 #include "exporter/http/http_private.h"
 #include "exporter/http/socket_silence.h"
 #include "exporter/http/tls.h"
 #include "exporter/log/log.h"
+#include "lib/base/check.h"
 
 enum {
     SWEEP_INTERVAL_MS = 1000, /* how late a cut may come where nothing asks for it earlier */
@@ -71,7 +71,7 @@ static void listen_again(struct exporter_server *server)
 static void sweep(void *arg)
 {
     struct exporter_server *server = arg;
-    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     const int64_t now = exporter_monotonic_ms();
     int64_t next = now + SWEEP_INTERVAL_MS;
     struct exporter_connection *connection;
@@ -143,7 +143,7 @@ static bool attach_tls(struct exporter_connection *connection, struct MHD_Connec
         return true;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    EXPORTER_CHECK(info != NULL);
+    BASE_CHECK(info != NULL);
     exporter_web_config_refresh(web_config);
     connection->tls = exporter_tls_attach(exporter_web_config_tls(web_config), info->tls_session);
     return connection->tls != NULL;
@@ -155,7 +155,7 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    EXPORTER_CHECK(info != NULL);
+    BASE_CHECK(info != NULL);
     const int fd = info->connect_fd;
     struct exporter_connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) {
@@ -181,7 +181,7 @@ static void connection_closed(void **context)
     if (connection == NULL)
         return;
     *context = NULL;
-    EXPORTER_CHECK_MAGIC(connection, CONNECTION_MAGIC);
+    BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     exporter_departures_forget(&connection->server->departures, connection);
     exporter_tls_unref(&connection->tls);
     LIST_REMOVE(connection, entry);
@@ -195,7 +195,7 @@ static void notify_connection(void *arg, struct MHD_Connection *mhd, void **cont
                               enum MHD_ConnectionNotificationCode what)
 {
     struct exporter_server *server = arg;
-    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     if (what == MHD_CONNECTION_NOTIFY_STARTED)
         connection_started(server, mhd, context);
     else
@@ -216,7 +216,7 @@ static int64_t daemon_timeout_ms(void *arg)
 static void daemon_run(void *arg)
 {
     struct exporter_server *server = arg;
-    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     MHD_run(server->daemon);
 }
 
@@ -317,7 +317,7 @@ failed:
 
 void exporter_server_quiesce(struct exporter_server *server)
 {
-    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     if (server->quiesced)
         return;
     MHD_run(server->daemon); /* whoever is in the kernel's queue already is let in */
@@ -347,7 +347,7 @@ void exporter_server_stop(struct exporter_server **server_pointer)
     if (server == NULL)
         return;
     *server_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(server, SERVER_MAGIC);
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     exporter_loop_remove(server->options.loop, &server->source);
     struct exporter_request *request;
     while ((request = LIST_FIRST(&server->deferred)) != NULL)
@@ -356,7 +356,7 @@ void exporter_server_stop(struct exporter_server **server_pointer)
     MHD_stop_daemon(server->daemon);
     exporter_departures_close(&server->departures);
     exporter_timer_stop(server->options.loop, &server->sweep);
-    EXPORTER_CHECK(LIST_EMPTY(&server->connections));
+    BASE_CHECK(LIST_EMPTY(&server->connections));
     free(server->spare.bytes);
     server->magic = 0;
     free(server);

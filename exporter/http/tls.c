@@ -15,9 +15,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "exporter/check.h"
 #include "exporter/config/config_internal.h"
 #include "exporter/http/tls_priority.h"
+#include "lib/base/check.h"
 
 enum { TLS_MAGIC = 0x7150c4ed };
 
@@ -95,7 +95,7 @@ static bool leaf_is_allowed(const struct exporter_tls *tls, const gnutls_datum_t
 static int verify_client(gnutls_session_t session)
 {
     const struct exporter_tls *tls = gnutls_db_get_ptr(session);
-    EXPORTER_CHECK_MAGIC(tls, TLS_MAGIC);
+    BASE_CHECK_MAGIC(tls, TLS_MAGIC);
     unsigned count = 0;
     const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
     if (tls->client_auth != EXPORTER_CLIENT_VERIFY_IF_GIVEN &&
@@ -120,7 +120,7 @@ struct exporter_tls *exporter_tls_attach(struct exporter_tls *tls, gnutls_sessio
         [EXPORTER_CLIENT_VERIFY_IF_GIVEN] = GNUTLS_CERT_REQUEST,
         [EXPORTER_CLIENT_VERIFY] = GNUTLS_CERT_REQUIRE,
     };
-    EXPORTER_CHECK_MAGIC(tls, TLS_MAGIC);
+    BASE_CHECK_MAGIC(tls, TLS_MAGIC);
     if (gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->credentials) < 0 ||
         gnutls_priority_set(session, tls->priority) < 0)
         return NULL;
@@ -266,8 +266,8 @@ void exporter_tls_unref(struct exporter_tls **tls_pointer)
     if (tls == NULL)
         return;
     *tls_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(tls, TLS_MAGIC);
-    EXPORTER_CHECK(tls->references > 0);
+    BASE_CHECK_MAGIC(tls, TLS_MAGIC);
+    BASE_CHECK(tls->references > 0);
     if (--tls->references == 0)
         tls_free(tls);
 }

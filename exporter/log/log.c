@@ -23,8 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exporter/check.h"
-#include "exporter/utf8.h"
+#include "lib/base/check.h"
+#include "lib/base/rfc3339.h"
+#include "lib/base/utf8.h"
 
 enum {
     LINE_MAX_BYTES = PIPE_BUF,
@@ -117,7 +118,7 @@ static void put_text(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
-static void put_unsigned(struct line *line, uint64_t number, int width)
+static void put_unsigned(struct line *line, uint64_t number)
 {
     char digits[20];
     int at = (int)sizeof(digits);
@@ -125,7 +126,7 @@ static void put_unsigned(struct line *line, uint64_t number, int width)
     do {
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
-    } while (number > 0 || (int)sizeof(digits) - at < width);
+    } while (number > 0);
     put(line, digits + at, sizeof(digits) - (size_t)at);
 }
 
@@ -133,53 +134,17 @@ static void put_signed(struct line *line, int64_t number)
 {
     if (number < 0) {
         put_text(line, "-");
-        put_unsigned(line, -(uint64_t)number, 1);
+        put_unsigned(line, -(uint64_t)number);
     } else {
-        put_unsigned(line, (uint64_t)number, 1);
+        put_unsigned(line, (uint64_t)number);
     }
-}
-
-/* Year, month and day of a number of days since 1970-01-01, in UTC. gmtime_r() would do, but it
- * takes glibc's time zone lock and may read a file. The calendar is counted from March, so that
- * the leap day is the last of its year, in eras of 400 years. */
-static void put_date(struct line *line, int64_t days)
-{
-    int64_t shifted = days + 719468; /* 0000-03-01 to 1970-01-01 */
-    int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
-    int64_t day_of_era = shifted - era * 146097;
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t month = (5 * day_of_year + 2) / 153; /* 0 is March; five months have 153 days */
-    int64_t day = day_of_year - (153 * month + 2) / 5 + 1;
-    month = month < 10 ? month + 3 : month - 9;
-
-    put_unsigned(line, (uint64_t)(year_of_era + era * 400 + (month <= 2)), 4);
-    put_text(line, "-");
-    put_unsigned(line, (uint64_t)month, 2);
-    put_text(line, "-");
-    put_unsigned(line, (uint64_t)day, 2);
 }
 
 static void put_time(struct line *line, int64_t ms)
 {
-    static const int64_t day_ms = 86400000;
-    uint64_t rest;
-
-    if (ms < 0) {
-        ms = 0; /* a clock before 1970 is broken; the line still has to come out */
-    }
-    rest = (uint64_t)(ms % day_ms);
-    put_date(line, ms / day_ms);
-    put_text(line, "T");
-    put_unsigned(line, rest / 3600000, 2);
-    put_text(line, ":");
-    put_unsigned(line, rest / 60000 % 60, 2);
-    put_text(line, ":");
-    put_unsigned(line, rest / 1000 % 60, 2);
-    put_text(line, ".");
-    put_unsigned(line, rest % 1000, 3);
-    put_text(line, "Z");
+    char text[BASE_RFC3339_SIZE];
+    base_rfc3339_format(ms > 0 ? ms : 0, text); /* a clock before 1970 is broken */
+    put_text(line, text);
 }
 
 /* ---- text from outside --------------------------------------------------------------------- */
@@ -214,7 +179,7 @@ static void put_escape(struct line *line, uint32_t character)
 
 static void put_character(struct line *line, uint32_t character, const char *bytes, size_t size)
 {
-    if (character == EXPORTER_UTF8_INVALID) {
+    if (character == BASE_UTF8_INVALID) {
         put_text(line, "\xEF\xBF\xBD");
     } else if (needs_escape(character)) {
         put_escape(line, character);
@@ -232,7 +197,7 @@ static void put_quoted(struct line *line, const char *bytes, size_t length)
     put_text(line, "\"");
     while (at < length && at < VALUE_MAX_BYTES && !line->full) {
         uint32_t character;
-        size_t size = exporter_utf8_next(bytes + at, length - at, &character);
+        size_t size = base_utf8_next(bytes + at, length - at, &character);
         put_character(line, character, bytes + at, size);
         at += size;
     }
@@ -299,7 +264,7 @@ static void put_field_value(struct line *line, const struct exporter_log_field *
         put_signed(line, (int64_t)field->number);
         return;
     case EXPORTER_LOG_UNSIGNED:
-        put_unsigned(line, field->number, 1);
+        put_unsigned(line, field->number);
         return;
     case EXPORTER_LOG_FLAG:
         put_text(line, field->number != 0 ? "true" : "false");
@@ -310,7 +275,7 @@ static void put_field_value(struct line *line, const struct exporter_log_field *
     case EXPORTER_LOG_END:
         break;
     }
-    EXPORTER_CHECK(false); /* a type without a writer */
+    BASE_CHECK(false); /* a type without a writer */
 }
 
 /* Fields are whole or absent: half a string would leave the line unreadable. */
@@ -506,7 +471,7 @@ struct exporter_log_field exporter_log_string(const char *key, const char *text)
 void exporter_log_write(enum exporter_log_level level, const char *event,
                         const struct exporter_log_field *fields)
 {
-    EXPORTER_CHECK(level < EXPORTER_LOG_LEVELS);
+    BASE_CHECK(level < EXPORTER_LOG_LEVELS);
     if (allow(level, event)) {
         emit(level, event, fields);
     }

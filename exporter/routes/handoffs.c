@@ -9,13 +9,13 @@
 #include <yyjson.h>
 
 #include "exporter/access/admission.h"
-#include "exporter/check.h"
 #include "exporter/client_host.h"
-#include "exporter/config/units.h"
 #include "exporter/http/body.h"
 #include "exporter/http/negotiate.h"
 #include "exporter/http/pending_call.h"
 #include "exporter/http/problem.h"
+#include "lib/base/check.h"
+#include "lib/base/units.h"
 
 enum {
     INBOX_WAIT_MAX_MS = 60000, /* longer polls die in proxies and NAT tables */
@@ -302,7 +302,7 @@ static bool give(struct exporter_request *request, const struct handoff_pulled *
 static bool pulled(void *arg, const struct handoff_pulled *got)
 {
     struct pulling *pulling = arg;
-    EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
     const bool taken = pulling->request != NULL && give(pulling->request, got);
     pulling->told = true;
     if (pulling->pull != NULL) { /* else the call that began it frees */
@@ -315,7 +315,7 @@ static bool pulled(void *arg, const struct handoff_pulled *got)
 static void pull_cancelled(void *arg)
 {
     struct pulling *pulling = arg;
-    EXPORTER_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
     pulling->request = NULL;
     if (pulling->pull != NULL)
         handoff_pull_withdraw(pulling->pull);
@@ -334,7 +334,7 @@ static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
     *wait_ms = 0;
     if (text == NULL)
         return true;
-    if (!exporter_duration_parse(text, &ms) || ms > INBOX_WAIT_MAX_MS) {
+    if (!base_duration_parse(text, &ms) || ms > INBOX_WAIT_MAX_MS) {
         exporter_respond_problem(request, &bad_wait);
         return false;
     }

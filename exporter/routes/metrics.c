@@ -15,10 +15,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "exporter/check.h"
 #include "exporter/http/gzip.h"
 #include "exporter/http/negotiate.h"
 #include "exporter/http/problem.h"
+#include "lib/base/check.h"
 
 enum {
     SCRAPE_MAGIC = 0x5c7a9e00,
@@ -57,12 +57,12 @@ static void scrape_free(struct scrape **scrape_pointer)
     if (scrape == NULL)
         return;
     *scrape_pointer = NULL;
-    EXPORTER_CHECK_MAGIC(scrape, SCRAPE_MAGIC);
+    BASE_CHECK_MAGIC(scrape, SCRAPE_MAGIC);
     metric_scrape_end(&scrape->reading);
     metric_buffer_free(&scrape->buffer);
     exporter_gzip_free(&scrape->gzip);
     free(scrape->name_text);
-    EXPORTER_CHECK(scrape->page->scrapes > 0);
+    BASE_CHECK(scrape->page->scrapes > 0);
     scrape->page->scrapes--;
     free(scrape);
 }

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "exporter/check.h"
-#include "exporter/utf8.h"
+#include "lib/base/check.h"
+#include "lib/base/utf8.h"
 
 enum { FAILURES_MAGIC = 0xfa117e5 };
 
@@ -43,7 +43,7 @@ void exporter_failures_free(struct exporter_failures **freeing)
     if (failures == NULL)
         return;
     *freeing = NULL;
-    EXPORTER_CHECK_MAGIC(failures, FAILURES_MAGIC);
+    BASE_CHECK_MAGIC(failures, FAILURES_MAGIC);
     pthread_mutex_destroy(&failures->lock);
     failures->magic = 0;
     free(failures);
@@ -64,11 +64,11 @@ static void copy_text(char *to, size_t size, const char *from)
     size_t left = from != NULL ? strlen(from) : 0;
     while (left > 0) {
         uint32_t character;
-        const size_t length = exporter_utf8_next(from, left, &character);
+        const size_t length = base_utf8_next(from, left, &character);
         if (used + length >= size)
             break;
-        if (character == EXPORTER_UTF8_INVALID || is_control(character)) {
-            to[used++] = character == EXPORTER_UTF8_INVALID ? '?' : ' ';
+        if (character == BASE_UTF8_INVALID || is_control(character)) {
+            to[used++] = character == BASE_UTF8_INVALID ? '?' : ' ';
         } else {
             memcpy(to + used, from, length);
             used += length;
@@ -169,7 +169,7 @@ static void put_first(struct exporter_failures *failures, struct exporter_failur
 
 void exporter_failures_note(struct exporter_failures *failures, const struct handoff_event *event)
 {
-    EXPORTER_CHECK_MAGIC(failures, FAILURES_MAGIC);
+    BASE_CHECK_MAGIC(failures, FAILURES_MAGIC);
     enum handoff_outcome outcome;
     if (!failed(event, &outcome))
         return;
@@ -185,7 +185,7 @@ size_t exporter_failures_read(struct exporter_failures *failures,
                               struct exporter_failure entries[EXPORTER_FAILURES_KEPT],
                               uint64_t *total)
 {
-    EXPORTER_CHECK_MAGIC(failures, FAILURES_MAGIC);
+    BASE_CHECK_MAGIC(failures, FAILURES_MAGIC);
     pthread_mutex_lock(&failures->lock);
     const size_t count = failures->count;
     memcpy(entries, failures->entries, count * sizeof entries[0]);

@@ -35,7 +35,7 @@ static bool make_room(struct gathering *gathering)
     if (status->nagents < gathering->room)
         return true;
     const size_t room = gathering->room > 0 ? gathering->room * 2 : 16;
-    struct handoff_agent_stats *agents = exporter_arena_take(&status->arena, room, sizeof *agents);
+    struct handoff_agent_stats *agents = base_arena_calloc(&status->arena, room, sizeof *agents);
     if (agents == NULL)
         return false;
     if (status->nagents > 0)
@@ -57,7 +57,7 @@ static void visit(void *context, const struct handoff_agent_stats *agent)
     struct exporter_status *status = gathering->status;
     if (!agent->configured && agent->in_flight == 0 && agent->parked == 0)
         return;
-    char *name = exporter_arena_copy(&status->arena, agent->name, strlen(agent->name));
+    char *name = base_arena_copy(&status->arena, agent->name, strlen(agent->name));
     if (name == NULL || !make_room(gathering)) {
         gathering->failed = true;
         return;
@@ -118,7 +118,7 @@ find(struct exporter_status *status, enum exporter_standing standing, const char
         status->standing = standing;
     if (written < 0 || status->nfindings == FINDINGS_MAX)
         return;
-    const char *kept = exporter_arena_copy(&status->arena, text, strlen(text));
+    const char *kept = base_arena_copy(&status->arena, text, strlen(text));
     if (kept != NULL)
         status->findings[status->nfindings++] = (struct exporter_finding){standing, kept};
 }
@@ -225,7 +225,7 @@ bool exporter_status_read(struct exporter_status *status,
     status->now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     exporter_lifecycle_look(lifecycle, &status->daemon);
     handoff_client_stats(client, &status->client);
-    status->findings = exporter_arena_take(&status->arena, FINDINGS_MAX, sizeof *status->findings);
+    status->findings = base_arena_calloc(&status->arena, FINDINGS_MAX, sizeof *status->findings);
     if (status->findings == NULL || !read_agents(status, client)) {
         exporter_status_clear(status);
         return false;
@@ -241,6 +241,6 @@ bool exporter_status_read(struct exporter_status *status,
 
 void exporter_status_clear(struct exporter_status *status)
 {
-    exporter_arena_clear(&status->arena);
+    base_arena_free(&status->arena);
     *status = (struct exporter_status){0};
 }

@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
-#include "exporter/arena.h"
 #include "exporter/client_host.h"
 #include "exporter/lifecycle.h"
 #include "exporter/status/failures.h"
+#include "lib/base/arena.h"
 
 enum exporter_standing {
     EXPORTER_STANDING_OK,
@@ -44,7 +44,7 @@ struct exporter_status {
     enum exporter_standing standing;
     struct exporter_finding *findings; /* none: all is well */
     size_t nfindings;
-    struct exporter_arena arena; /* holds all of the above */
+    struct base_arena arena; /* holds all of the above */
 };
 
 /* "ok", "attention" or "trouble"; static. */

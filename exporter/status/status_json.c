@@ -4,13 +4,13 @@
 
 #include <yyjson.h>
 
-#include "exporter/status/times.h"
 #include "exporter/version.h"
+#include "lib/base/rfc3339.h"
 
 static void add_time(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key, int64_t at_ms)
 {
-    char text[EXPORTER_TIME_SIZE];
-    exporter_time_text(text, at_ms);
+    char text[BASE_RFC3339_SIZE];
+    base_rfc3339_seconds(at_ms, text);
     yyjson_mut_obj_add_strcpy(doc, object, key, text);
 }
 

@@ -19,10 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/check.h"
 #include "exporter/status/html.h"
-#include "exporter/status/times.h"
 #include "exporter/version.h"
+#include "lib/base/check.h"
+#include "lib/base/rfc3339.h"
+#include "lib/base/units.h"
 
 /* Contrasts are at least 4.5 : 1 in both schemes; a test holds that. */
 static const char style[] =
@@ -87,14 +88,14 @@ void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
     gnutls_datum_t text;
     const gnutls_datum_t raw = {digest, sizeof digest};
     const int code = gnutls_hash_fast(GNUTLS_DIG_SHA256, style, sizeof style - 1, digest);
-    EXPORTER_CHECK(code == 0);
+    BASE_CHECK(code == 0);
     if (gnutls_base64_encode2(&raw, &text) != 0)
         text = (gnutls_datum_t){NULL, 0}; /* no memory: the page goes without its style */
     const int written = snprintf(policy, EXPORTER_PAGE_POLICY_SIZE,
                                  "default-src 'none'; style-src 'sha256-%.*s'; base-uri 'none'; "
                                  "form-action 'none'; frame-ancestors 'none'",
                                  (int)text.size, text.data != NULL ? (const char *)text.data : "");
-    EXPORTER_CHECK(written > 0 && written < EXPORTER_PAGE_POLICY_SIZE);
+    BASE_CHECK(written > 0 && written < EXPORTER_PAGE_POLICY_SIZE);
     gnutls_free(text.data);
 }
 
@@ -102,8 +103,8 @@ void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
 
 static void write_time(FILE *out, int64_t at_ms)
 {
-    char text[EXPORTER_TIME_SIZE];
-    exporter_time_text(text, at_ms);
+    char text[BASE_RFC3339_SIZE];
+    base_rfc3339_seconds(at_ms, text);
     /* "2026-03-01T12:00:00Z", for people "2026-03-01 12:00:00 UTC" */
     fprintf(out, "<time datetime=\"%s\">%.10s %.8s UTC</time>", text, text,
             strlen(text) > 11 ? text + 11 : "");
@@ -111,9 +112,8 @@ static void write_time(FILE *out, int64_t at_ms)
 
 static void write_age(FILE *out, int64_t age_ns)
 {
-    char text[EXPORTER_AGE_SIZE];
-    exporter_age_text(text, age_ns / 1000000);
-    fputs(text, out);
+    struct base_printed age;
+    fputs(base_age_print(&age, age_ns / 1000000), out);
 }
 
 /* Text from outside, kept from turning around what stands beside it. */

@@ -12,10 +12,8 @@
 _Noreturn void base_check_failed(const char *what, const char *file, int line);
 
 #define BASE_CHECK(expression)                                                                     \
-    do {                                                                                           \
-        if (__builtin_expect(!(expression), 0))                                                    \
-            base_check_failed(#expression, __FILE__, __LINE__);                                    \
-    } while (0)
+    (__builtin_expect(!!(expression), 1) ? (void)0                                                 \
+                                         : base_check_failed(#expression, __FILE__, __LINE__))
 
 /* A pointer to a long-lived object that came back is of the type it claims to be. NULL faults here.
  */

@@ -21,8 +21,6 @@
 
 enum {
     BASE_JSON_DEPTH_MAX = 64, /* nesting; deeper has no use and would cost stack */
-    /* An envelope carries a request's state two levels deeper, in context.task. */
-    BASE_JSON_ENVELOPE_DEPTH_MAX = BASE_JSON_DEPTH_MAX + 2,
     BASE_JSON_KEYS_MAX = 256, /* of one object; looking for a key twice is quadratic in it */
 };
 
@@ -37,9 +35,10 @@ enum handoff_code base_json_read_in(struct base_arena *arena, struct base_span t
                                     const char *what, yyjson_doc **doc,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* The same for an envelope of ours, which is nested deeper than the request it was made of. */
-enum handoff_code base_json_read_envelope(struct base_span text, yyjson_doc **doc,
-                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The same with a depth other than BASE_JSON_DEPTH_MAX. */
+enum handoff_code base_json_read_deep(struct base_span text, const char *what, unsigned depth,
+                                      yyjson_doc **doc,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Whether every object inside has at most BASE_JSON_KEYS_MAX keys and none of them twice; else
  * `key` is set to the offending one. */

@@ -65,6 +65,12 @@ void base_rfc3339_format(int64_t wall_ms, char text[BASE_RFC3339_SIZE])
     memcpy(to, "Z", 2);
 }
 
+void base_rfc3339_seconds(int64_t wall_ms, char text[BASE_RFC3339_SIZE])
+{
+    base_rfc3339_format(wall_ms, text);
+    memcpy(strchr(text, '.'), "Z", 2);
+}
+
 /* Reads exactly `digits` digits and moves the text on. */
 static bool take(const char **text, const char *end, int digits, int64_t *number)
 {

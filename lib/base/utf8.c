@@ -79,6 +79,15 @@ size_t base_utf8_valid_length(const char *text, size_t length)
     return (size_t)(at - start);
 }
 
+size_t base_utf8_next(const char *bytes, size_t length, uint32_t *character)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+    size_t width;
+    unsigned read;
+    *character = measure(at, at + length, &width) ? base_utf8_read(at, &read) : BASE_UTF8_INVALID;
+    return width;
+}
+
 char *base_utf8_repair(const char *text, size_t length, size_t *repaired_length)
 {
     size_t done = 0, written = 0, width;

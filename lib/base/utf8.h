@@ -19,6 +19,12 @@ size_t base_utf8_valid_length(const char *text, size_t length);
 /* A repaired copy, for base_free(); NULL when memory ran out. */
 char *base_utf8_repair(const char *text, size_t length, size_t *repaired_length);
 
+#define BASE_UTF8_INVALID UINT32_MAX
+
+/* Reads the character at the start of `length` bytes (at least one) of any text and returns how
+   many bytes it takes. A maximal ill-formed subsequence reads as one BASE_UTF8_INVALID. */
+size_t base_utf8_next(const char *bytes, size_t length, uint32_t *character);
+
 /* Reads the character at a place in valid text; the width says how many bytes it took. */
 static inline uint32_t base_utf8_read(const uint8_t *at, unsigned *width)
 {

@@ -5,7 +5,7 @@
 #ifndef METRIC_BUFFER_H
 #define METRIC_BUFFER_H
 
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 #include "lib/metrics/metric.h"
 
 /* Room for `n` more bytes at the end, to be taken by metric_buffer_take. NULL: no memory. */
@@ -15,7 +15,7 @@ char *metric_buffer_room(struct metric_buffer *buffer, size_t n);
 static inline void metric_buffer_take(struct metric_buffer *buffer, const char *end)
 {
     size_t length = (size_t)(end - buffer->data);
-    METRIC_CHECK(length >= buffer->length && length <= buffer->capacity);
+    BASE_CHECK(length >= buffer->length && length <= buffer->capacity);
     buffer->length = length;
 }
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 enum {
     MANTISSA_BITS = 52,
@@ -73,7 +73,7 @@ static void merge_bounds(struct metric_grid *grid, const struct metric_desc *des
     const size_t room = cells_at_most(desc);
     size_t cell = 0;
     for (;; cell++) {
-        METRIC_CHECK(cell < room);
+        BASE_CHECK(cell < room);
         double by_classic = classic < grid->nclassic ? grid->classic[classic] : INFINITY;
         double by_native =
             grid->native && index <= last ? metric_native_bound(grid->schema, index) : INFINITY;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <yyjson.h>
 
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 static const char two_digits[] = "0001020304050607080910111213141516171819"
                                  "2021222324252627282930313233343536373839"
@@ -53,9 +53,9 @@ static char *shortest_json(double value, void *pool, size_t size)
     yyjson_alc allocator;
     yyjson_val number = {0};
     bool made = yyjson_alc_pool_init(&allocator, pool, size) && yyjson_set_real(&number, value);
-    METRIC_CHECK(made);
+    BASE_CHECK(made);
     char *text = yyjson_val_write_opts(&number, YYJSON_WRITE_NOFLAG, &allocator, NULL, NULL);
-    METRIC_CHECK(text != NULL); /* the pool holds any number */
+    BASE_CHECK(text != NULL); /* the pool holds any number */
     return text;
 }
 

@@ -3,12 +3,12 @@
  * Observations, on the thread that is being measured: no lock, no allocation, and for a thread
  * that owns its shard no atomic read-modify-write either.
  */
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 #include "lib/metrics/family.h"
 
 void metric_add(struct metric_series *counter, uint64_t n)
 {
-    METRIC_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
+    BASE_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
     size_t shard = metric_cells_shard(counter->exclusive);
     metric_cell *cell = counter->cells + shard * counter->stride;
     if (shard < counter->exclusive)
@@ -19,26 +19,26 @@ void metric_add(struct metric_series *counter, uint64_t n)
 
 void metric_mirror(struct metric_series *counter, double value)
 {
-    METRIC_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
+    BASE_CHECK(counter->magic == METRIC_SERIES_MAGIC(METRIC_COUNTER));
     atomic_store_explicit(&counter->value, metric_bits_of(value), memory_order_relaxed);
 }
 
 void metric_gauge_set(struct metric_series *gauge, double value)
 {
-    METRIC_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
+    BASE_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
     atomic_store_explicit(&gauge->value, metric_bits_of(value), memory_order_relaxed);
 }
 
 void metric_gauge_add(struct metric_series *gauge, double delta)
 {
-    METRIC_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
+    BASE_CHECK(gauge->magic == METRIC_SERIES_MAGIC(METRIC_GAUGE));
     metric_cell_sum_shared(&gauge->value, delta);
 }
 
 /* Counts any value on any thread and returns its cell. */
 __attribute__((noinline)) static size_t observe_any(struct metric_series *histogram, double value)
 {
-    METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
+    BASE_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
     size_t shard = metric_cells_shard(histogram->exclusive);
     metric_cell *row = histogram->cells + shard * histogram->stride;
     size_t cell = metric_grid_cell(histogram->grid, value);
@@ -56,7 +56,7 @@ __attribute__((noinline)) static size_t observe_any(struct metric_series *histog
  * and so saves no registers, which halves its time. */
 void metric_observe(struct metric_series *histogram, double value)
 {
-    METRIC_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
+    BASE_CHECK(histogram->magic == METRIC_SERIES_MAGIC(METRIC_HISTOGRAM));
     const struct metric_grid *grid = histogram->grid;
     size_t shard = metric_thread_slot;
     uint64_t slot = metric_grid_slot(grid, value);

@@ -109,7 +109,7 @@ static void close_message(struct metric_buffer *out, size_t at)
 {
     if (out->failed)
         return;
-    METRIC_CHECK(at < out->length); /* else the length would wrap */
+    BASE_CHECK(at < out->length); /* else the length would wrap */
     size_t length = out->length - at - 1;
     char prefix[VARINT_MAX];
     size_t size = (size_t)(write_varint(prefix, length) - prefix);

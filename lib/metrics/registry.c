@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 #include "lib/metrics/family.h"
 #include "lib/metrics/names.h"
 
@@ -54,7 +54,7 @@ void metric_registry_free(struct metric_registry **registry)
     struct metric_registry *dying = *registry;
     if (!dying)
         return;
-    METRIC_CHECK(dying->magic == METRIC_REGISTRY_MAGIC);
+    BASE_CHECK(dying->magic == METRIC_REGISTRY_MAGIC);
     *registry = NULL;
     struct metric_family *next;
     for (struct metric_family *family = atomic_load(&dying->first); family; family = next) {
@@ -166,8 +166,8 @@ static struct metric_family *publish_family(struct metric_registry *registry,
 struct metric_family *metric_register(struct metric_registry *registry,
                                       const struct metric_desc *desc, struct metric_error *error)
 {
-    METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
-    METRIC_CHECK(desc->type >= METRIC_COUNTER && desc->type <= METRIC_HISTOGRAM);
+    BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
+    BASE_CHECK(desc->type >= METRIC_COUNTER && desc->type <= METRIC_HISTOGRAM);
     if (error)
         *error = (struct metric_error){.code = METRIC_OK};
     if (metric_desc_check(desc, error) != METRIC_OK)
@@ -186,7 +186,7 @@ struct metric_family *metric_register(struct metric_registry *registry,
 
 bool metric_on_scrape(struct metric_registry *registry, metric_hook *call, void *arg)
 {
-    METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
+    BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     struct metric_registered_hook *hook = calloc(1, sizeof *hook);
     if (!hook)
         return false;
@@ -202,6 +202,6 @@ bool metric_on_scrape(struct metric_registry *registry, metric_hook *call, void 
 
 uint64_t metric_series_dropped(const struct metric_registry *registry)
 {
-    METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
+    BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     return atomic_load_explicit(&registry->dropped, memory_order_relaxed);
 }

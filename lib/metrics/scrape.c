@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 
 static const struct metric_encoder *encoder_of(enum metric_format format)
 {
@@ -21,7 +21,7 @@ static const struct metric_encoder *encoder_of(enum metric_format format)
         return &metric_encoder_protobuf;
     }
     const bool known_format = false;
-    METRIC_CHECK(known_format);
+    BASE_CHECK(known_format);
     return NULL;
 }
 
@@ -52,7 +52,7 @@ static size_t plan_walk(struct metric_scrape *scrape, struct metric_registry *re
 struct metric_scrape *metric_scrape_begin(struct metric_registry *registry,
                                           const struct metric_scrape_options *options)
 {
-    METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
+    BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     run_hooks(registry);
     struct metric_scrape *scrape = calloc(1, sizeof *scrape);
     if (!scrape)
@@ -72,7 +72,7 @@ void metric_scrape_end(struct metric_scrape **scrape)
 {
     if (!*scrape)
         return;
-    METRIC_CHECK((*scrape)->magic == METRIC_SCRAPE_MAGIC);
+    BASE_CHECK((*scrape)->magic == METRIC_SCRAPE_MAGIC);
     (*scrape)->magic = 0;
     free((*scrape)->cells);
     free((*scrape)->natives);
@@ -137,7 +137,7 @@ static void scrape_next(struct metric_scrape *scrape, struct metric_buffer *out)
 
 bool metric_scrape_step(struct metric_scrape *scrape, struct metric_buffer *out, size_t want)
 {
-    METRIC_CHECK(scrape->magic == METRIC_SCRAPE_MAGIC);
+    BASE_CHECK(scrape->magic == METRIC_SCRAPE_MAGIC);
     size_t enough = out->length + want;
     while (!scrape->done && !out->failed) {
         scrape_next(scrape, out);

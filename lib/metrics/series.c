@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/metrics/check.h"
+#include "lib/base/check.h"
 #include "lib/metrics/escape.h"
 #include "lib/metrics/family.h"
 #include "lib/metrics/wall_clock.h"
@@ -221,7 +221,7 @@ static struct metric_series *series_new(struct metric_family *family, const stru
     }
     series->text = end;
     series->text_length = render_labels(end, family, set);
-    METRIC_CHECK(end + series->text_length <= (char *)series + size);
+    BASE_CHECK(end + series->text_length <= (char *)series + size);
     if ((family->flags & METRIC_EXEMPLARS) != 0) {
         size_t slots = family->grid ? family->grid->nclassic + 1 : 1;
         series->exemplars = calloc(slots, sizeof *series->exemplars);
@@ -255,7 +255,7 @@ static bool assign_cells(struct metric_family *family, struct metric_series *ser
         chunk->next = family->chunks;
         family->chunks = chunk;
     }
-    METRIC_CHECK(chunk->used < chunk->capacity);
+    BASE_CHECK(chunk->used < chunk->capacity);
     series->cells = chunk->cells + chunk->used++ * chunk->width;
     series->stride = chunk->stride;
     return true;
@@ -405,7 +405,7 @@ __attribute__((noinline)) static struct metric_series *resolve_slow(struct metri
 
 struct metric_series *metric_resolve(struct metric_family *family, const char *const *values)
 {
-    METRIC_CHECK(family->magic == METRIC_FAMILY_MAGIC);
+    BASE_CHECK(family->magic == METRIC_FAMILY_MAGIC);
     if (family->nlabels == 0)
         return family->fallback;
     struct label_set set;
@@ -439,7 +439,7 @@ static void retire_in(struct metric_family *family, size_t label, const char *va
 
 void metric_retire(struct metric_registry *registry, const char *label, const char *value)
 {
-    METRIC_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
+    BASE_CHECK(registry->magic == METRIC_REGISTRY_MAGIC);
     struct metric_family *family = atomic_load_explicit(&registry->first, memory_order_acquire);
     for (; family; family = atomic_load_explicit(&family->next, memory_order_acquire)) {
         for (size_t i = 0; i < family->nlabels; i++) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter/check.h"
 #include "exporter/http/negotiate.h"
+#include "lib/base/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                          : got.format == METRIC_OPENMETRICS
                              ? "application/openmetrics-text; version="
                              : "application/vnd.google.protobuf; ";
-    EXPORTER_CHECK(strncmp(got.content_type, begins, strlen(begins)) == 0);
-    EXPORTER_CHECK(strstr(got.content_type, "; escaping=") != NULL);
+    BASE_CHECK(strncmp(got.content_type, begins, strlen(begins)) == 0);
+    BASE_CHECK(strstr(got.content_type, "; escaping=") != NULL);
     exporter_accepts_gzip(header);
     free(header);
     return 0;

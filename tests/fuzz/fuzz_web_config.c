@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "exporter/check.h"
 #include "exporter/config/web_settings.h"
 #include "exporter/http/tls_priority.h"
+#include "lib/base/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,13 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct exporter_web_settings *settings =
         exporter_web_settings_load_memory("web.yml", (const char *)data, size, &error);
     if (settings == NULL) {
-        EXPORTER_CHECK(strncmp(error.text, "web.yml:", 8) == 0);
-        EXPORTER_CHECK(strchr(error.text, '\n') == NULL);
+        BASE_CHECK(strncmp(error.text, "web.yml:", 8) == 0);
+        BASE_CHECK(strchr(error.text, '\n') == NULL);
         return 0;
     }
     char priority[EXPORTER_TLS_PRIORITY_MAX];
-    EXPORTER_CHECK(!settings->tls.given || exporter_tls_priority(&settings->tls, priority, &error));
-    EXPORTER_CHECK(settings->nheaders <= EXPORTER_WEB_HEADERS_MAX);
+    BASE_CHECK(!settings->tls.given || exporter_tls_priority(&settings->tls, priority, &error));
+    BASE_CHECK(settings->nheaders <= EXPORTER_WEB_HEADERS_MAX);
     exporter_web_settings_free(&settings);
     return 0;
 }

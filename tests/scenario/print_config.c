@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exporter/config/config.h"
-#include "exporter/config/units.h"
+#include "lib/base/units.h"
 
 enum kind {
     NUMBER,
@@ -61,20 +61,19 @@ static void print_choices(const char *choices)
 
 static void print_allowed(const struct row *row)
 {
-    struct exporter_printed least;
-    struct exporter_printed most;
+    struct base_printed least;
+    struct base_printed most;
 
     switch (row->kind) {
     case NUMBER:
         printf("%" PRIu64 " to %" PRIu64, row->least, row->most);
         break;
     case DURATION:
-        printf("%s to %s", exporter_duration_print(&least, row->least),
-               exporter_duration_print(&most, row->most));
+        printf("%s to %s", base_duration_print(&least, row->least),
+               base_duration_print(&most, row->most));
         break;
     case SIZE:
-        printf("%s to %s", exporter_size_print(&least, row->least),
-               exporter_size_print(&most, row->most));
+        printf("%s to %s", base_size_print(&least, row->least), base_size_print(&most, row->most));
         break;
     case FLAG:
         printf("`true`, `false`");
@@ -128,14 +127,14 @@ static void print_chosen(const struct row *row)
 
 static void print_number(const struct row *row)
 {
-    struct exporter_printed printed;
+    struct base_printed printed;
 
     if (row->kind == CHOICE || row->kind == CHOICES) {
         print_chosen(row);
     } else if (row->kind == NUMBER) {
         printf(" | `%" PRIu64 "`", row->number);
     } else if (row->kind == DURATION) {
-        printf(" | `%s`", exporter_duration_print(&printed, row->number));
+        printf(" | `%s`", base_duration_print(&printed, row->number));
     } else {
         printf(" | ");
     }

@@ -11,13 +11,13 @@
 #define TOKEN_B "token-of-analyst-2"
 #define TOKEN_C "dG9rZW4rb2YvY29kZXI_~.=="
 
-static struct exporter_arena arena;
+static struct base_arena arena;
 static struct exporter_error error;
 
 static int clear(void **state)
 {
     (void)state;
-    exporter_arena_clear(&arena);
+    base_arena_free(&arena);
     return 0;
 }
 

@@ -99,6 +99,21 @@ static void test_clocks(void **state)
     assert_true(base_wall_ms(&base_clock_system) / 1000 - (int64_t)time(NULL) <= 1);
 }
 
+static void check_seconds(int64_t at_ms, const char *expected)
+{
+    char text[BASE_RFC3339_SIZE];
+    base_rfc3339_seconds(at_ms, text);
+    assert_string_equal(text, expected);
+}
+
+static void test_whole_seconds(void **state)
+{
+    (void)state;
+    check_seconds(0, "1970-01-01T00:00:00Z");
+    check_seconds(INT64_C(1772366400999), "2026-03-01T12:00:00Z");
+    check_seconds(INT64_MAX, "9999-12-31T23:59:59Z");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_format_agrees_with_the_c_library),
         cmocka_unit_test(test_format_at_the_ends),
         cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_whole_seconds),
     };
     return RUN_TESTS(tests);
 }

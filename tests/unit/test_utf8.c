@@ -105,13 +105,40 @@ static void test_read(void **state)
     }
 }
 
+static void assert_utf8(const char *bytes, size_t length, size_t size, uint32_t expected)
+{
+    uint32_t character;
+
+    assert_int_equal(base_utf8_next(bytes, length, &character), size);
+    assert_int_equal(character, expected);
+}
+
+static void test_next(void **state)
+{
+    (void)state;
+    assert_utf8("a", 1, 1, 'a');
+    assert_utf8("\0", 1, 1, 0);
+    assert_utf8("\xC3\xA9", 2, 2, 0xE9);
+    assert_utf8("\xE2\x82\xAC", 3, 3, 0x20AC);
+    assert_utf8("\xF0\x9F\x98\x80", 4, 4, 0x1F600);
+    assert_utf8("\xF4\x8F\xBF\xBF", 4, 4, 0x10FFFF);
+    assert_utf8("\xF4\x90\x80\x80", 4, 1, BASE_UTF8_INVALID); /* beyond Unicode */
+    assert_utf8("\xC0\x80", 2, 1, BASE_UTF8_INVALID);         /* overlong */
+    assert_utf8("\xE0\x80\x80", 3, 1, BASE_UTF8_INVALID);
+    assert_utf8("\xF0\x80\x80\x80", 4, 1, BASE_UTF8_INVALID);
+    assert_utf8("\xED\xA0\x80", 3, 1, BASE_UTF8_INVALID); /* a surrogate */
+    assert_utf8("\xE2\x82", 2, 2, BASE_UTF8_INVALID);     /* cut: one subsequence */
+    assert_utf8("\x80", 1, 1, BASE_UTF8_INVALID);
+    assert_utf8("\xC3(", 2, 1, BASE_UTF8_INVALID);
+    assert_utf8("\xFF", 1, 1, BASE_UTF8_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_valid),
-        cmocka_unit_test(test_repair),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_valid),     cmocka_unit_test(test_repair),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_read),
+        cmocka_unit_test(test_next),
     };
     return RUN_TESTS(tests);
 }

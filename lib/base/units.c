@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations and sizes: both are whole numbers with a unit from a short table. */
-#include "exporter/config/units.h"
+/* Durations, sizes and ages: whole numbers with a unit from a short table. On any thread. */
+#include "lib/base/units.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static bool is_zero(const char *text)
     return text[0] == '0' && text[1] == '\0';
 }
 
-bool exporter_duration_parse(const char *text, uint64_t *ms)
+bool base_duration_parse(const char *text, uint64_t *ms)
 {
     const struct unit *units = durations;
     uint64_t total = 0;
@@ -98,7 +98,7 @@ bool exporter_duration_parse(const char *text, uint64_t *ms)
     return true;
 }
 
-bool exporter_size_parse(const char *text, uint64_t *bytes)
+bool base_size_parse(const char *text, uint64_t *bytes)
 {
     const struct unit *units = sizes;
     uint64_t total = 0;
@@ -114,7 +114,7 @@ bool exporter_size_parse(const char *text, uint64_t *bytes)
     return true;
 }
 
-bool exporter_number_parse(const char *text, uint64_t *number)
+bool base_number_parse(const char *text, uint64_t *number)
 {
     uint64_t value;
 
@@ -126,7 +126,7 @@ bool exporter_number_parse(const char *text, uint64_t *number)
     return true;
 }
 
-const char *exporter_duration_print(struct exporter_printed *printed, uint64_t ms)
+const char *base_duration_print(struct base_printed *printed, uint64_t ms)
 {
     size_t used = 0;
 
@@ -141,7 +141,7 @@ const char *exporter_duration_print(struct exporter_printed *printed, uint64_t m
     return used > 0 ? printed->text : strcpy(printed->text, "0s");
 }
 
-const char *exporter_size_print(struct exporter_printed *printed, uint64_t bytes)
+const char *base_size_print(struct base_printed *printed, uint64_t bytes)
 {
     size_t i = 0;
 
@@ -153,7 +153,31 @@ const char *exporter_size_print(struct exporter_printed *printed, uint64_t bytes
     return printed->text;
 }
 
-int exporter_choice_index(const char *choices, const char *value)
+const char *base_age_print(struct base_printed *printed, int64_t age_ms)
+{
+    static const struct {
+        int64_t seconds;
+        const char *name;
+    } units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+    const size_t size = sizeof(printed->text);
+    const int64_t seconds = age_ms / 1000;
+    if (seconds < 10) {
+        snprintf(printed->text, size, "%" PRId64 ".%" PRId64 " s", seconds, age_ms % 1000 / 100);
+        return printed->text;
+    }
+    int i = 0;
+    while (seconds < units[i].seconds)
+        i++;
+    const int64_t rest = i < 3 ? seconds % units[i].seconds / units[i + 1].seconds : 0;
+    int used =
+        snprintf(printed->text, size, "%" PRId64 " %s", seconds / units[i].seconds, units[i].name);
+    if (rest > 0)
+        snprintf(printed->text + used, size - (size_t)used, " %" PRId64 " %s", rest,
+                 units[i + 1].name);
+    return printed->text;
+}
+
+int base_choice_index(const char *choices, const char *value)
 {
     size_t length = strlen(value);
     int index = 0;
