@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host's loops, and what is done with all of them: taking up what was left, and draining. */
-#include <limits.h>
-#include <poll.h>
-
+/*
+ * A host's loops, and what is done with all of them: taking up what was left, and draining. A loop
+ * has a struct base_loop of its own, which the host drives through its descriptor, or is a guest on
+ * the host's (host_loop.h). On the loop's thread.
+ */
 #include "client/client.h"
+#include "client/host_loop.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
-                                    struct handoff_error *error)
+enum handoff_code handoff_loop_open_on(struct handoff_loop **loop, struct handoff_client *client,
+                                       struct base_loop *host, struct handoff_error *error)
 {
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     *loop = NULL;
@@ -18,13 +20,19 @@ enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_c
         return handoff_error_no_memory(error);
     made->magic = HANDOFF_LOOP_MAGIC;
     made->client = client;
-    enum handoff_code code = handoff_lane_new(&made->lane, client->engine, error);
+    enum handoff_code code = handoff_lane_new(&made->lane, client->engine, host, error);
     if (code != HANDOFF_OK) {
         base_free(made);
         return code;
     }
     *loop = made;
     return HANDOFF_OK;
+}
+
+enum handoff_code handoff_loop_open(struct handoff_loop **loop, struct handoff_client *client,
+                                    struct handoff_error *error)
+{
+    return handoff_loop_open_on(loop, client, NULL, error);
 }
 
 void handoff_loop_close(struct handoff_loop **loop)
@@ -37,7 +45,7 @@ void handoff_loop_close(struct handoff_loop **loop)
     handoff_replays_end(dying);
     handoff_lane_stop(dying->lane);
     while (dying->pending > 0)
-        base_mailbox_wait(&dying->lane->mailbox, -1);
+        base_mailbox_wait(dying->lane->mailbox, -1);
     handoff_lane_free(&dying->lane);
     while (dying->nspare > 0)
         base_arena_free(&dying->spare[--dying->nspare]);
@@ -52,30 +60,32 @@ void handoff_loop_stop(struct handoff_loop *loop)
     handoff_lane_stop(loop->lane);
 }
 
+/* Only a loop of its own is driven from outside. */
+static struct base_loop *own_loop(const struct handoff_loop *loop)
+{
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    BASE_CHECK(loop->lane->loop == &loop->lane->own);
+    return loop->lane->loop;
+}
+
 int handoff_loop_fd(const struct handoff_loop *loop)
 {
-    return handoff_lane_fd(loop->lane);
+    return base_loop_fd(own_loop(loop));
 }
 
 void handoff_loop_run(struct handoff_loop *loop)
 {
-    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
-    handoff_lane_run(loop->lane);
+    base_loop_turn(own_loop(loop), 0);
 }
 
 int64_t handoff_loop_wait_ms(const struct handoff_loop *loop)
 {
-    return handoff_lane_wait_ms(loop->lane);
+    return base_loop_wait_ms(own_loop(loop));
 }
 
 void handoff_loop_wait(struct handoff_loop *loop, int64_t at_most_ms)
 {
-    struct pollfd readable = {.fd = handoff_loop_fd(loop), .events = POLLIN};
-    int64_t wait_ms = handoff_loop_wait_ms(loop);
-    if (wait_ms < 0 || (at_most_ms >= 0 && at_most_ms < wait_ms))
-        wait_ms = at_most_ms;
-    poll(&readable, 1, wait_ms < INT_MAX ? (int)wait_ms : INT_MAX); /* below 0: for ever */
-    handoff_loop_run(loop);
+    base_loop_turn(own_loop(loop), at_most_ms);
 }
 
 size_t handoff_loop_pending(const struct handoff_loop *loop)

@@ -2,11 +2,11 @@
 /* The client inside the daemon, see client_host.h. */
 #include "exporter/client_host.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/host_loop.h"
 #include "exporter/log/delivery_log.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
@@ -14,9 +14,8 @@
 enum { HOSTING_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
 
 struct hosted_loop {
-    struct exporter_loop *outer;
+    struct base_loop *outer;
     struct handoff_loop *inner;
-    struct exporter_source source;
 };
 
 struct exporter_hosting {
@@ -143,35 +142,14 @@ struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hos
 
 /* ---- loops --------------------------------------------------------------------------------- */
 
-static void run_loop(void *arg)
-{
-    struct hosted_loop *hosted = arg;
-    handoff_loop_run(hosted->inner);
-}
-
-static int64_t loop_timeout(void *arg)
-{
-    const struct hosted_loop *hosted = arg;
-    return handoff_loop_wait_ms(hosted->inner);
-}
-
 static bool attach_one(struct exporter_hosting *hosting, struct hosted_loop *hosted,
-                       struct exporter_loop *outer, struct exporter_error *error)
+                       struct base_loop *outer, struct exporter_error *error)
 {
     struct handoff_error why;
     hosted->outer = outer;
-    if (handoff_loop_open(&hosted->inner, hosting->client, &why) != HANDOFF_OK) {
-        say_error(error, &why);
-        return false;
-    }
-    hosted->source = (struct exporter_source){.fd = handoff_loop_fd(hosted->inner),
-                                              .timeout_ms = loop_timeout,
-                                              .run = run_loop,
-                                              .arg = hosted};
-    if (exporter_loop_add(outer, &hosted->source))
+    if (handoff_loop_open_on(&hosted->inner, hosting->client, outer, &why) == HANDOFF_OK)
         return true;
-    exporter_error_set(error, "cannot watch the handoff client: %m");
-    handoff_loop_close(&hosted->inner);
+    say_error(error, &why);
     return false;
 }
 
@@ -224,13 +202,9 @@ static void finish_loops(struct exporter_hosting *hosting)
     while (pending) {
         pending = false;
         for (size_t i = 0; i < hosting->nloops; i++) {
-            struct handoff_loop *inner = hosting->loops[i].inner;
-            struct pollfd readable = {.fd = handoff_loop_fd(inner), .events = POLLIN};
-            handoff_loop_run(inner);
-            if (handoff_loop_pending(inner) == 0)
-                continue;
-            pending = true;
-            poll(&readable, 1, TURN_MS);
+            const bool waits = handoff_loop_pending(hosting->loops[i].inner) > 0;
+            base_loop_turn(hosting->loops[i].outer, waits ? TURN_MS : 0);
+            pending = pending || handoff_loop_pending(hosting->loops[i].inner) > 0;
         }
     }
 }
@@ -239,18 +213,15 @@ void exporter_hosting_detach(struct exporter_hosting *hosting)
 {
     BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     finish_loops(hosting);
-    for (size_t i = 0; i < hosting->nloops; i++) {
-        struct hosted_loop *hosted = &hosting->loops[i];
-        exporter_loop_remove(hosted->outer, &hosted->source);
-        handoff_loop_close(&hosted->inner);
-    }
+    for (size_t i = 0; i < hosting->nloops; i++)
+        handoff_loop_close(&hosting->loops[i].inner);
     free(hosting->loops);
     hosting->loops = NULL;
     hosting->nloops = 0;
 }
 
 struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
-                                           const struct exporter_loop *loop)
+                                           const struct base_loop *loop)
 {
     BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
     size_t i = 0;

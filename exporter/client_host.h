@@ -14,9 +14,9 @@
 #include "exporter/config/config.h"
 #include "exporter/error.h"
 #include "exporter/http/listeners.h"
-#include "exporter/http/loop.h"
 #include "exporter/options.h"
 #include "exporter/status/failures.h"
+#include "lib/base/loop.h"
 
 struct exporter_hosting;
 
@@ -50,6 +50,6 @@ struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting)
 struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting);
 /* The client's loop that runs on this one; never NULL for a loop of the front. On its thread. */
 struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
-                                           const struct exporter_loop *loop);
+                                           const struct base_loop *loop);
 
 #endif

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -29,11 +30,13 @@
 #include "exporter/config/config.h"
 #include "exporter/config/web_config.h"
 #include "exporter/http/listeners.h"
+#include "exporter/http/worker.h"
 #include "exporter/log/log.h"
 #include "exporter/routes/routes.h"
 #include "exporter/systemd.h"
 #include "exporter/version.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 
 enum {
     LIFECYCLE_MAGIC = 0x11fec7c1,
@@ -44,7 +47,7 @@ enum {
 enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
 
 struct watched_loop {
-    struct exporter_post post;
+    struct base_mail mail;
     atomic_bool answered;
 };
 
@@ -52,7 +55,7 @@ struct exporter_lifecycle {
     unsigned magic;
     const struct exporter_options *options;
     const char *revision;
-    struct exporter_loop *control;
+    struct base_loop control;
     struct exporter_config *config;
     struct collectors *collectors;
     struct exporter_web_config *web_config; /* NULL: none */
@@ -60,18 +63,19 @@ struct exporter_lifecycle {
     struct exporter_hosting *hosting;
     struct exporter_front *front;
     struct exporter_routes_setup routes;
-    struct exporter_source signals;
-    struct exporter_timer log_flush;
+    struct base_watch signals;
+    int signals_fd;
+    struct base_timer log_flush;
     uint64_t log_suppressed; /* as far as it was counted */
     /* for the status page: the control thread's */
     int64_t started_ms, started_monotonic_ms, config_ms;
     bool config_refused;
     /* draining: the control thread's */
     enum phase phase;
-    struct exporter_timer drain_look;
+    struct base_timer drain_look;
     int64_t drain_until_ms;
     /* watchdog */
-    struct exporter_timer watchdog;
+    struct base_timer watchdog;
     struct watched_loop *watched;
     /* any thread */
     atomic_bool serving;
@@ -100,18 +104,17 @@ void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
     *state = (struct exporter_lifecycle_state){
         .revision = lifecycle->revision,
         .started_ms = lifecycle->started_ms,
-        .uptime_ms = exporter_monotonic_ms() - lifecycle->started_monotonic_ms,
+        .uptime_ms = base_monotonic_ms(&base_clock_system) - lifecycle->started_monotonic_ms,
         .config_ms = lifecycle->config_ms,
         .config_refused = lifecycle->config_refused,
         .draining = lifecycle->phase != PHASE_SERVING,
     };
 }
 
-void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct exporter_post *post,
-                             void (*fn)(void *), void *arg)
+void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct base_mail *mail)
 {
     BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
-    exporter_loop_post(lifecycle->control, post, fn, arg);
+    base_loop_post(&lifecycle->control, mail);
 }
 
 /* ---- configuration -------------------------------------------------------------------------- */
@@ -164,32 +167,35 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
     return config != NULL;
 }
 
-static void finish_reload(void *arg)
+static void finish_reload(struct base_mail *mail)
 {
-    struct exporter_reload *reload = arg;
+    struct exporter_reload *reload = BASE_CONTAINER_OF(mail, struct exporter_reload, mail);
     reload->done(reload);
 }
 
-static void run_reload(void *arg)
+static void run_reload(struct base_mail *mail)
 {
-    struct exporter_reload *reload = arg;
+    struct exporter_reload *reload = BASE_CONTAINER_OF(mail, struct exporter_reload, mail);
     reload->ok = load_again(reload->lifecycle, &reload->error);
-    exporter_loop_post(reload->loop, &reload->post, finish_reload, reload);
+    reload->mail.deliver = finish_reload;
+    base_loop_post(reload->loop, &reload->mail);
 }
 
 void exporter_lifecycle_reload(struct exporter_lifecycle *lifecycle, struct exporter_reload *reload)
 {
     BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
     reload->lifecycle = lifecycle;
-    exporter_loop_post(lifecycle->control, &reload->post, run_reload, reload);
+    reload->mail.deliver = run_reload;
+    base_loop_post(&lifecycle->control, &reload->mail);
 }
 
 /* ---- draining ------------------------------------------------------------------------------- */
 
-static void look_at_drain(void *arg)
+static void look_at_drain(struct base_timer *timer)
 {
-    struct exporter_lifecycle *lifecycle = arg;
-    const bool late = exporter_monotonic_ms() >= lifecycle->drain_until_ms;
+    struct exporter_lifecycle *lifecycle =
+        BASE_CONTAINER_OF(timer, struct exporter_lifecycle, drain_look);
+    const bool late = base_monotonic_ms(&base_clock_system) >= lifecycle->drain_until_ms;
     /* In this order: an attempt that began before its loop heard of the end is then counted. */
     const bool idle = exporter_front_is_quiet(lifecycle->front);
     const size_t attempts = handoff_client_attempting(exporter_hosting_client(lifecycle->hosting));
@@ -202,10 +208,10 @@ static void look_at_drain(void *arg)
             log_warn("drain_timed_out",
                      LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
                      LOG_UINT("attempts", attempts));
-        exporter_loop_stop(lifecycle->control);
+        base_loop_stop(&lifecycle->control);
         return;
     }
-    exporter_timer_start(lifecycle->control, &lifecycle->drain_look, DRAIN_LOOK_MS);
+    base_loop_start_timer(&lifecycle->control, &lifecycle->drain_look, DRAIN_LOOK_MS);
 }
 
 /* It is said when it is so: whoever reads of it finds nothing taken any more. */
@@ -216,12 +222,12 @@ static void drain(struct exporter_lifecycle *lifecycle)
     atomic_store(&lifecycle->serving, false);
     lifecycle->phase = PHASE_DRAINING;
     lifecycle->drain_until_ms =
-        exporter_monotonic_ms() + (int64_t)lifecycle->options->shutdown_timeout_ms;
+        base_monotonic_ms(&base_clock_system) + (int64_t)lifecycle->options->shutdown_timeout_ms;
     log_info("draining", LOG_UINT("in_flight", in_flight),
              LOG_UINT("timeout_ms", lifecycle->options->shutdown_timeout_ms));
     exporter_systemd_notify("STOPPING=1");
     exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_API);
-    exporter_timer_start(lifecycle->control, &lifecycle->drain_look, 0);
+    base_loop_start_timer(&lifecycle->control, &lifecycle->drain_look, 0);
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
@@ -236,12 +242,14 @@ static void stop_or_exit(struct exporter_lifecycle *lifecycle, int signal)
     _exit(EXPORTER_EXIT_FAILED);
 }
 
-static void take_signals(void *arg)
+static void take_signals(struct base_watch *watch, uint32_t events)
 {
-    struct exporter_lifecycle *lifecycle = arg;
+    (void)events;
+    struct exporter_lifecycle *lifecycle =
+        BASE_CONTAINER_OF(watch, struct exporter_lifecycle, signals);
     struct signalfd_siginfo info;
     struct exporter_error error;
-    while (read(lifecycle->signals.fd, &info, sizeof info) == sizeof info) {
+    while (read(lifecycle->signals_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP)
             load_again(lifecycle, &error);
         else
@@ -259,11 +267,15 @@ static bool watch_signals(struct exporter_lifecycle *lifecycle, struct exporter_
     sigaddset(&set, SIGINT);
     signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    lifecycle->signals = (struct exporter_source){.fd = fd, .run = take_signals, .arg = lifecycle};
-    if (fd >= 0 && exporter_loop_add(lifecycle->control, &lifecycle->signals))
+    lifecycle->signals.ready = take_signals;
+    lifecycle->signals_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    const int failed = lifecycle->signals_fd < 0
+                           ? errno
+                           : base_poller_add(&lifecycle->control.poller, lifecycle->signals_fd,
+                                             EPOLLIN, &lifecycle->signals);
+    if (failed == 0)
         return true;
-    exporter_error_set(error, "cannot watch for signals: %s", strerror(errno));
+    exporter_error_set(error, "cannot watch for signals: %s", strerror(failed));
     return false;
 }
 
@@ -280,24 +292,26 @@ static void count_suppressed(struct exporter_lifecycle *lifecycle)
     lifecycle->log_suppressed = total;
 }
 
-static void flush_log(void *arg)
+static void flush_log(struct base_timer *timer)
 {
-    struct exporter_lifecycle *lifecycle = arg;
+    struct exporter_lifecycle *lifecycle =
+        BASE_CONTAINER_OF(timer, struct exporter_lifecycle, log_flush);
     exporter_log_flush();
     count_suppressed(lifecycle);
-    exporter_timer_start(lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
+    base_loop_start_timer(&lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
 }
 
-static void answer_watchdog(void *arg)
+static void answer_watchdog(struct base_mail *mail)
 {
-    struct watched_loop *watched = arg;
+    struct watched_loop *watched = BASE_CONTAINER_OF(mail, struct watched_loop, mail);
     atomic_store(&watched->answered, true);
 }
 
 /* systemd is told that all is well only if every loop has come round since the last time. */
-static void watchdog(void *arg)
+static void watchdog(struct base_timer *timer)
 {
-    struct exporter_lifecycle *lifecycle = arg;
+    struct exporter_lifecycle *lifecycle =
+        BASE_CONTAINER_OF(timer, struct exporter_lifecycle, watchdog);
     const size_t count = exporter_front_loop_count(lifecycle->front);
     bool all = true;
     for (size_t i = 0; i < count; i++)
@@ -307,19 +321,20 @@ static void watchdog(void *arg)
         for (size_t i = 0; i < count; i++) {
             struct watched_loop *watched = &lifecycle->watched[i];
             atomic_store(&watched->answered, false);
-            exporter_loop_post(exporter_front_loop(lifecycle->front, i), &watched->post,
-                               answer_watchdog, watched);
+            watched->mail.deliver = answer_watchdog;
+            base_loop_post(exporter_front_loop(lifecycle->front, i), &watched->mail);
         }
     }
-    exporter_timer_start(lifecycle->control, &lifecycle->watchdog, exporter_systemd_watchdog_ms());
+    base_loop_start_timer(&lifecycle->control, &lifecycle->watchdog,
+                          exporter_systemd_watchdog_ms());
 }
 
 static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
-    lifecycle->log_flush = (struct exporter_timer){.fire = flush_log, .arg = lifecycle};
-    lifecycle->drain_look = (struct exporter_timer){.fire = look_at_drain, .arg = lifecycle};
-    lifecycle->watchdog = (struct exporter_timer){.fire = watchdog, .arg = lifecycle};
-    exporter_timer_start(lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
+    lifecycle->log_flush = (struct base_timer){.fire = flush_log};
+    lifecycle->drain_look = (struct base_timer){.fire = look_at_drain};
+    lifecycle->watchdog = (struct base_timer){.fire = watchdog};
+    base_loop_start_timer(&lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
     if (exporter_systemd_watchdog_ms() == 0)
         return true;
     const size_t count = exporter_front_loop_count(lifecycle->front);
@@ -330,7 +345,7 @@ static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_e
     }
     for (size_t i = 0; i < count; i++)
         atomic_store(&lifecycle->watched[i].answered, true);
-    exporter_timer_start(lifecycle->control, &lifecycle->watchdog, 0);
+    base_loop_start_timer(&lifecycle->control, &lifecycle->watchdog, 0);
     return true;
 }
 
@@ -349,12 +364,8 @@ static void raise_descriptor_limit(void)
 
 static bool start_control(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
-    lifecycle->control = exporter_loop_new("control");
-    if (lifecycle->control == NULL) {
-        exporter_error_set(error, "cannot make the control loop: %s", strerror(errno));
-        return false;
-    }
-    return watch_signals(lifecycle, error);
+    return exporter_loop_prepare(&lifecycle->control, "control", error) &&
+           watch_signals(lifecycle, error);
 }
 
 static bool open_web_config(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
@@ -437,17 +448,16 @@ static void end(struct exporter_lifecycle *lifecycle)
         exporter_front_join(lifecycle->front);
     if (lifecycle->web_config != NULL)
         exporter_web_config_stop(lifecycle->web_config);
-    if (lifecycle->control != NULL)
-        exporter_loop_settle(lifecycle->control);
+    base_loop_settle(&lifecycle->control);
     if (lifecycle->hosting != NULL)
         exporter_hosting_detach(lifecycle->hosting);
     exporter_front_free(&lifecycle->front);
     exporter_web_config_free(&lifecycle->web_config);
     exporter_callers_free(&lifecycle->callers);
     exporter_hosting_close(&lifecycle->hosting);
-    if (lifecycle->signals.fd >= 0)
-        close(lifecycle->signals.fd);
-    exporter_loop_free(&lifecycle->control);
+    if (lifecycle->signals_fd >= 0)
+        close(lifecycle->signals_fd);
+    base_loop_free(&lifecycle->control);
     collectors_free(&lifecycle->collectors);
     exporter_config_unref(&lifecycle->config);
     free(lifecycle->watched);
@@ -458,9 +468,10 @@ int exporter_run(const struct exporter_options *options, const char *revision)
     struct exporter_lifecycle lifecycle = {.magic = LIFECYCLE_MAGIC,
                                            .options = options,
                                            .revision = revision,
-                                           .signals = {.fd = -1},
+                                           .signals_fd = -1,
                                            .started_ms = wall_ms(),
-                                           .started_monotonic_ms = exporter_monotonic_ms()};
+                                           .started_monotonic_ms =
+                                               base_monotonic_ms(&base_clock_system)};
     struct exporter_error error;
     int code = EXPORTER_EXIT_OK;
     log_info("starting", LOG_STR("version", exporter_version()));
@@ -468,7 +479,7 @@ int exporter_run(const struct exporter_options *options, const char *revision)
         warn_of_openness(&lifecycle);
         exporter_systemd_notify("READY=1");
         log_info("ready");
-        exporter_loop_run(lifecycle.control);
+        base_loop_run(&lifecycle.control);
     } else {
         log_error("start_failed", LOG_STR("error", error.text));
         code = EXPORTER_EXIT_FAILED;

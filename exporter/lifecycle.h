@@ -8,8 +8,8 @@
 #define EXPORTER_LIFECYCLE_H
 
 #include "exporter/error.h"
-#include "exporter/http/loop.h"
 #include "exporter/options.h"
+#include "lib/base/loop.h"
 
 /* Loads, listens, serves, drains. Answers the exit code; what went wrong is logged. `revision` of
  * the source, for the metrics; "" when it is not known. */
@@ -34,13 +34,12 @@ struct exporter_lifecycle_state {
 void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
                              struct exporter_lifecycle_state *state);
 
-/* Has fn(arg) run on the control thread, which may block. Any thread. */
-void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct exporter_post *post,
-                             void (*fn)(void *), void *arg);
+/* Has the mail delivered on the control thread, which may block. Any thread. */
+void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct base_mail *mail);
 
 /* A reload that somebody waits for. */
 struct exporter_reload {
-    struct exporter_loop *loop; /* where `done` runs */
+    struct base_loop *loop; /* where `done` runs */
     void (*done)(struct exporter_reload *reload);
     void *arg;
     /* set before done */
@@ -48,7 +47,7 @@ struct exporter_reload {
     struct exporter_error error;
     /* the lifecycle's own */
     struct exporter_lifecycle *lifecycle;
-    struct exporter_post post;
+    struct base_mail mail;
 };
 
 /* Any thread. `reload` stays alive until done() was called, which always happens. */

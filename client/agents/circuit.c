@@ -26,7 +26,7 @@ void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent
     if (!write)
         return;
     write->lane = lane;
-    write->store.job.mailbox = &lane->mailbox;
+    write->store.job.mailbox = lane->mailbox;
     write->store.job.done = written;
     write->store.circuit.agent = base_span(agent->name, agent->name_size);
     lane->awaited++;

@@ -90,7 +90,7 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
     *assembly = (struct handoff_assembly){.arena = arena,
                                           .with = &loop->client->assembler,
                                           .loop = loop,
-                                          .mailbox = &loop->lane->mailbox,
+                                          .mailbox = loop->lane->mailbox,
                                           .body = base_span(ask->body, ask->size),
                                           .caller = base_span_text(ask->caller),
                                           .given_traceparent = base_span_text(ask->traceparent),
@@ -219,7 +219,7 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
         return; /* they are counted again the next time */
     keeping->magic = KEEPING_MAGIC;
     keeping->loop = loop;
-    keeping->keep.call.mailbox = &loop->lane->mailbox;
+    keeping->keep.call.mailbox = loop->lane->mailbox;
     keeping->keep.call.done = kept;
     keeping->keep.encoding = base_span_text(handoff_tokenizer_encoding(loop->client->tokenizer));
     if (!fill_counts(keeping, assembly, count) ||
@@ -268,7 +268,7 @@ static void persist(struct assembling *assembling)
 {
     struct handoff_assembly *assembly = assembling->assembly;
     assembling->put = (struct handoff_store_put_envelope){
-        .job = {.mailbox = &assembling->loop->lane->mailbox, .done = persisted},
+        .job = {.mailbox = assembling->loop->lane->mailbox, .done = persisted},
         .id = assembly->id,
         .task_id = assembly->task_id,
         .body = base_buffer_span(&assembly->out),

@@ -117,7 +117,7 @@ static struct lookup *make_lookup(struct handoff_loop *loop,
         return NULL;
     }
     lookup->magic = LOOKUP_MAGIC;
-    lookup->read.mailbox = &loop->lane->mailbox;
+    lookup->read.mailbox = loop->lane->mailbox;
     lookup->read.run = run_lookup;
     lookup->read.done = answer_lookup;
     lookup->loop = loop;

@@ -109,7 +109,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     }
     putting->magic = PUTTING_MAGIC;
     putting->asked = asked(loop, answered, context);
-    putting->put.call.mailbox = &loop->lane->mailbox;
+    putting->put.call.mailbox = loop->lane->mailbox;
     putting->put.call.done = was_put;
     putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
     putting->put.memory.id.size = strlen(id);
@@ -201,7 +201,7 @@ void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
         return;
     touching->call = &touching->pin.call;
     touching->pin =
-        (struct handoff_spine_pin){.call = {.mailbox = &loop->lane->mailbox, .done = was_pinned},
+        (struct handoff_spine_pin){.call = {.mailbox = loop->lane->mailbox, .done = was_pinned},
                                    .id = base_span_text(touching->id),
                                    .pinned = pinned};
     if (handoff_spine_pin(loop->client->spine, &touching->pin) == HANDOFF_SPINE_DONE)
@@ -215,9 +215,9 @@ void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_an
     if (!touching)
         return;
     touching->call = &touching->remove.call;
-    touching->remove = (struct handoff_spine_remove){
-        .call = {.mailbox = &loop->lane->mailbox, .done = was_removed},
-        .id = base_span_text(touching->id)};
+    touching->remove =
+        (struct handoff_spine_remove){.call = {.mailbox = loop->lane->mailbox, .done = was_removed},
+                                      .id = base_span_text(touching->id)};
     if (handoff_spine_remove(loop->client->spine, &touching->remove) == HANDOFF_SPINE_DONE)
         was_touched(touching);
 }
@@ -291,7 +291,7 @@ static struct reading *begin_reading(struct handoff_loop *loop, const char *text
     }
     reading->magic = READING_MAGIC;
     reading->asked = asked(loop, answered, context);
-    reading->resolve.call.mailbox = &loop->lane->mailbox;
+    reading->resolve.call.mailbox = loop->lane->mailbox;
     reading->resolve.call.done = was_read;
     reading->resolve.arena = &reading->arena;
     loop->pending++;
@@ -387,7 +387,7 @@ static void list_page(struct handoff_loop *loop, const struct handoff_memory_que
     listing->magic = LISTING_MAGIC;
     listing->asked = asked(loop, answered, context);
     listing->list =
-        (struct handoff_spine_list){.call = {.mailbox = &loop->lane->mailbox, .done = was_listed},
+        (struct handoff_spine_list){.call = {.mailbox = loop->lane->mailbox, .done = was_listed},
                                     .arena = &listing->arena,
                                     .limit = query->limit > 0 ? (size_t)query->limit : PAGE,
                                     .cursor = base_span_text(query->cursor),

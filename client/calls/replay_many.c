@@ -121,7 +121,7 @@ static void write_run(struct base_buffer *out, const struct handoff_replay_run *
 static void end_run(struct handoff_replay_run *run, enum run_state state)
 {
     struct handoff_replays *replays = table_of(run);
-    base_timers_stop(&run->loop->lane->timers, &run->timer);
+    base_timers_stop(run->loop->lane->timers, &run->timer);
     pthread_mutex_lock(&replays->lock);
     run->state = state;
     run->ended_ms = base_wall_ms(&base_clock_system);
@@ -134,7 +134,7 @@ static void wake_in(struct handoff_replay_run *run, int64_t least_ms)
 {
     struct handoff_lane *lane = run->loop->lane;
     int64_t earliest_ms = handoff_lane_now_ms(lane) + least_ms;
-    base_timers_start(&lane->timers, &run->timer,
+    base_timers_start(lane->timers, &run->timer,
                       earliest_ms > run->due_ms ? earliest_ms : run->due_ms);
 }
 
@@ -226,7 +226,7 @@ static void page_was_read(struct handoff_store_read *read)
 static void ask_for_page(struct handoff_replay_run *run)
 {
     begin_wait(run);
-    run->read.mailbox = &run->asked->lane->mailbox;
+    run->read.mailbox = run->asked->lane->mailbox;
     run->read.run = read_run_page;
     run->read.done = page_was_read;
     handoff_store_submit_read(run->asked->client->store, &run->read);

@@ -232,7 +232,7 @@ static bool look_for_key(struct sending *sending, const struct handoff_error *co
     if (!lookup)
         return false;
     lookup->magic = KEY_LOOKUP_MAGIC;
-    lookup->read.mailbox = &sending->loop->lane->mailbox;
+    lookup->read.mailbox = sending->loop->lane->mailbox;
     lookup->read.run = run_key_lookup;
     lookup->read.done = key_was_read;
     lookup->sending = sending;

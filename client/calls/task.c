@@ -105,7 +105,7 @@ void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const
     *completing = (struct completing){
         .magic = COMPLETING_MAGIC, .loop = loop, .answered = answered, .context = context};
     struct handoff_store_complete_task *complete = &completing->complete;
-    complete->job.mailbox = &loop->lane->mailbox;
+    complete->job.mailbox = loop->lane->mailbox;
     complete->job.done = completed;
     complete->task_id = keep(completing->task_id, sizeof completing->task_id, task_id);
     complete->agent = keep(completing->caller, sizeof completing->caller, caller);

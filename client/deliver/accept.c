@@ -81,7 +81,7 @@ static void accepted(struct handoff_store_job *job)
 static void submit_accept(struct handoff_delivery *delivery)
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
-    accept->put.job.mailbox = &delivery->lane->mailbox;
+    accept->put.job.mailbox = delivery->lane->mailbox;
     accept->put.job.batch = &delivery->lane->writes;
     accept->put.job.done = accepted;
     accept->put.body = delivery->envelope;

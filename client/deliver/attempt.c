@@ -217,7 +217,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
     handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
     delivery->leased = false;
     delivery->due_mono_ms = 0;
-    base_timers_stop(&delivery->lane->timers, &delivery->timer);
+    base_timers_stop(delivery->lane->timers, &delivery->timer);
     handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* it is offered again when written */
     return true;
 }

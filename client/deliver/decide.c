@@ -287,7 +287,7 @@ static struct pending_decision *make_decision(struct handoff_lane *lane, const s
     if (pending) {
         pending->delivery = delivery;
         pending->decision = decision;
-        pending->read.mailbox = &lane->mailbox;
+        pending->read.mailbox = lane->mailbox;
         pending->read.run = read_parked;
         pending->read.done = parked_was_read;
         if (keep_decision(pending, target, reason))

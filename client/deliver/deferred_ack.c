@@ -21,7 +21,7 @@ static void tell(struct base_mail *mail)
 static void send_back(struct handoff_reply *reply)
 {
     reply->mail.deliver = tell;
-    base_mailbox_post(&reply->lane->mailbox, &reply->mail);
+    base_mailbox_post(reply->lane->mailbox, &reply->mail);
 }
 
 static enum handoff_code unknown(struct handoff_reply *reply)
@@ -257,7 +257,7 @@ static void stored_was_read(struct handoff_store_read *read)
 
 static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply)
 {
-    reply->read.mailbox = &reply->lane->mailbox;
+    reply->read.mailbox = reply->lane->mailbox;
     reply->read.run = read_stored;
     reply->read.done = stored_was_read;
     handoff_store_submit_read(engine->options.store, &reply->read);
@@ -272,5 +272,5 @@ void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *r
         return;
     }
     reply->mail.deliver = on_owning_lane;
-    base_mailbox_post(&reply->owner->mailbox, &reply->mail);
+    base_mailbox_post(reply->owner->mailbox, &reply->mail);
 }

@@ -68,7 +68,7 @@ void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms
 {
     int64_t left = handoff_delivery_until_deadline(delivery);
     int64_t wait = wait_ms < left ? wait_ms : left;
-    base_timers_start(&delivery->lane->timers, &delivery->timer,
+    base_timers_start(delivery->lane->timers, &delivery->timer,
                       handoff_lane_now_ms(delivery->lane) + (wait > 0 ? wait : 0));
 }
 

@@ -1,65 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane's life, and what it does at its two places in a turn of the loop (lane.h): once sockets,
+ * mail and timers were served, what came of posts is told; at the end, all that this turn asks the
+ * store to write is submitted as one batch. On the lane's thread.
+ */
 #include "client/deliver/lane.h"
-
-#include <sys/epoll.h>
 
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-static void mail_arrived(struct base_watch *watch, uint32_t events)
+/* Nothing new is handed out in a drain, and who waits for it must not hold up the end. */
+static bool keeps_pollers_in_a_drain(const struct handoff_lane *lane)
 {
-    (void)events;
-    struct handoff_lane *lane =
-        (void *)((char *)watch - offsetof(struct handoff_lane, mailbox_watch));
-    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    base_mailbox_run(&lane->mailbox);
-}
-
-static enum handoff_code open_parts(struct handoff_lane *lane, struct handoff_error *error)
-{
-    enum handoff_code code = base_poller_init(&lane->poller, error);
-    if (code == HANDOFF_OK)
-        code = base_mailbox_init(&lane->mailbox, error);
-    if (code == HANDOFF_OK)
-        code = handoff_transport_new(&lane->transport, &lane->poller, &lane->timers,
-                                     lane->engine->options.clock, error);
-    if (code != HANDOFF_OK)
-        return code;
-    lane->mailbox_watch.ready = mail_arrived;
-    if (base_poller_watch(&lane->poller, base_mailbox_fd(&lane->mailbox), EPOLLIN,
-                          &lane->mailbox_watch) != 0)
-        return handoff_error_no_memory(error);
-    return HANDOFF_OK;
-}
-
-static void close_parts(struct handoff_lane *lane)
-{
-    handoff_transport_free(&lane->transport);
-    base_mailbox_free(&lane->mailbox);
-    base_poller_free(&lane->poller);
-    lane->magic = 0;
-    base_free(lane);
-}
-
-enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
-                                   struct handoff_error *error)
-{
-    *lane = NULL;
-    struct handoff_lane *made = base_calloc(1, sizeof *made);
-    if (!made)
-        return handoff_error_no_memory(error);
-    made->magic = HANDOFF_LANE_MAGIC;
-    made->engine = engine;
-    TAILQ_INIT(&made->deliveries);
-    TAILQ_INIT(&made->pollers);
-    enum handoff_code code = open_parts(made, error);
-    if (code != HANDOFF_OK)
-        close_parts(made);
-    else
-        *lane = made;
-    return code;
+    return atomic_load(&lane->engine->draining) && !TAILQ_EMPTY(&lane->pollers);
 }
 
 static void dismiss_pollers(struct handoff_lane *lane)
@@ -70,47 +26,6 @@ static void dismiss_pollers(struct handoff_lane *lane)
         next = TAILQ_NEXT(request, open);
         handoff_inbox_withdraw(request);
     }
-}
-
-static void submit_writes(struct handoff_lane *lane)
-{
-    handoff_store_submit_batch(lane->engine->options.store, &lane->writes);
-}
-
-void handoff_lane_stop(struct handoff_lane *lane)
-{
-    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
-    lane->closing = true;
-    dismiss_pollers(lane);
-    while (lane->awaited > 0) {
-        submit_writes(lane);
-        base_mailbox_wait(&lane->mailbox, -1);
-    }
-    while (!TAILQ_EMPTY(&lane->deliveries)) /* whoever is told may let go of others */
-        handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
-}
-
-void handoff_lane_free(struct handoff_lane **lane)
-{
-    struct handoff_lane *dying = *lane;
-    if (!dying)
-        return;
-    handoff_lane_stop(dying);
-    while (!TAILQ_EMPTY(&dying->pollers))
-        base_mailbox_wait(&dying->mailbox, -1);
-    *lane = NULL;
-    close_parts(dying);
-}
-
-int64_t handoff_lane_now_ms(const struct handoff_lane *lane)
-{
-    return base_monotonic_ns(lane->engine->options.clock) / 1000000;
-}
-
-/* Nothing new is handed out in a drain, and who waits for it must not hold up the end. */
-static bool keeps_pollers_in_a_drain(const struct handoff_lane *lane)
-{
-    return atomic_load(&lane->engine->draining) && !TAILQ_EMPTY(&lane->pollers);
 }
 
 static bool must_wind_down(const struct handoff_lane *lane)
@@ -131,22 +46,128 @@ static void wind_down(struct handoff_lane *lane)
     }
 }
 
-int64_t handoff_lane_wait_ms(const struct handoff_lane *lane)
+static void submit_writes(struct handoff_lane *lane)
 {
-    if (lane->writes.first || keeps_pollers_in_a_drain(lane) || must_wind_down(lane))
-        return 0; /* the host's turn is over: they are submitted now, or sent home */
-    return base_timers_wait_ms(&lane->timers, handoff_lane_now_ms(lane));
+    handoff_store_submit_batch(lane->engine->options.store, &lane->writes);
 }
 
-void handoff_lane_run(struct handoff_lane *lane)
+/* ---- its places in a turn of the loop -------------------------------------------------------- */
+
+static struct handoff_lane *lane_of(struct base_guest *guest)
 {
+    struct handoff_lane *lane = BASE_CONTAINER_OF(guest, struct handoff_lane, guest);
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    return lane;
+}
+
+static int64_t lane_wait_ms(struct base_guest *guest)
+{
+    const struct handoff_lane *lane = lane_of(guest);
+    if (lane->writes.first || keeps_pollers_in_a_drain(lane) || must_wind_down(lane))
+        return 0; /* writes that were asked for between two turns are submitted now */
+    return -1;
+}
+
+static void settle_lane(struct base_guest *guest)
+{
+    struct handoff_lane *lane = lane_of(guest);
     if (keeps_pollers_in_a_drain(lane))
         dismiss_pollers(lane);
     if (must_wind_down(lane))
         wind_down(lane);
-    base_poller_run(&lane->poller);
-    base_timers_run(&lane->timers, handoff_lane_now_ms(lane));
     handoff_transport_settle(lane->transport);
-    submit_writes(lane);
+}
+
+static void finish_lane(struct base_guest *guest)
+{
+    submit_writes(lane_of(guest));
+}
+
+/* ---- making and freeing ---------------------------------------------------------------------- */
+
+static enum handoff_code choose_loop(struct handoff_lane *lane, struct base_loop *loop,
+                                     struct handoff_error *error)
+{
+    const struct base_clock *clock = lane->engine->options.clock;
+    enum handoff_code code = loop ? HANDOFF_OK : base_loop_init(&lane->own, clock, error);
+    if (code != HANDOFF_OK)
+        return code;
+    lane->loop = loop ? loop : &lane->own;
+    BASE_CHECK(lane->loop->clock == clock);
+    lane->mailbox = &lane->loop->mailbox;
+    lane->timers = &lane->loop->timers;
+    return HANDOFF_OK;
+}
+
+static enum handoff_code open_lane(struct handoff_lane *lane, struct base_loop *loop,
+                                   struct handoff_error *error)
+{
+    enum handoff_code code = choose_loop(lane, loop, error);
+    if (code == HANDOFF_OK)
+        code = handoff_transport_new(&lane->transport, &lane->loop->poller, lane->timers,
+                                     lane->engine->options.clock, error);
+    if (code != HANDOFF_OK)
+        return code;
+    lane->guest =
+        (struct base_guest){.wait_ms = lane_wait_ms, .settle = settle_lane, .finish = finish_lane};
+    base_loop_invite(lane->loop, &lane->guest);
+    return HANDOFF_OK;
+}
+
+static void free_lane(struct handoff_lane *lane)
+{
+    handoff_transport_free(&lane->transport);
+    base_loop_free(&lane->own);
+    lane->magic = 0;
+    base_free(lane);
+}
+
+enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
+                                   struct base_loop *loop, struct handoff_error *error)
+{
+    *lane = NULL;
+    struct handoff_lane *made = base_calloc(1, sizeof *made);
+    if (!made)
+        return handoff_error_no_memory(error);
+    made->magic = HANDOFF_LANE_MAGIC;
+    made->engine = engine;
+    TAILQ_INIT(&made->deliveries);
+    TAILQ_INIT(&made->pollers);
+    enum handoff_code code = open_lane(made, loop, error);
+    if (code != HANDOFF_OK)
+        free_lane(made);
+    else
+        *lane = made;
+    return code;
+}
+
+void handoff_lane_stop(struct handoff_lane *lane)
+{
+    BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
+    lane->closing = true;
+    dismiss_pollers(lane);
+    while (lane->awaited > 0) {
+        submit_writes(lane);
+        base_mailbox_wait(lane->mailbox, -1);
+    }
+    while (!TAILQ_EMPTY(&lane->deliveries)) /* whoever is told may let go of others */
+        handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
+}
+
+void handoff_lane_free(struct handoff_lane **lane)
+{
+    struct handoff_lane *dying = *lane;
+    if (!dying)
+        return;
+    handoff_lane_stop(dying);
+    while (!TAILQ_EMPTY(&dying->pollers))
+        base_mailbox_wait(dying->mailbox, -1);
+    *lane = NULL;
+    base_loop_dismiss(dying->loop, &dying->guest);
+    free_lane(dying);
+}
+
+int64_t handoff_lane_now_ms(const struct handoff_lane *lane)
+{
+    return base_monotonic_ns(lane->engine->options.clock) / 1000000;
 }

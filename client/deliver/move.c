@@ -174,7 +174,7 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
     BASE_CHECK(handoff_life_move(from, to) != NULL);
     handoff_delivery_take_back_offer(delivery);
     if (!handoff_state_is_live(to)) {
-        base_timers_stop(&delivery->lane->timers, &delivery->timer);
+        base_timers_stop(delivery->lane->timers, &delivery->timer);
         delivery->settled_ms = handoff_delivery_wall_ms(delivery);
         delivery->due_mono_ms = 0;
     }
@@ -252,8 +252,8 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 void handoff_delivery_leave(struct handoff_delivery *delivery)
 {
     handoff_delivery_take_back_offer(delivery);
-    base_timers_stop(&delivery->lane->timers, &delivery->timer);
-    base_timers_stop(&delivery->lane->timers, &delivery->write_timer);
+    base_timers_stop(delivery->lane->timers, &delivery->timer);
+    base_timers_stop(delivery->lane->timers, &delivery->write_timer);
     handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
     TAILQ_REMOVE(&delivery->lane->deliveries, delivery, entry);
     handoff_delivery_free(delivery);

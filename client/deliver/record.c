@@ -117,7 +117,7 @@ static void written(struct handoff_store_job *job)
     if (failed && !handoff_state_is_live(delivery->state)) {
         struct handoff_error error = job->error;
         handoff_delivery_tell_settled(delivery, &error);
-        base_timers_start(&delivery->lane->timers, &delivery->write_timer,
+        base_timers_start(delivery->lane->timers, &delivery->write_timer,
                           handoff_lane_now_ms(delivery->lane) + WRITE_AGAIN_MS);
         return;
     }
@@ -135,7 +135,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
         return;
     struct handoff_store_move *write = &delivery->write.move;
     *write = (struct handoff_store_move){
-        .job = {.mailbox = &delivery->lane->mailbox,
+        .job = {.mailbox = delivery->lane->mailbox,
                 .batch = &delivery->lane->writes,
                 .lazy = delivery->state == HANDOFF_STATE_ACKNOWLEDGED, /* it is passed on already */
                 .done = written},

@@ -81,7 +81,7 @@ static struct socket *socket_of(struct handoff_curl *curl, int fd)
 static void forget_socket(struct socket *socket)
 {
     if (socket->events)
-        base_poller_forget(socket->curl->poller, socket->fd);
+        base_poller_forget(socket->curl->poller, socket->fd, &socket->watch);
     socket->events = 0;
 }
 

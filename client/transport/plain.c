@@ -149,8 +149,9 @@ static void leave_idle(struct handoff_connection *connection)
 
 static void close_connection(struct handoff_connection *connection)
 {
-    BASE_CHECK(connection->fd >= 0);                               /* or it would be queued twice */
-    base_poller_forget(connection->plain->poller, connection->fd); /* a child may hold it open */
+    BASE_CHECK(connection->fd >= 0); /* or it would be queued twice */
+    /* a child may hold it open */
+    base_poller_forget(connection->plain->poller, connection->fd, &connection->watch);
     close(connection->fd);
     connection->fd = -1;
     connection->exchange = NULL;

@@ -25,6 +25,7 @@
 #include "exporter/http/worker.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 
 enum {
     AUTH_MAGIC = 0xba51ca47,
@@ -54,9 +55,9 @@ struct exporter_basic_auth {
 };
 
 struct job {
-    struct exporter_post post;
+    struct base_mail mail;
     struct exporter_basic_auth *auth;
-    struct exporter_loop *loop;
+    struct base_loop *loop;
     struct exporter_request *request; /* NULL once it was cancelled */
     void (*done)(struct exporter_request *request, enum exporter_auth_result result);
     unsigned char digest[DIGEST_SIZE];
@@ -170,9 +171,9 @@ static void job_cancelled(void *arg)
     job->request = NULL;
 }
 
-static void finish_job(void *arg)
+static void finish_job(struct base_mail *mail)
 {
-    struct job *job = arg;
+    struct job *job = BASE_CONTAINER_OF(mail, struct job, mail);
     struct exporter_basic_auth *auth = job->auth;
     const bool good = job->matches && job->known;
     auth->pending--;
@@ -189,9 +190,9 @@ static bool is_equal(const char *a, const char *b)
     return strlen(b) == length && gnutls_memcmp(a, b, length) == 0;
 }
 
-static void run_job(void *arg)
+static void run_job(struct base_mail *mail)
 {
-    struct job *job = arg;
+    struct job *job = BASE_CONTAINER_OF(mail, struct job, mail);
     struct exporter_basic_auth *auth = job->auth;
     BASE_CHECK_MAGIC(auth, AUTH_MAGIC);
     if (!atomic_load(&auth->stopping)) {
@@ -200,7 +201,8 @@ static void run_job(void *arg)
         explicit_bzero(&auth->crypt, sizeof auth->crypt);
         log_debug("password_hashed");
     }
-    exporter_loop_post(job->loop, &job->post, finish_job, job);
+    job->mail.deliver = finish_job;
+    base_loop_post(job->loop, &job->mail);
 }
 
 /* The user's hash, or one that no password of anybody has, at the same cost. */
@@ -228,7 +230,8 @@ static void submit(struct exporter_basic_auth *auth, const struct job *wanted)
     *job = *wanted;
     auth->pending++;
     exporter_request_defer(job->request, job_cancelled, job);
-    exporter_loop_post(auth->worker.loop, &job->post, run_job, job);
+    job->mail.deliver = run_job;
+    base_loop_post(&auth->worker.loop, &job->mail);
 }
 
 void exporter_basic_auth_judge(struct exporter_basic_auth *auth,
@@ -287,7 +290,7 @@ void exporter_basic_auth_stop(struct exporter_basic_auth *auth)
 {
     atomic_store(&auth->stopping, true);
     exporter_worker_join(&auth->worker);
-    exporter_loop_settle(auth->worker.loop);
+    base_loop_settle(&auth->worker.loop);
 }
 
 void exporter_basic_auth_free(struct exporter_basic_auth **auth_pointer)

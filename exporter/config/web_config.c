@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "exporter/http/loop.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
+#include "lib/base/loop.h"
 
 enum {
     WEB_CONFIG_MAGIC = 0x3eb0c0f6,
@@ -140,7 +140,7 @@ static void renew_settings(struct exporter_web_config *web_config)
 void exporter_web_config_refresh(struct exporter_web_config *web_config)
 {
     BASE_CHECK_MAGIC(web_config, WEB_CONFIG_MAGIC);
-    const int64_t now = exporter_monotonic_ms();
+    const int64_t now = base_monotonic_ms(&base_clock_system);
     if (now - web_config->looked_ms < LOOK_MS)
         return;
     web_config->looked_ms = now;
@@ -179,7 +179,7 @@ struct exporter_web_config *exporter_web_config_open(const char *path, struct ex
     }
     web_config->magic = WEB_CONFIG_MAGIC;
     web_config->path = path;
-    web_config->looked_ms = exporter_monotonic_ms();
+    web_config->looked_ms = base_monotonic_ms(&base_clock_system);
     web_config->refilled_ms = web_config->looked_ms;
     web_config->tokens = INT64_MAX; /* full, whatever the burst is */
     if (!open_all(web_config, error))
@@ -238,7 +238,7 @@ bool exporter_web_config_admit(struct exporter_web_config *web_config)
     if (interval == 0)
         return true;
     const int64_t full = (int64_t)web_config->settings->rate_limit.burst * 1000;
-    const int64_t now = exporter_monotonic_ms();
+    const int64_t now = base_monotonic_ms(&base_clock_system);
     const int64_t earned = (now - web_config->refilled_ms) * 1000 / interval;
     if (web_config->tokens > full - earned)
         web_config->tokens = full;

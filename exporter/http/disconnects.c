@@ -2,16 +2,13 @@
 /* Clients that leave while their request waits, see disconnects.h. On the server's loop. */
 #include "exporter/http/disconnects.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "exporter/http/http_private.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
-
-enum { EVENTS_PER_TURN = 64 };
+#include "lib/base/container.h"
 
 /* Nothing is freed from here: libmicrohttpd closes the connection when it runs next. */
 static void note_departure(struct exporter_connection *connection)
@@ -25,47 +22,19 @@ static void note_departure(struct exporter_connection *connection)
     exporter_request_cancel(connection->waiting);
 }
 
-static void run(void *arg)
+static void ended(struct base_watch *watch, uint32_t events)
 {
-    struct exporter_departures *departures = arg;
-    struct epoll_event events[EVENTS_PER_TURN];
-    int count = epoll_wait(departures->source.fd, events, EVENTS_PER_TURN, 0);
-    BASE_CHECK(count >= 0 || errno == EINTR);
-    for (int i = 0; i < count; i++)
-        note_departure(events[i].data.ptr);
+    (void)events;
+    note_departure(BASE_CONTAINER_OF(watch, struct exporter_connection, end));
 }
 
-bool exporter_departures_open(struct exporter_departures *departures, struct exporter_loop *loop)
+void exporter_connection_watch(struct exporter_connection *connection)
 {
-    departures->source =
-        (struct exporter_source){.fd = epoll_create1(EPOLL_CLOEXEC), .run = run, .arg = departures};
-    if (departures->source.fd < 0)
-        return false;
-    if (exporter_loop_add(loop, &departures->source)) {
-        departures->loop = loop;
-        return true;
-    }
-    const int cause = errno;
-    close(departures->source.fd);
-    errno = cause;
-    return false;
-}
-
-void exporter_departures_close(struct exporter_departures *departures)
-{
-    if (departures->loop == NULL)
-        return;
-    exporter_loop_remove(departures->loop, &departures->source);
-    close(departures->source.fd);
-    departures->loop = NULL;
-}
-
-void exporter_departures_watch(const struct exporter_departures *departures,
-                               struct exporter_connection *connection)
-{
-    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = connection};
-    if (epoll_ctl(departures->source.fd, EPOLL_CTL_ADD, connection->fd, &event) != 0)
-        log_debug("client_not_watched", LOG_ERRNO("error", errno));
+    connection->end.ready = ended;
+    const int failed = base_poller_add(&connection->server->options.loop->poller, connection->fd,
+                                       EPOLLRDHUP | EPOLLET, &connection->end);
+    if (failed != 0)
+        log_debug("client_not_watched", LOG_ERRNO("error", failed));
 }
 
 bool exporter_connection_has_left(const struct exporter_connection *connection)
@@ -74,8 +43,7 @@ bool exporter_connection_has_left(const struct exporter_connection *connection)
     return connection->left || (poll(&end, 1, 0) > 0 && end.revents != 0);
 }
 
-void exporter_departures_forget(const struct exporter_departures *departures,
-                                const struct exporter_connection *connection)
+void exporter_connection_unwatch(const struct exporter_connection *connection)
 {
-    epoll_ctl(departures->source.fd, EPOLL_CTL_DEL, connection->fd, NULL);
+    base_poller_forget(&connection->server->options.loop->poller, connection->fd, &connection->end);
 }

@@ -137,7 +137,7 @@ static struct exporter_request *request_new(struct exporter_server *server,
     request->mhd = mhd;
     request->method = method;
     request->raw_path = url;
-    request->began_ms = exporter_monotonic_ms();
+    request->began_ms = base_monotonic_ms(&base_clock_system);
     request->write_ms = server->options.limits.write_ms;
     atomic_fetch_add(&server->in_flight, 1);
     return request;

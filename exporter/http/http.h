@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct exporter_loop;
+struct base_loop;
 struct exporter_request;
 
 /* ---- the request ---------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ const char *exporter_request_body(const struct exporter_request *request, size_t
 const char *exporter_request_caller(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */
 const char *exporter_request_peer(const struct exporter_request *request);
-struct exporter_loop *exporter_request_loop(const struct exporter_request *request);
+struct base_loop *exporter_request_loop(const struct exporter_request *request);
 /* When its headers were there, on the loop's clock. */
 int64_t exporter_request_began_ms(const struct exporter_request *request);
 /* The client has closed, or shut down its sending side; asks the kernel. */

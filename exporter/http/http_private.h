@@ -40,6 +40,7 @@ struct exporter_connection {
     bool idle; /* kept alive, and no byte of the next request was seen */
     int64_t idle_since_ms;
     struct exporter_tls *tls;         /* NULL on a plain connection */
+    struct base_watch end;            /* of the socket, for nothing else */
     bool left;                        /* the client sends nothing more */
     struct exporter_request *waiting; /* its connection is suspended; NULL: none is */
     char peer[INET6_ADDRSTRLEN];
@@ -58,14 +59,13 @@ struct exporter_server {
     unsigned magic;
     struct exporter_server_options options;
     struct MHD_Daemon *daemon;
-    struct exporter_source source;
-    struct exporter_departures departures;
+    struct base_source source;
     bool quiesced;
     bool ending;      /* answers still go out, and no handler runs any more */
     unsigned sending; /* answers that are not sent to their end */
     struct exporter_connections connections;
     struct exporter_requests deferred;
-    struct exporter_timer sweep;
+    struct base_timer sweep;
     struct exporter_body_room spare; /* of a body that was handled, for the next one */
     /* written by the loop, read by any thread */
     atomic_uint in_flight;

@@ -159,7 +159,7 @@ const char *exporter_request_peer(const struct exporter_request *request)
     return request->connection->peer;
 }
 
-struct exporter_loop *exporter_request_loop(const struct exporter_request *request)
+struct base_loop *exporter_request_loop(const struct exporter_request *request)
 {
     return request->server->options.loop;
 }

@@ -40,7 +40,7 @@ static void wake_connection(struct exporter_request *request)
     request->connection->waiting = NULL;
     MHD_resume_connection(request->mhd);
     /* In external polling libmicrohttpd has no descriptor to tell of it. */
-    exporter_source_wake(&request->server->source);
+    base_source_wake(&request->server->source);
 }
 
 static void forget_deferral(struct exporter_request *request)
@@ -74,7 +74,8 @@ static void answer(struct exporter_request *request, const struct exporter_reply
     forget_deferral(request);
     request->state = REQUEST_ANSWERED;
     request->server->sending++;
-    exporter_connection_deadline(request->connection, exporter_monotonic_ms() + request->write_ms);
+    exporter_connection_deadline(request->connection,
+                                 base_monotonic_ms(&base_clock_system) + request->write_ms);
     wake_connection(request);
 }
 

@@ -21,6 +21,7 @@
 #include "exporter/log/log.h"
 #include "exporter/systemd.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 
 enum {
     FRONT_MAGIC = 0xf707700f,
@@ -39,9 +40,9 @@ enum {
 /* A server and what the control thread tells it. */
 struct seat {
     struct exporter_server *server;
-    struct exporter_loop *loop;
+    struct base_loop *loop;
     enum exporter_side side;
-    struct exporter_post quiesce;
+    struct base_mail quiesce;
     bool asked; /* to quiesce */
     atomic_bool quiesced;
 };
@@ -171,7 +172,7 @@ static bool add_web_servers(struct exporter_front *front, struct exporter_error 
 {
     const struct exporter_server_options options = {
         .listener = "web",
-        .loop = front->workers[0].loop,
+        .loop = &front->workers[0].loop,
         .routes = front->setup.web_routes,
         .limits = web_limits(front),
         .web_config = front->setup.web_config,
@@ -196,7 +197,7 @@ static bool add_api_servers(struct exporter_front *front, struct exporter_error 
         .callers = front->setup.api_callers,
     };
     for (size_t i = 0; i < front->api.count; i++) {
-        options.loop = front->workers[1 + i].loop;
+        options.loop = &front->workers[1 + i].loop;
         if (!add_server(front, &front->api.fds[i], EXPORTER_SIDE_API, &options, error))
             return false;
     }
@@ -263,17 +264,17 @@ size_t exporter_front_loop_count(const struct exporter_front *front)
     return front->nworkers;
 }
 
-struct exporter_loop *exporter_front_loop(const struct exporter_front *front, size_t i)
+struct base_loop *exporter_front_loop(struct exporter_front *front, size_t i)
 {
     BASE_CHECK(i < front->nworkers);
-    return front->workers[i].loop;
+    return &front->workers[i].loop;
 }
 
 /* ---- draining ------------------------------------------------------------------------------- */
 
-static void quiesce_seat(void *arg)
+static void quiesce_seat(struct base_mail *mail)
 {
-    struct seat *seat = arg;
+    struct seat *seat = BASE_CONTAINER_OF(mail, struct seat, quiesce);
     exporter_server_quiesce(seat->server);
     atomic_store(&seat->quiesced, true);
 }
@@ -286,7 +287,8 @@ void exporter_front_quiesce(struct exporter_front *front, enum exporter_side sid
         if (seat->side != side || seat->asked)
             continue;
         seat->asked = true;
-        exporter_loop_post(seat->loop, &seat->quiesce, quiesce_seat, seat);
+        seat->quiesce.deliver = quiesce_seat;
+        base_loop_post(seat->loop, &seat->quiesce);
     }
 }
 
@@ -313,6 +315,8 @@ void exporter_front_join(struct exporter_front *front)
 {
     for (size_t i = 0; i < front->nworkers; i++)
         exporter_worker_join(&front->workers[i]);
+    for (size_t i = 0; i < front->nseats; i++)
+        exporter_server_unhook(front->seats[i].server);
 }
 
 void exporter_front_free(struct exporter_front **front_pointer)
@@ -325,10 +329,8 @@ void exporter_front_free(struct exporter_front **front_pointer)
     exporter_front_join(front);
     for (size_t i = 0; i < front->nseats; i++)
         exporter_server_stop(&front->seats[i].server);
-    for (size_t i = 0; i < front->nworkers; i++) {
-        if (front->workers[i].loop != NULL)
-            exporter_loop_settle(front->workers[i].loop);
-    }
+    for (size_t i = 0; i < front->nworkers; i++)
+        base_loop_settle(&front->workers[i].loop);
     for (size_t i = 0; i < front->nworkers; i++)
         exporter_worker_free(&front->workers[i]);
     for (size_t i = 0; i < front->nweb; i++)

@@ -16,7 +16,7 @@
 
 struct exporter_callers;
 struct exporter_front;
-struct exporter_loop;
+struct base_loop;
 struct exporter_web_config;
 
 struct exporter_front_setup {
@@ -46,7 +46,7 @@ const char *exporter_front_api_address(const struct exporter_front *front);
 
 /* How many loops there are, and each of them; loop 0 is the web listener's. */
 size_t exporter_front_loop_count(const struct exporter_front *front);
-struct exporter_loop *exporter_front_loop(const struct exporter_front *front, size_t i);
+struct base_loop *exporter_front_loop(struct exporter_front *front, size_t i);
 
 /* Asks for no further connections on one side; exporter_front_is_quiet() answers when every loop
  * has done so and nothing is in flight on either side. */

@@ -31,6 +31,7 @@
 #include "exporter/http/tls.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 
 enum {
     SWEEP_INTERVAL_MS = 1000, /* how late a cut may come where nothing asks for it earlier */
@@ -65,14 +66,14 @@ static void look_for_begin(struct exporter_connection *connection, int64_t now)
  * when it is run after one has left, and where all others are silent nobody else would run it. */
 static void listen_again(struct exporter_server *server)
 {
-    exporter_source_wake(&server->source);
+    base_source_wake(&server->source);
 }
 
-static void sweep(void *arg)
+static void sweep(struct base_timer *timer)
 {
-    struct exporter_server *server = arg;
+    struct exporter_server *server = BASE_CONTAINER_OF(timer, struct exporter_server, sweep);
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
-    const int64_t now = exporter_monotonic_ms();
+    const int64_t now = base_monotonic_ms(&base_clock_system);
     int64_t next = now + SWEEP_INTERVAL_MS;
     struct exporter_connection *connection;
     LIST_FOREACH (connection, &server->connections, entry) {
@@ -86,27 +87,27 @@ static void sweep(void *arg)
     if (LIST_EMPTY(&server->connections))
         return;
     const int64_t delay = next - now;
-    exporter_timer_start(server->options.loop, &server->sweep,
-                         delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
+    base_loop_start_timer(server->options.loop, &server->sweep,
+                          delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
 }
 
 void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms)
 {
     struct exporter_server *server = connection->server;
     connection->deadline_ms = deadline_ms;
-    if (server->sweep.armed && server->sweep.due_ms <= deadline_ms)
+    if (base_timer_started(&server->sweep) && server->sweep.due_ms <= deadline_ms)
         return;
-    int64_t delay = deadline_ms - exporter_monotonic_ms();
+    int64_t delay = deadline_ms - base_monotonic_ms(&base_clock_system);
     if (delay > SWEEP_INTERVAL_MS)
         delay = SWEEP_INTERVAL_MS;
-    exporter_timer_start(server->options.loop, &server->sweep, delay);
+    base_loop_start_timer(server->options.loop, &server->sweep, delay);
 }
 
 void exporter_connection_rest(struct exporter_connection *connection)
 {
     const struct exporter_limits *limits = &connection->server->options.limits;
     connection->idle = true;
-    connection->idle_since_ms = exporter_monotonic_ms();
+    connection->idle_since_ms = base_monotonic_ms(&base_clock_system);
     exporter_connection_deadline(connection,
                                  connection->idle_since_ms + limits->idle_ms + limits->read_ms);
 }
@@ -116,7 +117,7 @@ void exporter_connection_wake(struct exporter_connection *connection)
     if (!connection->idle)
         return;
     connection->idle = false;
-    exporter_connection_deadline(connection, exporter_monotonic_ms() +
+    exporter_connection_deadline(connection, base_monotonic_ms(&base_clock_system) +
                                                  connection->server->options.limits.read_ms);
 }
 
@@ -168,11 +169,11 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
     write_peer(connection, mhd);
     LIST_INSERT_HEAD(&server->connections, connection, entry);
     *context = connection;
-    exporter_departures_watch(&server->departures, connection);
+    exporter_connection_watch(connection);
     if (!attach_tls(connection, mhd))
         shutdown(fd, SHUT_RDWR);
-    exporter_connection_deadline(connection,
-                                 exporter_monotonic_ms() + server->options.limits.read_ms);
+    exporter_connection_deadline(connection, base_monotonic_ms(&base_clock_system) +
+                                                 server->options.limits.read_ms);
 }
 
 static void connection_closed(void **context)
@@ -182,7 +183,7 @@ static void connection_closed(void **context)
         return;
     *context = NULL;
     BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
-    exporter_departures_forget(&connection->server->departures, connection);
+    exporter_connection_unwatch(connection);
     exporter_tls_unref(&connection->tls);
     LIST_REMOVE(connection, entry);
     if (LIST_EMPTY(&connection->server->connections)) /* no sweep comes any more */
@@ -204,18 +205,18 @@ static void notify_connection(void *arg, struct MHD_Connection *mhd, void **cont
 
 /* ---- the daemon as a source of the loop ----------------------------------------------------- */
 
-static int64_t daemon_timeout_ms(void *arg)
+static int64_t daemon_timeout_ms(struct base_source *source)
 {
-    struct exporter_server *server = arg;
+    struct exporter_server *server = BASE_CONTAINER_OF(source, struct exporter_server, source);
     MHD_UNSIGNED_LONG_LONG timeout;
     if (MHD_get_timeout(server->daemon, &timeout) != MHD_YES)
         return -1;
     return timeout > INT32_MAX ? INT32_MAX : (int64_t)timeout;
 }
 
-static void daemon_run(void *arg)
+static void daemon_run(struct base_source *source)
 {
-    struct exporter_server *server = arg;
+    struct exporter_server *server = BASE_CONTAINER_OF(source, struct exporter_server, source);
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     MHD_run(server->daemon);
 }
@@ -279,9 +280,9 @@ static bool watch_daemon(struct exporter_server *server)
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (info == NULL)
         return false;
-    server->source = (struct exporter_source){
-        .fd = info->epoll_fd, .timeout_ms = daemon_timeout_ms, .run = daemon_run, .arg = server};
-    return exporter_loop_add(server->options.loop, &server->source);
+    server->source = (struct base_source){.wait_ms = daemon_timeout_ms, .run = daemon_run};
+    errno = base_loop_add(server->options.loop, &server->source, info->epoll_fd);
+    return errno == 0;
 }
 
 struct exporter_server *exporter_server_start(int fd, const struct exporter_server_options *options,
@@ -294,9 +295,7 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
     server->options = *options;
     LIST_INIT(&server->connections);
     LIST_INIT(&server->deferred);
-    server->sweep = (struct exporter_timer){.fire = sweep, .arg = server};
-    if (!exporter_departures_open(&server->departures, options->loop))
-        goto failed;
+    server->sweep = (struct base_timer){.fire = sweep};
     server->daemon = start_daemon(server, fd);
     if (server->daemon == NULL)
         goto failed;
@@ -309,8 +308,6 @@ failed:
                        errno != 0 ? strerror(errno) : "libmicrohttpd refused its options");
     if (fd >= 0)
         close(fd);
-    if (server != NULL)
-        exporter_departures_close(&server->departures);
     free(server);
     return NULL;
 }
@@ -331,14 +328,20 @@ void exporter_server_quiesce(struct exporter_server *server)
  * once it is stopped. Whoever does not read is not waited for. */
 static void send_answers(struct exporter_server *server)
 {
-    const int64_t until = exporter_monotonic_ms() + LAST_ANSWERS_MS;
+    const int64_t until = base_monotonic_ms(&base_clock_system) + LAST_ANSWERS_MS;
     server->ending = true;
-    while (server->sending > 0 && exporter_monotonic_ms() < until) {
+    while (server->sending > 0 && base_monotonic_ms(&base_clock_system) < until) {
         struct pollfd readable = {.fd = server->source.fd, .events = POLLIN};
         MHD_run(server->daemon);
-        if (server->sending > 0 && daemon_timeout_ms(server) != 0)
+        if (server->sending > 0 && daemon_timeout_ms(&server->source) != 0)
             poll(&readable, 1, LAST_ANSWERS_TURN_MS);
     }
+}
+
+void exporter_server_unhook(struct exporter_server *server)
+{
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
+    base_loop_remove(server->options.loop, &server->source);
 }
 
 void exporter_server_stop(struct exporter_server **server_pointer)
@@ -348,14 +351,13 @@ void exporter_server_stop(struct exporter_server **server_pointer)
         return;
     *server_pointer = NULL;
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
-    exporter_loop_remove(server->options.loop, &server->source);
+    exporter_server_unhook(server);
     struct exporter_request *request;
     while ((request = LIST_FIRST(&server->deferred)) != NULL)
         exporter_request_cancel(request);
     send_answers(server);
     MHD_stop_daemon(server->daemon);
-    exporter_departures_close(&server->departures);
-    exporter_timer_stop(server->options.loop, &server->sweep);
+    base_timers_stop(&server->options.loop->timers, &server->sweep);
     BASE_CHECK(LIST_EMPTY(&server->connections));
     free(server->spare.bytes);
     server->magic = 0;

@@ -14,8 +14,8 @@
 
 #include "exporter/error.h"
 #include "exporter/http/http.h"
-#include "exporter/http/loop.h"
 #include "exporter/http/router.h"
+#include "lib/base/loop.h"
 
 struct exporter_callers;
 struct exporter_server;
@@ -36,7 +36,7 @@ struct exporter_limits {
 
 struct exporter_server_options {
     const char *listener; /* "web" or "api", for the log */
-    struct exporter_loop *loop;
+    struct base_loop *loop;
     const struct exporter_routes *routes;
     struct exporter_limits limits;
     const _Atomic(uint64_t) *body_limit;    /* of routes that have none of their own */
@@ -55,6 +55,9 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
 
 /* No new connections; keep-alive ends with the answers that are still under way. */
 void exporter_server_quiesce(struct exporter_server *server);
+/* Its loop drives it no more: requests that arrive from now on are not read. What is answered is
+ * sent by the stop. Once the loop has ended; harmless the second time. */
+void exporter_server_unhook(struct exporter_server *server);
 /* Cancels what is deferred, closes every connection, frees. */
 void exporter_server_stop(struct exporter_server **server);
 

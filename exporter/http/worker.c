@@ -3,26 +3,33 @@
  */
 #include "exporter/http/worker.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "lib/base/serving.h"
+
+bool exporter_loop_prepare(struct base_loop *loop, const char *name, struct exporter_error *error)
+{
+    struct handoff_error why;
+    char text[sizeof error->text / 2];
+    if (base_loop_init(loop, &base_clock_system, &why) == HANDOFF_OK)
+        return true;
+    handoff_error_text(&why, text, sizeof text);
+    exporter_error_set(error, "cannot make the %s loop: %s", name, text);
+    return false;
+}
 
 bool exporter_worker_prepare(struct exporter_worker *worker, const char *name,
                              struct exporter_error *error)
 {
     worker->name = name;
-    worker->loop = exporter_loop_new(name);
-    if (worker->loop == NULL)
-        exporter_error_set(error, "cannot make the %s loop: %s", name, strerror(errno));
-    return worker->loop != NULL;
+    return exporter_loop_prepare(&worker->loop, name, error);
 }
 
 static void *run(void *arg)
 {
     struct exporter_worker *worker = arg;
     base_thread_serves();
-    exporter_loop_run(worker->loop);
+    base_loop_run(&worker->loop);
     return NULL;
 }
 
@@ -41,7 +48,7 @@ void exporter_worker_join(struct exporter_worker *worker)
 {
     if (!worker->running)
         return;
-    exporter_loop_stop(worker->loop);
+    base_loop_stop(&worker->loop);
     pthread_join(worker->thread, NULL);
     worker->running = false;
 }
@@ -49,5 +56,5 @@ void exporter_worker_join(struct exporter_worker *worker)
 void exporter_worker_free(struct exporter_worker *worker)
 {
     exporter_worker_join(worker);
-    exporter_loop_free(&worker->loop);
+    base_loop_free(&worker->loop);
 }

@@ -7,14 +7,17 @@
 #include <stdbool.h>
 
 #include "exporter/error.h"
-#include "exporter/http/loop.h"
+#include "lib/base/loop.h"
 
 struct exporter_worker {
-    struct exporter_loop *loop; /* made by prepare, so that sources can be added before the start */
+    struct base_loop loop; /* made by prepare, so that sources can be added before the start */
     const char *name;
     pthread_t thread;
     bool running;
 };
+
+/* A loop on the system's clock; `name` is for the error. */
+bool exporter_loop_prepare(struct base_loop *loop, const char *name, struct exporter_error *error);
 
 /* `name` is static text of at most 15 bytes, which is what the kernel keeps. */
 bool exporter_worker_prepare(struct exporter_worker *worker, const char *name,

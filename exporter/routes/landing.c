@@ -13,13 +13,14 @@
 #include "exporter/lifecycle.h"
 #include "exporter/status/status.h"
 #include "exporter/status/status_json.h"
+#include "lib/base/container.h"
 
 struct landing_job {
     struct exporter_request *request; /* NULL once it was cancelled; the web loop's */
     const struct exporter_landing *landing;
-    struct exporter_loop *loop;
+    struct base_loop *loop;
     bool json;
-    struct exporter_post post;
+    struct base_mail mail;
     /* set on the control loop, then handed back */
     char *bytes; /* NULL: no memory */
     size_t length;
@@ -46,9 +47,9 @@ static void respond(struct exporter_request *request, struct landing_job *job)
 }
 
 /* On the web loop. */
-static void answer(void *arg)
+static void answer(struct base_mail *mail)
 {
-    struct landing_job *job = arg;
+    struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
     if (job->request != NULL && job->bytes != NULL)
         respond(job->request, job);
     else if (job->request != NULL)
@@ -58,9 +59,9 @@ static void answer(void *arg)
 }
 
 /* On the control loop. */
-static void make_page(void *arg)
+static void make_page(struct base_mail *mail)
 {
-    struct landing_job *job = arg;
+    struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
     struct exporter_status status;
     if (exporter_status_read(&status, job->landing->lifecycle, job->landing->hosting)) {
         job->bytes =
@@ -68,7 +69,8 @@ static void make_page(void *arg)
                       : exporter_status_page(&status, job->landing->telemetry_path, &job->length);
         exporter_status_clear(&status);
     }
-    exporter_loop_post(job->loop, &job->post, answer, job);
+    job->mail.deliver = answer;
+    base_loop_post(job->loop, &job->mail);
 }
 
 static void cancelled(void *arg)
@@ -98,5 +100,6 @@ void exporter_route_landing(struct exporter_request *request, void *context)
                                 .loop = exporter_request_loop(request),
                                 .json = json};
     exporter_request_defer(request, cancelled, job);
-    exporter_lifecycle_post(landing->lifecycle, &job->post, make_page, job);
+    job->mail.deliver = make_page;
+    exporter_lifecycle_post(landing->lifecycle, &job->mail);
 }

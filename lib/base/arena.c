@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bump allocator. A block is a header and its bytes; a request too large for the usual block
- * gets one of its own size. When the address sanitizer looks on, every allocation is followed by a
- * poisoned gap, so that running over the end of one is seen although they lie side by side.
+ * The bump allocator, on the thread of the request that it serves. A block is a header and its
+ * bytes; a request too large for the usual block gets one of its own size. When the address
+ * sanitizer looks on, every allocation is followed by a poisoned gap, so that running over the end
+ * of one is seen although they lie side by side.
  */
 #include "lib/base/arena.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The growing buffer: capacity doubles at least, one byte is always kept for the closing NUL. */
+/* The growing buffer: capacity doubles at least, one byte is always kept for the closing
+ * NUL. On the thread that owns the buffer. */
 #include "lib/base/buffer.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of the line for a broken invariant: say where, then abort so that a core can be kept. */
+/* The end of the line for a broken invariant, on any thread: say where, then abort so that a core
+ * can be kept. */
 #include "lib/base/check.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two clocks of the system, and one that tests move by hand. */
+/* The two clocks of the system, and one that tests move by hand. Any thread. */
 #include "lib/base/clock.h"
 
 #include <time.h>

@@ -25,6 +25,11 @@ static inline int64_t base_monotonic_ns(const struct base_clock *clock)
     return clock->monotonic_ns(clock);
 }
 
+static inline int64_t base_monotonic_ms(const struct base_clock *clock)
+{
+    return clock->monotonic_ns(clock) / 1000000;
+}
+
 static inline int64_t base_wall_ms(const struct base_clock *clock)
 {
     return clock->wall_ms(clock);

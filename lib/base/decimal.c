@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Whole numbers in digits, without printf. Pure, on any thread. */
 #include "lib/base/decimal.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * Errors as values. The codes, their stable names and their classes come from handoff_codes.def and
  * nowhere else. Text that came from outside (field, seen) is copied and cut, and is valid UTF-8
- * whatever came in, because these strings end up in JSON answers.
+ * whatever came in, because these strings end up in JSON answers. Any thread.
  */
 #include "lib/base/error.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of json.h. yyjson reads; writing is ours, because the bytes are hashed and counted. */
+/* The JSON of json.h. yyjson reads; writing is ours, because the bytes are hashed and counted. Any
+ * thread. */
 #include "lib/base/json.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Any thread posts, the owner's delivers.
+ *
  * A stack that many push to and one takes whole, which needs a compare-and-swap and an exchange and
  * knows no ABA problem; the taker turns it around to restore the order. The eventfd is written only
  * by the push that finds the stack empty, so a group of a hundred completions wakes its loop once.
@@ -35,6 +37,20 @@ enum handoff_code base_mailbox_init(struct base_mailbox *mailbox, struct handoff
     return HANDOFF_OK;
 }
 
+static void write_event(int fd)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof one);
+    /* EAGAIN: the counter is full, so the owner is about to wake anyway */
+    BASE_CHECK(written == (ssize_t)sizeof one || errno == EAGAIN);
+}
+
+void base_mailbox_wake(struct base_mailbox *mailbox)
+{
+    BASE_CHECK_MAGIC(mailbox, MAGIC);
+    write_event(mailbox->fd);
+}
+
 void base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail)
 {
     BASE_CHECK_MAGIC(mailbox, MAGIC);
@@ -44,11 +60,8 @@ void base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail)
         mail->next = newest;
     } while (!atomic_compare_exchange_weak_explicit(&mailbox->newest, &newest, mail,
                                                     memory_order_release, memory_order_relaxed));
-    if (newest)
-        return;
-    uint64_t one = 1;
-    ssize_t written = write(fd, &one, sizeof one);
-    BASE_CHECK(written == (ssize_t)sizeof one || errno == EAGAIN);
+    if (!newest)
+        write_event(fd);
 }
 
 static struct base_mail *in_order(struct base_mail *newest)

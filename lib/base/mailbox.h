@@ -2,7 +2,7 @@
 /*
  * mailbox.h - completions from other threads, delivered on the loop that asked.
  *
- * Each loop of a host owns one mailbox. A worker thread (the store's writer, say) posts a mail into
+ * Each loop (loop.h) owns one mailbox. A worker thread (the store's writer, say) posts a mail into
  * it; the loop sees base_mailbox_fd() become readable in its epoll and calls
  * base_mailbox_run, which calls each mail's deliver function there. No callback ever runs on a
  * thread that the host does not own. Mails are intrusive: posting allocates nothing and cannot
@@ -39,6 +39,9 @@ static inline int base_mailbox_fd(const struct base_mailbox *mailbox)
 
 /* Any thread. */
 void base_mailbox_post(struct base_mailbox *mailbox, struct base_mail *mail);
+
+/* Any thread: wakes the owner without a mail. */
+void base_mailbox_wake(struct base_mailbox *mailbox);
 
 /* The owner: delivers what has arrived, in the order of posting, and returns how many. A mail's
    memory may be released by its own deliver. Mail that arrives meanwhile waits for the next run. */

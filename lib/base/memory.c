@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one table the client allocates through. */
+/* The one table that allocations go through. Any thread; the table itself is set before the first.
+ */
 #include "lib/base/memory.h"
 
 #include <stdint.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The epoll instance of a loop. What one epoll_wait received is dispatched from an array that the
+ * poller can reach, so that forgetting a watch can strike it out there. On the loop's thread.
+ */
 #include "lib/base/poller.h"
 
 #include <errno.h>
@@ -9,11 +13,14 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
-enum { MAGIC = 0x706f6c6cu, BATCH = 64 };
+enum {
+    MAGIC = 0x706f6c6cu,
+    BATCH = 64, /* what is ready beyond that is received in the next turn */
+};
 
 enum handoff_code base_poller_init(struct base_poller *poller, struct handoff_error *error)
 {
-    poller->fd = epoll_create1(EPOLL_CLOEXEC);
+    *poller = (struct base_poller){.fd = epoll_create1(EPOLL_CLOEXEC)};
     if (poller->fd < 0)
         return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
                                  "no file descriptor for a loop; raise the limit of open files",
@@ -27,8 +34,15 @@ void base_poller_free(struct base_poller *poller)
     if (!poller->magic)
         return;
     BASE_CHECK_MAGIC(poller, MAGIC);
+    BASE_CHECK(!poller->received);
     close(poller->fd);
     *poller = (struct base_poller){0};
+}
+
+int base_poller_add(struct base_poller *poller, int fd, uint32_t events, struct base_watch *watch)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    return epoll_ctl(poller->fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
 }
 
 int base_poller_watch(struct base_poller *poller, int fd, uint32_t events, struct base_watch *watch)
@@ -36,24 +50,33 @@ int base_poller_watch(struct base_poller *poller, int fd, uint32_t events, struc
     struct epoll_event event = {.events = events, .data.ptr = watch};
     if (epoll_ctl(poller->fd, EPOLL_CTL_MOD, fd, &event) == 0)
         return 0;
-    if (errno == ENOENT && epoll_ctl(poller->fd, EPOLL_CTL_ADD, fd, &event) == 0)
-        return 0;
-    return errno;
+    return errno == ENOENT ? base_poller_add(poller, fd, events, watch) : errno;
 }
 
-void base_poller_forget(struct base_poller *poller, int fd)
+void base_poller_forget(struct base_poller *poller, int fd, const struct base_watch *watch)
 {
     epoll_ctl(poller->fd, EPOLL_CTL_DEL, fd, NULL);
+    for (int i = 0; i < poller->left; i++) {
+        if (poller->received[i].data.ptr == watch)
+            poller->received[i].data.ptr = NULL;
+    }
 }
 
-void base_poller_run(struct base_poller *poller)
+void base_poller_run(struct base_poller *poller, int timeout_ms)
 {
     BASE_CHECK_MAGIC(poller, MAGIC);
+    BASE_CHECK(!poller->received); /* not from within a watch */
     struct epoll_event events[BATCH];
-    int ready = epoll_wait(poller->fd, events, BATCH, 0);
-    BASE_CHECK(ready >= 0 || errno == EINTR);
-    for (int i = 0; i < ready; i++) {
-        struct base_watch *watch = events[i].data.ptr;
-        watch->ready(watch, events[i].events);
+    int count = epoll_wait(poller->fd, events, BATCH, timeout_ms);
+    BASE_CHECK(count >= 0 || errno == EINTR);
+    poller->received = events;
+    poller->left = count > 0 ? count : 0;
+    while (poller->left > 0) {
+        const struct epoll_event event = *poller->received++;
+        poller->left--;
+        struct base_watch *watch = event.data.ptr;
+        if (watch)
+            watch->ready(watch, event.events);
     }
+    poller->received = NULL;
 }

@@ -2,9 +2,9 @@
 /*
  * poller.h - one epoll instance and what it watches.
  *
- * The host watches base_poller.fd in its own loop and calls base_poller_run when that is
- * readable. Watches are embedded in their owners; one that was removed may still be told of an
- * event of the same turn, so an owner keeps its memory until the run is over, or stays for good.
+ * Part of a loop (loop.h), which waits here. Watches are embedded in their owners. One that was
+ * forgotten is not called any more, not even for an event that had already been received, so its
+ * owner may free it at once. On the loop's thread.
  */
 #ifndef BASE_POLLER_H
 #define BASE_POLLER_H
@@ -17,23 +17,30 @@ struct base_watch {
     void (*ready)(struct base_watch *watch, uint32_t events); /* EPOLLIN and so on */
 };
 
+struct epoll_event;
+
 struct base_poller {
     unsigned magic;
     int fd;
+    struct epoll_event *received; /* of the run under way; NULL: none is */
+    int left;                     /* of them, not yet dispatched */
 };
 
 enum handoff_code base_poller_init(struct base_poller *poller,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 void base_poller_free(struct base_poller *poller);
 
-/* Watches fd for `events`, level-triggered; changes them when it is watched already. Returns 0, or
-   an errno value. */
+/* Watches fd, which is not watched yet, for `events`: level-triggered unless EPOLLET is one of
+   them. Returns 0, or an errno value. */
+int base_poller_add(struct base_poller *poller, int fd, uint32_t events,
+                    struct base_watch *watch) HANDOFF_MUST_CHECK;
+/* The same for one that may be watched already; its events are then changed. */
 int base_poller_watch(struct base_poller *poller, int fd, uint32_t events,
                       struct base_watch *watch) HANDOFF_MUST_CHECK;
 /* Harmless for a descriptor that is not watched. */
-void base_poller_forget(struct base_poller *poller, int fd);
+void base_poller_forget(struct base_poller *poller, int fd, const struct base_watch *watch);
 
-/* Tells every watch whose descriptor is ready, without waiting. */
-void base_poller_run(struct base_poller *poller);
+/* Waits at most timeout_ms (-1: for ever) and calls every watch whose descriptor is ready. */
+void base_poller_run(struct base_poller *poller, int timeout_ms);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * RFC 3339 by hand: strftime and strptime depend on the locale and the time zone, and this runs for
- * every memory of every envelope. Days are counted with the civil-calendar arithmetic of the
- * proleptic Gregorian calendar (years from March, so that the leap day is the last day of its
- * year).
+ * RFC 3339 by hand, on any thread: strftime and strptime depend on the locale and the time zone,
+ * and this runs for every memory of every envelope. Days are counted with the civil-calendar
+ * arithmetic of the proleptic Gregorian calendar (years from March, so that the leap day is the
+ * last day of its year).
  */
 #include "lib/base/rfc3339.h"
 

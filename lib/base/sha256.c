@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* SHA-256 by nettle, behind sha256.h. A digest under way belongs to one thread. */
 #include "lib/base/sha256.h"
 
 void base_sha256_start(struct base_sha256 *hash)

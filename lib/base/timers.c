@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pairing heap of timers.h. A node knows what points to it (`link`), so that one in the middle
+ * is taken out without a search. On the thread of the loop that owns the heap.
+ */
 #include "lib/base/timers.h"
 
 #include "lib/base/check.h"

@@ -5,7 +5,7 @@
  * count. Milliseconds and counter together are one 60-bit number that only ever grows; it lives in
  * one atomic word. If the counter overflows or the wall clock steps back, the number simply runs
  * ahead of the clock until the clock has caught up, which the RFC allows. The other 62 bits are
- * random every time.
+ * random every time. Any thread.
  */
 #include "lib/base/uuid.h"
 

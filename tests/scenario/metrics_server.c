@@ -130,7 +130,7 @@ static void serve(void)
     if (!exporter_listener_open(&listener, &address, 1, "web", "address", &error) ||
         !exporter_worker_prepare(&worker, "web", &error))
         give_up("serve", error.text);
-    options.loop = worker.loop;
+    options.loop = &worker.loop;
     const int fd = listener.fds[0];
     listener.fds[0] = -1;
     server = exporter_server_start(fd, &options, &error);
@@ -144,7 +144,7 @@ static void stop_serving(void)
 {
     exporter_worker_join(&worker);
     exporter_server_stop(&server);
-    exporter_loop_settle(worker.loop);
+    base_loop_settle(&worker.loop);
     exporter_worker_free(&worker);
     exporter_listener_close(&listener);
 }

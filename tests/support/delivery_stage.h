@@ -116,7 +116,7 @@ static inline void open_idle_engine(void)
     assert_int_equal(handoff_engine_new(&stage.engine, &options, NULL), HANDOFF_OK);
     handoff_engine_limit(stage.engine, stage.max_in_flight, stage.max_per_agent);
     assert_int_equal(handoff_engine_restore(stage.engine, NULL), HANDOFF_OK);
-    assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL, NULL), HANDOFF_OK);
 }
 
 static inline void open_engine(void)
@@ -188,10 +188,10 @@ static inline int tear_down(void **state)
 /* Not for long where nothing is due: what a test waits for may be on the disk, not on the lane. */
 static inline void turn(void)
 {
-    int64_t wait = handoff_lane_wait_ms(stage.lane);
-    struct pollfd ready = {.fd = handoff_lane_fd(stage.lane), .events = POLLIN};
+    int64_t wait = base_loop_wait_ms(stage.lane->loop);
+    struct pollfd ready = {.fd = base_loop_fd(stage.lane->loop), .events = POLLIN};
     poll(&ready, 1, wait < 0 || wait > LOOK_MS ? LOOK_MS : (int)wait);
-    handoff_lane_run(stage.lane);
+    base_loop_turn(stage.lane->loop, 0);
 }
 
 /* ---- senders -------------------------------------------------------------------------------- */

@@ -217,7 +217,7 @@ static void hold_the_writer(struct handoff_waiter *waiter, const struct handoff_
     on_accepted(waiter, news);
     gate.passed = false;
     gate.job = (struct handoff_store_job){
-        .mailbox = &stage.lane->mailbox, .done = gate_passed, .run = run_gate};
+        .mailbox = stage.lane->mailbox, .done = gate_passed, .run = run_gate};
     pthread_mutex_lock(&gate.lock);
     handoff_store_submit(stage.store, &gate.job);
 }
@@ -523,7 +523,7 @@ static void test_stopping_dismisses_pollers(void **state)
     poll_coder(&waiting); /* told by the closing itself */
     handoff_lane_free(&stage.lane);
     assert_int_equal(waiting.told, 1);
-    assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_lane_new(&stage.lane, stage.engine, NULL, NULL), HANDOFF_OK);
 }
 
 static void test_a_stopped_lane_takes_nothing(void **state)

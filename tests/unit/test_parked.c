@@ -159,9 +159,9 @@ static struct {
 
 static void run_lane(struct handoff_lane *lane)
 {
-    struct pollfd ready = {.fd = handoff_lane_fd(lane), .events = POLLIN};
+    struct pollfd ready = {.fd = base_loop_fd(lane->loop), .events = POLLIN};
     poll(&ready, 1, 10);
-    handoff_lane_run(lane);
+    base_loop_turn(lane->loop, 0);
 }
 
 static void nothing(struct handoff_waiter *waiter, const struct handoff_news *news)
@@ -238,7 +238,7 @@ static void test_two_lanes_decide(void **state)
         {HANDOFF_DECISION_REPLAY, HANDOFF_DECISION_REPLAY},
         {HANDOFF_DECISION_REPLAY, HANDOFF_DECISION_DISCARD},
         {HANDOFF_DECISION_DISCARD, HANDOFF_DECISION_REPLAY}};
-    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL, NULL), HANDOFF_OK);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         long step = 1;
         while (decide_twice(pairs[i][0], pairs[i][1], step))
@@ -294,7 +294,7 @@ static void test_acknowledged_while_it_is_replayed(void **state)
         .decided = decided_as_expected, .accepted = nothing, .settled = nothing};
     park(&sender);
     behave(0, "silent");
-    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL, NULL), HANDOFF_OK);
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
     handoff_engine_decide(meanwhile.lane, &sender.parcel.id, HANDOFF_DECISION_REPLAY,
@@ -316,7 +316,7 @@ static void test_acknowledged_while_it_is_discarded(void **state)
     struct handoff_waiter waiter = {
         .decided = decided_as_expected, .accepted = nothing, .settled = nothing};
     park(&sender);
-    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL), HANDOFF_OK);
+    assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL, NULL), HANDOFF_OK);
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
     handoff_engine_decide(meanwhile.lane, &sender.parcel.id, HANDOFF_DECISION_DISCARD,

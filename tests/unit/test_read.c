@@ -101,7 +101,7 @@ static void accepted(void *context, const struct handoff_result *result)
     stage.held = true;
     stage.passed = false;
     stage.gate = (struct handoff_store_job){
-        .mailbox = &stage.loop->lane->mailbox, .done = gate_passed, .run = run_gate};
+        .mailbox = stage.loop->lane->mailbox, .done = gate_passed, .run = run_gate};
     handoff_store_submit(stage.client->store, &stage.gate);
 }
 

@@ -84,7 +84,7 @@ static void turn(struct loop *loop)
     int64_t wait = base_timers_wait_ms(&loop->timers, now_ms(loop));
     struct pollfd ready = {.fd = loop->poller.fd, .events = POLLIN};
     poll(&ready, 1, wait < 0 || wait > 1000 ? 1000 : (int)wait);
-    base_poller_run(&loop->poller);
+    base_poller_run(&loop->poller, 0);
     base_timers_run(&loop->timers, now_ms(loop));
     handoff_transport_settle(loop->transport);
 }
@@ -480,7 +480,7 @@ static void test_an_answer_that_was_not_asked_for_is_none(void **state)
     atomic_store(&receiver.may_say_more, true);
     while (atomic_load(&receiver.said_more) == said)
         sched_yield();
-    base_poller_run(&loop.poller);
+    base_poller_run(&loop.poller, 0);
     run_in(&loop, "/ack", &probe);
     assert_int_equal(probe.status, 200);
     loop_close(&loop);

@@ -58,7 +58,7 @@ static struct handoff_poller_request *request_of(struct base_mail *mail)
 static void tell_here(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
-    base_timers_stop(&request->lane->timers, &request->timer);
+    base_timers_stop(request->lane->timers, &request->timer);
     TAILQ_REMOVE(&request->lane->pollers, request, open);
     request->told(request);
 }
@@ -66,7 +66,7 @@ static void tell_here(struct base_mail *mail)
 void handoff_inbox_tell(struct handoff_poller_request *request)
 {
     request->mail.deliver = tell_here;
-    base_mailbox_post(&request->lane->mailbox, &request->mail);
+    base_mailbox_post(request->lane->mailbox, &request->mail);
 }
 
 enum found { FOUND_OFFER, FOUND_NOTHING_YET, FOUND_NO_TIME };
@@ -110,7 +110,7 @@ static void look(struct handoff_poller_request *request)
     switch (take_offer(request)) {
     case FOUND_OFFER:
         request->mail.deliver = on_offers_lane;
-        base_mailbox_post(&request->offered_by->mailbox, &request->mail);
+        base_mailbox_post(request->offered_by->mailbox, &request->mail);
         break;
     case FOUND_NOTHING_YET:
         break;
@@ -162,7 +162,7 @@ void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms)
     request->over = request->lane->closing;
     request->timer = (struct base_timer){.fire = time_is_over};
     TAILQ_INSERT_TAIL(&request->lane->pollers, request, open); /* it will come back by mail */
-    base_timers_start(&request->lane->timers, &request->timer,
+    base_timers_start(request->lane->timers, &request->timer,
                       handoff_lane_now_ms(request->lane) + wait_ms);
     look(request);
 }
