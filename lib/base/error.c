@@ -25,24 +25,24 @@ static const struct code_row rows[HANDOFF_CODE_COUNT] = {
 #undef CODE
 };
 
-static const struct code_row *row_of(enum handoff_code code)
+static const struct code_row *code_row_of(enum handoff_code code)
 {
     return (unsigned)code < HANDOFF_CODE_COUNT ? &rows[code] : &rows[HANDOFF_ERR_INTERNAL];
 }
 
 const char *handoff_code_name(enum handoff_code code)
 {
-    return row_of(code)->name;
+    return code_row_of(code)->name;
 }
 
 const char *handoff_code_meaning(enum handoff_code code)
 {
-    return row_of(code)->meaning;
+    return code_row_of(code)->meaning;
 }
 
 enum handoff_class handoff_code_class(enum handoff_code code)
 {
-    return row_of(code)->class;
+    return code_row_of(code)->class;
 }
 
 /* Ends a text where it is no UTF-8 any more: at half a character that a cut left, or at bytes from

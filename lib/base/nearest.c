@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-static size_t smaller(size_t a, size_t b)
+static size_t fewer(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -27,9 +27,9 @@ size_t base_edit_distance(const char *a, size_t a_length, const char *b, size_t 
         row[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
             size_t replaced = above[j - 1] + (a[i - 1] != b[j - 1]);
-            row[j] = smaller(replaced, 1 + smaller(above[j], row[j - 1]));
+            row[j] = fewer(replaced, 1 + fewer(above[j], row[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = smaller(row[j], before[j - 2] + 1);
+                row[j] = fewer(row[j], before[j - 2] + 1);
         }
     }
     return rows[a_length % 3][b_length];

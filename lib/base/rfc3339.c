@@ -35,7 +35,7 @@ static void date_of(int64_t days, int64_t *year, int64_t *month, int64_t *day)
     *year = years + era * 400 + (*month <= 2);
 }
 
-static char *put(char *to, int64_t number, int digits)
+static char *put_digits(char *to, int64_t number, int digits)
 {
     for (int i = digits - 1; i >= 0; i--, number /= 10)
         to[i] = (char)('0' + number % 10);
@@ -49,19 +49,19 @@ void base_rfc3339_format(int64_t wall_ms, char text[BASE_RFC3339_SIZE])
     int64_t days = (ms >= 0 ? ms : ms - (DAY_MS - 1)) / DAY_MS;
     int64_t rest = ms - days * DAY_MS, year, month, day;
     date_of(days, &year, &month, &day);
-    char *to = put(text, year, 4);
+    char *to = put_digits(text, year, 4);
     *to++ = '-';
-    to = put(to, month, 2);
+    to = put_digits(to, month, 2);
     *to++ = '-';
-    to = put(to, day, 2);
+    to = put_digits(to, day, 2);
     *to++ = 'T';
-    to = put(to, rest / 3600000, 2);
+    to = put_digits(to, rest / 3600000, 2);
     *to++ = ':';
-    to = put(to, rest / 60000 % 60, 2);
+    to = put_digits(to, rest / 60000 % 60, 2);
     *to++ = ':';
-    to = put(to, rest / 1000 % 60, 2);
+    to = put_digits(to, rest / 1000 % 60, 2);
     *to++ = '.';
-    to = put(to, rest % 1000, 3);
+    to = put_digits(to, rest % 1000, 3);
     memcpy(to, "Z", 2);
 }
 
@@ -72,7 +72,7 @@ void base_rfc3339_seconds(int64_t wall_ms, char text[BASE_RFC3339_SIZE])
 }
 
 /* Reads exactly `digits` digits and moves the text on. */
-static bool take(const char **text, const char *end, int digits, int64_t *number)
+static bool take_digits(const char **text, const char *end, int digits, int64_t *number)
 {
     *number = 0;
     for (; digits > 0; digits--, (*text)++) {
@@ -110,8 +110,9 @@ static bool take_offset(const char **text, const char *end, int64_t *minutes)
     if (skip(text, end, 'Z', 'z'))
         return true;
     int64_t sign = *text < end && **text == '-' ? -1 : 1;
-    if (!skip(text, end, '+', '-') || !take(text, end, 2, &hour) || !skip(text, end, ':', ':') ||
-        !take(text, end, 2, &minute) || hour > 23 || minute > 59)
+    if (!skip(text, end, '+', '-') || !take_digits(text, end, 2, &hour) ||
+        !skip(text, end, ':', ':') || !take_digits(text, end, 2, &minute) || hour > 23 ||
+        minute > 59)
         return false;
     *minutes = sign * (hour * 60 + minute);
     return true;
@@ -126,11 +127,12 @@ bool base_rfc3339_parse(const char *text, size_t size, int64_t *wall_ms)
 {
     const char *end = text + size;
     int64_t year, month, day, hour, minute, second, ms, offset;
-    if (!take(&text, end, 4, &year) || !skip(&text, end, '-', '-') ||
-        !take(&text, end, 2, &month) || !skip(&text, end, '-', '-') || !take(&text, end, 2, &day) ||
-        !skip(&text, end, 'T', 't') || !take(&text, end, 2, &hour) || !skip(&text, end, ':', ':') ||
-        !take(&text, end, 2, &minute) || !skip(&text, end, ':', ':') ||
-        !take(&text, end, 2, &second) || !take_fraction(&text, end, &ms) ||
+    if (!take_digits(&text, end, 4, &year) || !skip(&text, end, '-', '-') ||
+        !take_digits(&text, end, 2, &month) || !skip(&text, end, '-', '-') ||
+        !take_digits(&text, end, 2, &day) || !skip(&text, end, 'T', 't') ||
+        !take_digits(&text, end, 2, &hour) || !skip(&text, end, ':', ':') ||
+        !take_digits(&text, end, 2, &minute) || !skip(&text, end, ':', ':') ||
+        !take_digits(&text, end, 2, &second) || !take_fraction(&text, end, &ms) ||
         !take_offset(&text, end, &offset) || text != end)
         return false;
     if (month < 1 || month > 12 || day < 1 || day > days_in(year, month) || hour > 23 ||

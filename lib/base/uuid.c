@@ -68,7 +68,7 @@ void base_uuid_format(const struct base_uuid *uuid, char text[BASE_UUID_TEXT])
     text[36] = '\0';
 }
 
-static int hex_value(char digit)
+static int hex_nibble(char digit)
 {
     if (digit >= '0' && digit <= '9')
         return digit - '0';
@@ -88,7 +88,7 @@ bool base_uuid_parse(const char *text, size_t size, struct base_uuid *uuid)
                 return false;
             continue;
         }
-        int high = hex_value(text[at]), low = hex_value(text[at + 1]);
+        int high = hex_nibble(text[at]), low = hex_nibble(text[at + 1]);
         if (high < 0 || low < 0)
             return false;
         *byte++ = (uint8_t)(high << 4 | low);

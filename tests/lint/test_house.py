@@ -12,8 +12,8 @@ import unittest
 import source_tree
 
 # Rooms for which both rules hold. The other rooms follow; then this becomes source_tree.ROOMS.
-FINISHED = ("lib/tokens/", "lib/metrics/", "ctl/", "client/transport/", "client/envelope/", "client/assemble/",
-            "tools/vocabulary/")
+FINISHED = ("lib/base/", "lib/tokens/", "lib/metrics/", "ctl/", "client/transport/", "client/envelope/",
+            "client/assemble/", "tools/vocabulary/")
 # Files in these rooms that are not finished yet.
 UNFINISHED = ("client/assemble/field.c", "client/assemble/validate.c")
 GENERATED = ("lib/tokens/unicode_tables.c",)
