@@ -86,7 +86,9 @@ enum handoff_absence {
 #include "handoff_model.def"
 };
 
-/* For arrays that are indexed by the enum; where it has a NONE, that counts too. */
+/* For arrays that are indexed by the enum; where it has a NONE, that counts too. Each row adds 1.
+ */
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 enum {
     HANDOFF_REASON_COUNT = 1
 #define HANDOFF_REASON(...) +1
@@ -116,6 +118,7 @@ enum {
 #define HANDOFF_OPERATION(...) +1
 #include "handoff_model.def"
 };
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 const char *handoff_state_name(enum handoff_state state);
 const char *handoff_reason_name(enum handoff_reason reason);
