@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config.libsonnet - everything one might want to change, in one place: which series are ours, every
-// threshold and every window. The rules take all of their numbers from here and state none themselves.
-// To change some, override them as examples/override.jsonnet does; do not edit the rendered YAML.
+// config.libsonnet - every setting in one place: the series selector, every threshold and every window.
+// The rules take all their numbers from here and contain none themselves. To change a setting, override it
+// as examples/override.jsonnet does; do not edit the rendered YAML.
 {
   _config+:: {
-    // --- which series are ours, and what the alerts are called after ------------------------------
+    // --- which series to read, and labels and links of the alerts ---------------------------------
 
-    // The job the sidecars are scraped as. kubernetes/*.yml sets the same one.
+    // The name of the scrape job for the sidecars. kubernetes/*.yml sets the same one.
     job: 'handoff',
     // Selects the series of all sidecars. Keep an equality matcher on `job` in it: absent() takes the
-    // label of the alert from there.
+    // alert's label from it.
     selector: 'job="%s"' % self.job,
-    // What names one pipeline: "across all handoffs" means across all with these labels equal.
-    // ['cluster', 'namespace', 'job'] where one Prometheus sees several pipelines.
+    // The labels that identify one pipeline: "across all handoffs" means all with the same values of these.
+    // Use ['cluster', 'namespace', 'job'] if one Prometheus scrapes several pipelines.
     groupLabels: ['job'],
     // Labels added to every alert, for routing: {team: 'agents'}.
     alertLabels: {},
@@ -31,45 +31,47 @@
     // --- how the recording rules count -------------------------------------------------------------
 
     // Windows up to `directUpTo` read the sidecars' own series. Longer ones add up the recorded
-    // increases of consecutive tiles: three days of raw samples of every agent would have to be read
-    // at every evaluation otherwise.
+    // increases of consecutive tiles; otherwise every evaluation would read three days of raw samples of
+    // every agent.
     directUpTo: '1h',
     tile: '5m',
 
     // --- delivery ----------------------------------------------------------------------------------
 
-    // One failed handoff is information, and gone from the list after this long.
+    // One failed handoff is informational and resolves after this long.
     failed: { window: '5m' },
-    // The gauge falls back to 0 with the next success, which may come before the next scrape.
+    // The gauge drops to 0 with the next success, possibly before the next scrape.
     consecutiveFailures: { count: 3, window: '5m' },
-    // A circuit that opens and closes between two scrapes shows only in its counter. A probe shows as
-    // half open for a moment; keepFiringFor makes that, and a circuit that flaps, one page.
+    // A circuit that opens and closes between two scrapes shows only in its counter. During a
+    // probe the circuit is briefly half open; keepFiringFor turns that, and flapping, into a single page.
     circuitOpen: { window: '5m', keepFiringFor: '5m' },
     parked: { olderThan: '1h', 'for': '5m' },
     latency: {
       quantile: 0.99,
       timeout: '15s',
-      share: 0.8,  // of the time-out: beyond it the next small slow-down turns into retries
+      share: 0.8,  // of the timeout: beyond it, the next slowdown turns into retries
       window: '1h',
       'for': '10m',
-      handoffs: 200,  // with fewer, the 99th percentile is one or two slow handoffs
+      handoffs: 200,  // with fewer, one or two slow handoffs decide the 99th percentile
     },
     channelBacklog: { olderThan: '5m', 'for': '5m' },
 
     // --- failure rate and error budget -------------------------------------------------------------
 
     objective: 0.995,
-    // A rate is believed from so many handoffs, and so many failures, in its long window on. One or two
+    // A rate counts only with at least this many handoffs and failures in its long window. One or two
     // failures are never a rate, however few handoffs there were.
     rateGuard: { handoffs: 100, failures: 3 },
-    // Both windows must exceed: the long one says that it matters, the short one that it still goes on.
+    // Both windows must exceed the threshold: the long one shows that it matters, the short one that it is
+    // still happening.
     failureRate: {
       elevated: { above: 0.005, long: '6h', short: '1h', 'for': '15m' },
       critical: { above: 0.02, long: '1h', short: '15m', 'for': '5m' },
     },
     // The windows and factors of Google's SRE workbook, for an objective over 30 days. `spent` is the
-    // share of the 30 days' budget that is gone when the alert fires. The fastest is kept as long as
-    // failureRate.critical looks back (short): muted by it, that would ring when the outage is over.
+    // share of the 30 days' budget that is gone when the alert fires. The fastest keeps firing for as
+    // long as the short window of failureRate.critical: otherwise that alert, muted until then, would page
+    // after the outage.
     errorBudgetBurn: [
       { severity: 'critical', long: '1h', short: '5m', factor: 14.4, 'for': '2m', spent: '2 %', keepFiringFor: '15m' },
       { severity: 'critical', long: '6h', short: '30m', factor: 6, 'for': '15m', spent: '5 %' },
@@ -79,24 +81,24 @@
 
     // --- context -----------------------------------------------------------------------------------
 
-    // `handoffs`: fewer envelopes than this in the window say nothing about all handoffs.
+    // `handoffs`: with fewer envelopes in the window, the share means nothing.
     completeness: {
       low: { below: 0.95, window: '1h', 'for': '10m', handoffs: 10 },
       critical: { below: 0.80, window: '15m', 'for': '2m', handoffs: 5 },
     },
-    // Means of the utilization. Trimming seldom fills a budget to the last token, since the next memory
-    // is larger than what is left; so "at 100 %" is a mean above 90 % while memories are trimmed.
+    // Mean utilization. Trimming seldom fills a budget to the last token, since the next memory is usually
+    // larger than the remaining room; so "at 100 %" means above 90 % on average while memories are trimmed.
     budgetUnderused: { below: 0.2, window: '1d', 'for': '1h', handoffs: 50 },
     contextTrimmed: { utilizationAbove: 0.9, trimmedAbove: 0.05, window: '1h', 'for': '30m', handoffs: 20 },
-    // Share of the window in which the spine answered; a spine that flaps is down too.
+    // Share of the window in which the spine answered; a flapping spine counts as down.
     spineDown: { upBelow: 0.5, window: '5m', 'for': '1m' },
 
     // --- hops --------------------------------------------------------------------------------------
 
-    // Compared with the week that ended a day ago, so that a rise does not lift what it is compared with.
+    // Compared with the week that ended a day ago, so a rise does not raise its own baseline.
     hopDepth: {
       factor: 1.5,
-      hops: 1,  // and by at least this many: from 1.0 to 1.6 is no loop
+      hops: 1,  // and by at least this many: a rise from 1.0 to 1.6 is not a loop
       window: '1h',
       past: '7d',
       pastOffset: '1d',
@@ -118,7 +120,7 @@
     kubernetes: {
       name: 'handoff-exporter',
       namespace: 'monitoring',
-      // Labels by which the Prometheus resource finds its rules and monitors.
+      // Labels by which the Prometheus resource selects its rules and monitors.
       labels: { 'app.kubernetes.io/name': 'handoff-exporter', prometheus: 'k8s', role: 'alert-rules' },
       // Labels of the pods or the service to scrape, and the name of the port that serves /metrics.
       matchLabels: { 'app.kubernetes.io/name': 'handoff-exporter' },

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mixin.libsonnet - the monitoring mixin: configuration, recording rules and alerts, in the form that
-// tools for mixins expect. Import it, override `_config+::`, and render what you need.
+// mixin tools expect. Import it, override `_config+::`, and render what you need.
 (import 'config.libsonnet') +
 {
   local config = self._config,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// override.jsonnet - how to change what ships without editing it. Copy it, change it, and render with
+// override.jsonnet - how to customize the shipped rules without editing them. Copy it, change it, and render it with
 //   alerts/render alerts/examples/override.jsonnet OUTPUT_DIRECTORY
 (import '../mixin.libsonnet') + {
   _config+:: {
-    // Two clusters scraped by one Prometheus, each its own pipeline.
+    // One Prometheus scrapes two clusters, each its own pipeline.
     job: 'agents/handoff',
     groupLabels: ['cluster', 'job'],
     alertLabels: { team: 'agents' },
@@ -14,12 +14,12 @@
 
     // Our agents think for a minute before they acknowledge.
     latency+: { timeout: '90s' },
-    // Half the failures we allow, and the budget with them.
+    // Allow half as many failures, with half the error budget.
     objective: 0.9975,
     failureRate+: { critical+: { above: 0.01 } },
   },
 
-  // Nobody here cares for budgets that are too large.
+  // Drop the alert about oversized token budgets.
   local dropped = ['HandoffBudgetUnderused'],
   prometheusAlerts+:: {
     groups: [

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // alert.libsonnet - builds one alert. An alert states its name, severity, scope, query and texts; the
-// links and the command to look with follow from the scope, so that no alert can be without them, and
-// so does the count of the handoffs that wait, where handoffs wait because of what is wrong.
+// links and the diagnostic command follow from the scope, so no alert can lack them. So does the count of
+// waiting handoffs, for alerts about a fault that makes handoffs wait.
 //
 // The scope names the labels that an alert carries besides the group labels:
 //   target   target_agent
 //   channel  channel, receiver
 //   sidecar  instance
 //   pattern  pattern
-//   job      none: it is about all handoffs
+//   job      none: the alert covers all handoffs
 function(config) {
   local scopeLabels = {
     target: ['target_agent'],
@@ -40,8 +40,8 @@ function(config) {
   now:: '%s',
   lastKnown:: 'last_over_time(%s[1h])',
 
-  // A template that asks Prometheus for one number at the moment the alert is evaluated: the sum of
-  // a gauge over the series that the alert is about.
+  // A template that queries Prometheus for one number when the alert is evaluated: the sum of a gauge
+  // over the series that the alert covers.
   local number(metric, labels, around) =
     local selector = std.join(',', [label + '=%q' for label in labels]);
     local query = 'sum(%s)' % (around % ('%s{%s}' % [metric, selector]));
@@ -67,8 +67,8 @@ function(config) {
     ],
 
   // One alert. Optional: 'for', keep_firing_for, labels, dashboard, command, lastSentence (a template
-  // that may come out empty), and `waiting`: how to read
-  // the gauges of waiting handoffs, `now` or `lastKnown` where the sidecar that had them may be gone.
+  // that may render empty), and `waiting`: how to read the gauges of waiting handoffs, `now`, or
+  // `lastKnown` if the sidecar that exported them may be down.
   new(alert):: {
     alert: alert.name,
     expr: std.stripChars(alert.expr, '\n'),

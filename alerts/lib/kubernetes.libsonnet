@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kubernetes.libsonnet - the same rules as objects of the Prometheus operator, and the monitors that
-// make it scrape the sidecars. A ServiceMonitor is for sidecars behind a service of their own, a
-// PodMonitor for sidecars inside the agents' pods; one of the two is enough.
+// make it scrape the sidecars. A ServiceMonitor is for sidecars behind a service, a PodMonitor for sidecars
+// inside the agents' pods; one of the two is enough.
 function(config, groups) {
   local kubernetes = config.kubernetes,
 
@@ -17,7 +17,7 @@ function(config, groups) {
     port: kubernetes.port,
     path: '/metrics',
     interval: kubernetes.interval,
-    // The operator would call the job after the service or the pod monitor; the rules know it by one name.
+    // The operator would name the job after the service or the pod monitor; the rules expect a fixed name.
     relabelings: [{ action: 'replace', targetLabel: 'job', replacement: config.job }],
   },
   local selection = {

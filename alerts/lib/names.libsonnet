@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// names.libsonnet - the names of recorded series and the arithmetic of windows, for the rule that
-// records and the alert that reads to agree. Names are level:metric:operations.
+// names.libsonnet - the names of recorded series and the arithmetic of windows, shared by the rules that
+// record and the alerts that read. Names are level:metric:operations.
 local secondsPer = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
 {
   // '15m' is 900

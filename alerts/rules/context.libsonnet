@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// context.libsonnet - do receivers get what they need to know? Completeness is a share of all requested
-// memories (a sum over a sum), budgets are judged per target.
+// context.libsonnet - do receivers get the context they need? Completeness is a share of all requested
+// memories (a sum over a sum); token budgets are evaluated per target.
 local newAlert = import '../lib/alert.libsonnet';
 local names = import '../lib/names.libsonnet';
 
@@ -28,19 +28,19 @@ function(config)
 
   local completenessLow = completeness(
     'HandoffCompletenessLow', 'warning', config.completeness.low,
-    'Envelopes lack memories that were asked for.',
+    'Envelopes are missing requested memories',
     |||
-      {{ $value | humanizePercentage }} of the memories requested in the last %(window)s made it into their envelopes; below %(percent)g %% somebody should find out why.
-      Likely causes: agents ask for memories that were deleted or never stored, budgets are too small so that memories are trimmed, or the spine answers only in part.
+      Only {{ $value | humanizePercentage }} of the memories requested in the last %(window)s made it into their envelopes; below %(percent)g %% the cause is worth finding.
+      Likely causes: agents request memories that were deleted or never stored, token budgets are too small and memories are trimmed, or some spine requests fail.
     |||
   );
 
   local completenessCritical = completeness(
     'HandoffCompletenessCritical', 'critical', config.completeness.critical,
-    'The pipeline works on degraded context.',
+    'Agents are working with degraded context',
     |||
-      Only {{ $value | humanizePercentage }} of the memories requested in the last %(window)s made it into their envelopes; below %(percent)g %% across all handoffs the quality of the output is likely compromised.
-      Likely causes: the spine lost memories or answers in part, a release asks for ids that do not exist, or a budget was cut.
+      Only {{ $value | humanizePercentage }} of the memories requested in the last %(window)s made it into their envelopes; below %(percent)g %% across all handoffs, output quality is likely compromised.
+      Likely causes: the spine lost memories or some of its requests fail, a release requests ids that do not exist, or a token budget was cut.
     |||
   );
 
@@ -57,10 +57,10 @@ function(config)
              envelopes: envelopesOfTarget(config.budgetUnderused.window),
            }),
     'for': config.budgetUnderused['for'],
-    summary: 'An agent uses little of its token budget.',
+    summary: 'An agent uses little of its token budget',
     description: |||
       Envelopes to {{ $labels.target_agent }} filled {{ $value | humanizePercentage }} of their token budget on average in the last %(window)s.
-      Likely causes: the budget is larger than its work needs, or its senders ask for too few memories.
+      Likely causes: the budget is larger than the work needs, or senders request too few memories.
     ||| % config.budgetUnderused,
   });
 
@@ -85,10 +85,10 @@ function(config)
              envelopes: envelopesOfTarget(config.contextTrimmed.window),
            }),
     'for': config.contextTrimmed['for'],
-    summary: 'Context is trimmed to fit the token budget of an agent.',
+    summary: "Context is being trimmed to fit an agent's token budget",
     description: |||
-      {{ $value | humanizePercentage }} of the memories requested for {{ $labels.target_agent }} in the last %(window)s were trimmed, because its envelopes are full.
-      Likely causes: its token_budget is too small for its work, senders ask for more than it needs, or memories without a summary take more room than they should.
+      {{ $value | humanizePercentage }} of the memories requested for {{ $labels.target_agent }} in the last %(window)s were trimmed because its envelopes are full.
+      Likely causes: its token_budget is too small for the work, senders request more than it needs, or memories without a summary take up too much space.
     ||| % config.contextTrimmed,
   });
 
@@ -103,11 +103,11 @@ function(config)
     ||| % (of + config.spineDown),
     'for': config.spineDown['for'],
     waiting: alert.now,
-    summary: 'The spine cannot be reached: memories are missing from envelopes.',
+    summary: 'Spine unreachable: envelopes are missing memories',
     description: |||
-      The sidecar {{ $labels.instance }} reached the spine only {{ $value | humanizePercentage }} of the last %(window)s.
-      Handoffs that need memories go out incomplete or are refused.
-      Likely causes: the memory service is down or overloaded, its address or credentials changed, or the disk of an embedded spine is full or broken.
+      Sidecar {{ $labels.instance }} could reach the spine only {{ $value | humanizePercentage }} of the last %(window)s.
+      Handoffs that need memories go out incomplete or are rejected.
+      Likely causes: the memory service is down or overloaded, its address or credentials changed, or the disk of an embedded spine is full or failing.
     ||| % config.spineDown,
     command: 'handoffctl agents; curl -s http://{{ $labels.instance }}/metrics | grep handoff_spine',
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// delivery.libsonnet - is every handoff acknowledged? One failure informs, three in a row make a
-// ticket, an open circuit pages; and what waits for a person or a receiver does not wait for ever.
+// delivery.libsonnet - is every handoff acknowledged? One failure is informational, three in a row open a
+// ticket, an open circuit pages; and work that waits for an operator or a receiver is never forgotten.
 local newAlert = import '../lib/alert.libsonnet';
 local names = import '../lib/names.libsonnet';
 
@@ -23,10 +23,10 @@ function(config)
       ) > 0
     ||| % (of { window: config.failed.window }),
     waiting: alert.now,
-    summary: 'A handoff used up all of its retries.',
+    summary: 'A handoff used up all its retries',
     description: |||
-      At least one handoff to {{ $labels.target_agent }} was not acknowledged by any attempt in the last %(window)s and is parked.
-      A single one is information only; likely causes are a restart of the agent, a passing network fault or one request that the agent cannot digest.
+      At least one handoff to {{ $labels.target_agent }} in the last %(window)s was never acknowledged and is now parked.
+      A single failure needs no action; likely causes are an agent restart, a brief network fault, or one request that the agent cannot process.
     ||| % config.failed,
   });
 
@@ -40,10 +40,10 @@ function(config)
       ) >= %(count)d
     ||| % (of + config.consecutiveFailures),
     waiting: alert.now,
-    summary: 'Handoffs to one agent fail one after another.',
+    summary: 'Several handoffs in a row to one agent failed',
     description: |||
       {{ $value }} handoffs in a row to {{ $labels.target_agent }} used up their retries.
-      Likely causes: the agent is down or restarting in a loop, it answers without naming the handoff it acknowledges, it is slower than its time-out, or its address or certificate changed.
+      Likely causes: the agent is down or crash-looping, its answer does not name the handoff it acknowledges, it is slower than its timeout, or its address or certificate changed.
     |||,
   });
 
@@ -64,11 +64,11 @@ function(config)
     ||| % (of { window: config.circuitOpen.window }),
     keep_firing_for: config.circuitOpen.keepFiringFor,
     waiting: alert.now,
-    summary: 'The circuit to an agent opened: handoffs to it are turned away.',
+    summary: 'Circuit open: new handoffs to an agent are rejected',
     description: |||
-      The circuit breaker for {{ $labels.target_agent }} opened after handoffs to it failed in a row.
-      While it is open, new handoffs to it are refused at once; after the cooldown one probe decides whether it closes.
-      Likely causes: the agent is down, overloaded or unreachable from the sidecar, or it answers every envelope with an error since a deployment.
+      The circuit breaker for {{ $labels.target_agent }} opened after several handoffs in a row failed.
+      While it is open, new handoffs to this agent are rejected immediately; after the cooldown, one probe decides whether it closes.
+      Likely causes: the agent is down, overloaded or unreachable from the sidecar, or it has been answering every envelope with an error since a deployment.
     |||,
   });
 
@@ -83,11 +83,11 @@ function(config)
     ||| % (of { seconds: names.seconds(config.parked.olderThan) }),
     'for': config.parked['for'],
     waiting: alert.now,
-    summary: 'Parked handoffs wait for a person.',
+    summary: 'Parked handoffs are waiting for an operator',
     description: |||
       The oldest parked handoff to {{ $labels.target_agent }} has waited {{ $value | humanizeDuration }}.
-      Nothing delivers a parked handoff by itself: somebody has to replay or discard it.
-      Likely causes: nobody looked after an outage was over, or the same handoffs fail again whenever they are replayed.
+      Parked handoffs are never retried automatically: an operator has to replay or discard them.
+      Likely causes: parked work was not replayed after an outage, or the same handoffs fail again each time they are replayed.
     |||,
   });
 
@@ -95,7 +95,7 @@ function(config)
     name: 'HandoffLatencyHigh',
     severity: 'warning',
     scope: 'target',
-    // The classic buckets where they are scraped, the native histogram where they are not.
+    // Classic buckets if they are scraped, otherwise the native histogram.
     expr: |||
       (
         histogram_quantile(
@@ -119,11 +119,11 @@ function(config)
     ||| % (of + config.latency + { seconds: names.seconds(config.latency.timeout) }),
     'for': config.latency['for'],
     waiting: alert.now,
-    summary: 'Acknowledgements take almost as long as they may.',
+    summary: 'Acknowledgements take almost as long as the timeout allows',
     description: |||
-      One in a hundred handoffs to {{ $labels.target_agent }} took longer than {{ $value | humanizeDuration }} until it was acknowledged; one attempt may take %(timeout)s.
-      Beyond the time-out every slow answer becomes a retry and adds load.
-      Likely causes: the agent is overloaded or does its work before it acknowledges, attempts fail and are repeated, or the spine is slow (see the stages on the sidecar dashboard).
+      One in a hundred handoffs to {{ $labels.target_agent }} took longer than {{ $value | humanizeDuration }} to be acknowledged; the timeout of one attempt is %(timeout)s.
+      Past the timeout, every slow answer becomes a retry and adds load.
+      Likely causes: the agent is overloaded or does its work before acknowledging, attempts fail and are retried, or the spine is slow (see the stages on the sidecar dashboard).
     ||| % config.latency,
   });
 
@@ -138,10 +138,10 @@ function(config)
     ||| % (of { seconds: names.seconds(config.channelBacklog.olderThan) }),
     'for': config.channelBacklog['for'],
     waiting: alert.now,
-    summary: 'A receiver of a channel falls behind.',
+    summary: 'A channel receiver is falling behind',
     description: |||
       The oldest publication on channel {{ $labels.channel }} that {{ $labels.receiver }} has not acknowledged is {{ $value | humanizeDuration }} old.
-      Likely causes: the receiver is down, it handles less than is published, or it fails on one publication that is delivered again and again.
+      Likely causes: the receiver is down, it cannot keep up with the publish rate, or it keeps failing on one publication that is redelivered each time.
     |||,
   });
 

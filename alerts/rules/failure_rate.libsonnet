@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// failure_rate.libsonnet - how many of all handoffs fail: the specification's two bounds, and the pace
-// at which the error budget of the objective is spent. All of them need a minimum of handoffs and of
-// failures, so that one failure in a quiet night is not a rate.
+// failure_rate.libsonnet - the share of handoffs that fail: the specification's two thresholds, and how
+// fast the error budget burns. All of these alerts need a minimum number of handoffs and of failures, so
+// that one failure on a quiet night does not count as a rate.
 local newAlert = import '../lib/alert.libsonnet';
 local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
 
-  // Both windows above `bound`, and enough in the long one to believe it.
+  // Both windows above `bound`, with enough handoffs in the long one to trust the rate.
   local sustained(bound, long, short) = |||
     %(longRatio)s > %(bound)s
     and
@@ -28,27 +28,27 @@ function(config)
     minimumFailures: config.rateGuard.failures,
   };
 
-  // A last sentence of the description: who is behind the failures of the last hour, in alphabetical
-  // order. Nothing where nobody is, so the space before it is part of it.
+  // The last sentence of the description: the agents with the most failures in the last hour, in
+  // alphabetical order. Empty if there are none, so it includes its leading space.
   local worst =
     local selector = std.join(',', [label + '=%q' for label in config.groupLabels]);
     local query = 'topk(3, sum by (target_agent) (increase(handoff_handoffs_total{%s,outcome="exhausted"}[1h])) > 0)' % selector;
-    ('{{ with printf `%s` %s | query }} In the last hour most of them went to' +
+    ('{{ with printf `%s` %s | query }} In the last hour most failures were handoffs to' +
      '{{ range sortByLabel "target_agent" . }} {{ .Labels.target_agent }}{{ end }}.{{ end }}') % [
       query,
       std.join(' ', ['$labels.' + label for label in config.groupLabels]),
     ];
 
-  local failureRate(name, severity, tier, summary, meaning, causes) = alert.new({
+  local failureRate(name, severity, tier, meaning, causes) = alert.new({
     name: name,
     severity: severity,
     scope: 'job',
     expr: sustained('%g' % tier.above, tier.long, tier.short),
     'for': tier['for'],
     waiting: alert.now,
-    summary: summary,
+    summary: 'Handoff failure rate above %g %%' % (tier.above * 100),
     description: |||
-      {{ $value | humanizePercentage }} of the handoffs that were tried in the last %(long)s used up their retries; more than %(percent)g %% is %(meaning)s.
+      {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s used up their retries; more than %(percent)g %% is %(meaning)s.
       Likely causes: %(causes)s.
     ||| % { long: tier.long, percent: tier.above * 100, meaning: meaning, causes: causes },
     lastSentence: worst,
@@ -63,11 +63,11 @@ function(config)
     'for': rule['for'],
     [if 'keepFiringFor' in rule then 'keep_firing_for']: rule.keepFiringFor,
     waiting: alert.now,
-    summary: 'Failing handoffs spend the error budget too fast.',
+    summary: 'Failed handoffs are burning the error budget too fast',
     description: |||
-      {{ $value | humanizePercentage }} of the handoffs that were tried in the last %(long)s used up their retries, and it goes on.
-      That burns the error budget of the %(objective)g %% objective more than %(factor)g-fold: about %(spent)s of 30 days' budget is gone.
-      Likely causes: an agent that fails some of its handoffs without failing three in a row, or a fault that all agents share (network, certificates, the spine).
+      {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s used up their retries, and failures continue.
+      The error budget of the %(objective)g %% objective is burning more than %(factor)g times too fast: about %(spent)s of the 30-day budget is gone.
+      Likely causes: an agent that fails some of its handoffs but never three in a row, or a shared fault (network, certificates, the spine).
     ||| % (rule { objective: config.objective * 100 }),
     lastSentence: worst,
   });
@@ -77,15 +77,13 @@ function(config)
     rules: [
       failureRate(
         'HandoffFailureRateElevated', 'warning', config.failureRate.elevated,
-        'More handoffs fail than in a healthy system.',
         'not healthy',
-        'one agent that fails now and then, time-outs that are too short for its work, or requests that it cannot digest'
+        'one agent that fails intermittently, timeouts too short for its work, or requests that it cannot process'
       ),
       failureRate(
         'HandoffFailureRateCritical', 'critical', config.failureRate.critical,
-        'So many handoffs fail that the fault is systemic.',
         'systemic',
-        'something that all agents share is broken, such as the network, certificates or the platform they run on, or one busy agent fails most of what it gets'
+        'something that all agents share is broken, such as the network, certificates or the platform they run on, or one busy agent is failing most of its handoffs'
       ),
     ] + [burn(rule) for rule in config.errorBudgetBurn],
   }

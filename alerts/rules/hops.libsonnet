@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // hops.libsonnet - do tasks take more handoffs than they used to? Depth is compared with the pipeline's
-// own past, because three hops are many for one and few for another. Without a past there is nothing to
-// compare with and nothing fires; the hop limit stands guard from the first handoff on.
+// own past, because three hops are many for one pipeline and few for another. Without a past there is
+// nothing to compare with and nothing fires; the hop limit protects the pipeline from its first handoff.
 local newAlert = import '../lib/alert.libsonnet';
 local names = import '../lib/names.libsonnet';
 
@@ -29,10 +29,10 @@ function(config)
              pastCount: names.increase('job_pattern', 'handoff_hop_depth_count', hops.past) + ' offset ' + hops.pastOffset,
            }),
     'for': hops['for'],
-    summary: 'Tasks take more hops than they used to.',
+    summary: 'Tasks take more hops than they used to',
     description: |||
-      Handoffs of pattern {{ $labels.pattern }} were {{ $value | printf "%%.1f" }} hops deep on average in the last %(window)s, at least %(factor)g times the average of the %(past)s before.
-      Likely causes: two agents hand the same task back and forth, a routing rule sends work back to an agent that had it, or a release split the work over more agents.
+      Handoffs with pattern {{ $labels.pattern }} averaged {{ $value | printf "%%.1f" }} hops deep in the last %(window)s, at least %(factor)g times the average of the %(past)s before.
+      Likely causes: two agents hand the same task back and forth, a routing rule sends work back to an agent that already had it, or a release split the work over more agents.
     ||| % hops,
     command: 'handoffctl agents; handoffctl parked list',
   });
@@ -47,10 +47,10 @@ function(config)
       ) > 0
     ||| % { target: alert.by(['target_agent']), selector: config.selector, window: config.hopLimit.window },
     dashboard: config.dashboards.tasks,
-    summary: 'A task was ended by the hop limit.',
+    summary: 'A task hit the hop limit',
     description: |||
-      At least one handoff to {{ $labels.target_agent }} was refused in the last %(window)s because its task had used up its hops; that task does not go on.
-      Likely causes: agents hand a task back and forth without settling it, or hops.max is smaller than the longest pipeline.
+      At least one handoff to {{ $labels.target_agent }} was rejected in the last %(window)s because its task had used up its hops; that task has stopped.
+      Likely causes: agents hand a task back and forth without finishing it, or hops.max is smaller than the longest pipeline.
     ||| % config.hopLimit,
   });
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // recording.libsonnet - the series that alerts and dashboards share. Numerators and denominators are
-// recorded apart and divided last: a mean of ratios would weigh an idle agent like a busy one.
+// recorded apart and divided last: a mean of ratios would give an idle agent the same weight as a busy one.
 //
-// Everything is counted as an increase over a window, not as a rate per second. The ratios are the
-// same, and "at least 100 handoffs" can be said without conversion.
+// Everything is an increase over a window, not a rate per second. The ratios are the same, and "at least
+// 100 handoffs" needs no conversion.
 local names = import '../lib/names.libsonnet';
 
 function(config)
@@ -21,8 +21,8 @@ function(config)
       )
     ||| % [by(labels), metric, selector(matchers), window];
 
-  // The sum or count of a histogram, which has series of its own when Prometheus scrapes it as a classic
-  // histogram and is inside the one series when it scrapes a native one.
+  // The sum or count of a histogram: separate series when Prometheus scrapes a classic histogram, part of
+  // the single series when it scrapes a native one.
   local histogramPart(labels, metric, part, window) = |||
     sum by (%s) (
       increase(%s_%s%s[%s])
@@ -31,7 +31,7 @@ function(config)
     )
   ||| % [by(labels), metric, part, selector([]), window, part, metric, selector([]), window];
 
-  // Consecutive tiles add up to the increase over a long window; time without a tile counts as nothing.
+  // Consecutive tiles add up to the increase over a long window; time without a tile counts as zero.
   local tiles(recorded, window, tile) = 'sum_over_time(%s[%s:%s])' % [recorded, window, tile];
 
   local divide(numerator, denominator) = '%s\n/\n%s' % [numerator, denominator];
@@ -43,7 +43,7 @@ function(config)
   local unique(windows) = std.set(windows, names.seconds);
 
   // --- failures of all handoffs ------------------------------------------------------------------
-  // Handoffs that a circuit or the hop limit ended were never tried, so they are no part of the rate.
+  // Handoffs rejected by a circuit or the hop limit were never attempted, so they are not in the rate.
 
   local failureWindows = unique(
     [config.tile] +
@@ -63,7 +63,7 @@ function(config)
   ]);
 
   // --- completeness across all handoffs ----------------------------------------------------------
-  // Requested is included + missing + trimmed: whatever did not make it into the envelope counts.
+  // Requested is included + missing + trimmed: everything that did not make it into the envelope counts.
 
   local completenessWindows = unique([config.completeness.low.window, config.completeness.critical.window]);
 

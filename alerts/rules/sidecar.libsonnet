@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sidecar.libsonnet - can the other alerts be trusted? The sidecar may be gone, run an old file or fold
-// label values; and a watchdog fires always, so that its silence tells that nobody would be paged.
+// sidecar.libsonnet - can the other alerts be trusted? The sidecar may be down, run an old configuration
+// or fold label values; and a watchdog always fires, so its absence shows that paging is broken.
 local newAlert = import '../lib/alert.libsonnet';
 
 function(config)
@@ -22,11 +22,11 @@ function(config)
     ||| % of,
     'for': config.exporterDown['for'],
     waiting: alert.lastKnown,
-    summary: 'The sidecar is gone: agents cannot hand off, and nothing is measured.',
+    summary: 'Sidecar down: agents cannot hand off and nothing is measured',
     description: |||
-      No sidecar of job {{ $labels.job }} answers Prometheus; every other alert about handoffs is blind meanwhile.
-      What was accepted is in the store and resumes at the next start.
-      Likely causes: the process was stopped or crashes at start, the disk of its store is full, its node is gone, or Prometheus does not find or reach it any more.
+      Prometheus cannot scrape any sidecar of job {{ $labels.job }}; every other handoff alert is blind until it can.
+      Accepted handoffs are in the store and resume at the next start.
+      Likely causes: the process was stopped or crashes at startup, the store's disk is full, the node is gone, or Prometheus can no longer discover or reach it.
     |||,
     command: 'systemctl status handoff-exporter; journalctl -u handoff-exporter -n 50',
   });
@@ -40,9 +40,9 @@ function(config)
     ||| % of,
     'for': config.exporterInstanceUnreachable['for'],
     waiting: alert.lastKnown,
-    summary: 'One sidecar does not answer Prometheus.',
+    summary: 'Prometheus cannot scrape one sidecar',
     description: |||
-      The sidecar {{ $labels.instance }} could not be scraped for %(for)s; the agents beside it can probably not hand off.
+      Sidecar {{ $labels.instance }} could not be scraped for %(for)s; the agents next to it probably cannot hand off.
       Likely causes: the process or its node is down, or the address, certificate or password of its web listener changed.
     ||| % config.exporterInstanceUnreachable,
     command: 'curl -sS http://{{ $labels.instance }}/-/healthy',
@@ -58,10 +58,10 @@ function(config)
       ) == 0
     ||| % of,
     'for': config.configReloadFailed['for'],
-    summary: 'A sidecar runs an old configuration.',
+    summary: 'Configuration reload failed: a sidecar runs its old configuration',
     description: |||
-      The last reload of {{ $labels.instance }} failed, and it goes on with the configuration it had; a restart now would not start at all.
-      Likely causes: a mistake in the file, or a certificate or token file that it names cannot be read.
+      The last reload of {{ $labels.instance }} failed and it keeps running with its previous configuration; if restarted now, it would not start.
+      Likely causes: an error in the file, or a certificate or token file named in it that cannot be read.
     |||,
     command: 'curl -sS -X POST http://{{ $labels.instance }}/-/reload',
   });
@@ -75,11 +75,11 @@ function(config)
         increase(handoff_exporter_series_dropped_total{%(selector)s}[%(window)s])
       ) > 0
     ||| % (of + config.seriesDropped),
-    summary: 'Metrics are incomplete: series were folded together.',
+    summary: 'Metrics incomplete: a metric reached its series limit',
     description: |||
-      {{ $labels.instance }} had more label values than metrics.max_series_per_family allows in the last %(window)s, and counts the rest together.
-      Alerts about a single target are blind for those.
-      Likely causes: more agents or channels than the limit was set for, or names that are made up anew for every task.
+      {{ $labels.instance }} had more label values than metrics.max_series_per_family allows in the last %(window)s and counts the rest under "other".
+      Alerts about a single target cannot see those.
+      Likely causes: more agents or channels than the limit was set for, or agent names generated per task.
     ||| % config.seriesDropped,
   });
 
@@ -88,10 +88,10 @@ function(config)
     severity: 'none',
     scope: 'job',
     expr: 'label_replace(vector(1), "job", "%s", "", "")' % config.job,
-    summary: 'The way from Prometheus to Alertmanager works.',
+    summary: 'Watchdog: the alerting pipeline is alive',
     description: |||
-      This alert fires always.
-      Whatever receives it should raise the alarm when it stops coming, because then no other alert would come either.
+      This alert always fires.
+      Its receiver should raise the alarm when it stops arriving, because then no other alert would arrive either.
     |||,
     command: 'amtool alert query alertname=HandoffWatchdog',
   });

@@ -168,7 +168,7 @@ class EveryAlert(unittest.TestCase):
                 for name in ("summary", "description", "command", "runbook_url", "dashboard_url"):
                     self.assertTrue(annotations.get(name), name)
                 self.assertNotIn("{{", annotations["summary"], "grouped alerts share their summary")
-                self.assertRegex(annotations["summary"], r"^[A-Z].*\.$")
+                self.assertRegex(annotations["summary"], r"^[A-Z].*[^.]$")
                 self.assertTrue(annotations["runbook_url"].endswith(f"/{rule['alert']}.md"))
                 self.assertRegex(annotations["dashboard_url"], r"/d/handoff-(overview|agent|tasks|sidecar)\?")
 

@@ -193,8 +193,8 @@ class Texts(unittest.TestCase):
         "status": "firing",
         "labels": {"alertname": "HandoffCircuitOpen", "severity": "critical", "job": "handoff", "target_agent": "analyst"},
         "annotations": {
-            "summary": "The circuit to an agent opened: handoffs to it are turned away.",
-            "description": "The circuit breaker for analyst opened after handoffs to it failed in a row.",
+            "summary": "Circuit open: new handoffs to an agent are rejected",
+            "description": "The circuit breaker for analyst opened after several handoffs in a row failed.",
             "waiting": "3 parked, 14 in flight",
             "command": "handoffctl agents; handoffctl parked list --target analyst",
             "runbook_url": "https://handoff.example/runbooks/HandoffCircuitOpen.md",
@@ -218,12 +218,12 @@ class Texts(unittest.TestCase):
 
     def test_the_text_says_who_since_when_how_many_wait_and_what_to_type(self):
         self.assertEqual(render("handoff.text", self.data(self.CIRCUIT)), """\
-The circuit to an agent opened: handoffs to it are turned away.
-The circuit breaker for analyst opened after handoffs to it failed in a row.
+Circuit open: new handoffs to an agent are rejected
+The circuit breaker for analyst opened after several handoffs in a row failed.
 Agent:     analyst
 Since:     2026-01-02 02:04:05 UTC
 Waiting:   3 parked, 14 in flight
-Look:      handoffctl agents; handoffctl parked list --target analyst
+Check:     handoffctl agents; handoffctl parked list --target analyst
 Runbook:   https://handoff.example/runbooks/HandoffCircuitOpen.md
 Dashboard: https://grafana.example/d/handoff-agent?var-job=handoff&var-target_agent=analyst
 """)
@@ -241,7 +241,7 @@ S.
 D a:9780.
 Sidecar:   a:9780
 Since:     2026-01-02 03:04:05 UTC
-Look:      C
+Check:     C
 Runbook:   R
 Dashboard: B
 
@@ -250,7 +250,7 @@ D b:9780.
 Sidecar:   b:9780
 Since:     2026-01-02 03:04:05 UTC
 Until:     2026-01-02 04:00:00 UTC
-Look:      C
+Check:     C
 Runbook:   R
 Dashboard: B
 """)

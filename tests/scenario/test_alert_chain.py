@@ -123,8 +123,8 @@ class AlertChain(unittest.TestCase):
         self.assertLessEqual(since, time.time())
 
     def run_printed(self, text):
-        """Runs what stands behind "Look:" as it stands there; answers what it prints."""
-        command = parts(text)["Look"]
+        """Runs the command after "Check:" as printed; answers its output."""
+        command = parts(text)["Check"]
         done = self.shell.run(command)
         self.assertEqual((done.returncode, done.stderr), (0, ""), command)
         return done.stdout
@@ -183,7 +183,7 @@ class AlertChain(unittest.TestCase):
         self.assertEqual(said["Agent"], "analyst")
         # the number of parked ones is up to a second old, and it was three within milliseconds
         self.assertRegex(said["Waiting"], r"^[0-3] parked, 2 in flight$")
-        self.assertEqual(said["Look"], "handoffctl agents; handoffctl parked list --target analyst")
+        self.assertEqual(said["Check"], "handoffctl agents; handoffctl parked list --target analyst")
         self.assertEqual(said["Dashboard"],
                          "https://grafana.example/d/handoff-agent?var-job=handoff&var-target_agent=analyst")
         self.assertEqual(body["links"], [{"text": "Runbook", "href": said["Runbook"]},
