@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Five agents that work on tickets: researcher, analyst, code-generator, test-writer, reviewer.
 
-They are scripts that stand in for models: what they "think" is canned, how they hand over is real.
-Each takes an envelope, acknowledges it, works for a while, remembers what it found out, and hands the
-task on with everything the next one needs: what was decided and why, what is open, the ids of the
-memories that matter, what the result must look like. Four of them run a server; the reviewer pulls
-from its inbox. Now and then the reviewer sends work back.
+They are scripts in place of models: what they "think" is canned, but the handoffs are real. Each receives
+an envelope, acknowledges it, works for a while, stores what it found out, and hands off the task with
+everything the next agent needs: decisions and their reasons, open questions, the ids of the relevant
+memories, the expected result. Four of them run a server; the reviewer pulls from its inbox and
+occasionally sends work back.
 
-./scripts/demo runs them in its own process. In a container they run by themselves:
+./scripts/demo runs them in its own process. In a container they run standalone:
 
     agents.py --api http://exporter:8780 --listen 0.0.0.0 [--fast]
 """
@@ -28,7 +28,7 @@ import urllib.parse
 import story
 
 PORTS = {"researcher": 9001, "analyst": 9002, "code-generator": 9003, "test-writer": 9004}
-WORKERS = 4         # of one agent, so that one that waits for a closed circuit does not stop the rest
+WORKERS = 4         # per agent, so that one waiting for a circuit to close does not block the rest
 SEND_BACK_EVERY = 6  # tickets
 TIMEOUT = 60
 
@@ -49,7 +49,7 @@ PROJECT_MEMORIES = {
 
 
 class Role:
-    """What one agent is like."""
+    """The script of one agent."""
 
     def __init__(self, name, then, task, action, decision, reason, memory, output):
         self.name, self.then, self.task = name, then, task
@@ -97,7 +97,7 @@ class Sidecar:
         self.stopping = stopping
 
     def call(self, method, path, body=None, headers=None):
-        """(status, headers, JSON or None); None while it cannot be reached and we are to stop."""
+        """(status, headers, JSON or None); None if it is unreachable when the demo stops."""
         while not self.stopping.is_set():
             connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=TIMEOUT)
             try:
@@ -113,12 +113,12 @@ class Sidecar:
 
 
 class Memories:
-    """The spine, as agents use it, and the fault of the story: it can lose everything."""
+    """The spine as agents use it, with the fault that the script injects: it can lose everything."""
 
     def __init__(self, sidecar):
         self.sidecar = sidecar
         self.lock = threading.Lock()
-        self.backup = {}      # what there should be
+        self.backup = {}      # what should be stored
         self.losing = False
 
     def put(self, name, importance, content, summary=None):
@@ -130,7 +130,7 @@ class Memories:
             self.sidecar.call("PUT", f"/v1/memories/{name}", memory)
 
     def forget(self, names):
-        """A task is done; its memories are not needed any more."""
+        """Deletes the memories of a finished task."""
         for name in names:
             with self.lock:
                 self.backup.pop(name, None)
@@ -152,7 +152,7 @@ class Memories:
 
 
 class Agent:
-    """One agent: an inbox of its own, and some workers."""
+    """One agent: its inbox and its workers."""
 
     def __init__(self, role, pipeline):
         self.role, self.pipeline = role, pipeline
@@ -162,7 +162,7 @@ class Agent:
         self.started = False
 
     def listen(self, host, port):
-        """Takes envelopes at http://host:port/handoffs; port 0 lets the system pick one."""
+        """Receives envelopes at http://host:port/handoffs; port 0 picks a free port."""
         agent = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -177,7 +177,7 @@ class Agent:
                     self.send_header("Content-Length", str(len(data)))
                     self.end_headers()
                     self.wfile.write(data)
-                except OSError:     # who asked is gone, and will ask again
+                except OSError:     # the client is gone and will retry
                     self.close_connection = True
 
             def log_message(self, *arguments):
@@ -281,13 +281,13 @@ class Pipeline:
         self.sidecar = self.memories = None
 
     def listen(self, host="127.0.0.1", ports=None):
-        """Opens the servers; answers {agent: port}. ports: {agent: port}, or None for any."""
+        """Opens the servers; returns {agent: port}. ports: {agent: port}, or None for free ones."""
         for name in PORTS:
             self.agents[name].listen(host, (ports or {}).get(name, 0))
         return {name: self.agents[name].port for name in PORTS}
 
     def start(self, api):
-        """Does not wait for the sidecar: who calls it has signals to listen to."""
+        """Does not wait for the sidecar: the caller has to handle signals."""
         self.sidecar = Sidecar(api, self.stopping)
         self.memories = Memories(self.sidecar)
         self.began = time.monotonic()
@@ -304,15 +304,15 @@ class Pipeline:
         return time.monotonic() - self.began
 
     def wait_until(self, at):
-        """Waits for that moment of the story; true where the demo is to stop before."""
+        """Waits for that moment of the script; true if the demo stops first."""
         return self.stopping.wait(max(0, at - self.elapsed()))
 
     def takes_about(self, mean):
-        """Some time around `mean`: mostly a little less, seldom much more, as work is."""
+        """A random time around `mean`: mostly a little less, rarely much more, like real work."""
         return mean * self.random.lognormvariate(-0.125, 0.5)
 
     def hand_off(self, request, headers=None):
-        """Until it is accepted. A closed circuit is waited for; what was parked is up to a person."""
+        """Repeats until accepted, also while the circuit is open. Parked handoffs are left to the operator."""
         while not self.stopping.is_set():
             status, headers_back, _ = self.sidecar.call("POST", "/v1/handoffs", request, headers)
             if status not in (429, 503):
@@ -337,7 +337,7 @@ class Pipeline:
             threading.Thread(target=self.hand_off, args=(ticket, headers), daemon=True).start()
             self.wait_until(number * self.pace.task_every)
 
-    # ---- what the story does to it
+    # ---- events of the script
 
     def break_agent(self, name):
         self.agents[name].broken.set()
@@ -358,7 +358,7 @@ class Pipeline:
 
 
 def main():
-    parser = argparse.ArgumentParser(description="The demo's five agents and their story, against a running sidecar.")
+    parser = argparse.ArgumentParser(description="The demo's five agents and their script, against a running sidecar.")
     parser.add_argument("--api", required=True, help="the sidecar's API, such as http://exporter:8780")
     parser.add_argument("--listen", default="127.0.0.1", help="the address the agents listen on")
     parser.add_argument("--fast", action="store_true", help="sixty times faster")
@@ -367,7 +367,7 @@ def main():
     pipeline = Pipeline(pace)
     pipeline.listen(options.listen, PORTS)
     stops = signal.SIGTERM, signal.SIGINT
-    signal.pthread_sigmask(signal.SIG_BLOCK, stops)     # in every thread to come; they are waited for below
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)     # in every thread started below; sigwait() takes them
     pipeline.start(options.api)
     print("\n".join(story.announcement(pace)), flush=True)
     story.Teller(pace, pipeline, lambda text: print(f"{story.clock(pipeline.elapsed()):>6}  {text}", flush=True)).start()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo, on this machine: sidecar, five agents, Prometheus, Alertmanager, a pager, and a story.
+"""The demo on one machine: sidecar, five agents, Prometheus, Alertmanager, a pager, and a script.
 
     ./scripts/demo            until Ctrl-C, with the shipped alert rules
-    ./scripts/demo --fast     two minutes, with windows sixty times shorter; 0 if exactly the announced
-                              alerts were sent, in their order, and are over; else 1
-    --stay                    with --fast: go on until Ctrl-C
+    ./scripts/demo --fast     two minutes, with windows sixty times shorter; exits with 0 if exactly the
+                              announced alerts were sent, in order, and are resolved, else with 1
+    --stay                    with --fast: continue until Ctrl-C
 
-./scripts/demo builds the sidecar before; $HANDOFF_EXPORTER names another program.
+./scripts/demo builds the sidecar first; $HANDOFF_EXPORTER names another binary.
 """
 
 import argparse
@@ -32,7 +32,7 @@ STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 class Stopped(Exception):
-    """Ctrl-C, or a polite kill."""
+    """Ctrl-C, or a signal that asks the demo to stop."""
 
 
 def say(text=""):
@@ -50,8 +50,8 @@ class Demo:
         self.ports = {name: programs.free_port(port) for name, port in PORTS.items()}
 
     def ask_to_stop(self, *_):
-        """A signal came. It may come while anything is done, a lock of Python's own taken among it, so
-        that an exception from here could leave that lock taken for ever; the next pause ends the demo."""
+        """A signal arrived. It may arrive at any point, even while Python holds an internal lock, which an
+        exception raised here could leave locked forever; so the next pause ends the demo."""
         self.asked_to_stop = True
 
     def pause(self, seconds):
@@ -111,14 +111,14 @@ class Demo:
         story.Teller(self.pace, self.pipeline, self.tell).start()
 
     def end(self):
-        """Everything, in the order in which nobody misses anybody; whatever there is of it."""
+        """Stops whatever was started, clients before the services they use."""
         self.pipeline.stop()
         for program in reversed(self.programs):
             program.end()
         self.pager.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    # ---- what is said
+    # ---- output
 
     def announce(self):
         say(f"""
@@ -131,7 +131,7 @@ class Demo:
 What will happen ({'every window sixty times shorter' if self.pace.name == 'fast' else 'minutes:seconds from now'}):
 """)
         say("\n".join(story.announcement(self.pace)))
-        say("\nWhat happens (Ctrl-C ends it and leaves nothing behind):\n")
+        say("\nWhat happens (Ctrl-C stops the demo and cleans up):\n")
 
     def tell(self, text):
         say(f"{story.clock(self.pipeline.elapsed()):>6}  {text}")
@@ -139,10 +139,10 @@ What will happen ({'every window sixty times shorter' if self.pace.name == 'fast
     def tell_call(self, call):
         self.tell(pager.line(call))
 
-    # ---- what comes of it
+    # ---- results
 
     def sent(self):
-        """[(alert, receiver, target), ...] in the order in which they came, and whether all is over."""
+        """[(alert, receiver, target), ...] in the order of arrival, and whether all are resolved."""
         fired, over = self.pager.history()
         return [(call.labels["alertname"], call.receiver, call.labels.get("target_agent", "")) for call in fired], over
 
@@ -152,8 +152,8 @@ What will happen ({'every window sixty times shorter' if self.pace.name == 'fast
         return over and sent == expected and self.pipeline.elapsed() > self.pace.loss_at + self.pace.loss_for
 
     def watch(self, until=None):
-        """Until the story is as announced, or its deadline; for ever without. Failed where a program
-        ends."""
+        """Waits until all went as announced, or the deadline; forever without `until`. Raises Failed if a
+        program ends."""
         while True:
             self.pause(0.2)
             for program in self.programs:
@@ -163,20 +163,20 @@ What will happen ({'every window sixty times shorter' if self.pace.name == 'fast
 
     def report(self, good):
         if good:
-            say(f"\nAs announced: {len(story.expected_alerts(self.pace))} alerts, in their order, and all are over.")
+            say(f"\nAs announced: {len(story.expected_alerts(self.pace))} alerts, in order, all resolved.")
             return
-        say("\nNot as announced. Expected, and then over:")
+        say("\nNot as announced. Expected, and then resolved:")
         for alert in story.expected_alerts(self.pace):
             say(f"    {alert.key}")
         sent, over = self.sent()
-        say(f"Sent, and {'over' if over else 'not all over'}:")
+        say(f"Sent, and {'resolved' if over else 'not all resolved'}:")
         for key in sent:
             say(f"    {key}")
 
 
 def play(demo, options):
     """The exit status."""
-    status = 130 if options.fast else 0     # of one that is stopped before its end
+    status = 130 if options.fast else 0     # if it is stopped early
     try:
         demo.start()
         good = demo.watch(demo.is_as_announced)
@@ -195,10 +195,10 @@ def play(demo, options):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fast", action="store_true", help="sixty times faster, and an exit status")
-    parser.add_argument("--stay", action="store_true", help="with --fast: go on until Ctrl-C")
+    parser.add_argument("--fast", action="store_true", help="sixty times faster; the exit status tells success")
+    parser.add_argument("--stay", action="store_true", help="with --fast: continue until Ctrl-C")
     options = parser.parse_args()
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)     # until what there is of the demo can be ended
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)     # until the demo can be cleaned up
     demo = Demo(story.FAST if options.fast else story.NORMAL)
     for number in STOPS:
         signal.signal(number, demo.ask_to_stop)

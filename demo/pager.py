@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's pager: takes what Alertmanager sends, remembers it, and says it in a line.
+"""The demo's pager: receives what Alertmanager sends, records it, and prints it as one line.
 
-By itself, for a container:    pager.py [--listen 0.0.0.0] [--port 9099]
+Standalone, for a container:    pager.py [--listen 0.0.0.0] [--port 9099]
 """
 
 import argparse
@@ -12,17 +12,17 @@ import json
 import threading
 import time
 
-# What came: an alert that fires, or one that is over.
+# A notification: an alert that fires, or one that is resolved.
 Call = collections.namedtuple("Call", "at receiver status labels annotations")
 
 
 class Pager:
-    """A webhook of Alertmanager. `tell` is called with each Call that is news."""
+    """A webhook of Alertmanager. `tell` is called with each Call that is new."""
 
     def __init__(self, tell, host="127.0.0.1", port=0):
         self.tell = tell
         self.lock = threading.Lock()
-        self.calls = []      # news only: a reminder of what still fires is none
+        self.calls = []      # new ones only, without reminders of alerts that still fire
         self.firing = {}     # alert: its Call
         self.heartbeats = 0
         self.started = False
@@ -54,7 +54,7 @@ class Pager:
         threading.Thread(target=self.server.serve_forever, args=(0.1,), name="pager", daemon=True).start()
 
     def stop(self):
-        if self.started:    # shutdown() waits for a loop that has to be there
+        if self.started:    # shutdown() waits for the loop, so it must have been started
             self.server.shutdown()
         self.server.server_close()
 
@@ -80,7 +80,7 @@ class Pager:
         return news
 
     def history(self):
-        """(what fired, in its order; whether all of it is over)"""
+        """(what fired, in order; whether all of it is resolved)"""
         with self.lock:
             return [call for call in self.calls if call.status == "firing"], not self.firing
 
@@ -88,14 +88,14 @@ class Pager:
 def line(call):
     """One line for a terminal."""
     word = {"pager": "PAGE  ", "tickets": "TICKET"}.get(call.receiver, call.receiver) \
-        if call.status == "firing" else "over  "
+        if call.status == "firing" else "resolved"
     target = call.labels.get("target_agent")
     text = f"{word}  {call.labels['alertname']}{f' for {target}' if target else ''}"
     return f"{text}: {call.annotations['summary']}" if call.status == "firing" else text
 
 
 def main():
-    parser = argparse.ArgumentParser(description="A pager that prints what it is sent.")
+    parser = argparse.ArgumentParser(description="A pager that prints the notifications it receives.")
     parser.add_argument("--listen", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9099)
     options = parser.parse_args()

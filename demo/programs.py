@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting, watching and ending the programs of the demo.
+"""Starting, watching and stopping the programs of the demo.
 
-Each runs in a folder that goes with it, with its output in a file, in a session of its own (a Ctrl-C in
-the terminal reaches us alone, and we end them in order), and dies with us even where we are killed.
+Each runs in a temporary directory, with its output in a file, in a separate session (so Ctrl-C in the
+terminal reaches only the demo, which stops them in order), and dies with the demo even if that is killed.
 """
 
 import ctypes
@@ -17,16 +17,16 @@ START_TIMEOUT = 60
 END_TIMEOUT = 20
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
-CLAIMS = []     # held until this process ends, however it ends
+CLAIMS = []     # held until this process ends
 
 
 class Failed(Exception):
-    """A program that did not start, or that ended by itself."""
+    """A program that did not start, or that exited unexpectedly."""
 
 
 def claim(port):
-    """Whether no other demo has that port in mind: from our look at it until the program that gets it
-    listens, another demo may look as well. An abstract socket, so that a killed demo leaves no claim."""
+    """Reserves a port among demos: between our probe and the moment the program listens, another demo
+    may probe the same port. An abstract socket, so a killed demo leaves no claim."""
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         mark.bind(f"\0handoff-demo-port-{port}")
@@ -38,8 +38,8 @@ def claim(port):
 
 
 def free_port(port):
-    """That port where it is free on every address, else one that the system picks; no other demo's."""
-    for wanted in port, 0, 0, 0:    # what the system picks may be claimed as well
+    """That port if it is free on every address, else one the system picks; never one claimed by another demo."""
+    for wanted in port, 0, 0, 0:    # the port the system picks may be claimed too
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -53,7 +53,7 @@ def free_port(port):
 
 
 class Program:
-    """name: for people. ready: a regular expression for its log."""
+    """name: for messages. ready: a regular expression for its log."""
 
     def __init__(self, name, command, folder, ready, environment=None):
         self.name = name
@@ -73,7 +73,7 @@ class Program:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def is_ready(self):
-        """Failed where it has ended, or takes too long."""
+        """Raises Failed if it has exited or takes too long."""
         self.check()
         if self.ready.search(self.log()):
             return True
@@ -82,10 +82,10 @@ class Program:
         return False
 
     def check(self):
-        """Failed where it has ended."""
+        """Raises Failed if it has exited."""
         code = self.process.poll()
         if code is not None:
-            raise Failed(f"{self.name} ended with {code}; its log ends\n{self.tail()}")
+            raise Failed(f"{self.name} exited with {code}; its log ends\n{self.tail()}")
 
     def tail(self):
         return "\n".join(self.log().splitlines()[-12:])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration files of the demo's programs: the shipped ones, with the demo's addresses.
 
-Files that compose.yaml mounts lie beside this one; ./scripts/demo reads the same and changes what is
-different on one machine. demo/alertmanager.yml is alerts/alertmanager.yml with webhooks as receivers;
-`python3 demo/settings.py --write` renews it, and a test holds that it is the same.
+The files that compose.yaml mounts are next to this one; ./scripts/demo reads the same files and adapts them
+to a single machine. demo/alertmanager.yml is alerts/alertmanager.yml with webhooks as receivers; `python3
+demo/settings.py --write` regenerates it, and a test checks that it is current.
 """
 
 import json
@@ -54,7 +54,7 @@ def prometheus(pace, rules, exporter_address, alertmanager_address):
 
 
 def shortened(value, factor):
-    """A copy in which every *_wait and *_interval is that much shorter."""
+    """A copy with every *_wait and *_interval divided by the factor."""
     if isinstance(value, list):
         return [shortened(item, factor) for item in value]
     if not isinstance(value, dict):
@@ -70,7 +70,7 @@ def shortened(value, factor):
 
 
 def alertmanager(pager, faster=1):
-    """The shipped routes and inhibitions; what is sent goes to the pager at that URL."""
+    """The shipped routes and inhibitions, with the pager at that URL as the receiver."""
     config = read(ALERTS / "alertmanager.yml")
     if faster != 1:
         config["route"] = shortened(config["route"], faster)
@@ -83,10 +83,10 @@ def alertmanager(pager, faster=1):
 
 
 def rules(pace, folder):
-    """The rule files: the shipped ones, or what the overlay makes of them."""
+    """The rule files: the shipped ones, or those rendered with the overlay."""
     if pace.name != "fast":
         return [ALERTS / "handoff-rules.yml", ALERTS / "handoff-alerts.yml"]
-    # not by alerts/render, which also makes what Kubernetes needs and takes its time
+    # without alerts/render, which is slower because it also renders the Kubernetes files
     code = f"local mixin = import {json.dumps(str(OVERLAY))}; " \
            "{groups: mixin.prometheusRules.groups + mixin.prometheusAlerts.groups}"
     path = folder / "rules.yml"

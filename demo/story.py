@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What will happen in the demo, when, and which alerts must come of it.
+"""The script of the demo: what happens when, and which alerts must fire.
 
-There is one story and two paces. At the normal pace the alert rules are the shipped ones, and the
-story takes as long as such things take. The fast pace is for tests: every window of the rules is
-sixty times shorter (tests/alerts/sixty_times_faster.jsonnet), and so is what happens.
+There is one script with two paces. At the normal pace, the demo uses the shipped alert rules and takes as
+long as they need. The fast pace is for tests: every window of the rules is sixty times shorter
+(tests/alerts/sixty_times_faster.jsonnet), and so is the script.
 
-The numbers are chosen against the rules (alerts/config.libsonnet), so that exactly the announced
-alerts are sent:
-- Three failures among hundreds of handoffs stay under every failure rate. It takes 600 to be under the
-  lowest, 0.5 %, and a machine at half speed has made those before that alert's pending time is over.
-- The agent is well again before the breaker's cooldown is over, so the first probe succeeds and the
-  circuit opens once.
-- What was parked is replayed before it has waited for an hour.
-- Of the memories asked for, more than a fifth of the window of HandoffCompletenessCritical is lost.
+The numbers are matched to the rules (alerts/config.libsonnet) so that exactly the announced alerts are
+sent:
+- Three failures among hundreds of handoffs stay below every failure-rate threshold. The lowest, 0.5 %, needs
+  600 handoffs; even a machine at half speed reaches that before the alert stops pending.
+- The agent recovers before the breaker's cooldown ends, so the first probe succeeds and the circuit opens
+  only once.
+- Parked handoffs are replayed before they have waited for an hour.
+- More than a fifth of the memories requested in the window of HandoffCompletenessCritical are lost.
 """
 
 import dataclasses
@@ -23,25 +23,25 @@ BAD_AGENT = "code-generator"
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """Seconds, unless it says otherwise."""
+    """Times are in seconds unless noted."""
     name: str
     scrape: str             # interval of scrapes and rules, as Prometheus writes it
-    task_every: float       # a new task comes in
-    reading: float          # mean, until an agent acknowledges what it was handed
-    work: float             # mean, until it hands the result on
+    task_every: float       # a new task arrives
+    reading: float          # mean, until an agent acknowledges a handoff
+    work: float             # mean, until it hands off the result
     retries: int
     backoff: dict           # of the sidecar
     cooldown: str           # of the circuit breakers
-    bad_at: float           # BAD_AGENT begins to answer 503
+    bad_at: float           # BAD_AGENT starts answering 503
     bad_for: float
-    replay_at: float        # a person sends again what was parked
-    loss_at: float          # the spine begins to lose memories
+    replay_at: float        # an operator replays the parked handoffs
+    loss_at: float          # the spine starts losing memories
     loss_for: float
-    circuit_alert: float    # when the alerts are to be expected, and when all of them are over
+    circuit_alert: float    # when each alert is expected, and when all are resolved
     critical_alert: float
     low_alert: float
     over: float
-    deadline: float         # of all that is announced; then the demo has failed
+    deadline: float         # for everything announced; after that the demo has failed
 
 
 NORMAL = Pace(name="normal", scrape="5s", task_every=1.5, reading=0.08, work=1.2,
@@ -56,7 +56,7 @@ FAST = Pace(name="fast", scrape="1s", task_every=0.2, reading=0.01, work=0.06,
 
 @dataclasses.dataclass(frozen=True)
 class Alert:
-    """One that will be sent: its name, whom it is sent to, and about when it comes first."""
+    """An alert that will be sent: its name, its receiver, and roughly when it fires first."""
     name: str
     receiver: str
     target: str
@@ -68,7 +68,7 @@ class Alert:
 
 
 def expected_alerts(pace):
-    """All alerts that are sent, in the order in which they first come."""
+    """All alerts that are sent, in the order in which they first fire."""
     return [Alert("HandoffCircuitOpen", "pager", BAD_AGENT, pace.circuit_alert),
             Alert("HandoffCompletenessCritical", "pager", "", pace.critical_alert),
             Alert("HandoffCompletenessLow", "tickets", "", pace.low_alert)]
@@ -78,19 +78,19 @@ def expected_alerts(pace):
 class Event:
     at: float
     text: str
-    action: object = None   # a function of the pipeline, or None where nobody does anything
+    action: object = None   # a function of the pipeline, or None if there is nothing to do
 
 
 def events(pace):
-    """What happens, in its order."""
+    """The events, in order."""
     return [
         Event(0, "five agents hand work to one another"),
-        Event(pace.bad_at, f"{BAD_AGENT} answers everything with 503",
+        Event(pace.bad_at, f"{BAD_AGENT} starts answering every request with 503",
               lambda pipeline: pipeline.break_agent(BAD_AGENT)),
-        Event(pace.bad_at + pace.bad_for, f"{BAD_AGENT} is well again; its circuit closes with the first probe",
+        Event(pace.bad_at + pace.bad_for, f"{BAD_AGENT} has recovered; its circuit closes with the first probe",
               lambda pipeline: pipeline.mend_agent(BAD_AGENT)),
         Event(pace.replay_at,
-              f"a person sends the parked handoffs again (handoffctl parked replay --target {BAD_AGENT})",
+              f"an operator replays the parked handoffs (handoffctl parked replay --target {BAD_AGENT})",
               lambda pipeline: pipeline.replay_parked()),
         Event(pace.loss_at, "the spine loses every memory, old and new",
               lambda pipeline: pipeline.lose_memories()),
@@ -105,16 +105,16 @@ def clock(seconds):
 
 
 def announcement(pace):
-    """[line, ...]: the whole story, told beforehand."""
+    """[line, ...]: the whole script, printed in advance."""
     lines = [(event.at, event.text) for event in events(pace)]
     lines += [(alert.at, f"ALERT to the {alert.receiver}: {alert.name}"
                + (f" for {alert.target}" if alert.target else "")) for alert in expected_alerts(pace)]
-    lines.append((pace.over, "the last of these alerts is over"))
+    lines.append((pace.over, "the last of these alerts is resolved"))
     return [f"{clock(at):>6}  {text}" for at, text in sorted(lines, key=lambda line: line[0])]
 
 
 class Teller(threading.Thread):
-    """Lets the story happen. `tell` is called with the text of each event."""
+    """Runs the script. `tell` is called with the text of each event."""
 
     def __init__(self, pace, pipeline, tell):
         super().__init__(name="story", daemon=True)

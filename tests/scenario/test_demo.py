@@ -134,7 +134,7 @@ class Fast(unittest.TestCase):
         words = {"pager": "PAGE", "tickets": "TICKET"}
         self.assertEqual(fired, [(words[alert.receiver], alert.name, alert.target)
                                  for alert in story.expected_alerts(story.FAST)])
-        over = re.findall(r"over +(\w+)", happened)
+        over = re.findall(r"resolved +(\w+)", happened)
         self.assertEqual(sorted(over), sorted(alert.name for alert in story.expected_alerts(story.FAST)))
 
     def judge_metrics(self, prometheus):
