@@ -3,8 +3,8 @@
 //
 // usage: node dashboards/generate.mjs [--runbooks URL] [FOLDER]
 //
-// Writes the dashboards as Grafana reads them, into dashboards/json or another folder. The modules in
-// source/ say what is on them; see README.md.
+// Writes the dashboards as Grafana loads them, into dashboards/json or another folder. The modules in
+// source/ define them; see README.md.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// config.mjs - every number and address that the dashboards share with the alerts. A panel turns orange
-// or red where an alert begins to fire, so these are the values of alerts/config.libsonnet;
-// tests/lint/test_dashboards.py holds them together.
+// config.mjs - every number and address that the dashboards share with the alerts. A panel turns orange or
+// red at the threshold of an alert, so these are the values of alerts/config.libsonnet;
+// tests/lint/test_dashboards.py compares them.
 
 export const uids = {
     overview: 'handoff-overview',
@@ -11,10 +11,10 @@ export const uids = {
     sidecar: 'handoff-sidecar',
 };
 
-// Where docs/runbooks is served. `generate.mjs --runbooks URL` writes dashboards with another address.
+// Where docs/runbooks is served. `generate.mjs --runbooks URL` sets another address.
 export const defaultRunbooks = 'https://handoff.example/runbooks';
 
-// What the dashboards are found by, also by each other.
+// The tag by which dashboards find each other.
 export const tag = 'handoff';
 
 // Shares of 1, seconds and counts, as the metrics have them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// frame.mjs - what all dashboards have around their panels: variables, annotations, links, and the grid.
+// frame.mjs - the common frame of all dashboards: variables, annotations, links, and the grid.
 import dashboard from '@grafana/grafana-foundation-sdk/dashboard';
 import prometheus from '@grafana/grafana-foundation-sdk/prometheus';
 
@@ -25,14 +25,14 @@ const labelVariable = (name, label, series) => new dashboard.QueryVariableBuilde
     .allValue('.+')
     .current(all);
 
-// The variables beyond datasource, job and instance that a dashboard may ask for.
+// Optional variables, in addition to datasource, job and instance.
 const optional = {
     target_agent: () => labelVariable('target_agent', 'Target agent', `handoff_in_flight${sidecar()}`),
     channel: () => labelVariable('channel', 'Channel', `handoff_channel_pending${sidecar()}`),
     receiver: () => labelVariable('receiver', 'Receiver', `handoff_channel_pending${sidecar('channel=~"$channel"')}`),
 };
 
-// The builder of constants has no word for it.
+// The constant builder has no method for this.
 const hidden = (variable) => ({ build: () => ({ ...variable.build(), hide: dashboard.VariableHide.HideVariable }) });
 
 const variables = (names, runbooks) => [
@@ -81,12 +81,12 @@ const links = () => [
     new dashboard.DashboardLinkBuilder('Handoff dashboards')
         .type('dashboards').tags([tag]).asDropdown(true).includeVars(true).keepTime(true).icon('external link'),
     new dashboard.DashboardLinkBuilder('Runbooks')
-        .type('link').url('${runbooks}/README.md').targetBlank(true).icon('doc').tooltip('A page for every alert'),
+        .type('link').url('${runbooks}/README.md').targetBlank(true).icon('doc').tooltip('One page per alert'),
 ];
 
 // --- the grid -----------------------------------------------------------------------------------------
 
-// Panels fill a line from left to right and must fill it; a line is as high as its first panel.
+// Panels fill a row from left to right and must fill it completely; the first panel sets its height.
 function place(panels, top, nextId) {
     let x = 0;
     let y = top;
@@ -99,7 +99,7 @@ function place(panels, top, nextId) {
         const panel = builder.id(nextId()).gridPos({ x, y, w: width, h: height }).build();
         x += width;
         if (x > columns || height !== lineHeight) {
-            throw new Error(`"${panel.title}" does not fit into its line`);
+            throw new Error(`"${panel.title}" does not fit into its row`);
         }
         return panel;
     });

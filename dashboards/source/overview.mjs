@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// overview.mjs - is it healthy? The specification's five measures, what fires, which agent is worst. From
-// here it is one click to that agent.
+// overview.mjs - is it healthy? The specification's five measures, firing alerts, and the worst agent, which
+// is one click away.
 import { limits, uids } from './config.mjs';
 import {
     bad, circuitStates, falling, gauge, good, lines, mapping, neutral, now, override, rising, rows, series, stat, steps, table,
@@ -14,7 +14,7 @@ import {
 
 const { failureRate: failing, completeness: complete, timeout, timeoutShare, utilization: used } = limits;
 
-// A link from a cell to a dashboard, with what is selected here and the cell's value as one variable more.
+// A link from a cell to a dashboard, which keeps the current selection and adds the cell's value.
 const kept = '${datasource:queryparam}&${job:queryparam}&${__url_time_range}';
 const open = (title, uid, variable, more) => ({ title, url: `/d/${uid}?${kept}${more}&var-${variable}=\${__value.text}` });
 const toAgent = open('Open this agent', uids.agent, 'target_agent', '&${instance:queryparam}');
@@ -23,7 +23,7 @@ const toSidecar = open('Open this sidecar', uids.sidecar, 'instance', '');
 
 const firing = (severity) => `ALERTS${alertsOfTarget('alertstate="firing"', `severity="${severity}"`)}`;
 
-// --- the first line: now ----------------------------------------------------------------------------
+// --- first row: now ---------------------------------------------------------------------------------
 
 const firingAlerts = stat({
     title: 'Firing alerts', width: 4, unit: 'short', names: true,
@@ -33,9 +33,9 @@ const firingAlerts = stat({
     ],
     steps: [[good, null], [warn, 1]],
     overrides: [override('critical', steps([good, null], [bad, 1]))],
-    about: 'Alerts that fire for what is selected. Critical ones page, warnings are tickets.',
+    about: 'Firing alerts for the current selection. Critical alerts page, warnings open tickets.',
     good: 'both are 0.',
-    otherwise: 'the table below names them, with the agent each is about and its runbook.',
+    otherwise: 'the table below lists them, each with its agent and its runbook.',
 });
 
 const failureStat = stat({
@@ -44,17 +44,17 @@ const failureStat = stat({
     steps: rising(failing.elevated, failing.critical),
     about: 'Share of the handoffs that used up all retries without an acknowledgement, over the time shown.',
     good: 'under 0.5 %.',
-    otherwise: 'from 0.5 % on find the agent in the table below; above 2 % the fault is systemic: look at what all agents share.',
+    otherwise: 'above 0.5 %, find the agent in the table below; above 2 %, the fault is systemic: check what all agents share.',
     runbooks: ['HandoffFailureRateElevated', 'HandoffFailureRateCritical'],
 });
 
 const completenessStat = stat({
-    title: 'Context completeness', width: 4, unit: 'percentunit', decimals: 1, noValue: 'nothing asked for',
+    title: 'Context completeness', width: 4, unit: 'percentunit', decimals: 1, noValue: 'none requested',
     queries: [now(completeness(shown))],
     steps: falling(complete.critical, complete.low),
-    about: 'Share of the memories asked for that made it into their envelopes, over the time shown.',
+    about: 'Share of the requested memories that made it into their envelopes, over the time shown.',
     good: '95 % or more.',
-    otherwise: 'below 95 % see on the agent dashboard whether memories are missing (the spine, wrong ids) or trimmed (the budget); below 80 % results can not be trusted.',
+    otherwise: 'below 95 %, check on the agent dashboard whether memories are missing (the spine, wrong ids) or trimmed (the budget); below 80 %, results cannot be trusted.',
     runbooks: ['HandoffCompletenessLow', 'HandoffCompletenessCritical'],
 });
 
@@ -62,18 +62,18 @@ const latencyStat = stat({
     title: 'Handoff latency, p99', width: 4, unit: 's', decimals: 2, noValue: 'no handoffs',
     queries: [now(latency(0.99, shown))],
     steps: rising(timeoutShare * timeout, timeout),
-    about: 'One in a hundred acknowledged handoffs took longer than this, retries included. An attempt may take 15 s by default.',
-    good: 'far below the 15 s of one attempt.',
-    otherwise: 'above 12 s the next slow-down turns into retries: open the slowest agent; if all are slow, look at the stages on the sidecar dashboard.',
+    about: 'One in a hundred acknowledged handoffs took longer than this, retries included. The default timeout of one attempt is 15 s.',
+    good: 'far below the 15 s timeout.',
+    otherwise: 'above 12 s, the next slowdown causes retries: open the slowest agent; if all are slow, check the stages on the sidecar dashboard.',
     runbooks: ['HandoffLatencyHigh'],
 });
 
 const hopStat = stat({
     title: 'Hop depth, mean', width: 4, unit: 'short', decimals: 1, noValue: 'no handoffs',
     queries: [now(hopDepth(shown))],
-    about: 'How far down the chain of their task handoffs were, on average; the first of a task is 1.',
-    good: 'what it always was: about half the length of your pipeline.',
-    otherwise: 'a rise without a release means that agents hand work back and forth; see Tasks and hops.',
+    about: 'Average position of handoffs in the chain of their task; the first handoff of a task is 1.',
+    good: 'its usual value: about half the length of your pipeline.',
+    otherwise: 'a rise without a release means that agents are handing work back and forth; see Tasks and hops.',
     runbooks: ['HandoffHopDepthRising'],
 });
 
@@ -81,9 +81,9 @@ const utilizationStat = stat({
     title: 'Token utilization, mean', width: 4, unit: 'percentunit', decimals: 0, noValue: 'no handoffs',
     queries: [now(utilization(shown))],
     steps: [[neutral, null], [good, used.underused], [warn, used.full]],
-    about: 'Share of their token budgets that envelopes use, on average.',
+    about: 'Average share of the token budget that envelopes use.',
     good: 'between 20 % and 90 %.',
-    otherwise: 'lower: budgets are larger than the work needs; higher: context is probably being trimmed, see the agents.',
+    otherwise: 'lower: budgets are larger than the work needs; higher: context is probably being trimmed; see the agent dashboard.',
     runbooks: ['HandoffContextTrimmed', 'HandoffBudgetUnderused'],
 });
 
@@ -91,9 +91,9 @@ const budgetGauge = gauge({
     title: 'Error budget left', width: 4, height: 4, unit: 'percentunit', decimals: 0, noValue: 'no handoffs', min: 0, max: 1,
     queries: [now(`1 - (${failureRate(shown)}) / (1 - ${limits.objective})`)],
     steps: [[bad, null], [warn, 0], [good, 0.25]],
-    about: 'What is left of the failures that the objective of 99.5 % allows, over the time shown. Show 30 days for the budget that is agreed on.',
+    about: 'Remaining share of the failures that the 99.5 % objective allows, over the time shown. Select 30 days to see the whole budget.',
     good: 'well above 0.',
-    otherwise: 'below 0 more failed than is allowed: hold back risky changes until the cause is found.',
+    otherwise: 'below 0, more failed than the objective allows: hold back risky changes until the cause is found.',
     runbooks: ['HandoffErrorBudgetBurn'],
 });
 
@@ -101,9 +101,9 @@ const circuitsStat = stat({
     title: 'Open circuits', width: 4, unit: 'short',
     queries: [now(sum(`handoff_circuit_state${target('state="open"')}`))],
     steps: [[good, null], [bad, 1]],
-    about: 'Target agents to which handoffs are turned away because they failed in a row.',
+    about: 'Target agents whose handoffs are rejected because several in a row failed.',
     good: '0.',
-    otherwise: 'open the agent: what do its attempts say? The circuit probes by itself; `handoffctl agents reset NAME` closes it at once.',
+    otherwise: 'open the agent and look at its attempts. The circuit probes automatically; `handoffctl agents reset NAME` closes it immediately.',
     runbooks: ['HandoffCircuitOpen'],
 });
 
@@ -111,27 +111,27 @@ const parkedStat = stat({
     title: 'Parked', width: 4, unit: 'locale',
     queries: [now(sum(`handoff_parked_entries${target()}`))],
     steps: [[good, null], [warn, 1]],
-    about: 'Handoffs that could not be delivered and wait for a person.',
+    about: 'Handoffs that could not be delivered and wait for an operator.',
     good: '0.',
-    otherwise: 'when the agent is well again, `handoffctl parked list`, then replay or discard them: nothing does it by itself.',
+    otherwise: 'once the agent has recovered, `handoffctl parked list`, then replay or discard them: this never happens automatically.',
     runbooks: ['HandoffParkedWaiting'],
 });
 
 const inFlightStat = stat({
     title: 'In flight', width: 4, unit: 'locale',
     queries: [now(sum(`handoff_in_flight${target()}`))],
-    about: 'Handoffs that were accepted and have not ended.',
+    about: 'Accepted handoffs that have not finished.',
     good: 'small and moving.',
-    otherwise: 'if it only grows, an agent takes work and does not acknowledge it: the oldest are on the agent dashboard.',
+    otherwise: 'if it only grows, an agent takes work without acknowledging it; the agent dashboard shows the oldest.',
 });
 
 const sidecarsStat = stat({
     title: 'Sidecars down', width: 4, unit: 'short',
     queries: [now('count(up{job=~"$job", instance=~"$instance"} == 0) or vector(0)')],
     steps: [[good, null], [bad, 1]],
-    about: 'Sidecars that do not answer Prometheus. What they measured is missing from everything here.',
+    about: 'Sidecars that Prometheus cannot scrape. Their data is missing from this dashboard.',
     good: '0.',
-    otherwise: 'agents beside them cannot hand off; see the sidecar dashboard and the runbook.',
+    otherwise: 'the agents next to them cannot hand off; see the sidecar dashboard and the runbook.',
     runbooks: ['HandoffExporterDown', 'HandoffExporterInstanceUnreachable'],
 });
 
@@ -140,19 +140,19 @@ const spineStat = stat({
     queries: [now('min (handoff_spine_up{job=~"$job", instance=~"$instance"})')],
     steps: [[bad, null], [good, 1]],
     mappings: mapping({ 0: ['down', bad], 1: ['up', good] }),
-    about: 'Whether the spine answered the last time it was asked; of several sidecars the worst.',
+    about: 'Whether the last spine request succeeded; the worst of several sidecars.',
     good: 'up.',
-    otherwise: 'envelopes go out without the memories they need: the runbook says how to find out why.',
+    otherwise: 'envelopes go out without the memories they need; the runbook describes how to find the cause.',
     runbooks: ['HandoffSpineDown'],
 });
 
-// --- what to look at --------------------------------------------------------------------------------
+// --- tables -----------------------------------------------------------------------------------------
 
 const severities = mapping({ 1: ['info', neutral], 2: ['warning', warn], 3: ['critical', bad] });
 const level = (factor, severity) => `max without (alertstate) (${factor} * ${firing(severity)})`;
 
 const alertTable = table({
-    title: 'What fires', height: 6, sort: [['Severity', true], ['Since', false]], noValue: 'nothing fires',
+    title: 'Active alerts', height: 6, sort: [['Severity', true], ['Since', false]], noValue: 'no alerts',
     queries: [
         rows([level(3, 'critical'), level(2, 'warning'), level(1, 'info')].join('\nor\n')),
         rows(`(1000 * ALERTS_FOR_STATE${alertsOfTarget('severity=~"critical|warning|info"')})\n` +
@@ -170,10 +170,10 @@ const alertTable = table({
         ['receiver', { name: 'Receiver' }],
         ['Value #B', { name: 'Since', unit: 'dateTimeFromNow', width: 150 }],
     ],
-    about: 'Every firing alert, the most severe first. The name leads to its runbook, the agent to its dashboard.',
+    about: 'All firing alerts, the most severe first. The name links to the runbook, the agent to its dashboard.',
     good: 'empty.',
-    otherwise: 'begin with the critical ones; an open circuit usually explains the failure rate.',
-    empty: 'Empty while all is well.',
+    otherwise: 'start with the critical ones; an open circuit usually explains the failure rate.',
+    empty: 'Empty while nothing fires.',
 });
 
 const targetTable = table({
@@ -202,22 +202,22 @@ const targetTable = table({
         ['Value #H', { name: 'Parked', unit: 'locale', steps: [[good, null], [warn, 1]] }],
         ['Value #I', { name: 'In flight', unit: 'locale' }],
     ],
-    about: 'Every target agent with its measures over the time shown; open circuits first, then by failure rate, then by what is parked, since a refusal counts as no failure.',
+    about: 'All target agents with their measures over the time shown: open circuits first, then by failure rate, then by parked handoffs, because a refusal does not count as a failure.',
     good: 'all green.',
-    otherwise: 'click the name of the first line: its dashboard tells outcomes, attempts and context.',
+    otherwise: 'click the first agent: its dashboard shows outcomes, attempts and context.',
     runbooks: ['HandoffConsecutiveFailures'],
 });
 
-// --- how it went ------------------------------------------------------------------------------------
+// --- over time --------------------------------------------------------------------------------------
 
 const outcomes = ['acknowledged', 'exhausted', 'refused', 'expired', 'hop_limit', 'circuit_open'];
 
 const outcomeLines = lines({
     title: 'Handoffs by outcome', unit: 'suffix: /s', stack: 'normal', names: outcomes, min: 0,
     queries: [series(rate(handoffs, target(), 'outcome'), '{{outcome}}')],
-    about: 'Handoffs that ended, each second, by how they ended.',
-    good: 'green, with the rhythm of your work.',
-    otherwise: 'exhausted: an agent does not answer; refused: it does not accept; expired: deadlines are too short; circuit_open: turned away; hop_limit: a loop.',
+    about: 'Finished handoffs per second, by outcome.',
+    good: 'green, following your workload.',
+    otherwise: 'exhausted: an agent does not answer; refused: it does not accept; expired: deadlines are too short; circuit_open: rejected; hop_limit: a loop.',
     runbooks: ['HandoffFailed'],
 });
 
@@ -226,8 +226,8 @@ const failureLines = lines({
     softMax: 0.03,
     queries: [series(failureRate(moving, 'target_agent'), '{{target_agent}}')],
     about: 'Share of the handoffs to each target that used up all retries. The lines are at 0.5 % and 2 %.',
-    good: 'at 0, below the orange line.',
-    otherwise: 'one line up: that agent; all lines up: something they share, such as the network or certificates.',
+    good: '0, or at least below the orange line.',
+    otherwise: 'one line rises: that agent; all rise: something they share, such as the network or certificates.',
     runbooks: ['HandoffFailureRateElevated', 'HandoffErrorBudgetBurn'],
 });
 
@@ -235,9 +235,9 @@ const completenessLines = lines({
     title: 'Completeness by target', unit: 'percentunit', line: true, steps: falling(complete.critical, complete.low),
     min: 0, max: 1,
     queries: [series(completeness(moving, 'target_agent'), '{{target_agent}}')],
-    about: 'Share of the memories asked for that each target received. The lines are at 80 % and 95 %.',
+    about: 'Share of the requested memories that each target received. The lines are at 80 % and 95 %.',
     good: 'above the upper line.',
-    otherwise: 'one line down: its budget or what its senders ask for; all lines down: the spine.',
+    otherwise: 'one line drops: its budget or what its senders request; all drop: the spine.',
     runbooks: ['HandoffCompletenessLow'],
 });
 
@@ -245,18 +245,18 @@ const latencyLines = lines({
     title: 'Handoff latency', unit: 's', line: true, log: true, steps: rising(timeoutShare * timeout, timeout),
     names: ['p50', 'p95', 'p99'],
     queries: [['p50', 0.5], ['p95', 0.95], ['p99', 0.99]].map(([name, q]) => series(latency(q, moving), name, { exemplar: true })),
-    about: 'From the acceptance of a handoff to its acknowledgement, over all targets selected. The red line is the 15 s that one attempt may take.',
+    about: 'Time from acceptance of a handoff to its acknowledgement, over all selected targets. The red line is the 15 s timeout of one attempt.',
     good: 'flat, and p99 far below the red line.',
-    otherwise: 'p99 alone: one agent or retries; all three: the spine or the machine. Points are single handoffs: follow one to its trace.',
+    otherwise: 'p99 alone: one agent or retries; all three: the spine or the machine. Points are single handoffs; click one to open its trace.',
     runbooks: ['HandoffLatencyHigh'],
 });
 
 const hopLines = lines({
     title: 'Hop depth by pattern', unit: 'short', decimals: 1, min: 0, width: 8,
     queries: [series(hopDepth(moving, 'pattern'), '{{pattern}}')],
-    about: 'Mean place of handoffs in the chain of their task.',
+    about: 'Mean position of handoffs in the chain of their task.',
     good: 'flat.',
-    otherwise: 'rising: agents hand work back and forth; see Tasks and hops.',
+    otherwise: 'if it rises, agents are handing work back and forth; see Tasks and hops.',
     runbooks: ['HandoffHopDepthRising', 'HandoffHopLimitReached'],
 });
 
@@ -266,14 +266,14 @@ const utilizationLines = lines({
     queries: [series(utilization(moving, 'target_agent'), '{{target_agent}}')],
     about: 'Mean share of the token budget that envelopes to each target use. The lines are at 20 % and 90 %.',
     good: 'between the lines.',
-    otherwise: 'above: raise its budget or ask for less; below for long: the budget is larger than it needs.',
+    otherwise: 'above: raise its budget or request less; below for long: its budget is too large.',
     runbooks: ['HandoffContextTrimmed', 'HandoffBudgetUnderused'],
 });
 
 const trimmedLines = lines({
-    title: 'Memories lost on the way', unit: 'percentunit', min: 0, width: 8, softMax: 0.1, stack: 'normal', names: ['missing', 'trimmed'],
+    title: 'Memories not delivered', unit: 'percentunit', min: 0, width: 8, softMax: 0.1, stack: 'normal', names: ['missing', 'trimmed'],
     queries: [series(lost(moving), '{{outcome}}')],
-    about: 'Share of the memories asked for that did not reach their target: missing from the spine, or trimmed to fit the budget.',
+    about: 'Share of the requested memories that did not reach their target: missing from the spine, or trimmed to fit the budget.',
     good: 'close to 0.',
     otherwise: 'missing: see the spine on the sidecar dashboard; trimmed: see the budgets of the agents.',
 });
@@ -281,16 +281,16 @@ const trimmedLines = lines({
 const help = text({
     title: 'How to read this', width: 24, height: 4,
     content: [
-        'Colours change where the alerts begin: **green** is well, **orange** a ticket, **red** a page. Numbers cover the time shown above; lines move with it.',
-        'From an alarm: the first line of **Targets, worst first** names the agent; click it for outcomes, attempts, circuit and context. If all agents look alike, open **Sidecar**; if tasks run in circles, **Tasks and hops**.',
-        'The i in the corner of a panel tells what good looks like and what to do otherwise; the arrow beside it leads to the runbooks.',
+        'Colours follow the alert thresholds: **green** is healthy, **orange** a ticket, **red** a page. Numbers cover the selected time range; lines use a moving window.',
+        'After an alert: the first row of **Targets, worst first** names the agent; click it for outcomes, attempts, circuit and context. If all agents look the same, open **Sidecar**; if tasks go in circles, **Tasks and hops**.',
+        'The i in the corner of a panel describes what good looks like and what to do otherwise; the arrow next to it links to the runbooks.',
     ].join('\n\n'),
 });
 
 export const overview = {
     uid: uids.overview,
     title: 'Handoff / Overview',
-    description: 'Is it healthy? The five measures of handoffs, what fires, and which agent is worst.',
+    description: 'Is it healthy? The five measures of handoffs, firing alerts, and the worst agent.',
     variables: ['target_agent'],
     rows: [
         ['', [
@@ -298,7 +298,7 @@ export const overview = {
             budgetGauge, circuitsStat, parkedStat, inFlightStat, spineStat, sidecarsStat,
         ]],
         ['Where to look', [targetTable, alertTable]],
-        ['How it went', [
+        ['Over time', [
             outcomeLines, failureLines, latencyLines, completenessLines, hopLines, utilizationLines, trimmedLines,
         ]],
         ['Help', [help]],

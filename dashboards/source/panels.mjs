@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// panels.mjs - the house style of panels, over Grafana's builders: one function for each kind, which takes
-// what differs and decides the rest, so that equal things look equal on all dashboards.
+// panels.mjs - the house style of panels, on top of Grafana's builders: one function per kind, which takes the
+// differences and decides the rest, so panels of a kind look the same on all dashboards.
 //
 //   { title, width, height, queries: [...], unit, about, good, otherwise, runbooks, empty, ... }
 //
-// The description is put together from `about` (what one sees), `good` (how it looks when all is well)
-// and `otherwise` (what to do when it does not), so that no panel can be without them. `empty` tells when a
-// panel rightly shows nothing, and the tests that ask Prometheus believe it: "Empty while ..." or
-// "Empty until ...".
+// The description combines `about` (what the panel shows), `good` (what healthy looks like) and `otherwise`
+// (what to do if it does not), so no panel can lack them. `empty` says when a panel may be empty, and the
+// tests that query Prometheus rely on it: "Empty while ..." or "Empty until ...".
 import common from '@grafana/grafana-foundation-sdk/common';
 import dashboard from '@grafana/grafana-foundation-sdk/dashboard';
 import gauges from '@grafana/grafana-foundation-sdk/gauge';
@@ -29,7 +28,7 @@ export const warn = 'orange';
 export const bad = 'red';
 export const neutral = 'blue';
 
-// What ends well is green, what fails is red, what a rule decided lies between.
+// Success is green, failure is red, and rule-based outcomes are in between.
 const meaning = {
     acknowledged: 'green', exhausted: 'red', refused: 'orange', expired: 'purple', hop_limit: 'yellow',
     circuit_open: 'dark-red',
@@ -70,7 +69,7 @@ function query({ expr, legend, instant, format, exemplar }, index) {
     return instant ? target.instant() : target.range();
 }
 
-// --- what all panels have ---------------------------------------------------------------------------
+// --- common to all panels ---------------------------------------------------------------------------
 
 const runbookLink = (alert) => new dashboard.DashboardLinkBuilder(`Runbook: ${alert}`)
     .type('link')
@@ -117,7 +116,7 @@ const lastValue = () => new common.ReduceDataOptionsBuilder().calcs(['lastNotNul
 
 // --- kinds of panels --------------------------------------------------------------------------------
 
-// One number, or a few beside each other, coloured by its thresholds.
+// One number, or a few side by side, coloured by thresholds.
 export function stat(panel) {
     const builder = new stats.PanelBuilder()
         .reduceOptions(lastValue())
@@ -262,14 +261,14 @@ function columnProperties({ unit, decimals, steps, mappings, width, link }) {
     return properties;
 }
 
-// Words; it has no data and so needs no unit.
+// Text; it has no data and so needs no unit.
 export function text({ title, content, width, height }) {
     const builder = new texts.PanelBuilder()
         .mode('markdown').content(content).title(title).description('How to read this dashboard.').transparent(true);
     return { builder, width, height };
 }
 
-// Values to words: mapping({0: ['closed', 'green'], ...})
+// Values to text: mapping({0: ['closed', 'green'], ...})
 export const mapping = (values) => [{
     type: 'value',
     options: Object.fromEntries(Object.entries(values).map(

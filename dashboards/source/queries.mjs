@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// queries.mjs - PromQL in the words of the product. Every selector takes job and instance from the
-// variables, and the target agent where the metric has one.
+// queries.mjs - PromQL in the terms of the product. Every selector takes job and instance from the
+// variables, and the target agent if the metric has one.
 //
-// Raw metrics are read, not recorded series: those know neither instance nor target agent, and their
-// names change with the windows of whoever overrides the rules. Sums are divided by sums, as in the
-// rules, and only where there is something to divide by, so that silence shows as a gap and not as NaN.
+// Queries read raw metrics, not recorded series: those have no instance or target agent, and their names
+// change when a user overrides the windows. Sums are divided by sums, as in the rules, and only if the
+// divisor is not 0, so no traffic shows as a gap and not as NaN.
 //
-// A histogram is asked for in its native form and, where that is not scraped, in its classic one.
+// Histogram queries use the native form and, if that is not scraped, the classic one.
 
 // The window of a range query: never shorter than four scrapes.
 export const moving = '[$__rate_interval]';
-// The window of an instant query: all of the time that the dashboard shows.
+// The window of an instant query: the whole time range of the dashboard.
 export const shown = '[$__range]';
 
 const scope = 'job=~"$job", instance=~"$instance"';
@@ -22,7 +22,7 @@ export const sidecar = (...more) => `{${[scope, ...more].join(', ')}}`;
 export const target = (...more) => sidecar('target_agent=~"$target_agent"', ...more);
 // And of a channel.
 export const channel = (...more) => sidecar('channel=~"$channel"', 'receiver=~"$receiver"', ...more);
-// Alerts carry only the labels of what they are about, so that a missing label must match too.
+// Alerts carry only the labels of their scope, so a missing label must match too.
 export const alerts = (...more) => `{${['job=~"$job"', 'instance=~"$instance|"', ...more].join(', ')}}`;
 export const alertsOfTarget = (...more) => alerts('target_agent=~"$target_agent|"', ...more);
 
@@ -36,7 +36,7 @@ export const rate = (counter, selector, ...labels) => sum(`rate(${counter}${sele
 export const increase = (counter, selector, window, ...labels) =>
     sum(`increase(${counter}${selector}${window})`, ...labels);
 
-// A share of what there is; nothing where there is nothing.
+// A share of a whole; empty if the whole is 0.
 export const share = (part, whole, matching = '') => `${part}\n/ ${matching}\n(${whole} > 0)`.replace('/ \n', '/\n');
 
 // --- histograms -----------------------------------------------------------------------------------
@@ -62,8 +62,8 @@ export function observations(histogram, selector, window, ...labels) {
         sum(`${of}(${histogram}_count${selector}${window})`, ...labels);
 }
 
-// The two queries of a heatmap; the second is silent where the first speaks, or every handoff would be
-// drawn twice where both forms are scraped.
+// The two queries of a heatmap; the second is empty if the first is not, or every handoff would be drawn
+// twice when both forms are scraped.
 export function heat(histogram, selector) {
     const native = sum(`increase(${histogram}${selector}${moving})`);
     const classic = sum(`increase(${histogram}_bucket${selector}${moving})`, 'le');
@@ -73,7 +73,7 @@ export function heat(histogram, selector) {
 // --- the measures of the specification ------------------------------------------------------------
 
 export const handoffs = 'handoff_handoffs_total';
-// What a circuit or the hop limit turned away was never tried, and is no part of the failure rate.
+// Handoffs rejected by a circuit or the hop limit were never attempted and are not in the failure rate.
 const settled = 'outcome=~"acknowledged|exhausted|refused|expired"';
 
 export const failureRate = (window, ...labels) => share(
@@ -87,7 +87,7 @@ export const completeness = (window, ...labels) => share(
     increase('handoff_memory_refs_total', target(), window, ...labels),
 );
 
-// What became of memories asked for, each as a share of all.
+// Requested memories that were missing or trimmed, each as a share of all.
 export const lost = (window) => share(
     increase('handoff_memory_refs_total', target('outcome=~"missing|trimmed"'), window, 'outcome'),
     increase('handoff_memory_refs_total', target(), window),
@@ -102,7 +102,7 @@ export const utilization = (window, ...labels) =>
 
 export const hopDepth = (window, ...labels) => mean('handoff_hop_depth', sidecar(), window, ...labels);
 
-// 0 closed, 1 half open, 2 open; of several sidecars the worst counts.
+// 0 closed, 1 half open, 2 open; the worst of several sidecars counts.
 export const circuit = (...labels) => max(
     `handoff_circuit_state${target('state="half_open"')}\n` +
     `+ ignoring (state)\n2 * handoff_circuit_state${target('state="open"')}`, ...labels);

@@ -180,7 +180,7 @@ class Dashboards(unittest.TestCase):
 
     @over_both
     def test_alerts(self, answers):
-        severity, since = answers["handoff-overview"]["What fires"]
+        severity, since = answers["handoff-overview"]["Active alerts"]
         found = {(one.labels["alertname"], one.labels.get("target_agent")): last(one) for one in severity.series}
         self.assertEqual(found[("HandoffCircuitOpen", "down")], 3)
         self.assertEqual(found[("HandoffConsecutiveFailures", "down")], 2)
@@ -250,7 +250,7 @@ class Dashboards(unittest.TestCase):
         self.assertTrue(2 < deep <= 4.2, deep)
         scale = self.scale(answers)
         self.assertAlmostEqual(self.one(answers, "handoff-tasks", "Cycles") / scale, self.traffic.cycles, delta=0.2)
-        self.assertAlmostEqual(self.one(answers, "handoff-tasks", "Ended by the hop limit") / scale, 1, delta=0.1)
+        self.assertAlmostEqual(self.one(answers, "handoff-tasks", "Stopped by the hop limit") / scale, 1, delta=0.1)
         heat = {one.labels["le"]: max(value for _, value in one.samples)
                 for one in self.answers[self.classic]["handoff-tasks"]["Depth distribution"][1].series}
         by_hop = {float(le): count for le, count in heat.items()}
@@ -261,7 +261,7 @@ class Dashboards(unittest.TestCase):
     def test_tasks(self, answers):
         completed = self.traffic.completed
         self.assertAlmostEqual(self.one(answers, "handoff-tasks", "Tasks completed") / self.scale(answers), completed.total(), delta=0.2)
-        self.assertAlmostEqual(self.one(answers, "handoff-tasks", "Handoffs for each task, mean"),
+        self.assertAlmostEqual(self.one(answers, "handoff-tasks", "Handoffs per task, mean"),
                                sum(handoffs * tasks for handoffs, tasks in completed.items()) / completed.total(), 6)
 
     def scale(self, answers):
@@ -354,7 +354,7 @@ class Dashboards(unittest.TestCase):
                 texts = {title: said["text"] for title, said in drawn.items() if "text" in said}
                 self.assertEqual((texts["Open circuits"], texts["Spine"], texts["Parked"]), ("1", "up", "3"))
                 self.assertEqual(drawn["Targets, worst first"]["first"], "down")
-                self.assertEqual(drawn["What fires"]["first"], "3")
+                self.assertEqual(drawn["Active alerts"]["first"], "3")
 
     @unittest.skipUnless(find_browser(), "chromium is not installed")
     def test_classic_histograms_are_drawn_too(self):
