@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's tour and the documents of delivery and of the API work as printed.
+"""The README's tour, docs/delivery.md and docs/api.md work as printed.
 
-The tour stands between <!-- tour:begin --> and <!-- tour:end -->. ./scripts/run is replaced by a daemon
-with the same configuration on ports of its own; a yaml block is a Prometheus configuration.
+The tour is between <!-- tour:begin --> and <!-- tour:end -->. ./scripts/run is replaced by a daemon with
+the same configuration on free ports; a yaml block is a Prometheus configuration.
 """
 
 import contextlib
@@ -80,7 +80,7 @@ class Documents(unittest.TestCase):
         return len(found)
 
     def test_delivery(self):
-        before, heading, parked = document("docs/delivery.md").partition("## What a person does")
+        before, heading, parked = document("docs/delivery.md").partition("## Parked handoffs")
         self.assertTrue(heading)
         self.assertGreaterEqual(self.run_section(before), 8)
         self.analyst.do(status(500))
