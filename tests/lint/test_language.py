@@ -25,7 +25,7 @@ MARKERS = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in
     (r"\bl(?:ies?|ay|ain) (?:at|beside|behind|between|in|inside|on|there|under)\b", "is in, is stored in"),
     (r"\b(?:is|are|was|were) there(?=[.,;:)]| already| again| when)", "exists, is present, is set, is reachable"),
     (r"\bas many\b.{1,60}\bas may be\b|\bso (?:many|much)\b", "limit reached, that many"),
-    (r"(?<!\bthere )(?<!\bthis )\b(?:is|are) no (?!longer\b|more than\b|different\b|such\b|one\b)\w+",
+    (r"(?<!\bthere )(?<!\bthis )\b(?:is|are) no (?!longer\b|more\b|different\b|such\b|one\b)\w+",
      "is not a"),
     (r"\bwhat is out\b|\bwhat is under\b|\bunder way\b", "in flight, in progress, outstanding"),
     (r"\bthe (?:later |late )?word (?:of|that)\b|\blate(?:r)? word\b|\bwithout a word\b",
