@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the sidecar of handoffs that an agent framework makes by itself, for the metrics.
+"""Reports handoffs that an agent framework makes on its own to the sidecar, for the metrics.
 
     observer = Observer("planner")
     with observer.handoff("researcher", hop_count=2) as told:  # around the framework's own call
@@ -8,8 +8,8 @@
     observer.on_handoff_start(run_id, "critic")                # or from a callback handler:
     observer.on_handoff_end(run_id, error=None)
 
-Never raises into the agent and never keeps it waiting: a thread sends batches, again where that
-failed, which is safe because each handoff has an id. docs/observations.md has the fields."""
+Never raises into the agent and never blocks it: a thread sends batches and retries failed ones, which is
+safe because each handoff has an id. docs/observations.md lists the fields."""
 import contextlib, datetime, json, queue, threading, time, urllib.error, urllib.request, uuid
 
 class Observer:
@@ -17,7 +17,7 @@ class Observer:
         self.source, self.url, self.every = source, url + "/v1/observations", every
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.waiting, self.runs, self.lost, self.rejected = queue.Queue(10000), {}, 0, []
-        threading.Thread(target=self._send_for_ever, daemon=True).start()
+        threading.Thread(target=self._send_forever, daemon=True).start()
     def on_handoff_start(self, run_id, target, **told):
         self.runs[run_id] = {"id": str(uuid.uuid4()), "source_agent": self.source, "target_agent": target,
                              "outcome": "acknowledged", "began": time.monotonic(), **told}
@@ -42,10 +42,10 @@ class Observer:
             raise
         finally:
             self.on_handoff_end(run_id, error, **more)
-    def _send_for_ever(self):
+    def _send_forever(self):
         while True:
             batch = [self.waiting.get()]
-            time.sleep(self.every)  # for others to join it
+            time.sleep(self.every)  # collect a batch
             while len(batch) < 1000 and not self.waiting.empty():
                 batch.append(self.waiting.get())
             while not self._send(json.dumps({"items": batch}, default=str).encode()):
@@ -53,7 +53,7 @@ class Observer:
     def _send(self, body):
         try:
             with urllib.request.urlopen(urllib.request.Request(self.url, body, self.headers), timeout=10) as answer:
-                self.rejected = json.load(answer)["rejected"] or self.rejected  # the last ones, to look at
-        except Exception as error:  # what was refused as a whole will be refused again
+                self.rejected = json.load(answer)["rejected"] or self.rejected  # the last ones, for debugging
+        except Exception as error:  # a batch rejected as a whole would be rejected again
             return isinstance(error, urllib.error.HTTPError) and error.code < 500
         return True

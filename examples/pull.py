@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A receiving agent that runs no server: it pulls from its inbox, and answers over the API.
+"""A receiving agent without a server: it pulls from its inbox and answers through the API.
 
     python3 examples/pull.py reviewer   # agents: {reviewer: {}}: without a url, it pulls
 
-A handoff that was pulled is leased: without an answer in time (ack_timeout) it is offered again. Who
-needs longer asks for more with POST /v1/handoffs/{id}/extend.
+A pulled handoff is leased: without an answer within ack_timeout, it is offered again. An agent that needs
+longer can extend the lease with POST /v1/handoffs/{id}/extend.
 """
 
 import json
@@ -18,7 +18,7 @@ TOKEN = open(os.environ.get("HANDOFF_TOKEN_FILE", os.devnull), encoding="ascii")
 
 
 def call(method, path, body=None):
-    """The headers of the answer and its body, None where it has none."""
+    """The headers of the response and its body, or None."""
     headers = {"Authorization": f"Bearer {TOKEN}"} if TOKEN else {}
     data = json.dumps(body).encode() if body else None
     request = urllib.request.Request(API + path, data, headers, method=method)
@@ -27,7 +27,7 @@ def call(method, path, body=None):
 
 
 def work(envelope):
-    """Your agent. ValueError says that no repetition will help."""
+    """Your agent. A ValueError means that retrying will not help."""
     if "reject" in envelope["context"]["constraints"]:
         raise ValueError("not work for a reviewer")
     print(f"reviewing for {envelope['source_agent']}: {envelope['context']['task']['summary']}",
@@ -37,12 +37,12 @@ def work(envelope):
 def serve(agent):
     while True:
         headers, envelope = call("GET", f"/agents/{agent}/inbox?wait=20s")
-        if envelope is None:  # 204: nothing came in time
+        if envelope is None:  # 204: nothing arrived in time
             continue
         handoff = f"/handoffs/{headers['Handoff-Id']}"
         try:
             work(envelope)
-            call("POST", f"{handoff}/ack")  # said twice, it is harmless
+            call("POST", f"{handoff}/ack")  # safe to repeat
         except ValueError as error:
             call("POST", f"{handoff}/nack", {"reason": str(error), "retry": False})
 

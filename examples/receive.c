@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A receiving agent in the program that embeds the client: it has no url, so it pulls from its
- * inbox. Here it serves what the program itself hands to it; a host with threads gives each a loop.
+ * A receiving agent inside the program that embeds the client: it has no url, so it pulls from its
+ * inbox. Here the program hands off to itself; a host with several threads gives each one a loop.
  *
  *     cc receive.c $(pkg-config --cflags --libs handoff) -o receive && ./receive
  */
@@ -19,11 +19,11 @@ static void acknowledged(void *context, const struct handoff_result *result)
     agent->served += result->error.code == HANDOFF_OK;
 }
 
-/* Your agent: works on the envelope, then says how it went. The lease is ack_timeout_ms. */
+/* Your agent: works on the envelope and reports the result. The lease is ack_timeout_ms. */
 static bool pulled(void *context, const struct handoff_pulled *got)
 {
     struct agent *agent = context;
-    if (!got->envelope) /* nothing came in time */
+    if (!got->envelope) /* nothing arrived in time */
         return false;
     printf("attempt %u: %.*s\n", got->attempt, (int)got->size, got->envelope);
     handoff_answer_for(agent->loop, got->id, HANDOFF_ANSWER_ACK, NULL, "reviewer", acknowledged,

@@ -1,33 +1,33 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 //
-// A receiving agent that takes its time: it answers 202 at once, works, and acknowledges over the
-// API when it is done (within ack_timeout; after that the handoff is delivered again).
+// A receiving agent for long work: it answers 202 immediately and acknowledges through the API when the
+// work is done (within ack_timeout; after that the handoff is delivered again).
 //
 //     node examples/receive.mjs 9002    # agents: {code-generator: {url: "http://127.0.0.1:9002/"}}
 //
-// Delivery is at least once, so what was done is remembered by its id.
+// Delivery is at least once, so the agent remembers the ids it has processed.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 
 const api = process.env.HANDOFF_API_URL ?? "http://127.0.0.1:8780";
 const token = process.env.HANDOFF_TOKEN_FILE && readFileSync(process.env.HANDOFF_TOKEN_FILE, "utf8").trim();
-const done = new Set(); // a real agent keeps it where its results are, and writes both together
+const done = new Set(); // a real agent stores it with its results, in one transaction
 const working = new Set();
 
-// Your agent. What it throws is the reason of a refusal.
+// Your agent. The message of an error it throws becomes the reason of the refusal.
 async function work(envelope) {
   const { task, constraints } = envelope.context;
   if (constraints.reject) throw new Error("not work for a code generator");
   console.log(`${envelope.target_agent} works for ${envelope.source_agent}: ${task.summary}`);
 }
 
-async function answer(id, word, body = {}) {
+async function answer(id, verb, body = {}) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const reply = await fetch(`${api}/v1/handoffs/${id}/${word}`,
+  const reply = await fetch(`${api}/v1/handoffs/${id}/${verb}`,
     { method: "POST", headers, body: JSON.stringify(body) });
-  if (!reply.ok) console.error(`${word} of ${id}: ${(await reply.json()).code}`);
+  if (!reply.ok) console.error(`${verb} of ${id}: ${(await reply.json()).code}`);
 }
 
 async function take(id, envelope) {

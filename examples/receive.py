@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A receiving agent: takes an envelope, works, and acknowledges it by its id.
+"""A receiving agent: takes an envelope, does the work, and acknowledges it by id.
 
     python3 examples/receive.py 9001    # agents: {analyst: {url: "http://127.0.0.1:9001/handoffs"}}
 
-Delivery is at least once: after a crash on either side the same id comes again. So what was done is
-remembered by its id, and acknowledged again without being done again.
+Delivery is at least once: after a crash on either side, the same id arrives again. So the agent remembers
+the ids it has processed and acknowledges duplicates without repeating the work.
 """
 
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-done = set()  # a real agent keeps it where its results are, and writes both together
+done = set()  # a real agent stores it with its results, in one transaction
 
 
 def work(envelope):
-    """Your agent. ValueError says that no repetition will help."""
+    """Your agent. A ValueError means that retrying will not help."""
     task = envelope["context"]["task"]
     if not task["summary"].strip():
         raise ValueError("there is nothing to do")
@@ -33,9 +33,9 @@ class Agent(BaseHTTPRequestHandler):
                 work(envelope)
                 done.add(handoff)
             self.answer({"ack": handoff})
-        except ValueError as error:  # parked at once, for a person
+        except ValueError as error:  # parked immediately, for an operator
             self.answer({"nack": handoff, "reason": str(error), "retry": False})
-        # any other exception closes the connection without an answer, so it is tried again
+        # any other exception closes the connection without an answer, so it is retried
 
     def answer(self, body):
         body = json.dumps(body).encode()

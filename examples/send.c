@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sending agent that embeds the client: no sidecar, its store is a folder.
+ * A sending agent that embeds the client: no sidecar, and its store is a directory.
  *
  *     cc send.c $(pkg-config --cflags --libs handoff) -o send
  *     ./send http://127.0.0.1:9001/handoffs
@@ -8,7 +8,7 @@
 #include <handoff.h>
 #include <stdio.h>
 
-/* Told of everything, on the loop's thread or the store's: look, note, return. */
+/* Called for every event, on the loop's thread or the store's: must return quickly. */
 static void observed(void *observer, const struct handoff_event *event)
 {
     if (event->kind == HANDOFF_EVENT_MOVED)
@@ -29,7 +29,7 @@ static void answered(void *context, const struct handoff_result *result)
 {
     int *status = context;
     *status = result->error.code == HANDOFF_OK ? 0 : report(&result->error);
-    if (result->body) /* else nothing was stored; here also what was parked */
+    if (result->body) /* NULL: nothing was stored; a parked handoff has a body too */
         printf("%.*s\n", (int)result->size, result->body);
 }
 

@@ -3,7 +3,7 @@
 //
 // A sending agent: hands off a task, waits until it is acknowledged, and hands off its next step.
 //
-//     node examples/send.mjs analyst reviewer    # two agents of the sidecar's configuration
+//     node examples/send.mjs analyst reviewer    # two configured agents
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,11 +15,11 @@ class HandoffError extends Error {
   constructor(problem) { // application/problem+json
     super(`${problem.code}: ${problem.detail}`);
     this.code = problem.code;
-    this.handoff = problem.handoff; // where it was accepted, and then parked or expired
+    this.handoff = problem.handoff; // if it was accepted, and then parked or expired
   }
 }
 
-// Hands off once, however often it has to ask: the same key gives the same handoff.
+// Hands off exactly once, with any number of retries: the same key gives the same handoff.
 async function handOff(request, more = {}) {
   const headers = { "Idempotency-Key": randomUUID(), ...more };
   if (token) headers.Authorization = `Bearer ${token}`;
@@ -28,7 +28,7 @@ async function handOff(request, more = {}) {
     const reply = await fetch(`${api}/v1/handoffs`, { method: "POST", headers, body })
       .catch((error) => console.error(`unreachable: ${error.cause?.message}`));
     if (reply?.ok) return reply.json();
-    const seconds = reply ? reply.headers.get("Retry-After") : "1"; // it will pass: circuit_open ...
+    const seconds = reply ? reply.headers.get("Retry-After") : "1"; // temporary: circuit_open ...
     if (seconds === null) throw new HandoffError(await reply.json());
     await sleep(1000 * seconds);
   }

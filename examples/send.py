@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sending agent: hands off a task, waits until it is acknowledged, and hands off its next step.
 
-    python3 examples/send.py analyst reviewer   # two agents of the sidecar's configuration
+    python3 examples/send.py analyst reviewer   # two configured agents
 """
 
 import json
@@ -18,7 +18,7 @@ TOKEN = open(os.environ.get("HANDOFF_TOKEN_FILE", os.devnull), encoding="ascii")
 
 
 def post(request, headers):
-    """(the handoff, None), or (the problem, seconds until it is worth another try or None)."""
+    """(the handoff, None), or (the problem, seconds until a retry makes sense or None)."""
     headers = {**headers, **({"Authorization": f"Bearer {TOKEN}"} if TOKEN else {})}
     try:
         call = urllib.request.Request(API, json.dumps(request).encode(), headers)
@@ -26,12 +26,12 @@ def post(request, headers):
             return json.load(reply), None
     except urllib.error.HTTPError as error:  # application/problem+json
         return json.load(error), error.headers["Retry-After"]
-    except OSError as error:  # no sidecar: with the same key it is safe to ask again
+    except OSError as error:  # no sidecar: retrying with the same key is safe
         return {"code": "unreachable", "detail": str(error)}, 1
 
 
 def hand_off(target, summary, headers=(), **more):
-    """Hands off once, however often it has to ask: the same key gives the same handoff."""
+    """Hands off exactly once, with any number of retries: the same key gives the same handoff."""
     headers = {"Idempotency-Key": str(uuid.uuid4()), **dict(headers)}
     request = {"source_agent": "researcher", "target_agent": target, "task_summary": summary, **more}
     while True:
@@ -39,10 +39,10 @@ def hand_off(target, summary, headers=(), **more):
         if "code" not in answer:
             return answer
         print(f"{answer['code']}: {answer['detail']}", file=sys.stderr)
-        if seconds is None:  # refused; or, with a handoff in it, parked or expired: a person looks
+        if seconds is None:  # rejected; or, if it has a handoff, parked or expired: for an operator
             sys.exit(f"see handoffctl attempts {answer['handoff']['id']}" if "handoff" in answer
                      else 1)
-        time.sleep(float(seconds))  # it will pass: circuit_open, too_many_in_flight, shutting_down
+        time.sleep(float(seconds))  # temporary: circuit_open, too_many_in_flight, shutting_down
 
 
 first = hand_off(sys.argv[1], "Compare the retry policies", intent="Make the payments reliable",
