@@ -51,7 +51,7 @@ class InstallDeps(unittest.TestCase):
     def test_a_package_apt_does_not_know_is_named(self):
         status, output = self.install(MISSING, "run")
         self.assertEqual(status, 1)
-        self.assertIn("apt knows none of: no-such-package|other", output)
+        self.assertIn("apt has none of: no-such-package|other", output)
         self.assertIn(" update", self.trace.read_text())
         self.assertNotIn(" install", self.trace.read_text())
 
