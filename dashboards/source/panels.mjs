@@ -151,8 +151,8 @@ export function lines(panel) {
         .lineWidth(panel.stack ? 1 : 2)
         .fillOpacity(panel.bars ? 70 : panel.stack ? 35 : 0)
         .lineInterpolation('linear')
-        .showPoints('auto') // what stands alone between two gaps
-        .spanNulls(false) // a silence is a gap: nobody knows what would have been
+        .showPoints('auto') // for single points between two gaps
+        .spanNulls(false) // missing data is a gap, not a guess
         .stacking(new common.StackingConfigBuilder().mode(panel.stack ?? 'none').group('A'))
         .thresholdsStyle(new common.GraphThresholdsStyleConfigBuilder().mode(panel.line ? 'dashed' : 'off'))
         .scaleDistribution(panel.log

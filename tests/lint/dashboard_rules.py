@@ -218,7 +218,7 @@ def counters(dashboard):
 
 def wanted_matchers(selector, labels, names):
     """The matchers that a selector must have, as far as the dashboard has the variables."""
-    if selector.name.startswith("ALERTS"):  # an alert has only the labels of what it is about
+    if selector.name.startswith("ALERTS"):  # an alert has only the labels of its scope
         return {("job", "=~", "$job")} | {(label, "=~", f"${label}|") for label in {"instance", "target_agent"} & names}
     if ":" in selector.name:  # recorded: of all sidecars together
         return {("job", "=~", "$job")}

@@ -57,7 +57,7 @@ def route(**labels):
     status, text = source_tree.run(["amtool", "config", "routes", "test", f"--config.file={CONFIG}"] +
                                    [f"{name}={value}" for name, value in labels.items()])
     assert status == 0, text
-    return text.splitlines()[-1].strip()  # before it, amtool may warn of its own settings
+    return text.splitlines()[-1].strip()  # amtool may print warnings before it
 
 
 def render(template, data):
@@ -142,7 +142,7 @@ class Names(unittest.TestCase):
         text = (ALERTS / "alertmanager.tmpl").read_text() + CONFIG.read_text()
         self.assertLessEqual(set(re.findall(r"Labels\.(\w+)", text)), self.labels)
         self.assertLessEqual(set(re.findall(r"Annotations\.(\w+)", text)), self.annotations)
-        self.assertEqual(set(re.findall(r"Annotations\.(\w+)", text)), self.annotations, "an annotation that nobody reads")
+        self.assertEqual(set(re.findall(r"Annotations\.(\w+)", text)), self.annotations, "an annotation that is never used")
 
     def test_a_matcher_that_finds_nothing_would_be_found(self):
         labels = {"alertname": "HandoffFailed", "severity": "info", "target_agent": "a"}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/configuration.md says what config.def and handoff_agent_keys.def say.
+"""docs/configuration.md agrees with config.def and handoff_agent_keys.def.
 
     /usr/bin/python3 tests/lint/test_config_docs.py --write
 
-writes the tables anew after one of the two changed (and the release tree was built).
+regenerates the tables after a change to either, once the release tree is built.
 """
 
 import pathlib

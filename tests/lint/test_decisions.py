@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/lint/test_decisions.py --write
 
-writes the index anew from the `Room` lines.
+regenerates the index from the `Room` lines.
 """
 
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/delivery.md says what the code says: the life of a handoff, the answers, and every number.
+"""docs/delivery.md agrees with the code: the life of a handoff, the answers, and every number.
 
     /usr/bin/python3 tests/lint/test_delivery_docs.py --write
 
-writes the life anew after client/model/handoff_model.def changed.
+regenerates the life after a change to client/model/handoff_model.def.
 """
 
 import re
@@ -17,7 +17,7 @@ import source_tree
 DOCUMENT = source_tree.TOP / "docs/delivery.md"
 LIFE = re.compile(r"(<!-- life:begin -->\n)(.*?)(<!-- life:end -->)", re.DOTALL)
 
-# Numbers that are no key of the configuration: as they are written, and where the code has them.
+# Numbers that are not configuration keys: as they are written, and where the code has them.
 CONSTANTS = {
     "5 s": ("client/transport/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
     "64 KiB": ("client/transport/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
@@ -26,7 +26,7 @@ CONSTANTS = {
     "60 s": ("exporter/routes/handoffs.c", "INBOX_WAIT_MAX_MS", 60000),
     "256 bytes": ("client/calls/send.c", "KEY_MAX", 256),
 }
-# What else may stand in the prose: a first attempt, a first byte of a key.
+# Other numbers allowed in the prose: a first attempt, the first byte of a key.
 PLAIN = {"1 for the first", "1 to 256 bytes"}
 
 

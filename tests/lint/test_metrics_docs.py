@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/metrics.md says what collectors/metrics.def and docs/metrics.yml say, and leaves nothing out.
+"""docs/metrics.md agrees with collectors/metrics.def and docs/metrics.yml, and is complete.
 
     /usr/bin/python3 tests/lint/test_metrics_docs.py --write
 
-writes its generated parts anew after either changed and build/release was built. The queries are run
+regenerates its generated parts after a change to either, once build/release is built. The queries are run
 by tests/scenario/test_metrics_docs.py.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md says what the code says: the tables come from the .def files, the tour's steps exist.
+"""README.md agrees with the code: the tables come from the .def files, the tour's steps exist.
 
     /usr/bin/python3 tests/lint/test_readme.py --write
 
-writes the tables anew after a .def file changed.
+regenerates the tables after a change to a .def file.
 """
 
 import pathlib

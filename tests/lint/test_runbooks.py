@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/runbooks: a page for every alert, in one form, whose queries parse. What the queries read is looked
-up by test_alert_rules.py; the commands are run by tests/scenario/test_runbooks.py."""
+"""docs/runbooks: one page per alert, in a fixed form, with queries that parse. test_alert_rules.py checks the
+series in the queries; tests/scenario/test_runbooks.py runs the commands."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ PAGES = sorted(RUNBOOKS.glob("Handoff*.md"))
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
 
-# Fields of a request that pages tell to set.
+# Fields of a request that the pages mention.
 ENVELOPE = {"expected_output.criteria", "include_recent"}
 # What stands beside the sidecar, whatever the system: ours, those of the host it runs on, those of Debian's base.
 TOOLS = {"handoffctl", "curl", "systemctl", "journalctl", "kubectl", "amtool", "df", "sed", "grep"}
@@ -86,7 +86,7 @@ class Runbooks(unittest.TestCase):
             self.assertLessEqual(read, recorded, page.stem)
 
     def test_settings_that_pages_name_exist(self):
-        """`hopDepth.past` stands in the alerts' configuration, `hops.max` in the sidecar's."""
+        """`hopDepth.past` is in the alerts' configuration, `hops.max` in the sidecar's."""
         status, text = source_tree.run(["jsonnet", "-e", f"(import '{ALERTS}/config.libsonnet')._config"])
         self.assertEqual(status, 0, text)
         known = set(paths(json.loads(text)))

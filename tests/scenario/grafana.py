@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped dashboards as Grafana reads them: their panels and queries, and what becomes of the variables
+"""The shipped dashboards as Grafana reads them: their panels and queries, and what happens to the variables
 in a query before Prometheus is asked. The tests that lint, judge and draw the dashboards share it."""
 
 import collections

@@ -4,7 +4,7 @@
 tests/alerts shows what alerts do over time, with exact texts. Here is a table of moments: what Prometheus
 sees, held still, and whether that fires. Numbers are those of the contract, not of the configuration.
 Alerts that read recorded series are given these; the recording rules are held by tests/alerts. promtool
-of Prometheus 2.42 takes no native histograms, so the classic ones stand for both.
+of Prometheus 2.42 takes no native histograms, so the classic ones cover both.
 
 What fires must do so when its time has come and not a minute before; what does not fire never does.
 """
@@ -219,8 +219,8 @@ def context():
     yield "HandoffSpineDown", [
         case("a spine that is down does, for a minute", {up: 0}, True, 1),
         case("one that is down for one of two sidecars does", {up: 0, elsewhere: 1}, True, 1),
-        case("one that is there does not", {up: 1}, False, 9),
-        case("one that is there for more than half of the time does not", {up: 0.52}, False),
+        case("one that is up does not", {up: 1}, False, 9),
+        case("one that is up for more than half of the time does not", {up: 0.52}, False),
         case("for less than half does", {up: 0.48}, True, 1),
         case("one that fails now and then does not", {up: "1 1 1 1 0 " * 7}, False),
         case("one that answers now and then does", {up: "0 0 0 0 1 " * 7}, True, 1, still=24),

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way from a failing agent to somebody's pager, with nothing played but the ends.
+"""The whole path from a failing agent to the pager; only the agents and the pager are simulated.
 
 The real sidecar delivers to receivers that fail on command; the real Prometheus scrapes it and
 evaluates the shipped rules; the real Alertmanager routes, mutes and renders with the shipped
-configuration and templates. A webhook stands where pager, chat and the others would be.
+configuration and templates. A webhook takes the place of pager, chat and the others.
 
 Only time is different: a minute is a second, in the rules by tests/alerts/sixty_times_faster.jsonnet
-and in Alertmanager by the same factor (harness/alertmanager.py). Each test has agents of its own and
-leaves nothing firing that pages, so they share one stack in any order.
+and in Alertmanager by the same factor (harness/alertmanager.py). Each test has its own agents and
+leaves no paging alert firing, so they can share one stack in any order.
 """
 
 import datetime
@@ -174,11 +174,11 @@ class AlertChain(unittest.TestCase):
     def check_page(self, body, broken):
         text = body["payload"]["custom_details"]["text"]
         self.assertEqual(text.splitlines()[:2], [
-            "The circuit to an agent opened: handoffs to it are turned away.",
-            "The circuit breaker for analyst opened after handoffs to it failed in a row. While it is "
-            "open, new handoffs to it are refused at once; after the cooldown one probe decides whether "
-            "it closes. Likely causes: the agent is down, overloaded or unreachable from the sidecar, or "
-            "it answers every envelope with an error since a deployment."])
+            "Circuit open: new handoffs to an agent are rejected",
+            "The circuit breaker for analyst opened after several handoffs in a row failed. While it is open, "
+            "new handoffs to this agent are rejected immediately; after the cooldown, one probe decides whether "
+            "it closes. Likely causes: the agent is down, overloaded or unreachable from the sidecar, or it "
+            "has been answering every envelope with an error since a deployment."])
         said = parts(text)
         self.assertEqual(said["Agent"], "analyst")
         # the number of parked ones is up to a second old, and it was three within milliseconds
@@ -195,7 +195,7 @@ class AlertChain(unittest.TestCase):
         self.assertRegex(printed, r"(?m)^analyst +push +(open|half_open) ")
         self.assertEqual(len(re.findall(r"(?m)^[0-9a-f-]{36} .* analyst +exhausted ", printed)), 3)
 
-    def test_one_failed_handoff_rings_nobody(self):
+    def test_one_failed_handoff_does_not_page(self):
         self.receivers["reviewer"].do(status(503), status(503), ack)  # the first attempt and its retry
         self.fail("reviewer")
         self.assertEqual(self.caller.send("reviewer").status, 200)
@@ -205,13 +205,13 @@ class AlertChain(unittest.TestCase):
         self.assertEqual((printed.returncode, printed.stderr), (0, ""))
         self.assertRegex(printed.stdout, r"(?m)^[0-9a-f-]{36} .* reviewer +exhausted ")
         self.clear_parked("reviewer")
-        # whatever else it might have raised would have come before it is off the list
+        # any other alert it raised would have arrived before it resolves
         self.webhook.wait_for("quiet", lambda sent: about("HandoffFailed", "reviewer")(sent, "resolved"),
                               timeout=PATIENCE)
         self.check_pages()
         self.assertEqual([sent for sent in self.sent("tickets") if "reviewer" in str(sent)], [])
 
-    def test_a_spine_that_loses_memories_rings_the_pager_once(self):
+    def test_a_spine_that_loses_memories_pages_once(self):
         memories = [f"ms-{number}" for number in range(20)]
         for memory in memories:
             self.assertEqual(self.remember(memory), 201)
@@ -223,7 +223,7 @@ class AlertChain(unittest.TestCase):
             self.ask_for(memories, 5)
         body = self.wait_for_page("HandoffCompletenessCritical")
         text = body["payload"]["custom_details"]["text"]
-        self.assertEqual(text.splitlines()[0], "The pipeline works on degraded context.")
+        self.assertEqual(text.splitlines()[0], "Agents are working with degraded context")
         self.assertRegex(text.splitlines()[1], r"^Only [0-7][0-9.]*% of the memories requested in the last "
                                                r"15s made it into their envelopes; below 80 % ")
         self.assertNotIn("Agent", parts(text))
@@ -248,7 +248,7 @@ class AlertChain(unittest.TestCase):
         reply = self.caller.send("librarian", memory_ids=memories)
         self.assertEqual((reply.status, reply.json()["completeness"]["included"]), (200, included))
 
-    def test_a_killed_sidecar_rings_the_pager_and_mutes_the_rest(self):
+    def test_a_killed_sidecar_pages_and_mutes_the_rest(self):
         self.receivers["writer"].do(later)
         waiting = self.caller.send_async("writer")
         self.caller.wait_for_state(waiting, "awaiting_ack")
@@ -259,7 +259,7 @@ class AlertChain(unittest.TestCase):
         body = self.wait_for_page("HandoffExporterDown")
         text = body["payload"]["custom_details"]["text"]
         self.assertEqual(text.splitlines()[0],
-                         "The sidecar is gone: agents cannot hand off, and nothing is measured.")
+                         "Sidecar down: agents cannot hand off and nothing is measured")
         self.assertEqual(parts(text)["Waiting"], "0 parked, 1 in flight")
         self.check_since(text, killed)
         self.check_runbook(text, "HandoffExporterDown")
@@ -271,7 +271,7 @@ class AlertChain(unittest.TestCase):
         self.check_pages(("trigger", "CRITICAL HandoffExporterDown (handoff)"),
                          ("resolve", "RESOLVED HandoffExporterDown (handoff)"))
         self.assertEqual([sent for sent in self.sent("tickets") if "HandoffExporter" in str(sent)], [])
-        # and what was accepted before the kill is there
+        # the handoff accepted before the kill still exists
         self.assertEqual(self.caller.call("POST", f"/v1/handoffs/{waiting}/ack").status, 200)
 
     def start_again(self):
@@ -279,7 +279,7 @@ class AlertChain(unittest.TestCase):
         self.daemon.expected_exit = 0
         self.daemon.start()
 
-    def test_a_warning_is_a_ticket_and_no_page(self):
+    def test_a_warning_opens_a_ticket_and_does_not_page(self):
         first = self.caller.send("planner").json()["id"]
         second = self.caller.send("planner", source_agent="planner", previous_id=first).json()["id"]
         third = self.caller.send("planner", source_agent="planner", previous_id=second).json()["id"]
@@ -292,7 +292,7 @@ class AlertChain(unittest.TestCase):
         self.assertEqual(parts(attachment["text"])["Dashboard"], attachment["title_link"])
         self.check_pages()
 
-    def test_the_watchdog_comes_again_and_again_to_its_receiver_alone(self):
+    def test_the_watchdog_repeats_and_only_reaches_its_receiver(self):
         seen = len(self.webhook.sent("heartbeat"))
         body = self.webhook.wait_for("heartbeat", about("HandoffWatchdog"), count=seen + 2, timeout=PATIENCE)
         self.assertEqual(body["commonLabels"]["severity"], "none")

@@ -30,7 +30,7 @@ class Day:
 
     The jitter is that of a working day: a busy morning, a quiet night, minutes with a burst and
     minutes with nothing, latencies with a long tail, now and then a memory that is missing. Two
-    handoffs fail, hours apart, and are parked until somebody replays them half an hour later. The
+    handoffs fail, hours apart, and are parked until they are replayed half an hour later. The
     random numbers come from a fixed seed: the day is the same in every run.
     """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compose.yaml and the Dockerfile, as far as that can be judged without Docker: what they name is there,
-what they mount is accepted by the program that will read it, and the parts find one another."""
+"""compose.yaml and the Dockerfile, as far as can be checked without Docker: the files they name exist, the
+programs accept the files mounted for them, and the services can find one another."""
 
 import fnmatch
 import os

@@ -128,9 +128,9 @@ class Dashboards(unittest.TestCase):
         self.assertEqual(set(values(answers["handoff-overview"]["Targets, worst first"][0], "target_agent")), {"down"})
         two = self.ask(self.native, target_agent=["coder", "analyst"])
         self.assertEqual(set(values(two["handoff-overview"]["Targets, worst first"][0], "target_agent")), {"coder", "analyst"})
-        nobody = self.ask(self.native, instance=["elsewhere:1"])
-        self.assertIn(("handoff-overview", "Parked"), judge.empty_panels(nobody))
-        self.assertIn("handoff-overview: Parked shows nothing", "\n".join(judge.complaints(nobody)))
+        empty = self.ask(self.native, instance=["elsewhere:1"])
+        self.assertIn(("handoff-overview", "Parked"), judge.empty_panels(empty))
+        self.assertIn("handoff-overview: Parked shows nothing", "\n".join(judge.complaints(empty)))
 
     def test_what_prometheus_refuses_is_a_complaint(self):
         one = next(grafana.queries(grafana.dashboards()["handoff-agent"]))
@@ -174,7 +174,7 @@ class Dashboards(unittest.TestCase):
         self.assertLess(shown("Handoff latency, p99"), 15)
 
     @over_both
-    def test_what_stands(self, answers):
+    def test_current_values(self, answers):
         for title, expected in {"Open circuits": 1, "Parked": 3, "In flight": 1, "Sidecars down": 0, "Spine": 1}.items():
             self.assertEqual(self.one(answers, "handoff-overview", title), expected, title)
 

@@ -29,7 +29,7 @@ END = 60    # of a demo that was asked to end
 
 
 class Demo:
-    """A running demo; its temporary files are in a folder of ours, so that we see what it leaves."""
+    """A running demo; its temporary files are in our folder, to see what it leaves behind."""
 
     def __init__(self, case, *options):
         folder = tempfile.TemporaryDirectory(prefix="handoff-test-demo-")
@@ -162,7 +162,7 @@ class Fast(unittest.TestCase):
 
 
     def judge_dashboards(self, prometheus):
-        """Whoever opens one sees the story: no query is refused, and no panel is empty that should not be."""
+        """The dashboards show the events: no query fails, and no panel is empty that should not be."""
         answers = judge.ask_all(prometheus, shown=story.FAST.over, scrape_interval=1)
         self.assertGreater(sum(len(titles) for titles in answers.values()), 60)
         # the fast rules record under other names, and a week is as short as the demo is long
@@ -179,7 +179,7 @@ class Ending(unittest.TestCase):
         children = demo.children()
         os.kill(children["prometheus"], signal.SIGKILL)
         self.assertEqual(demo.wait(), 1)
-        self.assertIn("prometheus ended with -9", demo.text())
+        self.assertIn("prometheus exited with -9", demo.text())
         self.assertEqual([name for name, pid in children.items() if is_alive(pid)], [])
         self.assertEqual(list(demo.folder.iterdir()), [])
 
@@ -213,7 +213,7 @@ class Ending(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
-    def test_a_port_that_is_taken_is_left_to_whoever_has_it(self):
+    def test_a_port_in_use_is_left_alone(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -222,7 +222,7 @@ class Files(unittest.TestCase):
         self.assertEqual(programs.free_port(port), port)
 
     def test_two_demos_that_start_at_once_do_not_want_the_same_port(self):
-        """Neither listens yet when the other looks; so each in a process of its own, as demos are."""
+        """Neither listens yet when the other probes; so each runs in its own process, as demos do."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -2,7 +2,7 @@
 """Every query of docs/metrics.md, against a real Prometheus that scraped a sidecar with known traffic.
 
 One Prometheus scrapes classic histograms and one native ones. No query may fail or find nothing; where
-the traffic fixes the answer, it must be that answer. The same Prometheus then judges what rules and
+the traffic fixes the answer, it must be that answer. The same Prometheus then checks what rules and
 runbooks read: each selector must find series, each query of a runbook must be one.
 """
 
@@ -33,7 +33,7 @@ MEMORIES = ["ms-1", "ms-2", "ms-3", "ms-4"]
 
 
 class Traffic:
-    """What the sidecar is given to do, and the numbers that must come of it."""
+    """The traffic that the sidecar gets, and the numbers that must result."""
 
     def __init__(self, caller, receivers):
         self.caller, self.receivers = caller, receivers
@@ -62,7 +62,7 @@ class Traffic:
         self.caller.wait_for_state(parked[0], "acknowledged")
         self.receivers["reviewer"].do(later)
         self.caller.wait_for_state(self.caller.send_async("reviewer"), "awaiting_ack")
-        # patterns that nobody was handed to by, and one that is told badly
+        # patterns without any other traffic, and an invalid observation
         told = {"source_agent": "coder", "target_agent": "reviewer", "outcome": "circuit_open", "latency_seconds": 1}
         self.caller.call("POST", "/v1/observations", {"items": [
             {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {}]})
@@ -169,9 +169,9 @@ class MetricsDocument(unittest.TestCase):
                 found = self.classic.values(f'count by ({label}) ({series})', label)
                 self.assertEqual(set(found), set(values), f"{name} {label}")
 
-    def test_series_of_an_agent_are_about_as_many_as_told(self):
+    def test_an_agent_has_about_as_many_series_as_documented(self):
         text = (TOP / "docs/metrics.md").read_text(encoding="utf-8")
-        told = re.search(r"about\s+(\d+)\s+series where histograms are classic and\s+(\d+)\s+where", text)
+        told = re.search(r"about\s+(\d+)\s+series\s+with\s+classic\s+histograms\s+and\s+(\d+)\s+with", text)
         for prometheus, number in zip((self.classic, self.native), told.groups()):
             found = prometheus.value('count({target_agent="coder", __name__=~"handoff_.+"})')
             print(f"\n  {found:g} series, told: {number}", end="")
@@ -180,7 +180,7 @@ class MetricsDocument(unittest.TestCase):
     # ---- rules and runbooks
 
     def selectors(self):
-        """{selector: where it stands} of all that rules, annotations and runbooks read as it is scraped."""
+        """{selector: where it is} of all that rules, annotations and runbooks read as it is scraped."""
         found = {}
 
         def take(where, expression):

@@ -40,7 +40,7 @@ def in_sentences(text):
 
 
 def filled_in(command):
-    """The words that stand for something, replaced; "$NAME" is a variable of the blocks before."""
+    """The placeholders, replaced; "$NAME" is a variable of the blocks before."""
     for word, value in FILL_IN.items():
         command = re.sub(rf'(?<![\w"$]){word}\b', value, command)
     return command
@@ -109,7 +109,7 @@ class Runbooks(unittest.TestCase):
                     self.bad_hour()
                     before = "".join(blocks(text)) if "$" in filled_in(command) else ""
                     self.run_script(before)
-                    self.broken.do(ack)  # the agent is well again when the reader comes to act
+                    self.broken.do(ack)  # the agent has recovered by the time the reader acts
                     self.run_script(before + filled_in(command))
                     tried.add(command.split(" ")[0])
         self.assertEqual(tried, {"handoffctl", "curl"})
