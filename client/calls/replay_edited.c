@@ -74,6 +74,7 @@ static void name_new(const struct handoff_result *result, char *reason, size_t s
 
 static char *copy_text(const struct handoff_result *result)
 {
+    BASE_CHECK(result->body); /* it was accepted */
     char *copy = base_malloc(result->size + 1);
     if (copy) {
         memcpy(copy, result->body, result->size);

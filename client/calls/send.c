@@ -165,7 +165,7 @@ static struct base_span find_source(const struct handoff_ask *ask, yyjson_doc **
         return base_span_text(ask->caller);
     *doc = yyjson_read(ask->body, ask->size, 0);
     yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
-    return base_span(yyjson_get_str(source), yyjson_get_len(source));
+    return source ? base_span(yyjson_get_str(source), yyjson_get_len(source)) : base_span(NULL, 0);
 }
 
 static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
