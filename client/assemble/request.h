@@ -15,6 +15,7 @@
 #include <yyjson.h>
 
 #include "client/assemble/plan.h"
+#include "client/model/field.h"
 #include "lib/base/arena.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
@@ -49,6 +50,11 @@ struct handoff_request {
     int strategy; /* enum handoff_strategy */
     int pattern;  /* enum handoff_pattern */
 };
+
+/* What a request may have; what an edit of one may have; a step of the history. */
+extern const struct handoff_fields handoff_request_fields;
+extern const struct handoff_fields handoff_edit_fields;
+extern const struct handoff_fields handoff_step_fields;
 
 /* Reads and checks a body, into the arena if there is one. On success the caller frees the request,
  * before the arena; on failure there is nothing to free. `source_agent`, where present, is who the

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/assemble/field.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
+#include "client/model/field.h"
 #include "client/model/model.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -22,41 +22,212 @@ bool handoff_request_wants_next(const struct handoff_request *request)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static enum handoff_code check_ids(const struct handoff_field *, yyjson_val *, void *,
-                                   struct handoff_error *);
-static enum handoff_code check_state(const struct handoff_field *, yyjson_val *, void *,
-                                     struct handoff_error *);
-static enum handoff_code check_constraints(const struct handoff_field *, yyjson_val *, void *,
-                                           struct handoff_error *);
-static enum handoff_code check_history(const struct handoff_field *, yyjson_val *, void *,
-                                       struct handoff_error *);
-static enum handoff_code check_output(const struct handoff_field *, yyjson_val *, void *,
-                                      struct handoff_error *);
+static handoff_field_check check_carried, check_history, check_raw_log;
+
+/* Open objects: agents may carry whatever else they need. */
+static const struct handoff_field state_rows[] = {
+    {.name = "progress", .type = HANDOFF_FIELD_ANY, .doc = "how far the work is"},
+    {.name = "decisions",
+     .type = HANDOFF_FIELD_ARRAY,
+     .most = INT64_MAX,
+     .doc = "what was decided"},
+    {.name = "unresolved",
+     .type = HANDOFF_FIELD_ARRAY,
+     .most = INT64_MAX,
+     .doc = "what is still open"},
+    {.name = "remaining",
+     .type = HANDOFF_FIELD_ARRAY,
+     .most = INT64_MAX,
+     .doc = "what is left to do"},
+};
+static const struct handoff_fields state_fields = {
+    .rows = state_rows, .count = HANDOFF_FIELDS_COUNT(state_rows), .open = true};
+
+static const struct handoff_field output_rows[] = {
+    {.name = "format", .type = HANDOFF_FIELD_ANY, .doc = "the form of the result"},
+    {.name = "length", .type = HANDOFF_FIELD_ANY, .doc = "how long it may be"},
+    {.name = "criteria",
+     .type = HANDOFF_FIELD_ARRAY,
+     .most = INT64_MAX,
+     .doc = "what it is judged by"},
+};
+static const struct handoff_fields output_fields = {
+    .rows = output_rows, .count = HANDOFF_FIELDS_COUNT(output_rows), .open = true};
+
+static const struct handoff_field constraint_rows[] = {
+    {.name = "max_tokens",
+     .type = HANDOFF_FIELD_WHOLE,
+     .least = 1,
+     .most = HANDOFF_BUDGET_MAX,
+     .doc = "the token budget of the envelope, where it is smaller than the target's"},
+    {.name = "deadline",
+     .type = HANDOFF_FIELD_TIME,
+     .doc = "when the handoff expires if it is not acknowledged"},
+};
+static const struct handoff_fields constraint_fields = {
+    .rows = constraint_rows, .count = HANDOFF_FIELDS_COUNT(constraint_rows), .open = true};
+
+/* In the order of HANDOFF_STEP_AGENT and so on; a unit test compares the names. */
+#define STEP(text, words)                                                                          \
+    {                                                                                              \
+        .name = (text), .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX, .doc = (words)              \
+    }
+static const struct handoff_field step_rows[] = {
+    {.name = "agent",
+     .type = HANDOFF_FIELD_TEXT,
+     .required = true,
+     .most = INT64_MAX,
+     .doc = "who did it"},
+    {.name = "action",
+     .type = HANDOFF_FIELD_TEXT,
+     .required = true,
+     .most = INT64_MAX,
+     .doc = "what was done"},
+    STEP("decision", "what was decided"),
+    STEP("reason", "why"),
+    STEP("memory_id", "the memory that it is about"),
+    STEP("at", "when"),
+};
+const struct handoff_fields handoff_step_fields = {
+    .rows = step_rows, .count = HANDOFF_FIELDS_COUNT(step_rows), .name = "Step", .open = true};
+static const struct handoff_field step_item = {
+    .name = "execution_history", .type = HANDOFF_FIELD_OBJECT, .members = &handoff_step_fields};
+static const struct handoff_field id_item = {
+    .name = "memory_ids", .type = HANDOFF_FIELD_ID, .least = 1, .most = HANDOFF_ID_MAX};
 
 #define AT(member) offsetof(struct handoff_request, member)
 static const struct handoff_field rows[] = {
-    {"source_agent", handoff_field_name, AT(source_agent), 1, HANDOFF_NAME_MAX, NULL},
-    {"target_agent", handoff_field_name, AT(target_agent), 1, HANDOFF_NAME_MAX, NULL},
-    {"task_id", handoff_field_id, AT(task_id), 1, HANDOFF_ID_MAX, NULL},
-    {"task_summary", handoff_field_text, AT(task_summary), 1, HANDOFF_TEXT_MAX, NULL},
-    {"intent", handoff_field_text, AT(intent), 1, HANDOFF_TEXT_MAX, NULL},
-    {"state", check_state, AT(state), 0, 0, NULL},
-    {"include_recent", handoff_field_whole, AT(include_recent), 0, HANDOFF_RECENT_MAX, NULL},
-    {"include_pins", handoff_field_bool, AT(include_pins), 0, 0, NULL},
-    {"memory_ids", check_ids, AT(memory_ids), 0, HANDOFF_MEMORY_IDS_MAX, NULL},
-    {"constraints", check_constraints, AT(constraints), 0, 0, NULL},
-    {"execution_history", check_history, AT(execution_history), 0, HANDOFF_HISTORY_MAX, NULL},
-    {"expected_output", check_output, AT(expected_output), 0, 0, NULL},
-    {"strategy", handoff_field_word, AT(strategy), 0, 0, handoff_strategy_names},
-    {"previous_id", handoff_field_uuid, AT(previous_id), 0, 0, NULL},
-    {"pattern", handoff_field_word, AT(pattern), 0, 0, handoff_pattern_names},
-    {"channel", handoff_field_name, AT(channel), 1, HANDOFF_NAME_MAX, NULL},
-    {"pipeline", handoff_field_name, AT(pipeline), 1, HANDOFF_NAME_MAX, NULL},
-    {"raw_log", handoff_field_bool, AT(raw_log), 0, 0, NULL},
+    {.name = "source_agent",
+     .type = HANDOFF_FIELD_NAME,
+     .fixed = true,
+     .offset = AT(source_agent),
+     .least = 1,
+     .most = HANDOFF_NAME_MAX,
+     .doc = "who hands off; required unless an API token says it",
+     .example = "\"analyst\""},
+    {.name = "target_agent",
+     .type = HANDOFF_FIELD_NAME,
+     .required = true,
+     .fixed = true,
+     .offset = AT(target_agent),
+     .least = 1,
+     .most = HANDOFF_NAME_MAX,
+     .doc = "who is to continue; `next` is the agent after the source in its pipeline",
+     .example = "\"coder\""},
+    {.name = "task_id",
+     .type = HANDOFF_FIELD_ID,
+     .fixed = true,
+     .offset = AT(task_id),
+     .least = 1,
+     .most = HANDOFF_ID_MAX,
+     .doc = "the task; inherited, or else a new one",
+     .example = "\"task-42\""},
+    {.name = "task_summary",
+     .type = HANDOFF_FIELD_TEXT,
+     .required = true,
+     .offset = AT(task_summary),
+     .least = 1,
+     .most = HANDOFF_TEXT_MAX,
+     .doc = "what this receiver is to do; memories are ranked by relevance to it",
+     .example = "\"Write the retry logic\""},
+    {.name = "intent",
+     .type = HANDOFF_FIELD_TEXT,
+     .fixed = true,
+     .offset = AT(intent),
+     .least = 1,
+     .most = HANDOFF_TEXT_MAX,
+     .doc = "the user's own words; inherited, or else the summary"},
+    {.name = "state",
+     .type = HANDOFF_FIELD_OBJECT,
+     .offset = AT(state),
+     .members = &state_fields,
+     .check = check_carried,
+     .doc = "how far the work is; other members are carried along"},
+    {.name = "include_recent",
+     .type = HANDOFF_FIELD_WHOLE,
+     .offset = AT(include_recent),
+     .most = HANDOFF_RECENT_MAX,
+     .fallback = "0",
+     .doc = "how many of the most relevant recent memories to add"},
+    {.name = "include_pins",
+     .type = HANDOFF_FIELD_BOOL,
+     .offset = AT(include_pins),
+     .fallback = "true",
+     .doc = "whether to add all pinned memories"},
+    {.name = "memory_ids",
+     .type = HANDOFF_FIELD_ARRAY,
+     .offset = AT(memory_ids),
+     .most = HANDOFF_MEMORY_IDS_MAX,
+     .item = &id_item,
+     .doc = "memories to include"},
+    {.name = "constraints",
+     .type = HANDOFF_FIELD_OBJECT,
+     .offset = AT(constraints),
+     .members = &constraint_fields,
+     .doc =
+         "hard requirements; inherited ones can only be tightened. Others than these are carried "
+         "along"},
+    {.name = "execution_history",
+     .type = HANDOFF_FIELD_ARRAY,
+     .offset = AT(execution_history),
+     .most = HANDOFF_HISTORY_MAX,
+     .item = &step_item,
+     .check = check_history,
+     .doc = "the steps so far, oldest first"},
+    {.name = "expected_output",
+     .type = HANDOFF_FIELD_OBJECT,
+     .offset = AT(expected_output),
+     .members = &output_fields,
+     .check = check_carried,
+     .doc = "what the result should be like; other members are carried along"},
+    {.name = "strategy",
+     .type = HANDOFF_FIELD_WORD,
+     .offset = AT(strategy),
+     .words = handoff_strategy_names,
+     .fallback = "\"priority\"",
+     .doc = "how memories are made to fit the token budget"},
+    {.name = "previous_id",
+     .type = HANDOFF_FIELD_UUID,
+     .fixed = true,
+     .offset = AT(previous_id),
+     .doc = "the handoff that this one continues"},
+    {.name = "pattern",
+     .type = HANDOFF_FIELD_WORD,
+     .offset = AT(pattern),
+     .words = handoff_pattern_names,
+     .fallback = "\"direct\"",
+     .doc = "how the target was chosen"},
+    {.name = "channel",
+     .type = HANDOFF_FIELD_NAME,
+     .offset = AT(channel),
+     .least = 1,
+     .most = HANDOFF_NAME_MAX,
+     .doc = "of a broadcast"},
+    {.name = "pipeline",
+     .type = HANDOFF_FIELD_NAME,
+     .offset = AT(pipeline),
+     .least = 1,
+     .most = HANDOFF_NAME_MAX,
+     .doc = "with target `next`: which pipeline, where the source is in several"},
+    {.name = "raw_log",
+     .type = HANDOFF_FIELD_BOOL,
+     .offset = AT(raw_log),
+     .check = check_raw_log,
+     .fallback = "false",
+     .doc = "true marks a raw conversation log, which is rejected"},
 };
-static const struct handoff_fields fields = {rows, sizeof(rows) / sizeof(rows[0]),
-                                             "a request has no such field",
-                                             "the fields of docs/envelope.md"};
+const struct handoff_fields handoff_request_fields = {.rows = rows,
+                                                      .count = HANDOFF_FIELDS_COUNT(rows),
+                                                      .name = "HandoffRequest",
+                                                      .doc = "What an agent asks to hand off.",
+                                                      .known = "the fields of docs/envelope.md"};
+const struct handoff_fields handoff_edit_fields = {.rows = rows,
+                                                   .count = HANDOFF_FIELDS_COUNT(rows),
+                                                   .name = "HandoffEdit",
+                                                   .doc = "Fields of a request that replace those "
+                                                          "of the old one.",
+                                                   .known = "the fields of docs/envelope.md",
+                                                   .edit = true};
 
 /* ---- refusals ------------------------------------------------------------------------------- */
 
@@ -69,19 +240,6 @@ static enum handoff_code refuse_raw_log(struct handoff_error *error, const char 
 }
 
 /* ---- checks of lists and objects ----------------------------------------------------------- */
-
-static enum handoff_code check_list(const struct handoff_field *field, yyjson_val *value,
-                                    struct handoff_error *error)
-{
-    if (!yyjson_is_arr(value))
-        return handoff_field_refuse_type(error, field->name, value, "an array");
-    if ((int64_t)yyjson_arr_size(value) <= field->most)
-        return HANDOFF_OK;
-    handoff_field_refuse(error, "the list is too long", field->name, NULL);
-    handoff_error_seen(error, "%zu entries", yyjson_arr_size(value));
-    handoff_error_allow(error, "%lld", (long long)field->most);
-    return HANDOFF_ERR_INVALID;
-}
 
 /* A value inside a field, named like memory_ids[3] or execution_history[0].agent. */
 static enum handoff_code in_place(enum handoff_code code, struct handoff_error *error,
@@ -96,86 +254,19 @@ static enum handoff_code in_place(enum handoff_code code, struct handoff_error *
     return code;
 }
 
-static enum handoff_code check_ids(const struct handoff_field *field, yyjson_val *value, void *at,
-                                   struct handoff_error *error)
+/* An object whose known members are judged by their rows, and the rest carried along. */
+static enum handoff_code check_carried(const struct handoff_field *field, yyjson_val *value,
+                                       void *at, struct handoff_error *error)
 {
-    const struct handoff_field entry = {.name = field->name, .least = 1, .most = HANDOFF_ID_MAX};
-    enum handoff_code code = check_list(field, value, error);
-    size_t i, n;
-    yyjson_val *id;
+    enum handoff_code code = handoff_field_check_object(field, value, at, error);
     if (code != HANDOFF_OK)
         return code;
-    yyjson_arr_foreach(value, i, n, id)
-    {
-        struct base_span text;
-        code = handoff_field_id(&entry, id, &text, error);
-        if (code != HANDOFF_OK)
-            return in_place(code, error, "%s[%zu]%s", field->name, i, "");
-    }
-    *(yyjson_val **)at = value;
-    return HANDOFF_OK;
-}
-
-/* The known members of an object that is otherwise the agents' own: their types. */
-static enum handoff_code check_members(const struct handoff_field *field, yyjson_val *object,
-                                       const char *const *arrays, struct handoff_error *error)
-{
-    if (!yyjson_is_obj(object))
-        return handoff_field_refuse_type(error, field->name, object, "an object");
-    for (; *arrays; arrays++) {
-        yyjson_val *member = yyjson_obj_get(object, *arrays);
-        if (member && !yyjson_is_arr(member)) {
-            handoff_field_refuse_type(error, field->name, member, "an array");
-            handoff_error_field(error, "%s.%s", field->name, *arrays);
-            return HANDOFF_ERR_INVALID;
-        }
-    }
-    return handoff_marks_raw_log(object) ? refuse_raw_log(error, field->name) : HANDOFF_OK;
-}
-
-static enum handoff_code check_state(const struct handoff_field *field, yyjson_val *value, void *at,
-                                     struct handoff_error *error)
-{
-    static const char *const arrays[] = {"decisions", "unresolved", "remaining", NULL};
-    *(yyjson_val **)at = value;
-    return check_members(field, value, arrays, error);
-}
-
-static enum handoff_code check_output(const struct handoff_field *field, yyjson_val *value,
-                                      void *at, struct handoff_error *error)
-{
-    static const char *const arrays[] = {"criteria", NULL};
-    *(yyjson_val **)at = value;
-    return check_members(field, value, arrays, error);
-}
-
-static enum handoff_code check_constraints(const struct handoff_field *field, yyjson_val *value,
-                                           void *at, struct handoff_error *error)
-{
-    if (!yyjson_is_obj(value))
-        return handoff_field_refuse_type(error, field->name, value, "an object");
-    *(yyjson_val **)at = value;
-    return handoff_constraints_check(value, error);
+    return handoff_marks_raw_log(value) ? refuse_raw_log(error, field->name) : HANDOFF_OK;
 }
 
 enum handoff_code handoff_constraints_check(yyjson_val *constraints, struct handoff_error *error)
 {
-    int64_t number;
-    yyjson_val *tokens = yyjson_obj_get(constraints, "max_tokens");
-    if (tokens &&
-        (!base_json_whole(tokens, &number) || number < 1 || number > HANDOFF_BUDGET_MAX)) {
-        handoff_field_refuse(error, "the number is out of range", "constraints.max_tokens", tokens);
-        handoff_error_allow(error, "a whole number, 1 to %d", HANDOFF_BUDGET_MAX);
-        return HANDOFF_ERR_INVALID;
-    }
-    yyjson_val *deadline = yyjson_obj_get(constraints, "deadline");
-    struct base_span text = base_json_span(deadline);
-    if (deadline && (!text.data || !base_rfc3339_parse(text.data, text.size, &number))) {
-        handoff_field_refuse(error, "the deadline is not a time", "constraints.deadline", deadline);
-        handoff_error_allow(error, "RFC 3339, as 2026-01-30T00:00:00Z");
-        return HANDOFF_ERR_INVALID;
-    }
-    return HANDOFF_OK;
+    return handoff_fields_check_open(&constraint_fields, constraints, "constraints", error);
 }
 
 uint64_t handoff_constraints_max_tokens(yyjson_val *constraints)
@@ -219,7 +310,7 @@ static enum handoff_code check_step(yyjson_val *step, size_t index, struct hando
 static enum handoff_code check_history(const struct handoff_field *field, yyjson_val *value,
                                        void *at, struct handoff_error *error)
 {
-    enum handoff_code code = check_list(field, value, error);
+    enum handoff_code code = handoff_field_check_array(field, value, at, error);
     size_t i, n;
     yyjson_val *step;
     if (code != HANDOFF_OK)
@@ -230,18 +321,19 @@ static enum handoff_code check_history(const struct handoff_field *field, yyjson
         if (code != HANDOFF_OK)
             return code;
     }
-    *(yyjson_val **)at = value;
     return HANDOFF_OK;
 }
 
-/* ---- the request --------------------------------------------------------------------------- */
-
-static enum handoff_code require(struct base_span value, const char *name,
-                                 struct handoff_error *error)
+static enum handoff_code check_raw_log(const struct handoff_field *field, yyjson_val *value,
+                                       void *at, struct handoff_error *error)
 {
-    return value.data ? HANDOFF_OK
-                      : handoff_field_refuse(error, "the field is required", name, NULL);
+    if (!yyjson_is_bool(value))
+        return handoff_field_refuse_type(error, field->name, value, "true or false");
+    *(bool *)at = yyjson_is_true(value);
+    return yyjson_is_true(value) ? refuse_raw_log(error, field->name) : HANDOFF_OK;
 }
+
+/* ---- the request --------------------------------------------------------------------------- */
 
 static enum handoff_code refuse_name(struct base_span given, struct base_span caller,
                                      struct handoff_error *error)
@@ -256,10 +348,10 @@ static enum handoff_code refuse_name(struct base_span given, struct base_span ca
 static enum handoff_code check_together(struct handoff_request *request,
                                         struct base_span source_agent, struct handoff_error *error)
 {
-    if (request->raw_log)
-        return refuse_raw_log(error, "raw_log");
     if (source_agent.data && !request->source_agent.data)
         request->source_agent = source_agent;
+    if (!request->source_agent.data)
+        return handoff_field_refuse_missing(error, &rows[0]);
     if (source_agent.data && !base_span_equal(source_agent, request->source_agent))
         return refuse_name(request->source_agent, source_agent, error);
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
@@ -267,12 +359,7 @@ static enum handoff_code check_together(struct handoff_request *request,
     if (request->pipeline.data && !handoff_request_wants_next(request))
         return handoff_field_refuse(error, "only target_agent \"next\" has a pipeline", "pipeline",
                                     NULL);
-    enum handoff_code code = require(request->source_agent, "source_agent", error);
-    if (code == HANDOFF_OK)
-        code = require(request->target_agent, "target_agent", error);
-    if (code == HANDOFF_OK)
-        code = require(request->task_summary, "task_summary", error);
-    return code;
+    return HANDOFF_OK;
 }
 
 enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
@@ -293,7 +380,7 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
                                  "a key is there twice, or an object has too many", bad, bad);
         handoff_error_allow(error, "each key once, %d in one object", BASE_JSON_KEYS_MAX);
     } else {
-        code = handoff_fields_read(&fields, root, request, error);
+        code = handoff_fields_read(&handoff_request_fields, root, request, error);
         if (code == HANDOFF_OK)
             code = check_together(request, source_agent, error);
     }

@@ -7,25 +7,24 @@
 #include <string.h>
 #include <yyjson.h>
 
+#include "client/assemble/request.h"
 #include "client/envelope/read.h"
 #include "lib/base/json.h"
 
 /* ---- what an edit may be ----------------------------------------------------------------------
  */
 
-/* These say which handoff it is, or are carried unchanged along a chain. */
-static const char *const fixed[] = {"source_agent", "target_agent", "task_id", "previous_id",
-                                    "intent"};
-
+/* Some fields say which handoff it is, or are carried unchanged along a chain. */
 static enum handoff_code check_edit(yyjson_val *edit, struct handoff_error *error)
 {
     if (!yyjson_is_obj(edit))
-        return handoff_error_set(error, HANDOFF_ERR_INVALID, "the edit is no object", "edit", NULL);
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-        if (!yyjson_obj_get(edit, fixed[i]))
+        return handoff_field_refuse_type(error, "edit", edit, "an object");
+    for (size_t i = 0; i < handoff_edit_fields.count; i++) {
+        const struct handoff_field *field = &handoff_edit_fields.rows[i];
+        if (!field->fixed || !yyjson_obj_get(edit, field->name))
             continue;
         handoff_error_set(error, HANDOFF_ERR_INVALID, "an edit cannot change this", "edit", NULL);
-        handoff_error_field(error, "edit.%s", fixed[i]);
+        handoff_error_field(error, "edit.%s", field->name);
         return HANDOFF_ERR_INVALID;
     }
     return HANDOFF_OK;

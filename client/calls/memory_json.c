@@ -5,12 +5,12 @@
  */
 #include "client/calls/memory_json.h"
 
-#include "client/assemble/field.h"
+#include <stddef.h>
+
 #include "client/assemble/request.h"
 #include "client/model/model.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
-#include "lib/base/nearest.h"
 #include "lib/base/rfc3339.h"
 
 /* ---- a memory as JSON ---------------------------------------------------------------------- */
@@ -54,189 +54,177 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
 
 /* ---- reading a body ------------------------------------------------------------------------ */
 
-struct reader {
-    struct base_arena *arena;
-    yyjson_val *root;
-    struct handoff_spine_put *put;
-    size_t most_bytes; /* of a content without a summary */
+/* What a body says, before it is a memory. */
+struct memory_body {
+    struct base_span content, summary, id;
+    int importance; /* enum handoff_importance */
+    yyjson_val *tags, *metadata;
+    bool pinned, pin_is_told;
 };
 
-static enum handoff_code refuse_type(struct handoff_error *error, const char *field,
-                                     const char *type)
+static enum handoff_code check_pinned(const struct handoff_field *field, yyjson_val *value,
+                                      void *at, struct handoff_error *error)
 {
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "the field has another type", field, NULL);
-    handoff_error_allow(error, "%s", type);
-    return HANDOFF_ERR_INVALID;
+    struct memory_body *body = at;
+    body->pinned = yyjson_is_true(value);
+    body->pin_is_told = true;
+    return yyjson_is_bool(value)
+               ? HANDOFF_OK
+               : handoff_field_refuse_type(error, field->name, value, "true or false");
 }
 
-static enum handoff_code read_content(struct reader *reader, yyjson_val *value,
-                                      struct handoff_error *error)
-{
-    reader->put->memory.content = base_json_span(value);
-    return yyjson_is_str(value) ? HANDOFF_OK : refuse_type(error, "content", "a string");
-}
+static const struct handoff_field tag_item = {
+    .name = "tags", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
 
-static enum handoff_code read_summary(struct reader *reader, yyjson_val *value,
-                                      struct handoff_error *error)
-{
-    if (yyjson_get_len(value) > 0) /* an empty one could not stand in for anything */
-        reader->put->memory.summary = base_json_span(value);
-    return yyjson_is_str(value) ? HANDOFF_OK : refuse_type(error, "summary", "a string");
-}
+#define AT(member) offsetof(struct memory_body, member)
+static const struct handoff_field rows[] = {
+    {.name = "content",
+     .type = HANDOFF_FIELD_TEXT,
+     .required = true,
+     .offset = AT(content),
+     .most = INT64_MAX, /* the spine's to bound, like all of a memory */
+     .doc = "what is remembered; up to 256 KiB, over 64 KiB only with a summary",
+     .example = "\"The bank retries a payment three times\""},
+    {.name = "summary",
+     .type = HANDOFF_FIELD_TEXT,
+     .offset = AT(summary),
+     .most = INT64_MAX,
+     .doc = "stands in for the content where that does not fit"},
+    {.name = "importance",
+     .type = HANDOFF_FIELD_WORD,
+     .offset = AT(importance),
+     .words = handoff_importance_names,
+     .fallback = "\"medium\"",
+     .doc = "what is kept first",
+     .example = "\"high\""},
+    {.name = "tags",
+     .type = HANDOFF_FIELD_ARRAY,
+     .offset = AT(tags),
+     .most = INT64_MAX,
+     .item = &tag_item,
+     .doc = "up to 32 of 64 bytes",
+     .example = "[\"payments\"]"},
+    {.name = "metadata",
+     .type = HANDOFF_FIELD_OBJECT,
+     .offset = AT(metadata),
+     .doc = "whatever else belongs to it, up to 16 KiB"},
+    {.name = "pinned",
+     .type = HANDOFF_FIELD_BOOL,
+     .check = check_pinned,
+     .doc = "a pinned memory is in every envelope; absent: as it was"},
+    {.name = "id",
+     .type = HANDOFF_FIELD_TEXT,
+     .offset = AT(id),
+     .most = INT64_MAX,
+     .doc = "the same as in the path"},
+    /* What a memory was answered with may come back; these are still the spine's to say. */
+    {.name = "created_at", .type = HANDOFF_FIELD_ANY, .doc = "not looked at"},
+    {.name = "updated_at", .type = HANDOFF_FIELD_ANY, .doc = "not looked at"},
+};
+const struct handoff_fields handoff_memory_fields = {.rows = rows,
+                                                     .count = HANDOFF_FIELDS_COUNT(rows),
+                                                     .name = "MemoryRequest",
+                                                     .doc = "A memory to store."};
 
-static enum handoff_code read_importance(struct reader *reader, yyjson_val *value,
-                                         struct handoff_error *error)
-{
-    if (yyjson_is_str(value) &&
-        handoff_importance_parse(base_json_span(value), &reader->put->memory.importance))
-        return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "there is no such importance", "importance",
-                      yyjson_get_str(value));
-    handoff_field_allow_words(error, handoff_importance_names);
-    return HANDOFF_ERR_INVALID;
-}
-
-static enum handoff_code read_tags(struct reader *reader, yyjson_val *value,
-                                   struct handoff_error *error)
+static enum handoff_code take_tags(yyjson_val *list, struct base_arena *arena,
+                                   struct handoff_memory *memory, struct handoff_error *error)
 {
     size_t i, n;
     yyjson_val *tag;
-    struct base_span *tags =
-        base_arena_calloc(reader->arena, yyjson_arr_size(value) + 1, sizeof(*tags));
+    struct base_span *tags = base_arena_calloc(arena, yyjson_arr_size(list) + 1, sizeof(*tags));
     if (!tags)
         return handoff_error_no_memory(error);
-    if (!yyjson_is_arr(value))
-        return refuse_type(error, "tags", "an array of strings");
-    yyjson_arr_foreach(value, i, n, tag)
+    yyjson_arr_foreach(list, i, n, tag)
     {
         tags[i] = base_json_span(tag);
-        if (!yyjson_is_str(tag))
-            return refuse_type(error, "tags", "an array of strings");
     }
-    reader->put->memory.tags = tags;
-    reader->put->memory.tag_count = yyjson_arr_size(value);
+    memory->tags = tags;
+    memory->tag_count = yyjson_arr_size(list);
     return HANDOFF_OK;
 }
 
-static enum handoff_code read_metadata(struct reader *reader, yyjson_val *value,
-                                       struct handoff_error *error)
+static enum handoff_code take_metadata(yyjson_val *object, struct base_arena *arena,
+                                       struct handoff_memory *memory, struct handoff_error *error)
 {
     struct base_buffer text = {0};
-    if (!yyjson_is_obj(value))
-        return refuse_type(error, "metadata", "an object");
-    base_json_write(&text, value);
-    struct base_span *metadata = &reader->put->memory.metadata;
-    metadata->size = text.size;
-    metadata->data = text.failed ? NULL : base_arena_copy(reader->arena, text.data, text.size);
+    base_json_write(&text, object);
+    memory->metadata.size = text.size;
+    memory->metadata.data = text.failed ? NULL : base_arena_copy(arena, text.data, text.size);
     base_buffer_free(&text);
-    return metadata->data ? HANDOFF_OK : handoff_error_no_memory(error);
+    return memory->metadata.data ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-static enum handoff_code read_pinned(struct reader *reader, yyjson_val *value,
-                                     struct handoff_error *error)
+static enum handoff_code check_same_id(const struct memory_body *body,
+                                       const struct handoff_memory *memory,
+                                       struct handoff_error *error)
 {
-    reader->put->pin = yyjson_is_true(value) ? HANDOFF_PIN_YES : HANDOFF_PIN_NO;
-    return yyjson_is_bool(value) ? HANDOFF_OK : refuse_type(error, "pinned", "true or false");
-}
-
-static enum handoff_code read_id(struct reader *reader, yyjson_val *value,
-                                 struct handoff_error *error)
-{
-    if (yyjson_is_str(value) && base_span_equal(base_json_span(value), reader->put->memory.id))
+    if (!body->id.data || base_span_equal(body->id, memory->id))
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID, "the body names another memory than the path",
-                      "id", yyjson_get_str(value));
-    handoff_error_allow(error, "%s", reader->put->memory.id.data);
+                      "id", body->id.data);
+    handoff_error_allow(error, "%s", memory->id.data);
     return HANDOFF_ERR_INVALID;
 }
 
-/* What we answered with may come back; when it was made and changed is still ours to say. */
-static enum handoff_code read_nothing(struct reader *reader, yyjson_val *value,
-                                      struct handoff_error *error)
+static enum handoff_code take(const struct memory_body *body, struct base_arena *arena,
+                              struct handoff_spine_put *put, struct handoff_error *error)
 {
-    (void)reader;
-    (void)value;
-    (void)error;
-    return HANDOFF_OK;
-}
-
-static const struct member {
-    const char *name;
-    enum handoff_code (*read)(struct reader *, yyjson_val *, struct handoff_error *);
-} members[] = {
-    {"content", read_content}, {"summary", read_summary},    {"importance", read_importance},
-    {"tags", read_tags},       {"metadata", read_metadata},  {"pinned", read_pinned},
-    {"id", read_id},           {"created_at", read_nothing}, {"updated_at", read_nothing},
-};
-enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
-
-static enum handoff_code refuse_unknown(const char *name, struct handoff_error *error)
-{
-    const char *names[MEMBERS];
-    for (size_t i = 0; i < MEMBERS; i++)
-        names[i] = members[i].name;
-    const char *nearest = base_nearest(name, names, MEMBERS);
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "a memory has no such field", name, name);
-    handoff_error_allow(error, "%s%s",
-                        nearest ? nearest : "content, summary, importance, tags, metadata, pinned",
-                        nearest ? " (the nearest name)" : "");
-    return HANDOFF_ERR_INVALID;
-}
-
-static enum handoff_code read_member(struct reader *reader, yyjson_val *key, yyjson_val *value,
-                                     struct handoff_error *error)
-{
-    for (size_t i = 0; i < MEMBERS; i++) {
-        if (yyjson_equals_str(key, members[i].name))
-            return yyjson_is_null(value) ? HANDOFF_OK : members[i].read(reader, value, error);
-    }
-    return refuse_unknown(yyjson_get_str(key), error);
+    struct handoff_memory *memory = &put->memory;
+    enum handoff_code code = check_same_id(body, memory, error);
+    memory->content = body->content;
+    if (body->summary.size > 0) /* an empty one could not stand in for anything */
+        memory->summary = body->summary;
+    memory->importance = (enum handoff_importance)body->importance;
+    if (body->pin_is_told)
+        put->pin = body->pinned ? HANDOFF_PIN_YES : HANDOFF_PIN_NO;
+    if (code == HANDOFF_OK && body->tags)
+        code = take_tags(body->tags, arena, memory, error);
+    if (code == HANDOFF_OK && body->metadata)
+        code = take_metadata(body->metadata, arena, memory, error);
+    return code;
 }
 
 /* What could only be handed on by a summary needs one from the start. */
-static enum handoff_code check_raw_log(const struct reader *reader, struct handoff_error *error)
+static enum handoff_code check_raw_log(const struct memory_body *body,
+                                       const struct handoff_memory *memory, size_t most_bytes,
+                                       struct handoff_error *error)
 {
-    const struct handoff_memory *memory = &reader->put->memory;
     if (memory->summary.data)
         return HANDOFF_OK;
-    if (handoff_marks_raw_log(yyjson_obj_get(reader->root, "metadata")))
+    if (handoff_marks_raw_log(body->metadata))
         return handoff_error_set(
             error, HANDOFF_ERR_RAW_LOG,
             "a raw conversation log is handed on by its summary: give it one, or "
             "store what it established as memories of their own",
             "summary", NULL);
-    if (memory->content.size <= reader->most_bytes)
+    if (memory->content.size <= most_bytes)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_TOO_LARGE,
                       "so large a memory is handed on by its summary: give it one", "content",
                       NULL);
     handoff_error_seen(error, "%zu bytes", memory->content.size);
-    handoff_error_allow(error, "%zu bytes without a summary", reader->most_bytes);
+    handoff_error_allow(error, "%zu bytes without a summary", most_bytes);
     return HANDOFF_ERR_TOO_LARGE;
 }
 
-enum handoff_code handoff_memory_json_read(struct base_span body, size_t most_bytes,
+enum handoff_code handoff_memory_json_read(struct base_span text, size_t most_bytes,
                                            struct base_arena *arena, yyjson_doc **doc,
                                            struct handoff_spine_put *put,
                                            struct handoff_error *error)
 {
-    size_t i, n;
-    yyjson_val *key, *value;
+    struct memory_body body = {.importance = (int)put->memory.importance};
     const char *bad;
-    enum handoff_code code = base_json_read(body, "body", doc, error);
+    enum handoff_code code = base_json_read(text, "body", doc, error);
     if (code != HANDOFF_OK)
         return code;
-    struct reader reader = {arena, yyjson_doc_get_root(*doc), put, most_bytes};
-    if (!yyjson_is_obj(reader.root))
-        return refuse_type(error, "body", "an object");
-    if (!base_json_keys_are_plain(reader.root, &bad))
+    yyjson_val *root = yyjson_doc_get_root(*doc);
+    if (!yyjson_is_obj(root))
+        return handoff_field_refuse_type(error, "body", root, "an object");
+    if (!base_json_keys_are_plain(root, &bad))
         return handoff_error_set(error, HANDOFF_ERR_INVALID,
                                  "a key is there twice, or an object has too many", bad, bad);
-    yyjson_obj_foreach(reader.root, i, n, key, value)
-    {
-        code = read_member(&reader, key, value, error);
-        if (code != HANDOFF_OK)
-            return code;
-    }
-    return check_raw_log(&reader, error);
+    code = handoff_fields_read(&handoff_memory_fields, root, &body, error);
+    if (code == HANDOFF_OK)
+        code = take(&body, arena, put, error);
+    return code == HANDOFF_OK ? check_raw_log(&body, &put->memory, most_bytes, error) : code;
 }

@@ -5,12 +5,16 @@
 
 #include <yyjson.h>
 
+#include "client/model/field.h"
 #include "client/spine/spine.h"
 #include "lib/base/arena.h"
 #include "lib/base/buffer.h"
 
 /* Appends the memory as a compact object. */
 void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory);
+
+/* What the body of a memory may have. */
+extern const struct handoff_fields handoff_memory_fields;
 
 /* Fills the memory and the pin of a put, whose id is set, from a body. Texts are lent by *doc,
  * which is the caller's to free even on failure, and by the arena. A content of more than

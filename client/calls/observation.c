@@ -3,10 +3,9 @@
 #include "client/calls/observation.h"
 
 #include <stddef.h>
-#include <string.h>
 
-#include "client/assemble/field.h"
 #include "client/assemble/request.h"
+#include "client/model/field.h"
 #include "client/model/model.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -20,91 +19,41 @@ static enum handoff_code check_outcome(const struct handoff_field *field, yyjson
                                        void *at, struct handoff_error *error)
 {
     int index = -1;
-    enum handoff_code code = handoff_field_word(field, value, &index, error);
+    enum handoff_code code = handoff_field_check_word(field, value, &index, error);
     *(int *)at = code == HANDOFF_OK ? index + FIRST_OUTCOME : HANDOFF_OUTCOME_NONE;
     return code;
 }
 
-static enum handoff_code check_time(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
-{
-    struct base_span text = base_json_span(value);
-    if (text.data && base_rfc3339_parse(text.data, text.size, at))
-        return HANDOFF_OK;
-    handoff_field_refuse(error, "the timestamp is not a time", field->name, value);
-    handoff_error_allow(error, "RFC 3339, as 2026-01-30T00:00:00Z");
-    return HANDOFF_ERR_INVALID;
-}
-
-/* W3C Trace Context: 32 digits of lower-case hexadecimal, not all of them zero. */
-static enum handoff_code check_trace_id(const struct handoff_field *field, yyjson_val *value,
-                                        void *at, struct handoff_error *error)
-{
-    enum { DIGITS = 32 };
-    struct base_span text = base_json_span(value);
-    if (text.size == DIGITS && strspn(text.data, "0123456789abcdef") == DIGITS &&
-        strspn(text.data, "0") < DIGITS) {
-        *(struct base_span *)at = text;
-        return HANDOFF_OK;
-    }
-    handoff_field_refuse(error, "the id is not one of a trace", field->name, value);
-    handoff_error_allow(error, "32 hexadecimal digits in lower case");
-    return HANDOFF_ERR_INVALID;
-}
-
-/* Names the member of an object that an error is about: "attempts.ack". */
-static enum handoff_code within(const char *object, enum handoff_code code,
-                                struct handoff_error *error)
-{
-    char member[sizeof error->field];
-    if (code != HANDOFF_OK && error) {
-        memcpy(member, error->field, sizeof member);
-        handoff_error_field(error, "%s.%s", object, member);
-    }
-    return code;
-}
-
 static const struct handoff_field attempt_rows[] = {
-#define HANDOFF_RESULT(name, number, text, ...)                                                    \
-    {text, handoff_field_whole, sizeof(int64_t) * (number), 0, HANDOFF_OBSERVATION_ATTEMPTS_MAX,   \
-     NULL},
+#define HANDOFF_RESULT(result, number, text, ...)                                                  \
+    {.name = (text),                                                                               \
+     .type = HANDOFF_FIELD_WHOLE,                                                                  \
+     .offset = sizeof(int64_t) * (number),                                                         \
+     .most = HANDOFF_OBSERVATION_ATTEMPTS_MAX},
 #include "client/model/handoff_model.def"
 };
+static const struct handoff_fields attempt_fields = {.rows = attempt_rows,
+                                                     .count = HANDOFF_FIELDS_COUNT(attempt_rows)};
 
-static const char attempt_names[] = ""
-#define SEPARATOR                               ", "
-#define HANDOFF_RESULT(name, number, text, ...) SEPARATOR text
-#include "client/model/handoff_model.def"
-    ;
-
-static const struct handoff_fields attempt_fields = {
-    attempt_rows, sizeof attempt_rows / sizeof *attempt_rows, "no attempt has this result",
-    attempt_names + sizeof SEPARATOR - 1};
-
-static enum handoff_code check_attempts(const struct handoff_field *field, yyjson_val *value,
-                                        void *at, struct handoff_error *error)
-{
-    if (!yyjson_is_obj(value))
-        return handoff_field_refuse_type(error, field->name, value,
-                                         "an object: how many attempts had which result");
-    return within(field->name, handoff_fields_read(&attempt_fields, value, at, error), error);
-}
-
-#define REFS(name)                                                                                 \
+#define REFS(member, words)                                                                        \
     {                                                                                              \
-#name, handoff_field_whole, offsetof(struct handoff_observed_refs, name), 0,               \
-            HANDOFF_OBSERVATION_REFS_MAX, NULL                                                     \
+        .name = #member, .type = HANDOFF_FIELD_WHOLE,                                              \
+        .offset = offsetof(struct handoff_observed_refs, member),                                  \
+        .most = HANDOFF_OBSERVATION_REFS_MAX, .doc = (words)                                       \
     }
 static const struct handoff_field refs_rows[] = {
-    REFS(requested),
-    REFS(included),
-    REFS(missing),
-    REFS(trimmed),
-    {"ratio", handoff_field_number, offsetof(struct handoff_observed_refs, ratio), 0, 1, NULL},
+    REFS(requested, "memories that were asked for"),
+    REFS(included, "in full or by their summary"),
+    REFS(missing, "not found or not reachable"),
+    REFS(trimmed, "left out because of the token budget"),
+    {.name = "ratio",
+     .type = HANDOFF_FIELD_NUMBER,
+     .offset = offsetof(struct handoff_observed_refs, ratio),
+     .most = 1,
+     .doc = "included of requested, where the numbers are not known"},
 };
-static const struct handoff_fields refs_fields = {refs_rows, sizeof refs_rows / sizeof *refs_rows,
-                                                  "completeness has no such field",
-                                                  "requested, included, missing, trimmed, ratio"};
+static const struct handoff_fields refs_fields = {.rows = refs_rows,
+                                                  .count = HANDOFF_FIELDS_COUNT(refs_rows)};
 
 /* Fills in what follows from the rest. What is neither included nor said to be trimmed is missing.
  * False: they do not add up. */
@@ -126,10 +75,7 @@ static enum handoff_code check_refs(const struct handoff_field *field, yyjson_va
                                     struct handoff_error *error)
 {
     struct handoff_observed_refs *refs = at;
-    if (!yyjson_is_obj(value))
-        return handoff_field_refuse_type(error, field->name, value, "an object");
-    enum handoff_code code =
-        within(field->name, handoff_fields_read(&refs_fields, value, refs, error), error);
+    enum handoff_code code = handoff_field_check_object(field, value, at, error);
     if (code != HANDOFF_OK)
         return code;
     bool counted = refs->requested >= 0 || refs->missing >= 0 || refs->trimmed >= 0;
@@ -153,28 +99,104 @@ static enum handoff_code check_refs(const struct handoff_field *field, yyjson_va
 
 #define AT(member) offsetof(struct handoff_observation, member)
 static const struct handoff_field rows[] = {
-    {"source_agent", handoff_field_name, AT(source_agent), 1, HANDOFF_NAME_MAX, NULL},
-    {"target_agent", handoff_field_name, AT(target_agent), 1, HANDOFF_NAME_MAX, NULL},
-    {"outcome", check_outcome, AT(outcome), 0, 0, OUTCOME_NAMES},
-    {"pattern", handoff_field_word, AT(pattern), 0, 0, handoff_pattern_names},
-    {"id", handoff_field_id, AT(id), 1, HANDOFF_OBSERVATION_ID_MAX, NULL},
-    {"task_id", handoff_field_id, AT(task_id), 1, HANDOFF_ID_MAX, NULL},
-    {"trace_id", check_trace_id, AT(trace_id), 0, 0, NULL},
-    {"timestamp", check_time, AT(at_ms), 0, 0, NULL},
-    {"latency_seconds", handoff_field_number, AT(latency_s), 0, HANDOFF_OBSERVATION_LATENCY_MAX_S,
-     NULL},
-    {"attempts", check_attempts, AT(attempts), 0, 0, NULL},
-    {"completeness", check_refs, AT(refs), 0, 0, NULL},
-    {"token_count", handoff_field_whole, AT(tokens), 0, HANDOFF_BUDGET_MAX, NULL},
-    {"token_budget", handoff_field_whole, AT(budget), 1, HANDOFF_BUDGET_MAX, NULL},
-    {"hop_count", handoff_field_whole, AT(hops), 1, HANDOFF_OBSERVATION_HOPS_MAX, NULL},
-    {"cycle", handoff_field_bool, AT(cycle), 0, 0, NULL},
-    {"task_handoffs", handoff_field_whole, AT(task_handoffs), 1, HANDOFF_OBSERVATION_TASK_MAX,
-     NULL},
+    {.name = "source_agent",
+     .type = HANDOFF_FIELD_NAME,
+     .offset = AT(source_agent),
+     .least = 1,
+     .most = HANDOFF_NAME_MAX,
+     .doc = "who handed off; required unless an API token says it",
+     .example = "\"analyst\""},
+    {.name = "target_agent",
+     .type = HANDOFF_FIELD_NAME,
+     .required = true,
+     .offset = AT(target_agent),
+     .least = 1,
+     .most = HANDOFF_NAME_MAX,
+     .doc = "to whom",
+     .example = "\"coder\""},
+    {.name = "outcome",
+     .type = HANDOFF_FIELD_WORD,
+     .required = true,
+     .offset = AT(outcome),
+     .words = OUTCOME_NAMES,
+     .check = check_outcome,
+     .doc = "how it ended",
+     .example = "\"acknowledged\""},
+    {.name = "pattern",
+     .type = HANDOFF_FIELD_WORD,
+     .offset = AT(pattern),
+     .words = handoff_pattern_names,
+     .fallback = "\"direct\"",
+     .doc = "how the target was chosen"},
+    {.name = "id",
+     .type = HANDOFF_FIELD_ID,
+     .offset = AT(id),
+     .least = 1,
+     .most = HANDOFF_OBSERVATION_ID_MAX,
+     .doc = "the source's own id: makes a repeat count once"},
+    {.name = "task_id",
+     .type = HANDOFF_FIELD_ID,
+     .offset = AT(task_id),
+     .least = 1,
+     .most = HANDOFF_ID_MAX,
+     .doc = "the task"},
+    {.name = "trace_id",
+     .type = HANDOFF_FIELD_TRACE_ID,
+     .offset = AT(trace_id),
+     .doc = "of the trace that it belongs to"},
+    {.name = "timestamp", .type = HANDOFF_FIELD_TIME, .offset = AT(at_ms), .doc = "when it ended"},
+    {.name = "latency_seconds",
+     .type = HANDOFF_FIELD_NUMBER,
+     .offset = AT(latency_s),
+     .most = HANDOFF_OBSERVATION_LATENCY_MAX_S,
+     .doc = "from the handing over to the outcome",
+     .example = "2.5"},
+    {.name = "attempts",
+     .type = HANDOFF_FIELD_OBJECT,
+     .offset = AT(attempts),
+     .members = &attempt_fields,
+     .doc = "how many attempts had which result"},
+    {.name = "completeness",
+     .type = HANDOFF_FIELD_OBJECT,
+     .offset = AT(refs),
+     .members = &refs_fields,
+     .check = check_refs,
+     .doc = "what became of the memories that were asked for"},
+    {.name = "token_count",
+     .type = HANDOFF_FIELD_WHOLE,
+     .offset = AT(tokens),
+     .most = HANDOFF_BUDGET_MAX,
+     .doc = "tokens of what was handed over"},
+    {.name = "token_budget",
+     .type = HANDOFF_FIELD_WHOLE,
+     .offset = AT(budget),
+     .least = 1,
+     .most = HANDOFF_BUDGET_MAX,
+     .doc = "tokens that there was room for"},
+    {.name = "hop_count",
+     .type = HANDOFF_FIELD_WHOLE,
+     .offset = AT(hops),
+     .least = 1,
+     .most = HANDOFF_OBSERVATION_HOPS_MAX,
+     .doc = "its place in the chain of the task"},
+    {.name = "cycle",
+     .type = HANDOFF_FIELD_BOOL,
+     .offset = AT(cycle),
+     .fallback = "false",
+     .doc = "whether the target was on the path already"},
+    {.name = "task_handoffs",
+     .type = HANDOFF_FIELD_WHOLE,
+     .offset = AT(task_handoffs),
+     .least = 1,
+     .most = HANDOFF_OBSERVATION_TASK_MAX,
+     .doc = "the task ended with this handoff and took so many"},
 };
-static const struct handoff_fields fields = {rows, sizeof rows / sizeof *rows,
-                                             "an observation has no such field",
-                                             "the fields of docs/observations.md"};
+const struct handoff_fields handoff_observation_fields = {
+    .rows = rows,
+    .count = HANDOFF_FIELDS_COUNT(rows),
+    .name = "Observation",
+    .doc = "One handoff that an agent made by itself.",
+    .known = "the fields of docs/observations.md"};
 
 /* ---- what no field can tell alone --------------------------------------------------------------
  */
@@ -185,7 +207,7 @@ static enum handoff_code check_source(struct handoff_observation *observation,
     if (!observation->source_agent.data)
         observation->source_agent = caller;
     if (!observation->source_agent.data)
-        return handoff_field_refuse(error, "the field is required", "source_agent", NULL);
+        return handoff_field_refuse_missing(error, &rows[0]);
     if (!caller.data || base_span_equal(caller, observation->source_agent))
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
@@ -219,12 +241,6 @@ static enum handoff_code check_together(struct handoff_observation *observation,
                                         struct handoff_error *error)
 {
     enum handoff_code code = check_source(observation, caller, error);
-    if (code == HANDOFF_OK && !observation->target_agent.data)
-        code = handoff_field_refuse(error, "the field is required", "target_agent", NULL);
-    if (code == HANDOFF_OK && !observation->outcome) {
-        code = handoff_field_refuse(error, "the field is required", "outcome", NULL);
-        handoff_field_allow_words(error, OUTCOME_NAMES);
-    }
     return code == HANDOFF_OK ? check_age(observation, now_ms, error) : code;
 }
 
@@ -244,6 +260,7 @@ enum handoff_code handoff_observation_read(yyjson_val *value, struct base_span c
         handoff_error_allow(error, "each key once");
         return HANDOFF_ERR_INVALID;
     }
-    enum handoff_code code = handoff_fields_read(&fields, value, observation, error);
+    enum handoff_code code =
+        handoff_fields_read(&handoff_observation_fields, value, observation, error);
     return code == HANDOFF_OK ? check_together(observation, caller, now_ms, error) : code;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <yyjson.h>
 
+#include "client/model/field.h"
 #include "client/protocol/handoff/verdict.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
@@ -52,6 +53,9 @@ struct handoff_observation {
     bool cycle;
     int64_t task_handoffs; /* the task ended with it and took so many; 0: not told */
 };
+
+/* What one may have. */
+extern const struct handoff_fields handoff_observation_fields;
 
 /* Reads and judges one. `caller`, where present, is who tells for sure: the field source_agent may
  * then be left out, and may not differ. */

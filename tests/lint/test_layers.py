@@ -19,7 +19,8 @@ MAY_KNOW = {
     "lib/metrics": ("lib/base/check.h",),
     "client": ("lib/base/", "lib/tokens/"),
     "collectors": ("lib/base/check.h", "client/handoff.h", "lib/metrics/"),
-    "exporter": ("lib/base/", "client/handoff.h", "client/host_loop.h", "client/model/handoff_agent_keys.def",
+    "exporter": ("lib/base/", "client/handoff.h", "client/host_loop.h", "client/calls/call.h", "client/calls/calls.def",
+                 "client/calls/schema.h", "client/model/field.h", "client/model/handoff_agent_keys.def",
                  "lib/metrics/metric.h", "collectors/collectors.h"),
     # handoffctl checks configuration files with the daemon's own reader
     "ctl": ("lib/base/", "client/handoff.h", "exporter/config/", "exporter/version.h"),

@@ -338,10 +338,10 @@ static void test_bad_items_are_refused_one_by_one(void **state)
                      HANDOFF_OK);
     assert_answer("{\"accepted\":2,\"repeated\":0,\"rejected\":["
                   "{\"index\":1,\"code\":\"invalid_request\",\"field\":\"item\","
-                  "\"detail\":\"the field has another type\",\"seen\":\"7\","
+                  "\"detail\":\"wrong type\",\"seen\":\"7\","
                   "\"allowed\":\"an object\"},"
                   "{\"index\":2,\"code\":\"invalid_request\",\"field\":\"hop_cuont\","
-                  "\"detail\":\"an observation has no such field\",\"seen\":\"hop_cuont\","
+                  "\"detail\":\"unknown field\",\"seen\":\"hop_cuont\","
                   "\"allowed\":\"hop_count (the nearest name)\"}]}");
     assert_int_equal(fixture.seen.accepted, 2);
     assert_int_equal(fixture.seen.rejected, 2);
