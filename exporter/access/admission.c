@@ -162,12 +162,12 @@ static void forbid(struct exporter_request *request, const char *detail, const c
 bool exporter_admission_allows(struct exporter_request *request)
 {
     const char *agent = exporter_request_caller(request);
-    const enum exporter_access access = request->match.route->access;
-    if (agent == NULL || access == EXPORTER_FOR_ALL)
+    const enum handoff_call_access access = request->match.route->access;
+    if (agent == NULL || access == HANDOFF_FOR_ALL)
         return true;
-    if (access == EXPORTER_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
+    if (access == HANDOFF_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
         return true;
-    if (access == EXPORTER_FOR_NAMED)
+    if (access == HANDOFF_FOR_NAMED)
         forbid(request, "an agent may do this for itself only", exporter_request_param(request, 0));
     else
         forbid(request, "an agent may not do this, only the operator", EXPORTER_OPERATOR);

@@ -19,6 +19,7 @@
 
 #include "exporter/access/admission.h"
 #include "exporter/http/http_private.h"
+#include "exporter/http/input.h"
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
 
@@ -72,6 +73,20 @@ static bool refuse_bad_query(struct exporter_request *request)
     return true;
 }
 
+static void run(struct exporter_request *request)
+{
+    const struct exporter_route *route = request->match.route;
+    struct exporter_input input;
+    if (route->call == NULL) {
+        route->handle(request, route->context);
+    } else if (exporter_input_open(request, route->call, &input)) {
+        request->input = &input.values;
+        route->handle(request, route->context);
+        request->input = NULL;
+        exporter_input_close(&input);
+    }
+}
+
 void exporter_request_admitted(struct exporter_request *request)
 {
     if (request->refusal.code != HANDOFF_OK)
@@ -79,7 +94,7 @@ void exporter_request_admitted(struct exporter_request *request)
     else if (request->match.route == NULL)
         respond_options(request);
     else if (exporter_admission_allows(request) && !refuse_bad_query(request))
-        request->match.route->handle(request, request->match.route->context);
+        run(request);
     exporter_request_drop_body(request);
 }
 

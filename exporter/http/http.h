@@ -22,6 +22,7 @@
 
 struct base_loop;
 struct exporter_request;
+struct handoff_call_input;
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
@@ -40,11 +41,17 @@ const char *exporter_request_query(struct exporter_request *request, const char 
 /* The name of a parameter whose value decodes to no text; NULL: there is none. Handlers see none.
  */
 const char *exporter_request_query_no_text(struct exporter_request *request);
+/* The name of the first parameter that is not known; NULL: all are. */
+const char *exporter_request_query_unknown(struct exporter_request *request,
+                                           bool (*is_known)(void *arg, const char *name),
+                                           void *arg);
 /* All values of one query name: fills at most `max`, answers how many there are. */
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max);
 /* Lent until the handler returns, unlike all else: thousands may wait for their answers. */
 const char *exporter_request_body(const struct exporter_request *request, size_t *length);
+/* The inputs of the call, judged. Lent until the handler returns. */
+const struct handoff_call_input *exporter_request_input(const struct exporter_request *request);
 /* The agent that calls; NULL: somebody who may do everything. */
 const char *exporter_request_caller(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */

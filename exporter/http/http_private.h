@@ -111,6 +111,7 @@ struct exporter_request {
     unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
     size_t discarded;
     struct exporter_scratch *scratch;
+    const struct handoff_call_input *input; /* while the handler of a call runs */
     /* deferred */
     bool suspended;
     bool is_soon; /* the answer: who stops sending has not left, but waits for it */

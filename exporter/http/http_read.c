@@ -129,6 +129,34 @@ const char *exporter_request_query_no_text(struct exporter_request *request)
     return found.name;
 }
 
+struct searched {
+    struct exporter_request *request;
+    bool (*is_known)(void *arg, const char *name);
+    void *arg;
+    const char *unknown;
+};
+
+static enum MHD_Result find_unknown(void *arg, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    (void)kind;
+    (void)value;
+    struct searched *searched = arg;
+    const char *decoded = decoded_copy(searched->request, name);
+    if (decoded != NULL && searched->is_known(searched->arg, decoded))
+        return MHD_YES;
+    searched->unknown = decoded != NULL ? decoded : "";
+    return MHD_NO;
+}
+
+const char *exporter_request_query_unknown(struct exporter_request *request,
+                                           bool (*is_known)(void *arg, const char *name), void *arg)
+{
+    struct searched searched = {.request = request, .is_known = is_known, .arg = arg};
+    MHD_get_connection_values(request->mhd, MHD_GET_ARGUMENT_KIND, find_unknown, &searched);
+    return searched.unknown;
+}
+
 size_t exporter_request_query_all(struct exporter_request *request, const char *name,
                                   const char **values, size_t max)
 {
@@ -147,6 +175,12 @@ const char *exporter_request_body(const struct exporter_request *request, size_t
 {
     *length = request->body_length;
     return request->body.bytes != NULL ? request->body.bytes : "";
+}
+
+const struct handoff_call_input *exporter_request_input(const struct exporter_request *request)
+{
+    EXPORTER_CHECK(request->input != NULL);
+    return request->input;
 }
 
 const char *exporter_request_caller(const struct exporter_request *request)

@@ -2,7 +2,6 @@
 /* Requests that wait for the client, see pending_call.h. */
 #include "exporter/http/pending_call.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,39 +110,4 @@ void exporter_asked(void *context, const struct handoff_result *result)
         asking->respond(asking->request, result);
     asking->magic = 0;
     free(asking);
-}
-
-/* ---- the query ----------------------------------------------------------------------------- */
-
-static bool refuse_number(struct exporter_request *request, const char *name, const char *seen,
-                          int64_t least, int64_t most)
-{
-    char allowed[64], detail[256];
-    snprintf(allowed, sizeof allowed, "a whole number, %lld to %lld", (long long)least,
-             (long long)most);
-    snprintf(detail, sizeof detail, "the query's %s is not a number it can be (allowed: %s)", name,
-             allowed);
-    const struct exporter_problem problem = {.code = HANDOFF_ERR_INVALID,
-                                             .detail = detail,
-                                             .field = name,
-                                             .seen = seen,
-                                             .allowed = allowed};
-    exporter_respond_problem(request, &problem);
-    return false;
-}
-
-bool exporter_query_number(struct exporter_request *request, const char *name, int64_t least,
-                           int64_t most, int64_t fallback, int64_t *number)
-{
-    const char *text = exporter_request_query(request, name);
-    char *end;
-    *number = fallback;
-    if (text == NULL)
-        return true;
-    errno = 0;
-    *number = strtoll(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || *number < least ||
-        *number > most)
-        return refuse_number(request, name, text, least, most);
-    return true;
 }

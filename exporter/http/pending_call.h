@@ -30,9 +30,4 @@ struct exporter_asking *exporter_ask_soon(struct exporter_request *request,
                                                           const struct handoff_result *result));
 void exporter_asked(void *context, const struct handoff_result *result);
 
-/* A whole number in the query, `fallback` where it is not there. False: it was no such number, and
- * that is answered. */
-bool exporter_query_number(struct exporter_request *request, const char *name, int64_t least,
-                           int64_t most, int64_t fallback, int64_t *number);
-
 #endif

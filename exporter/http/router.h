@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "client/calls/call.h"
+
 struct exporter_request;
 
 /* Answers the request, or defers it (http.h). `context` is the row's. */
@@ -20,21 +22,14 @@ typedef void exporter_handler(struct exporter_request *request, void *context);
 /* A body limit that stands for the listener's own, which the configuration sets. */
 #define EXPORTER_BODY_OF_LISTENER ((size_t)-1)
 
-/* Whom a route is for, where callers are told apart. The first one is what a row gets that says
- * nothing. */
-enum exporter_access {
-    EXPORTER_FOR_OPERATOR,
-    EXPORTER_FOR_NAMED, /* also for the agent that the first {segment} names */
-    EXPORTER_FOR_ALL,   /* everybody who came in; what each may see of it is the client's to say */
-};
-
 struct exporter_route {
     const char *method;
     const char *pattern;
     exporter_handler *handle;
     void *context;
     size_t body_limit; /* bytes; more are answered 413 */
-    enum exporter_access access;
+    enum handoff_call_access access;
+    const struct handoff_call *call; /* of the agent API; its inputs are judged. NULL: none */
 };
 
 struct exporter_routes {

@@ -3,11 +3,12 @@
  * Envelopes, assembled and served. The bytes of version 2 go out as they are stored; Accept chooses
  * the Markdown brief or version 1 instead.
  */
-#include "exporter/routes/envelopes.h"
+#include "exporter/routes/calls.h"
 
 #include <string.h>
 #include <strings.h>
 
+#include "client/calls/call.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
 
@@ -89,7 +90,7 @@ static void respond_assembled(struct exporter_request *request, const struct han
     handoff_text_free(&text);
 }
 
-void exporter_route_assemble(struct exporter_request *request, void *context)
+void exporter_call_assemble_envelope(struct exporter_request *request, void *context)
 {
     struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
@@ -109,12 +110,12 @@ static void respond_envelope(struct exporter_request *request, const struct hand
                            result->size);
 }
 
-void exporter_route_envelope(struct exporter_request *request, void *context)
+void exporter_call_get_envelope(struct exporter_request *request, void *context)
 {
     struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
     struct exporter_asking *asking = exporter_ask_soon(request, respond_envelope);
     if (asking != NULL)
-        handoff_envelope_get(loop, exporter_request_param(request, 0),
+        handoff_envelope_get(loop, exporter_request_input(request)->id,
                              exporter_request_caller(request), rendering_of(request),
                              exporter_asked, asking);
 }

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/routes/handoffs.h"
+#include "exporter/routes/calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <yyjson.h>
 
+#include "client/calls/call.h"
 #include "exporter/access/admission.h"
 #include "exporter/client_host.h"
-#include "exporter/http/body.h"
 #include "exporter/http/negotiate.h"
 #include "exporter/http/pending_call.h"
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
-#include "lib/base/units.h"
 
 enum {
-    INBOX_WAIT_MAX_MS = 60000, /* longer polls die in proxies and NAT tables */
-    LIST_MAX = 1000,
     PULLING_MAGIC = 0x70756c6c,
 };
 
@@ -66,7 +62,7 @@ static void respond_sent(struct exporter_request *request, const struct handoff_
     respond_json(request, status, result->body, result->size);
 }
 
-void exporter_route_send(struct exporter_request *request, void *context)
+void exporter_call_send_handoff(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
                               .traceparent = exporter_request_header(request, "traceparent"),
@@ -82,52 +78,49 @@ void exporter_route_send(struct exporter_request *request, void *context)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-void exporter_route_handoff(struct exporter_request *request, void *context)
+void exporter_call_get_handoff(struct exporter_request *request, void *context)
 {
     struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
     if (asking != NULL)
-        handoff_get(loop_of(request, context), exporter_request_param(request, 0),
+        handoff_get(loop_of(request, context), exporter_request_input(request)->id,
                     exporter_request_caller(request), exporter_asked, asking);
 }
 
-void exporter_route_attempts(struct exporter_request *request, void *context)
+void exporter_call_list_attempts(struct exporter_request *request, void *context)
 {
     struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
     if (asking != NULL)
-        handoff_get_attempts(loop_of(request, context), exporter_request_param(request, 0),
+        handoff_get_attempts(loop_of(request, context), exporter_request_input(request)->id,
                              exporter_request_caller(request), exporter_asked, asking);
 }
 
 static void list(struct exporter_request *request, void *context, struct handoff_list_query *query)
 {
     query->caller = exporter_request_caller(request);
-    query->cursor = exporter_request_query(request, "cursor");
-    if (!exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query->limit))
-        return;
     struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
     if (asking != NULL)
         handoff_list(loop_of(request, context), query, exporter_asked, asking);
 }
 
-void exporter_route_task(struct exporter_request *request, void *context)
+void exporter_call_get_task(struct exporter_request *request, void *context)
 {
-    struct handoff_list_query query = {.task_id = exporter_request_param(request, 0)};
+    struct handoff_list_query query = exporter_request_input(request)->list;
+    query.task_id = exporter_request_input(request)->id;
     list(request, context, &query);
 }
 
-void exporter_route_complete(struct exporter_request *request, void *context)
+void exporter_call_complete_task(struct exporter_request *request, void *context)
 {
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
-        handoff_task_complete(loop_of(request, context), exporter_request_param(request, 0),
+        handoff_task_complete(loop_of(request, context), exporter_request_input(request)->id,
                               exporter_request_caller(request), exporter_asked, asking);
 }
 
-void exporter_route_parked(struct exporter_request *request, void *context)
+void exporter_call_list_parked(struct exporter_request *request, void *context)
 {
-    struct handoff_list_query query = {.parked = true,
-                                       .target = exporter_request_query(request, "target"),
-                                       .reason = exporter_request_query(request, "reason")};
+    struct handoff_list_query query = exporter_request_input(request)->list;
+    query.parked = true;
     list(request, context, &query);
 }
 
@@ -139,33 +132,25 @@ static void answer_for(struct exporter_request *request, void *context,
 {
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
-        handoff_answer_for(loop_of(request, context), exporter_request_param(request, 0), word,
+        handoff_answer_for(loop_of(request, context), exporter_request_input(request)->id, word,
                            reason, exporter_request_caller(request), exporter_asked, asking);
 }
 
-void exporter_route_ack(struct exporter_request *request, void *context)
+void exporter_call_ack_handoff(struct exporter_request *request, void *context)
 {
     answer_for(request, context, HANDOFF_ANSWER_ACK, NULL);
 }
 
-void exporter_route_extend(struct exporter_request *request, void *context)
+void exporter_call_extend_handoff(struct exporter_request *request, void *context)
 {
     answer_for(request, context, HANDOFF_ANSWER_EXTEND, NULL);
 }
 
-void exporter_route_nack(struct exporter_request *request, void *context)
+void exporter_call_nack_handoff(struct exporter_request *request, void *context)
 {
-    yyjson_doc *doc;
-    yyjson_val *root;
-    if (!exporter_body_object(request, &doc, &root))
-        return;
-    const char *reason = NULL;
-    bool retry = true;
-    const struct exporter_body_field fields[] = {{.name = "reason", .text = &reason},
-                                                 {.name = "retry", .flag = &retry}};
-    if (exporter_body_pick(request, root, fields, sizeof fields / sizeof fields[0]))
-        answer_for(request, context, retry ? HANDOFF_ANSWER_NACK : HANDOFF_ANSWER_REFUSE, reason);
-    yyjson_doc_free(doc);
+    const struct handoff_call_input *input = exporter_request_input(request);
+    answer_for(request, context, input->nack.retry ? HANDOFF_ANSWER_NACK : HANDOFF_ANSWER_REFUSE,
+               input->nack.reason);
 }
 
 /* ---- decisions about parked ones --------------------------------------------------------------
@@ -175,7 +160,7 @@ static void replay(struct exporter_request *request, void *context, const char *
 {
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
-        handoff_replay(loop_of(request, context), exporter_request_param(request, 0), target,
+        handoff_replay(loop_of(request, context), exporter_request_input(request)->id, target,
                        exporter_asked, asking);
 }
 
@@ -185,48 +170,32 @@ static void replay_edited(struct exporter_request *request, void *context)
     const char *body = exporter_request_body(request, &size);
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
-        handoff_replay_edited(loop_of(request, context), exporter_request_param(request, 0), body,
+        handoff_replay_edited(loop_of(request, context), exporter_request_input(request)->id, body,
                               size, exporter_asked, asking);
 }
 
-void exporter_route_replay(struct exporter_request *request, void *context)
+void exporter_call_replay_handoff(struct exporter_request *request, void *context)
 {
-    yyjson_doc *doc;
-    yyjson_val *root;
-    if (!exporter_body_object(request, &doc, &root))
-        return;
-    const char *target = NULL;
-    const struct exporter_body_field field = {.name = "target_agent", .text = &target};
-    bool good = exporter_body_pick(request, root, &field, 1);
-    if (good && yyjson_obj_get(root, "edit") != NULL)
+    const struct handoff_call_input *input = exporter_request_input(request);
+    if (input->replay.edit != NULL)
         replay_edited(request, context);
-    else if (good)
-        replay(request, context, target);
-    yyjson_doc_free(doc);
+    else
+        replay(request, context, input->replay.target);
 }
 
-void exporter_route_discard(struct exporter_request *request, void *context)
+void exporter_call_discard_handoff(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem no_reason = {
-        .code = HANDOFF_ERR_INVALID,
-        .detail = "a discarded handoff is lost to its task, so a reason is asked for",
-        .field = "reason",
-        .allowed = "a text, in the query: ?reason=..."};
-    const char *reason = exporter_request_query(request, "reason");
-    if (reason == NULL || *reason == '\0') {
-        exporter_respond_problem(request, &no_reason);
-        return;
-    }
+    const struct handoff_call_input *input = exporter_request_input(request);
     struct exporter_asking *asking = exporter_ask(request, respond_handoff);
     if (asking != NULL)
-        handoff_discard(loop_of(request, context), exporter_request_param(request, 0), reason,
-                        exporter_asked, asking);
+        handoff_discard(loop_of(request, context), input->id, input->discard.reason, exporter_asked,
+                        asking);
 }
 
 /* ---- agents -----------------------------------------------------------------------------------
  */
 
-void exporter_route_agents(struct exporter_request *request, void *context)
+void exporter_call_list_agents(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
@@ -234,10 +203,10 @@ void exporter_route_agents(struct exporter_request *request, void *context)
     respond_text(request, code, &text, &error);
 }
 
-void exporter_route_reset(struct exporter_request *request, void *context)
+void exporter_call_reset_agent(struct exporter_request *request, void *context)
 {
     struct handoff_error error;
-    if (handoff_reset_agent(loop_of(request, context), exporter_request_param(request, 0),
+    if (handoff_reset_agent(loop_of(request, context), exporter_request_input(request)->id,
                             &error) != HANDOFF_OK)
         exporter_respond_error(request, &error);
     else
@@ -321,27 +290,6 @@ static void pull_cancelled(void *arg)
         handoff_pull_withdraw(pulling->pull);
 }
 
-/* ?wait=20s; absent: no wait. False: it is answered. */
-static bool read_wait(struct exporter_request *request, int64_t *wait_ms)
-{
-    const char *text = exporter_request_query(request, "wait");
-    const struct exporter_problem bad_wait = {.code = HANDOFF_ERR_INVALID,
-                                              .detail = "this is no time to wait",
-                                              .field = "wait",
-                                              .seen = text,
-                                              .allowed = "a duration up to 60s, as 20s"};
-    uint64_t ms = 0;
-    *wait_ms = 0;
-    if (text == NULL)
-        return true;
-    if (!base_duration_parse(text, &ms) || ms > INBOX_WAIT_MAX_MS) {
-        exporter_respond_problem(request, &bad_wait);
-        return false;
-    }
-    *wait_ms = (int64_t)ms;
-    return true;
-}
-
 /* HEAD would take a handoff and have nobody get it. */
 static bool shows_what_it_takes(struct exporter_request *request)
 {
@@ -356,12 +304,12 @@ static bool shows_what_it_takes(struct exporter_request *request)
     return false;
 }
 
-void exporter_route_inbox(struct exporter_request *request, void *context)
+void exporter_call_pull_handoff(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem no_memory = {
         .code = HANDOFF_ERR_OUT_OF_MEMORY, .detail = "there is no memory for the request"};
-    int64_t wait_ms;
-    if (!shows_what_it_takes(request) || !read_wait(request, &wait_ms))
+    const struct handoff_call_input *input = exporter_request_input(request);
+    if (!shows_what_it_takes(request))
         return;
     struct pulling *pulling = calloc(1, sizeof *pulling);
     if (pulling == NULL) {
@@ -371,8 +319,8 @@ void exporter_route_inbox(struct exporter_request *request, void *context)
     pulling->magic = PULLING_MAGIC;
     pulling->request = request;
     exporter_request_defer(request, pull_cancelled, pulling);
-    struct handoff_puller *pull = handoff_pull(
-        loop_of(request, context), exporter_request_param(request, 0), wait_ms, pulled, pulling);
+    struct handoff_puller *pull =
+        handoff_pull(loop_of(request, context), input->id, input->pull.wait_ms, pulled, pulling);
     if (pulling->told)
         free(pulling);
     else

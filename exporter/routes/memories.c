@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memories over HTTP: each route asks the client, and answers with its JSON. */
-#include "exporter/routes/memories.h"
+#include "exporter/routes/calls.h"
 
-#include <string.h>
-
+#include "client/calls/call.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
-
-enum { LIST_MAX = 1000 };
 
 static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
 {
@@ -26,29 +23,29 @@ static void respond_deleted(struct exporter_request *request, const struct hando
     exporter_respond(request, &(struct exporter_reply){.status = 204});
 }
 
-void exporter_route_memory_put(struct exporter_request *request, void *context)
+void exporter_call_put_memory(struct exporter_request *request, void *context)
 {
     size_t size;
     const char *body = exporter_request_body(request, &size);
     struct exporter_asking *asking = exporter_ask(request, respond_memory);
     if (asking != NULL)
-        handoff_memory_put(loop_of(request, context), exporter_request_param(request, 0), body,
+        handoff_memory_put(loop_of(request, context), exporter_request_input(request)->id, body,
                            size, exporter_asked, asking);
 }
 
-void exporter_route_memory_get(struct exporter_request *request, void *context)
+void exporter_call_get_memory(struct exporter_request *request, void *context)
 {
     struct exporter_asking *asking = exporter_ask_soon(request, respond_memory);
     if (asking != NULL)
-        handoff_memory_get(loop_of(request, context), exporter_request_param(request, 0),
+        handoff_memory_get(loop_of(request, context), exporter_request_input(request)->id,
                            exporter_asked, asking);
 }
 
-void exporter_route_memory_delete(struct exporter_request *request, void *context)
+void exporter_call_delete_memory(struct exporter_request *request, void *context)
 {
     struct exporter_asking *asking = exporter_ask(request, respond_deleted);
     if (asking != NULL)
-        handoff_memory_delete(loop_of(request, context), exporter_request_param(request, 0),
+        handoff_memory_delete(loop_of(request, context), exporter_request_input(request)->id,
                               exporter_asked, asking);
 }
 
@@ -56,32 +53,24 @@ static void change_pin(struct exporter_request *request, void *context, bool pin
 {
     struct exporter_asking *asking = exporter_ask(request, respond_memory);
     if (asking != NULL)
-        handoff_memory_pin(loop_of(request, context), exporter_request_param(request, 0), pinned,
+        handoff_memory_pin(loop_of(request, context), exporter_request_input(request)->id, pinned,
                            exporter_asked, asking);
 }
 
-void exporter_route_memory_pin(struct exporter_request *request, void *context)
+void exporter_call_pin_memory(struct exporter_request *request, void *context)
 {
     change_pin(request, context, true);
 }
 
-void exporter_route_memory_unpin(struct exporter_request *request, void *context)
+void exporter_call_unpin_memory(struct exporter_request *request, void *context)
 {
     change_pin(request, context, false);
 }
 
-void exporter_route_memory_list(struct exporter_request *request, void *context)
+void exporter_call_list_memories(struct exporter_request *request, void *context)
 {
-    const char *pinned = exporter_request_query(request, "pinned");
-    struct handoff_memory_query query = {
-        .query = exporter_request_query(request, "query"),
-        .cursor = exporter_request_query(request, "cursor"),
-        .pinned = pinned != NULL && strcmp(pinned, "true") == 0,
-    };
-    if (!exporter_query_number(request, "recent", 1, LIST_MAX, 0, &query.recent) ||
-        !exporter_query_number(request, "limit", 1, LIST_MAX, 0, &query.limit))
-        return;
+    const struct handoff_memory_query *query = &exporter_request_input(request)->memories;
     struct exporter_asking *asking = exporter_ask_soon(request, respond_memory);
     if (asking != NULL)
-        handoff_memory_list(loop_of(request, context), &query, exporter_asked, asking);
+        handoff_memory_list(loop_of(request, context), query, exporter_asked, asking);
 }

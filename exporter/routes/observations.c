@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/routes/observations.h"
+#include "exporter/routes/calls.h"
 
+#include "client/calls/call.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
 
 /* Answered at once: a full batch takes about two milliseconds. */
-void exporter_route_observe(struct exporter_request *request, void *context)
+void exporter_call_observe(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request)};
     struct handoff_text text;

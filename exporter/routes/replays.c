@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/routes/replays.h"
+#include "exporter/routes/calls.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "client/calls/call.h"
 #include "exporter/client_host.h"
-#include "exporter/http/body.h"
 #include "exporter/http/pending_call.h"
 
 /* A run, or the list of them, that the client gave away; or its error. */
@@ -21,31 +17,22 @@ static void respond(struct exporter_request *request, unsigned status, enum hand
     handoff_text_free(text);
 }
 
-void exporter_route_replay_many(struct exporter_request *request, void *context)
+void exporter_call_replay_parked(struct exporter_request *request, void *context)
 {
-    struct handoff_replay_query query = {0};
+    const struct handoff_call_input *input = exporter_request_input(request);
+    const struct handoff_replay_query query = {.target = input->replay_parked.target,
+                                               .reason = input->replay_parked.reason,
+                                               .to = input->replay_parked.to,
+                                               .limit = (uint64_t)input->replay_parked.limit,
+                                               .rate = (unsigned)input->replay_parked.rate};
     struct handoff_text text;
     struct handoff_error error;
-    uint64_t rate = 0;
-    yyjson_doc *doc;
-    yyjson_val *root;
-    const struct exporter_body_field fields[] = {{.name = "target", .text = &query.target},
-                                                 {.name = "reason", .text = &query.reason},
-                                                 {.name = "to", .text = &query.to},
-                                                 {.name = "limit", .number = &query.limit},
-                                                 {.name = "rate", .number = &rate}};
-    if (!exporter_body_object(request, &doc, &root))
-        return;
-    if (exporter_body_read(request, root, fields, sizeof fields / sizeof fields[0])) {
-        query.rate = rate < UINT_MAX ? (unsigned)rate : UINT_MAX;
-        enum handoff_code code = handoff_replay_many(
-            exporter_hosting_loop(context, exporter_request_loop(request)), &query, &text, &error);
-        respond(request, 202, code, &text, &error);
-    }
-    yyjson_doc_free(doc);
+    enum handoff_code code = handoff_replay_many(
+        exporter_hosting_loop(context, exporter_request_loop(request)), &query, &text, &error);
+    respond(request, 202, code, &text, &error);
 }
 
-void exporter_route_replays(struct exporter_request *request, void *context)
+void exporter_call_list_replays(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
@@ -53,20 +40,20 @@ void exporter_route_replays(struct exporter_request *request, void *context)
     respond(request, 200, code, &text, &error);
 }
 
-void exporter_route_replay_run(struct exporter_request *request, void *context)
+void exporter_call_get_replay(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
     enum handoff_code code = handoff_replay_get(exporter_hosting_client(context),
-                                                exporter_request_param(request, 0), &text, &error);
+                                                exporter_request_input(request)->id, &text, &error);
     respond(request, 200, code, &text, &error);
 }
 
-void exporter_route_replay_stop(struct exporter_request *request, void *context)
+void exporter_call_stop_replay(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
-    enum handoff_code code = handoff_replay_stop(exporter_hosting_client(context),
-                                                 exporter_request_param(request, 0), &text, &error);
+    enum handoff_code code = handoff_replay_stop(
+        exporter_hosting_client(context), exporter_request_input(request)->id, &text, &error);
     respond(request, 202, code, &text, &error);
 }

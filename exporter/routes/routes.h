@@ -3,6 +3,7 @@
 #ifndef EXPORTER_ROUTES_ROUTES_H
 #define EXPORTER_ROUTES_ROUTES_H
 
+#include "client/calls/call.h"
 #include "collectors/collectors.h"
 #include "exporter/config/config.h"
 #include "exporter/http/router.h"
@@ -13,13 +14,13 @@
 struct exporter_lifecycle;
 struct exporter_hosting;
 
-enum { EXPORTER_WEB_ROUTES = 6, EXPORTER_API_ROUTES = 27 };
+enum { EXPORTER_WEB_ROUTES = 6 };
 
 struct exporter_routes_setup {
     struct exporter_routes web;
     struct exporter_routes api;
     struct exporter_route web_rows[EXPORTER_WEB_ROUTES];
-    struct exporter_route api_rows[EXPORTER_API_ROUTES];
+    struct exporter_route api_rows[HANDOFF_CALLS];
     struct exporter_landing landing;
     struct exporter_metrics_page metrics;
 };

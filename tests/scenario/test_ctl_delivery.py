@@ -166,13 +166,13 @@ class Look(Case):
                      "agents"):
             self.assertIn("xample", self.ctl(name, "--help").stdout)
         self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)
-        self.assertIn("60s", self.ctl("inbox", "reviewer", "--wait", "90s", code=1).stderr)
+        self.assertIn("up to 1m", self.ctl("inbox", "reviewer", "--wait", "90s", code=1).stderr)
 
     def test_an_error_is_shown_without_its_control_characters(self):
         done = self.ctl("status", "a\x1b[31mb\u202ec", code=4)
         self.assertIn("seen a?[31mb?c", done.stderr)
         done = self.ctl("inbox", "reviewer", "--wait", "soon", code=1)
-        self.assertIn("(wait: allowed a duration up to 60s", done.stderr)
+        self.assertIn("(wait: seen soon, allowed a duration up to 1m, as 20s)", done.stderr)
 
     def test_what_could_not_be_written_is_no_success(self):
         handoff = self.caller.send("coder").json()["id"]

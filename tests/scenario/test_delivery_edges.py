@@ -74,19 +74,19 @@ class Words(Case):
         handoff = caller.send_async()
         caller.wait_for_state(handoff, "awaiting_ack")
         for body, field, seen, allowed in (
-                ({"retry": "no"}, "retry", '"no"', "true or false"),
+                ({"retry": "no"}, "retry", "no", "true or false"),
                 ({"retry": 0}, "retry", "0", "true or false"),
-                ({"retry": False, "reason": 7}, "reason", "7", "a string without zero characters"),
-                ({"reason": ["é" * 100]}, "reason", '["' + "\\u00E9" * 10 + "\\u",
-                 "a string without zero characters")):
+                ({"retry": False, "reason": 7}, "reason", "7", "a string without NUL"),
+                ({"reason": ["é" * 100]}, "reason", "an array", "a string without NUL"),
+                ({"reason": "no", "retri": False}, "retri", "retri", "retry (the nearest name)")):
             reply = caller.call("POST", f"/v1/handoffs/{handoff}/nack", body)
             self.assertEqual(reply.status, 400, reply)
             problem = reply.json()
             self.assertEqual((problem["code"], problem["field"], problem["allowed"]),
                              ("invalid_request", field, allowed))
-            self.assertEqual(problem["seen"].lower(), seen.lower())
+            self.assertEqual(problem["seen"], seen)
         self.assertEqual(caller.state(handoff)["state"], "awaiting_ack")
-        body = {"retry": False, "reason": None, "more": 1}
+        body = {"retry": False, "reason": None}
         self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/nack", body).status, 200)
         caller.wait_for_state(handoff, "parked")
         reply = caller.call("POST", f"/v1/parked/{handoff}/replay", {"target_agent": 7})

@@ -430,7 +430,7 @@ static void test_memories_that_are_refused(void **state)
         {"m", "{\"content\":\"c\",\"importance\":\"urgent\"}", "invalid_request", "importance"},
         {"m", "{\"content\":\"c\",\"importance\":3}", "invalid_request", "importance"},
         {"m", "{\"content\":\"c\",\"tags\":\"t\"}", "invalid_request", "tags"},
-        {"m", "{\"content\":\"c\",\"tags\":[1]}", "invalid_request", "tags"},
+        {"m", "{\"content\":\"c\",\"tags\":[1]}", "invalid_request", "tags[0]"},
         {"m", "{\"content\":\"c\",\"tags\":[\"\"]}", "invalid_request", "tags[0]"},
         {"m", "{\"content\":\"c\",\"metadata\":[]}", "invalid_request", "metadata"},
         {"m", "{\"content\":\"c\",\"pinned\":1}", "invalid_request", "pinned"},

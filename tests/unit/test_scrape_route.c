@@ -102,10 +102,10 @@ static int setup(void **state)
     add_series(fixture->collectors);
     fixture->page.collectors = fixture->collectors;
     atomic_store(&fixture->page.scrapes_max, 1);
-    fixture->rows[0] = (struct exporter_route){"GET",          "/metrics", exporter_route_metrics,
-                                               &fixture->page, 0,          EXPORTER_FOR_ALL};
+    fixture->rows[0] = (struct exporter_route){
+        "GET", "/metrics", exporter_route_metrics, &fixture->page, 0, HANDOFF_FOR_ALL, NULL};
     fixture->rows[1] =
-        (struct exporter_route){"GET", "/probe", respond_probe, NULL, 0, EXPORTER_FOR_ALL};
+        (struct exporter_route){"GET", "/probe", respond_probe, NULL, 0, HANDOFF_FOR_ALL, NULL};
     fixture->routes = (struct exporter_routes){fixture->rows, 2};
     assert_true(exporter_worker_prepare(&fixture->worker, "web", &error));
     start_server(fixture);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of calls, see call.h: calls.def with what its rows share.
+ *
+ * Lists inside a row are compound literals, so that a row is whole in one place.
+ *
+ * Constant data; any thread.
+ */
+#include "client/calls/call.h"
+
+#include <stddef.h>
+
+#include "client/assemble/request.h"
+#include "client/calls/memory_json.h"
+#include "client/calls/observation.h"
+
+/* ---- who may -------------------------------------------------------------------------------- */
+
+#define IN_ITS_OWN_NAME                                                                            \
+    "in its own name; another `source_agent` is 403 `forbidden`, none becomes the caller's. "      \
+    "`previous_id` has to be a handoff that it is a party to."
+#define AS_A_PARTY    "where it is a party; else 404, as if there were no such id"
+#define AS_ITS_HOLDER "where it has the handoff; another party gets 403, everybody else 404"
+#define SHARED        "yes: the spine is what the agents of a pipeline share"
+#define NO            "no; these are a person's to decide"
+
+/* ---- fields that several calls have --------------------------------------------------------- */
+
+#define AT(member) offsetof(struct handoff_call_input, member)
+
+#define SEGMENT(text, words, shown)                                                                \
+    {                                                                                              \
+        .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_PATH, .required = true,  \
+        .offset = AT(id), .least = 1, .most = HANDOFF_SEGMENT_MAX, .doc = (words),                 \
+        .example = (shown)                                                                         \
+    }
+#define HANDOFF_ID                                                                                 \
+    SEGMENT("id", "of the handoff, a UUID", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
+#define REPLAY_ID  SEGMENT("id", "of the run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
+#define MEMORY_ID  SEGMENT("id", "1 to 128 of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
+#define AGENT_NAME SEGMENT("name", "the agent", "\"coder\"")
+
+#define PAGE(query)                                                                                \
+    {.name = "cursor",                                                                             \
+     .type = HANDOFF_FIELD_STRING,                                                                 \
+     .place = HANDOFF_IN_QUERY,                                                                    \
+     .offset = AT(query.cursor),                                                                   \
+     .most = HANDOFF_CURSOR_MAX,                                                                   \
+     .doc = "`next` of the page before"},                                                          \
+    {                                                                                              \
+        .name = "limit", .type = HANDOFF_FIELD_WHOLE, .place = HANDOFF_IN_QUERY,                   \
+        .offset = AT(query.limit), .least = 1, .most = HANDOFF_PAGE_MAX, .fallback = "50",         \
+        .doc = "at most this many", .example = "10"                                                \
+    }
+
+#define HEADER(text, words, shown)                                                                 \
+    {                                                                                              \
+        .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER, .doc = (words),  \
+        .example = (shown)                                                                         \
+    }
+#define ASYNC_HEADER                                                                               \
+    HEADER("Prefer", "`respond-async`: answer as soon as it is durable", "\"respond-async\"")
+#define IDEMPOTENCY_HEADER                                                                         \
+    HEADER("Idempotency-Key",                                                                      \
+           "1 to 256 bytes of the sender's choice: a repeat is answered with the first handoff",   \
+           "\"run-17\"")
+#define TRACE_HEADERS                                                                              \
+    HEADER("traceparent", "W3C Trace Context, which the envelope continues",                       \
+           "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\""),                         \
+        HEADER("tracestate", "W3C Trace Context", NULL)
+#define ACCEPT_HEADER                                                                              \
+    HEADER("Accept",                                                                               \
+           "`text/markdown`: a brief for a prompt; `application/vnd.handoff.envelope+json; "       \
+           "version=1`: the flat form for older readers",                                          \
+           "\"application/vnd.handoff.envelope+json\"")
+
+/* What an edit may have is judged when the old envelope is known. */
+static enum handoff_code check_edit(const struct handoff_field *field, yyjson_val *value, void *at,
+                                    struct handoff_error *error)
+{
+    if (!yyjson_is_obj(value))
+        return handoff_field_refuse_type(error, field->name, value, "an object");
+    *(yyjson_val **)at = value;
+    return HANDOFF_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+#define INPUT(...)                                                                                 \
+    .input = {.rows = (const struct handoff_field[]){__VA_ARGS__},                                 \
+              .count = sizeof((const struct handoff_field[]){__VA_ARGS__}) /                       \
+                       sizeof(struct handoff_field)}
+#define INPUT_NONE .input = {.rows = NULL}
+#define ANSWERS(...)                                                                               \
+    .answers = (const struct handoff_call_answer[])                                                \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+#define CODES(...)                                                                                 \
+    .codes = (const enum handoff_code[])                                                           \
+    {                                                                                              \
+        __VA_ARGS__, HANDOFF_OK                                                                    \
+    }
+
+const struct handoff_call handoff_calls[HANDOFF_CALLS] = {
+#define CALL(id, ...) {.name = #id, __VA_ARGS__},
+#include "client/calls/calls.def"
+#undef CALL
+};
