@@ -68,11 +68,11 @@
     HEADER("traceparent", "W3C Trace Context, which the envelope continues",                       \
            "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\""),                         \
         HEADER("tracestate", "W3C Trace Context", NULL)
-#define ACCEPT_HEADER                                                                              \
-    HEADER("Accept",                                                                               \
-           "`text/markdown`: a brief for a prompt; `application/vnd.handoff.envelope+json; "       \
-           "version=1`: the flat form for older readers",                                          \
-           "\"application/vnd.handoff.envelope+json\"")
+
+/* HTTP negotiates these; another binding names the form. */
+#define FORMS                                                                                      \
+    "`Accept: text/markdown` renders a brief for a prompt, "                                       \
+    "`Accept: application/vnd.handoff.envelope+json; version=1` the flat form for older readers."
 
 /* What an edit may have is judged when the old envelope is known. */
 static enum handoff_code check_edit(const struct handoff_field *field, yyjson_val *value, void *at,

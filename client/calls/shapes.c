@@ -65,10 +65,8 @@ static const struct handoff_fields missing_fields = {
 static const struct handoff_field missing_item = {
     .name = "missing", .type = HANDOFF_FIELD_OBJECT, .members = &missing_fields};
 static const struct handoff_field completeness_rows[] = {
-    ROW("requested", WHOLE),
-    ROW("included", WHOLE),
-    ROW("missing", WHOLE),
-    ROW("trimmed", WHOLE),
+    ROW("requested", WHOLE, .doc = "memories that were asked for"),
+    ROW("included", WHOLE, .doc = "of these, in full or by their summary"),
     {.name = "ratio", .type = HANDOFF_FIELD_NUMBER, .required = true, .most = 1},
 };
 static const struct handoff_fields completeness_fields = {

@@ -179,7 +179,7 @@ const char *exporter_request_body(const struct exporter_request *request, size_t
 
 const struct handoff_call_input *exporter_request_input(const struct exporter_request *request)
 {
-    EXPORTER_CHECK(request->input != NULL);
+    BASE_CHECK(request->input != NULL);
     return request->input;
 }
 

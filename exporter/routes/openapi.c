@@ -48,18 +48,11 @@ static void write_parameter(struct handoff_schema *schema, const struct handoff_
     base_buffer_byte(out, '}');
 }
 
-/* OpenAPI leaves Accept to the media types of the answers. */
-static bool is_parameter(const struct handoff_field *field)
-{
-    return field->place != HANDOFF_IN_BODY &&
-           !(field->place == HANDOFF_IN_HEADER && strcmp(field->name, "Accept") == 0);
-}
-
 static void write_parameters(struct handoff_schema *schema, const struct handoff_fields *input)
 {
     bool any = false;
     for (size_t i = 0; i < input->count; i++) {
-        if (!is_parameter(&input->rows[i]))
+        if (input->rows[i].place == HANDOFF_IN_BODY)
             continue;
         base_buffer_text(schema->out, any ? "," : ",\"parameters\":[");
         write_parameter(schema, &input->rows[i]);
@@ -119,31 +112,23 @@ static void write_answers(struct handoff_schema *schema, const struct handoff_ca
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-struct failure {
-    unsigned status;
-    const char *code;
-    const char *meaning;
-};
-
 struct failures {
-    struct failure list[64];
+    enum handoff_code codes[HANDOFF_CODE_COUNT];
     size_t count;
 };
 
-static void add(struct failures *failures, unsigned status, const char *code, const char *meaning)
+static unsigned status_of_code(enum handoff_code code)
 {
-    for (size_t i = 0; i < failures->count; i++) {
-        if (strcmp(failures->list[i].code, code) == 0)
-            return;
-    }
-    BASE_CHECK(failures->count < sizeof failures->list / sizeof *failures->list);
-    failures->list[failures->count++] = (struct failure){status, code, meaning};
+    return exporter_problem_status(&(struct exporter_problem){.code = code});
 }
 
 static void add_code(struct failures *failures, enum handoff_code code)
 {
-    add(failures, exporter_problem_status(&(struct exporter_problem){.code = code}),
-        handoff_code_name(code), handoff_code_meaning(code));
+    size_t i = 0;
+    while (i < failures->count && failures->codes[i] != code)
+        i++;
+    if (i == failures->count)
+        failures->codes[failures->count++] = code;
 }
 
 /* What the daemon itself may answer, and what the store may. */
@@ -153,13 +138,13 @@ static void collect(struct failures *failures, const struct handoff_call *call)
     for (size_t i = 0; call->codes[i] != HANDOFF_OK; i++)
         add_code(failures, call->codes[i]);
     add_code(failures, HANDOFF_ERR_INVALID);
-    add(failures, 400, "bad_path", "the path is malformed");
+    add_code(failures, HANDOFF_ERR_BAD_PATH);
     add_code(failures, HANDOFF_ERR_UNAUTHENTICATED);
-    add(failures, 403, "cross_origin", "a page of another origin made the request");
+    add_code(failures, HANDOFF_ERR_CROSS_ORIGIN);
     if (call->access != HANDOFF_FOR_ALL)
         add_code(failures, HANDOFF_ERR_FORBIDDEN);
     if (call->body != HANDOFF_NO_BODY)
-        add(failures, 413, "body_too_large", "the body exceeds the limit of this call");
+        add_code(failures, HANDOFF_ERR_TOO_LARGE);
     add_code(failures, HANDOFF_ERR_STORE_CORRUPT);
     add_code(failures, HANDOFF_ERR_INTERNAL);
     add_code(failures, HANDOFF_ERR_OUT_OF_MEMORY);
@@ -181,12 +166,12 @@ static void write_failure(struct base_buffer *out, const struct failures *failur
                           "[{\"$ref\":\"" SCHEMAS "Problem\"}],"
                           "\"properties\":{\"code\":{\"enum\":[");
     for (size_t i = 0; i < failures->count; i++) {
-        const struct failure *failure = &failures->list[i];
-        if (failure->status != status)
+        const enum handoff_code code = failures->codes[i];
+        if (status_of_code(code) != status)
             continue;
-        base_buffer_printf(out, "%s\"%s\"", words.size > 0 ? "," : "", failure->code);
-        base_buffer_printf(&words, "%s`%s`: %s", words.size > 0 ? "\n" : "", failure->code,
-                           failure->meaning);
+        base_buffer_printf(out, "%s\"%s\"", words.size > 0 ? "," : "", handoff_code_name(code));
+        base_buffer_printf(&words, "%s`%s`: %s", words.size > 0 ? "\n" : "",
+                           handoff_code_name(code), handoff_code_meaning(code));
     }
     base_buffer_text(out, "]}}}}}");
     write_text(out, "description", base_buffer_span(&words).data);
@@ -201,7 +186,7 @@ static void write_failures(struct base_buffer *out, const struct handoff_call *c
     collect(&failures, call);
     for (unsigned status = 400; status < 600; status++) {
         for (size_t i = 0; i < failures.count; i++) {
-            if (failures.list[i].status == status) {
+            if (status_of_code(failures.codes[i]) == status) {
                 write_failure(out, &failures, status);
                 break;
             }

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""The table of calls at the real daemon: the OpenAPI document that it serves, each call with its
+example and the answers that the document promises, and bodies that a schema and the daemon judge."""
+
+import contextlib
+import copy
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+import urllib.parse
+
+import jsonschema
+from harness.agents import Caller, daemon_with
+from harness.receiver import Receiver, ack, later, status
+
+TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
+DOCUMENT = json.loads((TOP / "docs/openapi.json").read_text(encoding="utf-8"))
+OPERATIONS = {operation["operationId"]: (method.upper(), path, operation)
+              for path, methods in DOCUMENT["paths"].items()
+              for method, operation in methods.items()}
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+GONE = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def closed(schema):
+    """The schema, refusing members that it does not list: what is answered has to be documented."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") is not None:
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+ANSWERED = {name: schema if name.startswith("Envelope") else closed(schema)
+            for name, schema in DOCUMENT["components"]["schemas"].items()}
+
+
+def validate(value, schema, schemas=ANSWERED):
+    jsonschema.Draft202012Validator(
+        {"components": {"schemas": schemas}, "allOf": [schema]}).validate(value)
+
+
+def validate_body(value, operation):
+    validate(value, body_of(operation)["schema"], DOCUMENT["components"]["schemas"])
+
+
+def body_of(operation):
+    return operation.get("requestBody", {}).get("content", {}).get(JSON, {})
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        stack = self.enterContext(contextlib.ExitStack())
+        self.coder = stack.enter_context(Receiver(ack))
+        self.slow = stack.enter_context(Receiver(later))
+        self.broken = stack.enter_context(Receiver(status(400)))
+        self.daemon = stack.enter_context(daemon_with({
+            "coder": {"url": self.coder.url}, "spare": {"url": self.coder.url},
+            "slow": {"url": self.slow.url}, "broken": {"url": self.broken.url}, "puller": {}}))
+        self.caller = Caller(self.daemon)
+        self.seen = {}
+
+    def check(self, name, reply):
+        """The reply is one that the document promises."""
+        _, _, operation = OPERATIONS[name]
+        self.assertIn(str(reply.status), operation["responses"], (name, reply))
+        response = operation["responses"][str(reply.status)]
+        self.seen.setdefault(name, set()).add(reply.status)
+        if "content" not in response:
+            self.assertEqual(reply.body, b"")
+            return reply
+        kind = reply.header("Content-Type").split(";")[0]
+        self.assertIn(kind, response["content"], (name, reply))
+        if kind.endswith("json"):
+            validate(reply.json(), response["content"][kind]["schema"])
+        return reply
+
+    def call(self, name, path=None, body=None, query=None, **headers):
+        """The call with a path segment and a query; `body` is JSON, or bytes as they are."""
+        method, pattern, _ = OPERATIONS[name]
+        target = re.sub(r"\{\w+\}", urllib.parse.quote(path or "", safe=""), pattern)
+        if query:
+            target += "?" + urllib.parse.urlencode(query)
+        return self.check(name, self.caller.call(method, target, body, **headers))
+
+    def example(self, name, path=None, **headers):
+        """The call as the document shows it, but for the path, which may name something here."""
+        _, _, operation = OPERATIONS[name]
+        shown = {place: {p["name"]: p["schema"]["examples"][0]
+                         for p in operation.get("parameters", [])
+                         if p["in"] == place and "examples" in p["schema"]}
+                 for place in ("path", "query")}
+        path = path or next(iter(shown["path"].values()), None)
+        return self.call(name, path, body_of(operation).get("example"), shown["query"], **headers)
+
+    def parked(self):
+        return self.caller.send("broken").json()["handoff"]["id"]
+
+    def waiting(self):
+        handoff = self.caller.send_async("slow")
+        self.caller.wait_for_state(handoff, "awaiting_ack")
+        return handoff
+
+
+class Document(Case):
+    def test_what_is_served_is_what_is_committed(self):
+        reply = self.call("get_openapi")
+        self.assertEqual(reply.json(), DOCUMENT)
+
+    def test_it_is_openapi_3_1(self):
+        self.assertEqual(self.judged(DOCUMENT), {"version": "3.1", "valid": True, "errors": []})
+
+    def test_the_judge_can_find_something(self):
+        document = copy.deepcopy(DOCUMENT)
+        del document["paths"]["/v1/handoffs"]["post"]["responses"]["200"]["description"]
+        self.assertFalse(self.judged(document)["valid"])
+
+    @staticmethod
+    def judged(document):
+        return json.loads(subprocess.run(
+            ["node", "validate.mjs"], cwd=TOP / "tests/openapi", input=json.dumps(document),
+            capture_output=True, text=True, check=True).stdout)
+
+    def test_every_reference_leads_somewhere(self):
+        for reference in set(re.findall(r'"\$ref": "#/([^"]*)"', json.dumps(DOCUMENT))):
+            found = DOCUMENT
+            for step in reference.split("/"):
+                found = found[step]
+
+    def test_each_schema_is_a_schema(self):
+        for schema in DOCUMENT["components"]["schemas"].values():
+            jsonschema.Draft202012Validator.check_schema(schema)
+
+
+class Examples(Case):
+    """Each example is sent, and what comes back is documented."""
+
+    def test_as_they_are(self):
+        for name in OPERATIONS:
+            with self.subTest(call=name):
+                if name == "pull_handoff":
+                    self.call(name, "puller", query={"wait": "1ms"})
+                else:
+                    self.example(name)
+
+    def test_each_has_its_good_answers(self):
+        new = self.example("send_handoff").json()["id"]
+        self.example("send_handoff", prefer="respond-async")
+        self.example("assemble_envelope")
+        self.example("assemble_envelope", accept="text/markdown")
+        for name in ("get_handoff", "get_envelope", "list_attempts"):
+            self.example(name, new)
+        self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
+        for name in ("get_task", "complete_task", "observe", "list_agents", "list_parked",
+                     "list_replays", "list_memories", "get_openapi"):
+            self.example(name)
+        for name in ("ack_handoff", "nack_handoff", "extend_handoff"):
+            self.example(name, self.waiting())
+        self.example("reset_agent")
+        self.call("pull_handoff", "puller")
+        self.caller.send_async("puller")
+        self.call("pull_handoff", "puller", query={"wait": "20s"})
+        self.broken.do(ack)
+        self.broken.do(status(400))
+        for _ in range(2):
+            self.parked()
+        self.call("list_parked", query={"target": "broken", "reason": "refused", "limit": 1})
+        self.example("discard_handoff", self.parked())
+        self.example("replay_handoff", self.parked())
+        run = self.example("replay_parked").json()["id"]
+        for name in ("get_replay", "stop_replay", "list_replays"):
+            self.example(name, run)
+        for _ in range(2):
+            self.example("put_memory")
+        for name in ("get_memory", "pin_memory", "unpin_memory", "list_memories", "delete_memory"):
+            self.example(name)
+        for name, (_, _, operation) in OPERATIONS.items():
+            good = {int(code) for code in operation["responses"] if int(code) < 400}
+            self.assertLessEqual(good, self.seen[name], name)
+
+    def test_a_handoff_that_ends_badly_is_in_the_problem(self):
+        reply = self.call("send_handoff", body={"source_agent": "analyst", "target_agent": "broken",
+                                                "task_summary": "Write it"})
+        self.assertEqual((reply.status, reply.json()["handoff"]["state"]), (502, "parked"))
+
+
+class Judged(Case):
+    """A schema and the daemon agree about bodies."""
+
+    BAD = {
+        "send_handoff": [{"constrants": {}}, {"target_agent": 7}, {"target_agent": "a b"},
+                         {"target_agent": ""}, {"task_id": "x" * 257}, {"task_id": "a\nb"},
+                         {"include_recent": 1001}, {"include_recent": -1}, {"include_pins": "yes"},
+                         {"memory_ids": "m"}, {"memory_ids": ["m", 1]}, {"memory_ids": [""]},
+                         {"constraints": []}, {"constraints": {"max_tokens": 0}},
+                         {"constraints": {"deadline": "tomorrow"}}, {"previous_id": "42"},
+                         {"execution_history": [{"agent": "a"}]}, {"execution_history": [7]},
+                         {"state": {"decisions": "d"}}, {"expected_output": {"criteria": 1}},
+                         {"strategy": "smart"}, {"pattern": "relay"}],
+        "observe": [{"outcome": "lost"}, {"hop_count": 0}, {"hop_cuont": 1}, {"cycle": 1},
+                    {"trace_id": "0" * 32}, {"timestamp": "now"}, {"latency_seconds": -1},
+                    {"attempts": {"ack": -1}}, {"attempts": {"ok": 1}},
+                    {"completeness": {"ratio": 2}}, {"token_budget": 0}],
+        "put_memory": [{"content": 1}, {"importance": "urgent"}, {"tags": "t"}, {"tags": [1]},
+                       {"metadata": []}, {"pinned": 1}, {"sumary": "s"}],
+        "nack_handoff": [{"retry": "no"}, {"reason": 7}, {"retri": False}],
+        "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
+                           {"edit": {"intent": "x"}}, {"target": "spare"}],
+        "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
+    }
+    MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"]}
+
+    def good(self, name):
+        body = body_of(OPERATIONS[name][2])["example"]
+        return body["items"][0] if name == "observe" else body
+
+    def agree(self, name, body, path):
+        _, _, operation = OPERATIONS[name]
+        with self.subTest(call=name, body=body):
+            reply = self.call(name, path, body)
+            self.assertEqual((reply.status, reply.json()["code"]), (400, "invalid_request"), reply)
+            with self.assertRaises(jsonschema.ValidationError):
+                validate_body(body, operation)
+
+    def test_what_is_bad_is_bad_for_both(self):
+        paths = {"put_memory": "m", "nack_handoff": self.waiting(), "replay_handoff": self.parked()}
+        for name, changes in self.BAD.items():
+            for change in changes:
+                self.agree(name, {**self.good(name), **change}, paths.get(name))
+        for name, fields in self.MISSING.items():
+            for field in fields:
+                body = {key: value for key, value in self.good(name).items() if key != field}
+                self.agree(name, body, paths.get(name))
+        self.assertEqual(self.caller.state(paths["nack_handoff"])["state"], "awaiting_ack")
+
+    def test_each_body_has_bad_ones(self):
+        bodies = {name for name, (_, _, operation) in OPERATIONS.items() if body_of(operation)}
+        self.assertEqual(bodies - {"assemble_envelope"}, set(self.BAD))
+
+    def test_examples_are_good_for_the_schemas(self):
+        for name, (_, _, operation) in OPERATIONS.items():
+            if body_of(operation):
+                validate_body(body_of(operation)["example"], operation)
+
+
+class Queries(Case):
+    def test_an_unknown_parameter_is_refused_by_every_call(self):
+        for name in OPERATIONS:
+            with self.subTest(call=name):
+                reply = self.call(name, "puller" if name == "pull_handoff" else GONE,
+                                  query={"surely-unknown": 1})
+                self.assertEqual((reply.status, reply.json()["field"]), (400, "surely-unknown"))
+
+    def test_the_nearest_name_is_suggested(self):
+        for name, wrong, right in (("list_parked", "targte", "target"),
+                                   ("list_memories", "pined", "pinned"),
+                                   ("get_task", "limits", "limit"),
+                                   ("discard_handoff", "raeson", "reason")):
+            problem = self.call(name, GONE, query={wrong: "x"}).json()
+            self.assertEqual((problem["code"], problem["field"], problem["seen"], problem["allowed"]),
+                             ("invalid_request", wrong, wrong, f"{right} (the nearest name)"))
+
+    def test_values_are_bounded(self):
+        for name, query in (("list_parked", {"limit": 0}), ("list_parked", {"limit": 1001}),
+                            ("list_parked", {"limit": "x"}), ("list_parked", {"limit": ""}),
+                            ("get_task", {"limit": "1.5"}), ("list_memories", {"recent": 0}),
+                            ("list_memories", {"pinned": "yes"}), ("pull_handoff", {"wait": "61s"}),
+                            ("pull_handoff", {"wait": "5"}), ("discard_handoff", {"reason": ""}),
+                            ("discard_handoff", {})):
+            with self.subTest(call=name, query=query):
+                problem = self.call(name, "puller", query=query).json()
+                self.assertEqual((problem["code"], problem["field"]),
+                                 ("invalid_request", next(iter(query), "reason")))
+
+
+if __name__ == "__main__":
+    unittest.main()
