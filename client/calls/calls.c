@@ -17,12 +17,12 @@
 /* ---- who may -------------------------------------------------------------------------------- */
 
 #define IN_ITS_OWN_NAME                                                                            \
-    "in its own name; another `source_agent` is 403 `forbidden`, none becomes the caller's. "      \
-    "`previous_id` has to be a handoff that it is a party to."
-#define AS_A_PARTY    "where it is a party; else 404, as if there were no such id"
-#define AS_ITS_HOLDER "where it has the handoff; another party gets 403, everybody else 404"
-#define SHARED        "yes: the spine is what the agents of a pipeline share"
-#define NO            "no; these are a person's to decide"
+    "in its own name; a different `source_agent` is 403 `forbidden`, a missing one defaults to "   \
+    "the caller. `previous_id` must be a handoff to which it is a party."
+#define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
+#define AS_ITS_HOLDER "if it has the handoff; other parties get 403, all others 404"
+#define SHARED        "yes: the agents of a pipeline share the spine"
+#define NO            "no; these need an operator"
 
 /* ---- fields that several calls have --------------------------------------------------------- */
 

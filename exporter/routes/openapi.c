@@ -9,6 +9,7 @@
  */
 #include "exporter/routes/openapi.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/calls/schema.h"
@@ -226,11 +227,9 @@ static void write_call(struct handoff_schema *schema, const struct handoff_call 
                                           [HANDOFF_ADDS] = "adds",
                                           [HANDOFF_DESTROYS] = "destroys"};
     struct base_buffer *out = schema->out;
-    char method[16];
-    size_t i = 0;
-    for (; call->rest.method[i] != '\0' && i < sizeof method - 1; i++)
+    char method[16] = "";
+    for (size_t i = 0; i < sizeof method - 1 && call->rest.method[i] != '\0'; i++)
         method[i] = (char)(call->rest.method[i] | 0x20);
-    method[i] = '\0';
     base_json_write_name(out, method);
     base_buffer_byte(out, '{');
     write_text(out, "operationId", call->name);
