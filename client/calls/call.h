@@ -97,12 +97,15 @@ struct handoff_call_input {
     };
 };
 
+/* One for each row, in their order; the last is how many there are. */
 enum {
-    HANDOFF_CALLS = 0
-#define CALL(...) +1
+#define CALL(name, ...) HANDOFF_CALL_##name,
 #include "client/calls/calls.def"
 #undef CALL
-    ,
+    HANDOFF_CALLS
+};
+
+enum {
     HANDOFF_PAGE_MAX = 1000,       /* of a list */
     HANDOFF_REASON_MAX = 4096,     /* bytes of a reason that a person gives */
     HANDOFF_CURSOR_MAX = 256,      /* bytes */

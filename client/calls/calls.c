@@ -40,16 +40,16 @@
 #define MEMORY_ID  SEGMENT("id", "1 to 128 of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
 #define AGENT_NAME SEGMENT("name", "the agent", "\"coder\"")
 
-#define PAGE(query)                                                                                \
+#define PAGE(at_cursor, at_limit)                                                                  \
     {.name = "cursor",                                                                             \
      .type = HANDOFF_FIELD_STRING,                                                                 \
      .place = HANDOFF_IN_QUERY,                                                                    \
-     .offset = AT(query.cursor),                                                                   \
+     .offset = (at_cursor),                                                                        \
      .most = HANDOFF_CURSOR_MAX,                                                                   \
      .doc = "`next` of the page before"},                                                          \
     {                                                                                              \
         .name = "limit", .type = HANDOFF_FIELD_WHOLE, .place = HANDOFF_IN_QUERY,                   \
-        .offset = AT(query.limit), .least = 1, .most = HANDOFF_PAGE_MAX, .fallback = "50",         \
+        .offset = (at_limit), .least = 1, .most = HANDOFF_PAGE_MAX, .fallback = "50",              \
         .doc = "at most this many", .example = "10"                                                \
     }
 

@@ -19,7 +19,7 @@ extern const struct handoff_fields handoff_memory_fields;
 /* Fills the memory and the pin of a put, whose id is set, from a body. Texts are lent by *doc,
  * which is the caller's to free even on failure, and by the arena. A content of more than
  * `most_bytes` needs a summary. */
-enum handoff_code handoff_memory_json_read(struct base_span body, size_t most_bytes,
+enum handoff_code handoff_memory_json_read(struct base_span text, size_t most_bytes,
                                            struct base_arena *arena, yyjson_doc **doc,
                                            struct handoff_spine_put *put,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
