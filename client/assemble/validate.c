@@ -22,7 +22,7 @@ bool handoff_request_wants_next(const struct handoff_request *request)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static handoff_field_check check_carried, check_history, check_raw_log;
+static handoff_field_check check_carried, check_history, check_raw_log_flag;
 
 /* Open objects: agents may carry whatever else they need. */
 static const struct handoff_field state_rows[] = {
@@ -212,7 +212,7 @@ static const struct handoff_field rows[] = {
     {.name = "raw_log",
      .type = HANDOFF_FIELD_BOOL,
      .offset = AT(raw_log),
-     .check = check_raw_log,
+     .check = check_raw_log_flag,
      .fallback = "false",
      .doc = "true marks a raw conversation log, which is rejected"},
 };
@@ -324,8 +324,8 @@ static enum handoff_code check_history(const struct handoff_field *field, yyjson
     return HANDOFF_OK;
 }
 
-static enum handoff_code check_raw_log(const struct handoff_field *field, yyjson_val *value,
-                                       void *at, struct handoff_error *error)
+static enum handoff_code check_raw_log_flag(const struct handoff_field *field, yyjson_val *value,
+                                            void *at, struct handoff_error *error)
 {
     if (!yyjson_is_bool(value))
         return handoff_field_refuse_type(error, field->name, value, "true or false");
@@ -345,8 +345,8 @@ static enum handoff_code refuse_name(struct base_span given, struct base_span ca
 }
 
 /* What no field can tell alone. */
-static enum handoff_code check_together(struct handoff_request *request,
-                                        struct base_span source_agent, struct handoff_error *error)
+static enum handoff_code check_request(struct handoff_request *request,
+                                       struct base_span source_agent, struct handoff_error *error)
 {
     if (source_agent.data && !request->source_agent.data)
         request->source_agent = source_agent;
@@ -382,7 +382,7 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
     } else {
         code = handoff_fields_read(&handoff_request_fields, root, request, error);
         if (code == HANDOFF_OK)
-            code = check_together(request, source_agent, error);
+            code = check_request(request, source_agent, error);
     }
     request->doc = doc;
     if (code != HANDOFF_OK)

@@ -75,8 +75,8 @@
     "`Accept: application/vnd.handoff.envelope+json; version=1` the flat form for older readers."
 
 /* What an edit may have is judged when the old envelope is known. */
-static enum handoff_code check_edit(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
+static enum handoff_code accept_edit(const struct handoff_field *field, yyjson_val *value, void *at,
+                                     struct handoff_error *error)
 {
     if (!yyjson_is_obj(value))
         return handoff_field_refuse_type(error, field->name, value, "an object");

@@ -15,27 +15,28 @@
 
 /* ---- a memory as JSON ---------------------------------------------------------------------- */
 
-static void write_text(struct base_buffer *out, const char *key, struct base_span text)
+static void write_memory_text(struct base_buffer *out, const char *key, struct base_span text)
 {
     base_json_write_key(out, base_span_text(key));
     base_json_write_string(out, text);
 }
 
-static void write_time(struct base_buffer *out, const char *key, int64_t wall_ms)
+static void write_memory_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
     char text[BASE_RFC3339_SIZE];
     base_rfc3339_format(wall_ms, text);
-    write_text(out, key, base_span_text(text));
+    write_memory_text(out, key, base_span_text(text));
 }
 
 void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory)
 {
     base_buffer_byte(out, '{');
-    write_text(out, "id", memory->id);
-    write_text(out, "content", memory->content);
+    write_memory_text(out, "id", memory->id);
+    write_memory_text(out, "content", memory->content);
     if (memory->summary.data)
-        write_text(out, "summary", memory->summary);
-    write_text(out, "importance", base_span_text(handoff_importance_name(memory->importance)));
+        write_memory_text(out, "summary", memory->summary);
+    write_memory_text(out, "importance",
+                      base_span_text(handoff_importance_name(memory->importance)));
     base_buffer_text(out, ",\"tags\":[");
     for (size_t i = 0; i < memory->tag_count; i++) {
         base_buffer_text(out, i ? "," : "");
@@ -47,8 +48,8 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
     else
         base_buffer_text(out, "{}");
     base_buffer_printf(out, ",\"pinned\":%s", memory->pinned ? "true" : "false");
-    write_time(out, "created_at", memory->created_ms);
-    write_time(out, "updated_at", memory->updated_ms);
+    write_memory_time(out, "created_at", memory->created_ms);
+    write_memory_time(out, "updated_at", memory->updated_ms);
     base_buffer_byte(out, '}');
 }
 
@@ -166,8 +167,9 @@ static enum handoff_code check_same_id(const struct memory_body *body,
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code take(const struct memory_body *body, struct base_arena *arena,
-                              struct handoff_spine_put *put, struct handoff_error *error)
+static enum handoff_code take_body_fields(const struct memory_body *body, struct base_arena *arena,
+                                          struct handoff_spine_put *put,
+                                          struct handoff_error *error)
 {
     struct handoff_memory *memory = &put->memory;
     enum handoff_code code = check_same_id(body, memory, error);
@@ -185,9 +187,9 @@ static enum handoff_code take(const struct memory_body *body, struct base_arena 
 }
 
 /* What could only be handed on by a summary needs one from the start. */
-static enum handoff_code check_raw_log(const struct memory_body *body,
-                                       const struct handoff_memory *memory, size_t most_bytes,
-                                       struct handoff_error *error)
+static enum handoff_code check_handed_on_whole(const struct memory_body *body,
+                                               const struct handoff_memory *memory,
+                                               size_t most_bytes, struct handoff_error *error)
 {
     if (memory->summary.data)
         return HANDOFF_OK;
@@ -225,6 +227,7 @@ enum handoff_code handoff_memory_json_read(struct base_span text, size_t most_by
                                  "a key is there twice, or an object has too many", bad, bad);
     code = handoff_fields_read(&handoff_memory_fields, root, &body, error);
     if (code == HANDOFF_OK)
-        code = take(&body, arena, put, error);
-    return code == HANDOFF_OK ? check_raw_log(&body, &put->memory, most_bytes, error) : code;
+        code = take_body_fields(&body, arena, put, error);
+    return code == HANDOFF_OK ? check_handed_on_whole(&body, &put->memory, most_bytes, error)
+                              : code;
 }

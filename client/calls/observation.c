@@ -236,9 +236,9 @@ static enum handoff_code check_age(const struct handoff_observation *observation
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code check_together(struct handoff_observation *observation,
-                                        struct base_span caller, int64_t now_ms,
-                                        struct handoff_error *error)
+static enum handoff_code check_observation(struct handoff_observation *observation,
+                                           struct base_span caller, int64_t now_ms,
+                                           struct handoff_error *error)
 {
     enum handoff_code code = check_source(observation, caller, error);
     return code == HANDOFF_OK ? check_age(observation, now_ms, error) : code;
@@ -262,5 +262,5 @@ enum handoff_code handoff_observation_read(yyjson_val *value, struct base_span c
     }
     enum handoff_code code =
         handoff_fields_read(&handoff_observation_fields, value, observation, error);
-    return code == HANDOFF_OK ? check_together(observation, caller, now_ms, error) : code;
+    return code == HANDOFF_OK ? check_observation(observation, caller, now_ms, error) : code;
 }

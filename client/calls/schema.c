@@ -7,7 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 
-static void write_text(struct base_buffer *out, const char *key, const char *text)
+static void write_text_keyword(struct base_buffer *out, const char *key, const char *text)
 {
     if (!text)
         return;
@@ -15,7 +15,7 @@ static void write_text(struct base_buffer *out, const char *key, const char *tex
     base_json_write_string(out, base_span_text(text));
 }
 
-static void write_number(struct base_buffer *out, const char *key, int64_t number)
+static void write_number_keyword(struct base_buffer *out, const char *key, int64_t number)
 {
     base_json_write_name(out, key);
     base_buffer_number(out, number);
@@ -38,20 +38,20 @@ static void write_string(struct base_buffer *out, const struct handoff_field *fi
     const bool bounded = field->most > 0 && field->most < INT64_MAX;
     write_type(out, field, "string");
     if (field->least > 0)
-        write_number(out, "minLength", field->least);
+        write_number_keyword(out, "minLength", field->least);
     if (bounded)
-        write_number(out, "maxLength", field->most);
-    write_text(out, "pattern", pattern);
-    write_text(out, "format", format);
+        write_number_keyword(out, "maxLength", field->most);
+    write_text_keyword(out, "pattern", pattern);
+    write_text_keyword(out, "format", format);
 }
 
 static void write_range(struct base_buffer *out, const struct handoff_field *field,
                         const char *type)
 {
     write_type(out, field, type);
-    write_number(out, "minimum", field->least);
+    write_number_keyword(out, "minimum", field->least);
     if (field->most < INT64_MAX)
-        write_number(out, "maximum", field->most);
+        write_number_keyword(out, "maximum", field->most);
 }
 
 static void write_words(struct base_buffer *out, const struct handoff_field *field)
@@ -65,11 +65,11 @@ static void write_words(struct base_buffer *out, const struct handoff_field *fie
     base_buffer_text(out, field->nullable ? ",null]" : "]");
 }
 
-static void write_array(struct handoff_schema *schema, const struct handoff_field *field)
+static void write_array_keywords(struct handoff_schema *schema, const struct handoff_field *field)
 {
     write_type(schema->out, field, "array");
     if (field->most < INT64_MAX)
-        write_number(schema->out, "maxItems", field->most);
+        write_number_keyword(schema->out, "maxItems", field->most);
     if (!field->item)
         return;
     base_json_write_name(schema->out, "items");
@@ -97,7 +97,7 @@ static void write_reference(struct handoff_schema *schema, const struct handoff_
 }
 
 /* Draft 2020-12 lets other keywords stand beside $ref. */
-static void write_object(struct handoff_schema *schema, const struct handoff_field *field)
+static void write_object_keywords(struct handoff_schema *schema, const struct handoff_field *field)
 {
     if (is_referred_to(schema, field->members)) {
         write_reference(schema, field->members);
@@ -127,7 +127,7 @@ static void write_field_type(struct handoff_schema *schema, const struct handoff
         break;
     case HANDOFF_FIELD_UUID:
         write_type(out, field, "string");
-        write_text(out, "pattern", uuid);
+        write_text_keyword(out, "pattern", uuid);
         break;
     case HANDOFF_FIELD_TRACE_ID:
         write_string(out, field, "^(?!0{32})[0-9a-f]{32}$", NULL);
@@ -146,18 +146,18 @@ static void write_field_type(struct handoff_schema *schema, const struct handoff
         break;
     case HANDOFF_FIELD_TIME:
         write_type(out, field, "string");
-        write_text(out, "pattern", date_time);
-        write_text(out, "format", "date-time");
+        write_text_keyword(out, "pattern", date_time);
+        write_text_keyword(out, "format", "date-time");
         break;
     case HANDOFF_FIELD_DURATION:
         write_type(out, field, "string");
-        write_text(out, "pattern", "^(0|([0-9]+(d|h|m|s|ms))+)$");
+        write_text_keyword(out, "pattern", "^(0|([0-9]+(d|h|m|s|ms))+)$");
         break;
     case HANDOFF_FIELD_ARRAY:
-        write_array(schema, field);
+        write_array_keywords(schema, field);
         break;
     case HANDOFF_FIELD_OBJECT:
-        write_object(schema, field);
+        write_object_keywords(schema, field);
         break;
     case HANDOFF_FIELD_ANY:
         break;
@@ -169,7 +169,7 @@ void handoff_schema_write_field(struct handoff_schema *schema, const struct hand
     struct base_buffer *out = schema->out;
     base_buffer_byte(out, '{');
     write_field_type(schema, field);
-    write_text(out, "description", field->doc);
+    write_text_keyword(out, "description", field->doc);
     if (field->fallback) {
         base_json_write_name(out, "default");
         base_buffer_text(out, field->fallback);
@@ -230,7 +230,7 @@ static void write_members(struct handoff_schema *schema, const struct handoff_fi
 void handoff_schema_write_object(struct handoff_schema *schema, const struct handoff_fields *fields)
 {
     base_buffer_text(schema->out, "{\"type\":\"object\"");
-    write_text(schema->out, "description", fields->doc);
+    write_text_keyword(schema->out, "description", fields->doc);
     write_members(schema, fields);
     base_buffer_byte(schema->out, '}');
 }

@@ -90,8 +90,7 @@ static const struct handoff_field handoff_rows[] = {
     ROW("attempts", WHOLE, .doc = "so far, also before a replay"),
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it ended; null while it has not"),
-    ROW("reason", TEXT,
-        .doc = "why it is parked or expired, or was discarded; empty while it goes on"),
+    ROW("reason", TEXT, .doc = "why it does not go on; empty while it does"),
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");
 ITEM(handoff_item, handoff_shape_handoff);

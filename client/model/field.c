@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "lib/base/check.h"
-#include "lib/base/units.h"
 #include "lib/base/json.h"
 #include "lib/base/nearest.h"
 #include "lib/base/rfc3339.h"
+#include "lib/base/units.h"
 #include "lib/base/uuid.h"
 
 enum { FIELDS_MAX = 64 }; /* of one table: a bit of a word each */
@@ -121,8 +121,8 @@ enum handoff_code handoff_field_within(const char *parent, enum handoff_code cod
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static enum handoff_code check_text(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
+static enum handoff_code check_text_field(const struct handoff_field *field, yyjson_val *value,
+                                          void *at, struct handoff_error *error)
 {
     if (!yyjson_is_str(value))
         return handoff_field_refuse_type(error, field->name, value, "a string");
@@ -148,10 +148,10 @@ static bool has_control(struct base_span text)
     return false;
 }
 
-static enum handoff_code check_id(const struct handoff_field *field, yyjson_val *value, void *at,
-                                  struct handoff_error *error)
+static enum handoff_code check_id_field(const struct handoff_field *field, yyjson_val *value,
+                                        void *at, struct handoff_error *error)
 {
-    enum handoff_code code = check_text(field, value, at, error);
+    enum handoff_code code = check_text_field(field, value, at, error);
     if (code == HANDOFF_OK && has_control(base_json_span(value))) {
         code = handoff_field_refuse(error, "control characters in the text", field->name, value);
         handoff_error_allow(error, "printable characters");
@@ -166,10 +166,10 @@ static bool is_name_character(char c)
 }
 
 /* The characters that the configuration allows in an agent's name. */
-static enum handoff_code check_name(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
+static enum handoff_code check_name_field(const struct handoff_field *field, yyjson_val *value,
+                                          void *at, struct handoff_error *error)
 {
-    enum handoff_code code = check_text(field, value, at, error);
+    enum handoff_code code = check_text_field(field, value, at, error);
     struct base_span name = base_json_span(value);
     for (size_t i = 0; code == HANDOFF_OK && i < name.size; i++) {
         if (is_name_character(name.data[i]))
@@ -181,8 +181,8 @@ static enum handoff_code check_name(const struct handoff_field *field, yyjson_va
     return code;
 }
 
-static enum handoff_code check_uuid(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
+static enum handoff_code check_uuid_field(const struct handoff_field *field, yyjson_val *value,
+                                          void *at, struct handoff_error *error)
 {
     struct base_uuid uuid = {0};
     struct base_span text = base_json_span(value);
@@ -196,8 +196,8 @@ static enum handoff_code check_uuid(const struct handoff_field *field, yyjson_va
 }
 
 /* W3C Trace Context: 32 digits of lower-case hexadecimal, not all of them zero. */
-static enum handoff_code check_trace_id(const struct handoff_field *field, yyjson_val *value,
-                                        void *at, struct handoff_error *error)
+static enum handoff_code check_trace_id_field(const struct handoff_field *field, yyjson_val *value,
+                                              void *at, struct handoff_error *error)
 {
     enum { DIGITS = 32 };
     struct base_span text = base_json_span(value);
@@ -212,13 +212,13 @@ static enum handoff_code check_trace_id(const struct handoff_field *field, yyjso
 }
 
 /* What follows a NUL would be lost without a word. */
-static enum handoff_code check_string(const struct handoff_field *field, yyjson_val *value,
-                                      void *at, struct handoff_error *error)
+static enum handoff_code check_string_field(const struct handoff_field *field, yyjson_val *value,
+                                            void *at, struct handoff_error *error)
 {
     struct base_span text = base_json_span(value);
     if (!text.data || strlen(text.data) != text.size)
         return handoff_field_refuse_type(error, field->name, value, "a string without NUL");
-    enum handoff_code code = check_text(field, value, &text, error);
+    enum handoff_code code = check_text_field(field, value, &text, error);
     if (code == HANDOFF_OK)
         *(const char **)at = text.data;
     return code;
@@ -240,8 +240,8 @@ enum handoff_code handoff_field_check_word(const struct handoff_field *field, yy
 
 /* ---- numbers and times ---------------------------------------------------------------------- */
 
-static enum handoff_code check_bool(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
+static enum handoff_code check_bool_field(const struct handoff_field *field, yyjson_val *value,
+                                          void *at, struct handoff_error *error)
 {
     if (!yyjson_is_bool(value))
         return handoff_field_refuse_type(error, field->name, value, "true or false");
@@ -262,8 +262,8 @@ static enum handoff_code refuse_range(const struct handoff_field *field, yyjson_
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code check_whole(const struct handoff_field *field, yyjson_val *value, void *at,
-                                     struct handoff_error *error)
+static enum handoff_code check_whole_field(const struct handoff_field *field, yyjson_val *value,
+                                           void *at, struct handoff_error *error)
 {
     int64_t number;
     if (!base_json_whole(value, &number) || number < field->least || number > field->most)
@@ -272,8 +272,8 @@ static enum handoff_code check_whole(const struct handoff_field *field, yyjson_v
     return HANDOFF_OK;
 }
 
-static enum handoff_code check_number(const struct handoff_field *field, yyjson_val *value,
-                                      void *at, struct handoff_error *error)
+static enum handoff_code check_number_field(const struct handoff_field *field, yyjson_val *value,
+                                            void *at, struct handoff_error *error)
 {
     double number;
     if (!base_json_double(value, &number) || number < (double)field->least ||
@@ -283,8 +283,8 @@ static enum handoff_code check_number(const struct handoff_field *field, yyjson_
     return HANDOFF_OK;
 }
 
-static enum handoff_code check_time(const struct handoff_field *field, yyjson_val *value, void *at,
-                                    struct handoff_error *error)
+static enum handoff_code check_time_field(const struct handoff_field *field, yyjson_val *value,
+                                          void *at, struct handoff_error *error)
 {
     struct base_span text = base_json_span(value);
     if (text.data && base_rfc3339_parse(text.data, text.size, at))
@@ -294,8 +294,8 @@ static enum handoff_code check_time(const struct handoff_field *field, yyjson_va
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code check_duration(const struct handoff_field *field, yyjson_val *value,
-                                        void *at, struct handoff_error *error)
+static enum handoff_code check_duration_field(const struct handoff_field *field, yyjson_val *value,
+                                              void *at, struct handoff_error *error)
 {
     struct base_printed most;
     uint64_t ms;
@@ -345,8 +345,8 @@ static enum handoff_code at_index(enum handoff_code code, const char *list, size
     return code;
 }
 
-static enum handoff_code check_array(const struct handoff_field *field, yyjson_val *value, void *at,
-                                     struct handoff_error *error)
+static enum handoff_code check_array_field(const struct handoff_field *field, yyjson_val *value,
+                                           void *at, struct handoff_error *error)
 {
     enum handoff_code code = handoff_field_check_array(field, value, at, error);
     size_t i, n;
@@ -377,8 +377,8 @@ enum handoff_code handoff_field_check_object(const struct handoff_field *field, 
     return handoff_fields_check_open(field->members, value, field->name, error);
 }
 
-static enum handoff_code check_nothing(const struct handoff_field *field, yyjson_val *value,
-                                       void *at, struct handoff_error *error)
+static enum handoff_code check_nothing_field(const struct handoff_field *field, yyjson_val *value,
+                                             void *at, struct handoff_error *error)
 {
     (void)field;
     (void)value;
@@ -388,21 +388,21 @@ static enum handoff_code check_nothing(const struct handoff_field *field, yyjson
 }
 
 static handoff_field_check *const checks[] = {
-    [HANDOFF_FIELD_TEXT] = check_text,
-    [HANDOFF_FIELD_ID] = check_id,
-    [HANDOFF_FIELD_NAME] = check_name,
-    [HANDOFF_FIELD_UUID] = check_uuid,
-    [HANDOFF_FIELD_TRACE_ID] = check_trace_id,
-    [HANDOFF_FIELD_STRING] = check_string,
+    [HANDOFF_FIELD_TEXT] = check_text_field,
+    [HANDOFF_FIELD_ID] = check_id_field,
+    [HANDOFF_FIELD_NAME] = check_name_field,
+    [HANDOFF_FIELD_UUID] = check_uuid_field,
+    [HANDOFF_FIELD_TRACE_ID] = check_trace_id_field,
+    [HANDOFF_FIELD_STRING] = check_string_field,
     [HANDOFF_FIELD_WORD] = handoff_field_check_word,
-    [HANDOFF_FIELD_BOOL] = check_bool,
-    [HANDOFF_FIELD_WHOLE] = check_whole,
-    [HANDOFF_FIELD_NUMBER] = check_number,
-    [HANDOFF_FIELD_TIME] = check_time,
-    [HANDOFF_FIELD_DURATION] = check_duration,
-    [HANDOFF_FIELD_ARRAY] = check_array,
+    [HANDOFF_FIELD_BOOL] = check_bool_field,
+    [HANDOFF_FIELD_WHOLE] = check_whole_field,
+    [HANDOFF_FIELD_NUMBER] = check_number_field,
+    [HANDOFF_FIELD_TIME] = check_time_field,
+    [HANDOFF_FIELD_DURATION] = check_duration_field,
+    [HANDOFF_FIELD_ARRAY] = check_array_field,
     [HANDOFF_FIELD_OBJECT] = handoff_field_check_object,
-    [HANDOFF_FIELD_ANY] = check_nothing,
+    [HANDOFF_FIELD_ANY] = check_nothing_field,
 };
 
 enum handoff_code handoff_field_read(const struct handoff_field *field, yyjson_val *value,

@@ -35,7 +35,7 @@ static enum handoff_code read_texts(struct exporter_request *request,
     return HANDOFF_OK;
 }
 
-static bool is_known(void *arg, const char *name)
+static bool is_query_field(void *arg, const char *name)
 {
     const struct handoff_fields *fields = arg;
     size_t i = 0;
@@ -50,7 +50,7 @@ static enum handoff_code read_query(struct exporter_request *request,
                                     const struct handoff_fields *fields, void *into,
                                     struct handoff_error *error)
 {
-    const char *unknown = exporter_request_query_unknown(request, is_known, (void *)fields);
+    const char *unknown = exporter_request_query_unknown(request, is_query_field, (void *)fields);
     if (unknown != NULL)
         return handoff_fields_refuse_unknown(fields, HANDOFF_IN_QUERY, unknown, error);
     return read_texts(request, fields, into, error);
@@ -58,9 +58,9 @@ static enum handoff_code read_query(struct exporter_request *request,
 
 /* ---- the body ------------------------------------------------------------------------------- */
 
-static enum handoff_code read_object(struct exporter_request *request,
-                                     const struct handoff_fields *fields,
-                                     struct exporter_input *input, struct handoff_error *error)
+static enum handoff_code read_body_fields(struct exporter_request *request,
+                                          const struct handoff_fields *fields,
+                                          struct exporter_input *input, struct handoff_error *error)
 {
     size_t size;
     const char *twice, *body = exporter_request_body(request, &size);
@@ -86,8 +86,8 @@ static bool is_read_here(const struct handoff_call *call)
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* The client takes 0 for the default of a number; a boolean has no such value. */
-static enum handoff_code set_defaults(const struct handoff_fields *fields, void *into,
-                                      struct handoff_error *error)
+static enum handoff_code set_flag_defaults(const struct handoff_fields *fields, void *into,
+                                           struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     for (size_t i = 0; i < fields->count && code == HANDOFF_OK; i++) {
@@ -103,11 +103,11 @@ bool exporter_input_open(struct exporter_request *request, const struct handoff_
 {
     struct handoff_error error;
     *input = (struct exporter_input){0};
-    enum handoff_code code = set_defaults(&call->input, &input->values, &error);
+    enum handoff_code code = set_flag_defaults(&call->input, &input->values, &error);
     if (code == HANDOFF_OK)
         code = read_query(request, &call->input, &input->values, &error);
     if (code == HANDOFF_OK && is_read_here(call))
-        code = read_object(request, &call->input, input, &error);
+        code = read_body_fields(request, &call->input, input, &error);
     if (code == HANDOFF_OK)
         return true;
     exporter_respond_error(request, &error);

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls about handoffs, tasks, parked handoffs, agents and inboxes: each asks the client, and
+ * answers with its JSON.
+ *
+ * On the loop of the request; the client answers there too.
+ */
 #include "exporter/routes/calls.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memories over HTTP: each route asks the client, and answers with its JSON. */
+/* Calls about memories: each asks the client, and answers with its JSON. On the loop of the
+ * request. */
 #include "exporter/routes/calls.h"
 
 #include "client/calls/call.h"

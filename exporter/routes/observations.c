@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The call that reports observed handoffs. On the loop of the request. */
 #include "exporter/routes/calls.h"
 
 #include "client/calls/call.h"

@@ -23,7 +23,7 @@
 #define ENVELOPE_TYPE "application/vnd.handoff.envelope+json"
 #define SCHEMAS       "#/components/schemas/"
 
-static void write_text(struct base_buffer *out, const char *key, const char *text)
+static void write_keyword(struct base_buffer *out, const char *key, const char *text)
 {
     if (text == NULL)
         return;
@@ -39,9 +39,9 @@ static void write_parameter(struct handoff_schema *schema, const struct handoff_
         [HANDOFF_IN_PATH] = "path", [HANDOFF_IN_QUERY] = "query", [HANDOFF_IN_HEADER] = "header"};
     struct base_buffer *out = schema->out;
     base_buffer_byte(out, '{');
-    write_text(out, "name", field->name);
-    write_text(out, "in", places[field->place]);
-    write_text(out, "description", field->doc);
+    write_keyword(out, "name", field->name);
+    write_keyword(out, "in", places[field->place]);
+    write_keyword(out, "description", field->doc);
     if (field->required)
         base_buffer_text(out, ",\"required\":true");
     base_json_write_name(out, "schema");
@@ -62,7 +62,7 @@ static void write_parameters(struct handoff_schema *schema, const struct handoff
     base_buffer_text(schema->out, any ? "]" : "");
 }
 
-static void write_body(struct handoff_schema *schema, const struct handoff_call *call)
+static void write_request_body(struct handoff_schema *schema, const struct handoff_call *call)
 {
     struct base_buffer *out = schema->out;
     if (!handoff_call_has_body(call))
@@ -104,7 +104,7 @@ static void write_answers(struct handoff_schema *schema, const struct handoff_ca
         snprintf(status, sizeof status, "%u", answer->status);
         base_json_write_name(out, status);
         base_buffer_byte(out, '{');
-        write_text(out, "description", answer->doc);
+        write_keyword(out, "description", answer->doc);
         if (answer->shape != NULL)
             write_content(schema, answer->shape);
         base_buffer_byte(out, '}');
@@ -157,7 +157,7 @@ static void collect(struct failures *failures, const struct handoff_call *call)
     add_code(failures, HANDOFF_ERR_STORE_READ_ONLY);
 }
 
-static void write_failure(struct base_buffer *out, const struct failures *failures, unsigned status)
+static void write_status(struct base_buffer *out, const struct failures *failures, unsigned status)
 {
     char key[16];
     struct base_buffer words = {0};
@@ -175,20 +175,20 @@ static void write_failure(struct base_buffer *out, const struct failures *failur
                            handoff_code_name(code), handoff_code_meaning(code));
     }
     base_buffer_text(out, "]}}}}}");
-    write_text(out, "description", base_buffer_span(&words).data);
+    write_keyword(out, "description", base_buffer_span(&words).data);
     out->failed = out->failed || words.failed;
     base_buffer_free(&words);
     base_buffer_byte(out, '}');
 }
 
-static void write_failures(struct base_buffer *out, const struct handoff_call *call)
+static void write_statuses(struct base_buffer *out, const struct handoff_call *call)
 {
     struct failures failures;
     collect(&failures, call);
     for (unsigned status = 400; status < 600; status++) {
         for (size_t i = 0; i < failures.count; i++) {
             if (status_of_code(failures.codes[i]) == status) {
-                write_failure(out, &failures, status);
+                write_status(out, &failures, status);
                 break;
             }
         }
@@ -205,7 +205,7 @@ static void write_description(struct base_buffer *out, const struct handoff_call
     if (call->answer_doc != NULL)
         base_buffer_printf(&words, "%s\n\n", call->answer_doc);
     base_buffer_printf(&words, "An agent may call it: %s", call->agent_may);
-    write_text(out, "description", base_buffer_span(&words).data);
+    write_keyword(out, "description", base_buffer_span(&words).data);
     out->failed = out->failed || words.failed;
     base_buffer_free(&words);
 }
@@ -232,19 +232,19 @@ static void write_call(struct handoff_schema *schema, const struct handoff_call 
         method[i] = (char)(call->rest.method[i] | 0x20);
     base_json_write_name(out, method);
     base_buffer_byte(out, '{');
-    write_text(out, "operationId", call->name);
+    write_keyword(out, "operationId", call->name);
     write_tag(out, call->rest.path);
-    write_text(out, "summary", call->summary);
+    write_keyword(out, "summary", call->summary);
     write_description(out, call);
-    write_text(out, "x-handoff-access", access[call->access]);
-    write_text(out, "x-handoff-agent-may", call->agent_may);
-    write_text(out, "x-handoff-effect", effects[call->effect]);
+    write_keyword(out, "x-handoff-access", access[call->access]);
+    write_keyword(out, "x-handoff-agent-may", call->agent_may);
+    write_keyword(out, "x-handoff-effect", effects[call->effect]);
     write_parameters(schema, &call->input);
-    write_body(schema, call);
+    write_request_body(schema, call);
     base_json_write_name(out, "responses");
     base_buffer_byte(out, '{');
     write_answers(schema, call);
-    write_failures(out, call);
+    write_statuses(out, call);
     base_buffer_text(out, "}}");
 }
 
@@ -337,7 +337,7 @@ static void write_components(struct handoff_schema *schema)
 
 /* ---- the document --------------------------------------------------------------------------- */
 
-static void write_head(struct base_buffer *out)
+static void write_info(struct base_buffer *out)
 {
     base_buffer_text(out,
                      "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"handoff-exporter agent API\","
@@ -345,7 +345,7 @@ static void write_head(struct base_buffer *out)
                      "\"description\":\"Hands work from agent to agent, and keeps what cannot "
                      "be delivered. Errors are RFC 9457 documents whose code is stable. With "
                      "api.tokens_file each request carries a bearer token.\"");
-    write_text(out, "version", exporter_version());
+    write_keyword(out, "version", exporter_version());
     base_buffer_text(out, "},\"servers\":[{\"url\":\"/\",\"description\":\"where this document is "
                           "served\"},{\"url\":\"http://127.0.0.1:8780\",\"description\":\"the "
                           "default of --api.listen-address\"}],"
@@ -355,7 +355,7 @@ static void write_head(struct base_buffer *out)
 void exporter_openapi_write(struct base_buffer *out)
 {
     struct handoff_schema schema = {.out = out, .refs = SCHEMAS};
-    write_head(out);
+    write_info(out);
     for (size_t i = 0; i < HANDOFF_CALLS; i++) {
         if (is_first_of_its_path(i))
             write_path(&schema, handoff_calls[i].rest.path);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls about runs that deliver parked handoffs again. On the loop of the request. */
 #include "exporter/routes/calls.h"
 
 #include "client/calls/call.h"

@@ -15,7 +15,7 @@ import source_tree
 FINISHED = ("lib/base/", "lib/tokens/", "lib/metrics/", "ctl/", "client/transport/", "client/envelope/",
             "client/assemble/", "tools/vocabulary/")
 # Files in these rooms that are not finished yet.
-UNFINISHED = ("client/assemble/field.c", "client/assemble/validate.c")
+UNFINISHED = ()
 GENERATED = ("lib/tokens/unicode_tables.c",)
 SEARCHED = tuple(room + "/" for room in source_tree.ROOMS) + ("tools/vocabulary/",)
 
