@@ -53,6 +53,8 @@ struct handoff_call {
     const char *name; /* "send_handoff": of a tool, and of the operation in OpenAPI */
     enum handoff_call_access access;
     enum handoff_call_effect effect;
+    enum handoff_call_body body;
+    bool batch; /* a document, or {"items": [documents]} */
     struct {
         const char *method, *path; /* a {segment} of the path takes any value */
     } rest;
@@ -61,9 +63,7 @@ struct handoff_call {
     const char *agent_may;  /* what an agent may do that is not the operator */
     const char *answer_doc; /* of the headers of an answer, or NULL */
     struct handoff_fields input;
-    enum handoff_call_body body;
     const struct handoff_fields *document;
-    bool batch; /* or {"items": [documents]} */
     const struct handoff_call_answer *answers;
     const enum handoff_code *codes; /* beside those of every call; ends with HANDOFF_OK */
     const char *example;            /* of the body, as JSON; NULL: none is sent */
