@@ -5,6 +5,7 @@
  */
 #include "client/client.h"
 
+#include "client/spine/embedded/embedded_spine.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
@@ -81,18 +82,24 @@ static enum handoff_code open_engine(struct handoff_client *client, struct hando
     return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;
 }
 
+/* The kinds of spine; there is one so far. */
+static enum handoff_code open_spine(struct handoff_client *client, struct handoff_error *error)
+{
+    const struct handoff_embedded_options options = {0};
+    return handoff_embedded_spine_open(&client->spine, client->store, &options, error);
+}
+
 static enum handoff_code open_parts(struct handoff_client *client,
                                     const struct handoff_options *options,
                                     struct handoff_error *error)
 {
-    const struct handoff_embedded_options spine = {0};
     enum handoff_code code = handoff_agents_new(&client->agents, error);
     if (code == HANDOFF_OK)
         code = open_tokenizer(client, options, error);
     if (code == HANDOFF_OK)
         code = open_store(client, options, error);
     if (code == HANDOFF_OK)
-        code = handoff_spine_embedded(&client->spine, client->store, &spine, error);
+        code = open_spine(client, error);
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
     if (code == HANDOFF_OK)
@@ -140,7 +147,7 @@ void handoff_client_close(struct handoff_client **client)
     BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
     handoff_replays_free(&dying->replays);
     handoff_engine_free(&dying->engine);
-    handoff_spine_destroy(&dying->spine);
+    handoff_spine_close(&dying->spine);
     handoff_store_close(&dying->store);
     handoff_tokenizer_close(&dying->tokenizer);
     handoff_agents_free(&dying->agents);

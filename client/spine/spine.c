@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface in front of the implementations: what every call needs is checked here once, so
- * that a request is refused in the same words whichever spine is configured. A refusal finishes at
- * once, and the spine was not asked. Any thread.
+ * The interface in front of the drivers: what every call needs is checked here once, so that a
+ * request is refused in the same words whichever spine is configured. A refusal finishes at once,
+ * and the spine was not asked. Any thread.
  */
 #include "client/spine/spine.h"
 
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
+enum { SPINE_MAGIC = 0x7370696e };
+
 static enum handoff_spine_progress refused(void)
 {
     return HANDOFF_SPINE_DONE;
 }
 
-static void begin(const struct handoff_spine *spine, struct handoff_spine_call *call)
+/* false: this kind of spine cannot do it, and the error says so. */
+static bool begin(const struct handoff_spine *spine, struct handoff_spine_call *call,
+                  enum handoff_spine_ability needed, const char *task)
 {
-    BASE_CHECK_MAGIC(spine, HANDOFF_SPINE_MAGIC);
+    BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
     handoff_error_clear(&call->error);
     call->asked = false;
+    if (spine->driver->can & (unsigned)needed)
+        return true;
+    handoff_error_set(&call->error, HANDOFF_ERR_METHOD_NOT_ALLOWED,
+                      "the configured spine does not support this operation", "spine", NULL);
+    handoff_error_seen(&call->error, "%s spine, asked to %s", spine->driver->kind, task);
+    return false;
 }
 
 enum handoff_spine_health handoff_spine_health(const struct handoff_spine_call *call)
@@ -51,11 +61,11 @@ static bool within(struct handoff_spine_call *call, const char *field, size_t se
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
                                                   struct handoff_spine_resolve *resolve)
 {
-    begin(spine, &resolve->call);
+    bool able = begin(spine, &resolve->call, HANDOFF_SPINE_CAN_RESOLVE, "find memories");
     resolve->found = NULL;
     resolve->missing = NULL;
     resolve->found_count = resolve->missing_count = 0;
-    if (!within(&resolve->call, "memory_ids", resolve->id_count, 0, spine->limits.ids) ||
+    if (!able || !within(&resolve->call, "memory_ids", resolve->id_count, 0, spine->limits.ids) ||
         !within(&resolve->call, "include_recent", resolve->recent, 0, spine->limits.recent))
         return refused();
     for (size_t i = 0; i < resolve->id_count; i++) {
@@ -66,73 +76,121 @@ enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
         return refused();
     }
     resolve->call.asked = true;
-    return spine->methods->resolve(spine, resolve);
+    return spine->driver->resolve(spine, resolve);
 }
 
 enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
                                                struct handoff_spine_list *list)
 {
-    begin(spine, &list->call);
+    bool able = begin(spine, &list->call, HANDOFF_SPINE_CAN_LIST, "list memories");
     list->memories = NULL;
     list->count = 0;
     list->next = base_span(NULL, 0);
-    if (!within(&list->call, "limit", list->limit, 1, spine->limits.page))
+    if (!able || !within(&list->call, "limit", list->limit, 1, spine->limits.page))
         return refused();
     list->call.asked = true;
-    return spine->methods->list(spine, list);
+    return spine->driver->list(spine, list);
 }
 
 enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put)
 {
-    begin(spine, &put->call);
-    if (handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK)
+    bool able = begin(spine, &put->call, HANDOFF_SPINE_CAN_PUT, "store a memory");
+    if (!able ||
+        handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK)
         return refused();
     put->call.asked = true;
-    return spine->methods->put(spine, put);
+    return spine->driver->put(spine, put);
 }
 
 enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
                                                  struct handoff_spine_remove *remove)
 {
-    begin(spine, &remove->call);
-    if (handoff_memory_validate_id(remove->id, "id", &remove->call.error) != HANDOFF_OK)
+    bool able = begin(spine, &remove->call, HANDOFF_SPINE_CAN_REMOVE, "delete a memory");
+    if (!able || handoff_memory_validate_id(remove->id, "id", &remove->call.error) != HANDOFF_OK)
         return refused();
     remove->call.asked = true;
-    return spine->methods->remove(spine, remove);
+    return spine->driver->remove(spine, remove);
 }
 
 enum handoff_spine_progress handoff_spine_pin(struct handoff_spine *spine,
                                               struct handoff_spine_pin *pin)
 {
-    begin(spine, &pin->call);
-    if (handoff_memory_validate_id(pin->id, "id", &pin->call.error) != HANDOFF_OK)
+    bool able = begin(spine, &pin->call, HANDOFF_SPINE_CAN_PIN, "pin a memory");
+    if (!able || handoff_memory_validate_id(pin->id, "id", &pin->call.error) != HANDOFF_OK)
         return refused();
     pin->call.asked = true;
-    return spine->methods->pin(spine, pin);
+    return spine->driver->pin(spine, pin);
 }
 
 enum handoff_spine_progress handoff_spine_keep_tokens(struct handoff_spine *spine,
                                                       struct handoff_spine_keep_tokens *keep)
 {
-    begin(spine, &keep->call);
+    if (!begin(spine, &keep->call, HANDOFF_SPINE_CAN_KEEP_TOKENS, "keep token counts"))
+        return refused();
     keep->call.asked = true;
-    return spine->methods->keep_tokens(spine, keep);
+    return spine->driver->keep_tokens(spine, keep);
 }
 
 enum handoff_spine_progress handoff_spine_stats(struct handoff_spine *spine,
                                                 struct handoff_spine_stats *stats)
 {
-    begin(spine, &stats->call);
+    if (!begin(spine, &stats->call, HANDOFF_SPINE_CAN_STATS, "count memories"))
+        return refused();
     stats->call.asked = true;
-    return spine->methods->stats(spine, stats);
+    return spine->driver->stats(spine, stats);
 }
 
-void handoff_spine_destroy(struct handoff_spine **spine)
+/* ---- making and closing -------------------------------------------------------------------- */
+
+static struct handoff_memory_limits with_defaults(struct handoff_memory_limits limits)
+{
+    const struct handoff_memory_limits *usual = &handoff_memory_limits_default;
+#define DEFAULT(field) limits.field = limits.field ? limits.field : usual->field
+    DEFAULT(content_bytes);
+    DEFAULT(summary_bytes);
+    DEFAULT(tags);
+    DEFAULT(tag_bytes);
+    DEFAULT(metadata_bytes);
+    DEFAULT(metadata_depth);
+    DEFAULT(pins);
+    DEFAULT(ids);
+    DEFAULT(recent);
+    DEFAULT(page);
+#undef DEFAULT
+    return limits;
+}
+
+/* A driver has exactly the functions that it says it has. */
+static void check_driver(const struct handoff_spine_driver *driver)
+{
+    BASE_CHECK(driver->kind && driver->close);
+#define CHECK_ABILITY(ability, function)                                                           \
+    BASE_CHECK(((driver->can & HANDOFF_SPINE_CAN_##ability) != 0) == (driver->function != NULL))
+    CHECK_ABILITY(RESOLVE, resolve);
+    CHECK_ABILITY(LIST, list);
+    CHECK_ABILITY(PUT, put);
+    CHECK_ABILITY(REMOVE, remove);
+    CHECK_ABILITY(PIN, pin);
+    CHECK_ABILITY(KEEP_TOKENS, keep_tokens);
+    CHECK_ABILITY(STATS, stats);
+#undef CHECK_ABILITY
+}
+
+void handoff_spine_init(struct handoff_spine *spine, const struct handoff_spine_driver *driver,
+                        struct handoff_memory_limits limits)
+{
+    check_driver(driver);
+    *spine = (struct handoff_spine){SPINE_MAGIC, driver, with_defaults(limits)};
+}
+
+void handoff_spine_close(struct handoff_spine **spine)
 {
     if (!spine || !*spine)
         return;
-    BASE_CHECK_MAGIC(*spine, HANDOFF_SPINE_MAGIC);
-    (*spine)->methods->destroy(*spine);
+    struct handoff_spine *dying = *spine;
+    BASE_CHECK_MAGIC(dying, SPINE_MAGIC);
     *spine = NULL;
+    dying->magic = 0;
+    dying->driver->close(dying);
 }

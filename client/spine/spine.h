@@ -3,8 +3,9 @@
  * spine.h - where memories live.
  *
  * A memory is a fact that agents share: text under an id, with what is known about it. The spine
- * keeps them and finds those that matter for a task. There is one implementation now (embedded, in
- * the store); a remote one speaks HTTP. So every call has an asynchronous shape:
+ * keeps them and finds those that matter for a task. Where it keeps them is a driver's business (a
+ * folder of client/spine, see the end of this file): the embedded one uses the store, another one
+ * may ask a server. So every call has an asynchronous shape:
  *
  *     struct handoff_spine_resolve resolve = {
  *         .call = {.mailbox = &loop->mailbox, .done = resolved},
@@ -27,12 +28,11 @@
 #define HANDOFF_SPINE_SPINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "client/handoff.h"
-#include "client/store/store.h"
 #include "lib/base/arena.h"
-#include "lib/base/clock.h"
 #include "lib/base/mailbox.h"
 #include "lib/base/span.h"
 
@@ -81,6 +81,14 @@ enum handoff_spine_progress {
     HANDOFF_SPINE_PENDING, /* done will be called on the mailbox's loop */
 };
 
+/* Room in every call for what the driver needs while the call is pending, so that it allocates
+   nothing for it. What lies in it at the beginning is undefined. A driver asserts that it fits. */
+enum { HANDOFF_SPINE_SCRATCH_SIZE = 416 };
+
+struct handoff_spine_scratch {
+    _Alignas(int64_t) unsigned char bytes[HANDOFF_SPINE_SCRATCH_SIZE];
+};
+
 /* The head of every call. */
 struct handoff_spine_call {
     struct base_mailbox *mailbox;
@@ -88,12 +96,7 @@ struct handoff_spine_call {
     struct handoff_error error;
     bool asked; /* result: the spine had something to do for it; else it was answered before */
 
-    /* the implementation's own */
-    union {
-        struct handoff_store_job work; /* of a change */
-        struct handoff_store_read read;
-    };
-    void *context;
+    struct handoff_spine_scratch scratch; /* the driver's */
 };
 
 /* What a finished call tells of the spine; the one definition of a spine that failed. */
@@ -244,10 +247,32 @@ struct handoff_spine_stats {
 enum handoff_spine_progress handoff_spine_stats(struct handoff_spine *spine,
                                                 struct handoff_spine_stats *stats);
 
-/* ---- implementations ----------------------------------------------------------------------- */
+/* ---- drivers ------------------------------------------------------------------------------- */
 
-struct handoff_spine_methods {
+/* What a spine can do; each is the function of the driver with this name. */
+enum handoff_spine_ability {
+    HANDOFF_SPINE_CAN_RESOLVE = 1 << 0,
+    HANDOFF_SPINE_CAN_LIST = 1 << 1,
+    HANDOFF_SPINE_CAN_PUT = 1 << 2,
+    HANDOFF_SPINE_CAN_REMOVE = 1 << 3,
+    HANDOFF_SPINE_CAN_PIN = 1 << 4,
+    HANDOFF_SPINE_CAN_KEEP_TOKENS = 1 << 5,
+    HANDOFF_SPINE_CAN_STATS = 1 << 6,
+};
+
+/*
+ * A kind of spine. To add one: write client/spine/NAME with such a table, a function that makes the
+ * spine (handoff_spine_init) and a header that declares it, and call that function in open_spine of
+ * client/client.c.
+ *
+ * A function is called with a call that was checked: its inputs are within the limits, its error is
+ * clear, and its results are empty. It either finishes the call and returns DONE, or returns
+ * PENDING and has done called on the mailbox's loop later. A function that answered without looking
+ * anything up sets call.asked to false.
+ */
+struct handoff_spine_driver {
     const char *kind; /* "embedded" */
+    unsigned can;     /* HANDOFF_SPINE_CAN_...; a call for anything else is rejected before */
     enum handoff_spine_progress (*resolve)(struct handoff_spine *, struct handoff_spine_resolve *);
     enum handoff_spine_progress (*list)(struct handoff_spine *, struct handoff_spine_list *);
     enum handoff_spine_progress (*put)(struct handoff_spine *, struct handoff_spine_put *);
@@ -256,31 +281,21 @@ struct handoff_spine_methods {
     enum handoff_spine_progress (*keep_tokens)(struct handoff_spine *,
                                                struct handoff_spine_keep_tokens *);
     enum handoff_spine_progress (*stats)(struct handoff_spine *, struct handoff_spine_stats *);
-    void (*destroy)(struct handoff_spine *);
+    void (*close)(struct handoff_spine *); /* frees it */
 };
 
-/* First in every implementation's own struct. */
+/* The first member of each driver's own struct. */
 struct handoff_spine {
     unsigned magic;
-    const struct handoff_spine_methods *methods;
+    const struct handoff_spine_driver *driver;
     struct handoff_memory_limits limits;
 };
 
-enum { HANDOFF_SPINE_MAGIC = 0x7370696e };
+/* For drivers. A limit of 0 is the default. */
+void handoff_spine_init(struct handoff_spine *spine, const struct handoff_spine_driver *driver,
+                        struct handoff_memory_limits limits);
 
-/* No call may be under way. Takes NULL and pointers to NULL. */
-void handoff_spine_destroy(struct handoff_spine **spine);
-
-struct handoff_embedded_options {
-    struct handoff_memory_limits limits; /* a 0 is the default */
-    int64_t half_life_ms;                /* after which recency counts half; 0: 7 days */
-    const struct base_clock *clock;      /* NULL: the system's */
-};
-
-/* The one in the store, which must live longer. What asks for nothing finishes at once; all else is
-   pending: reads on the store's reader threads, writes on its writer. */
-enum handoff_code handoff_spine_embedded(struct handoff_spine **spine, struct handoff_store *store,
-                                         const struct handoff_embedded_options *options,
-                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* No call may be pending. Takes NULL and pointers to NULL. */
+void handoff_spine_close(struct handoff_spine **spine);
 
 #endif

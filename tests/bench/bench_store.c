@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/spine/spine.h"
+#include "client/spine/embedded/embedded_spine.h"
 #include "client/store/store.h"
 #include "tests/support/resolve_now.h"
 
@@ -285,7 +285,7 @@ static void bench_spine(const char *directory)
                                             .durability = HANDOFF_DURABILITY_NONE};
     struct handoff_embedded_options embedded = {0};
     MUST(handoff_store_open(&store, &options, NULL) == HANDOFF_OK);
-    MUST(handoff_spine_embedded(&spine, store, &embedded, NULL) == HANDOFF_OK);
+    MUST(handoff_embedded_spine_open(&spine, store, &embedded, NULL) == HANDOFF_OK);
     MUST(base_mailbox_init(&mailbox, NULL) == HANDOFF_OK);
     for (int i = 0, filled_up = 0; i < 3; filled_up = sizes[i++]) {
         double begun = now_ns();
@@ -295,7 +295,7 @@ static void bench_spine(const char *directory)
         bench_search(spine, sizes[i], 6, &few);
         bench_search(spine, sizes[i], 30, &many);
     }
-    handoff_spine_destroy(&spine);
+    handoff_spine_close(&spine);
     handoff_store_close(&store);
     base_mailbox_free(&mailbox);
     remove_store(directory);

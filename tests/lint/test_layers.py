@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses an include that crosses the layers: which room may know which header.
+"""Refuses an include that crosses the layers: which room may know which header, and inside client/ which seam.
 
 ARCHITECTURE.md has the table in words. Tests may include everything.
 """
@@ -39,6 +39,12 @@ LIBRARIES = {
     "cmocka.h": (),
 }
 
+# seams inside client/: which files may not include which headers, and what holds instead
+SEAMS = tuple((re.compile(files), re.compile(headers), rule) for files, headers, rule in (
+    (r"client/spine/[^/]+$", r"client/(store/|spine/.+/)", "the interface of the spines knows neither a store nor a spine"),
+    (r"client/(?!client\.c$|spine/)", r"client/spine/(?!spine\.h$)", "only client/client.c chooses a spine; others use client/spine/spine.h"),
+))
+
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
@@ -54,6 +60,13 @@ def refuse_own(path, target):
     if room_of(target) or target.startswith("tests/"):
         allowed = ", ".join(MAY_KNOW[room]) or "nothing outside itself"
         return f"{path}: {room}/ may not include {target}; it may include {allowed}"
+    return None
+
+
+def refuse_seam(path, target):
+    for files, headers, rule in SEAMS:
+        if files.match(str(path)) and headers.match(target):
+            return f"{path}: may not include {target}: {rule}"
     return None
 
 
@@ -75,7 +88,7 @@ def complaints(top, paths):
             header = quoted or system
             beside = os.path.normpath(path.parent / header)
             target = beside if (top / beside).exists() else os.path.normpath(header)
-            found.append(refuse_own(path, target) or refuse_library(path, header))
+            found.append(refuse_own(path, target) or refuse_seam(path, target) or refuse_library(path, header))
     return [complaint for complaint in found if complaint]
 
 
@@ -105,11 +118,18 @@ class SelfTest(unittest.TestCase):
         "ctl/j.c": '#include "exporter/http/http.h"\n',
         "exporter/k.c": '#include "tests/helper.h"\n',
         "ctl/l.c": '#include <client/store/store.h>\n',
+        "client/spine/m.c": '#include "client/store/store.h"\n',
+        "client/spine/n.h": '#include "embedded/embedded.h"\n',
+        "client/calls/o.c": '#include "client/spine/embedded/embedded_spine.h"\n',
     }
     GOOD = {
         "lib/metrics/metric.h": "",
         "client/handoff.h": "",
         "client/store/sqlite/store.c": '#include <sqlite3.h>\n#include "client/handoff.h"\n',
+        "client/client.c": '#include "client/spine/embedded/embedded_spine.h"\n',
+        "client/spine/spine.h": "",
+        "client/spine/embedded/embedded.h": '#include "client/store/store.h"\n#include "client/spine/spine.h"\n',
+        "client/calls/x.c": '#include "client/spine/spine.h"\n',
         "client/transport/x.c": '#include <curl/curl.h>\n#include <yyjson.h>\n',
         "collectors/x.c": '#include "client/handoff.h"\n#include "../lib/metrics/metric.h"\n',
         "exporter/x.c": '#include "lib/metrics/metric.h"\n#include <microhttpd.h>\n',

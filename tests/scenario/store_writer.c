@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/spine/spine.h"
+#include "client/spine/embedded/embedded_spine.h"
 #include "client/store/store.h"
 #include "tests/support/resolve_now.h"
 #include "tests/support/temp_store.h"
@@ -58,7 +58,7 @@ static void open_store(const char *directory)
     if (handoff_store_open(&store, &options, &error) != HANDOFF_OK) {
         fail("open", &error);
     }
-    if (handoff_spine_embedded(&spine, store, &embedded, &error) != HANDOFF_OK ||
+    if (handoff_embedded_spine_open(&spine, store, &embedded, &error) != HANDOFF_OK ||
         base_mailbox_init(&mailbox, &error) != HANDOFF_OK) {
         fail("begin", &error);
     }
@@ -197,7 +197,7 @@ static void check_lines(void)
         }
     }
     printf("%ld\n", checked);
-    handoff_spine_destroy(&spine);
+    handoff_spine_close(&spine);
     handoff_store_close(&store);
     base_mailbox_free(&mailbox);
 }

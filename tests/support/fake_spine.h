@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "client/spine/spine.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/mailbox.h"
 
 enum { FAKE_MEMORIES_MAX = 64 };
 
@@ -76,7 +78,7 @@ static inline void fake_miss(struct fake_spine *fake, struct handoff_spine_resol
 static inline void fake_deliver(struct base_mail *mail)
 {
     struct handoff_spine_call *call =
-        (void *)((char *)mail - offsetof(struct handoff_spine_call, work.mail));
+        BASE_CONTAINER_OF(mail, struct handoff_spine_call, scratch.bytes);
     call->done(call);
 }
 
@@ -105,17 +107,25 @@ static inline enum handoff_spine_progress fake_resolve(struct handoff_spine *spi
         handoff_error_set(&resolve->call.error, fake->failure, "the fake was told to", NULL, NULL);
     if (!fake->later)
         return HANDOFF_SPINE_DONE;
-    resolve->call.work.mail.deliver = fake_deliver;
-    base_mailbox_post(resolve->call.mailbox, &resolve->call.work.mail);
+    struct base_mail *mail = (void *)resolve->call.scratch.bytes;
+    *mail = (struct base_mail){.deliver = fake_deliver};
+    base_mailbox_post(resolve->call.mailbox, mail);
     return HANDOFF_SPINE_PENDING;
+}
+
+static inline void fake_close(struct handoff_spine *spine)
+{
+    (void)spine; /* the test's own */
 }
 
 static inline void fake_spine_init(struct fake_spine *fake)
 {
-    static const struct handoff_spine_methods methods = {.kind = "fake", .resolve = fake_resolve};
-    *fake = (struct fake_spine){.spine = {.magic = HANDOFF_SPINE_MAGIC,
-                                          .methods = &methods,
-                                          .limits = handoff_memory_limits_default}};
+    static const struct handoff_spine_driver driver = {.kind = "fake",
+                                                       .can = HANDOFF_SPINE_CAN_RESOLVE,
+                                                       .resolve = fake_resolve,
+                                                       .close = fake_close};
+    *fake = (struct fake_spine){0};
+    handoff_spine_init(&fake->spine, &driver, (struct handoff_memory_limits){0});
 }
 
 /* Texts are lent. */

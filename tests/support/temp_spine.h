@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_TEMP_SPINE_H
 #define TESTS_SUPPORT_TEMP_SPINE_H
 
-#include "client/spine/spine.h"
+#include "client/spine/embedded/embedded_spine.h"
 #include "tests/support/temp_store.h"
 
 struct temp_spine {
@@ -35,14 +35,15 @@ static inline void temp_spine_open(struct temp_spine *temp,
     temp->directory = temp_directory();
     store.path = temp->directory;
     if (handoff_store_open(&temp->store, &store, &temp->error) != HANDOFF_OK ||
-        handoff_spine_embedded(&temp->spine, temp->store, &options, &temp->error) != HANDOFF_OK ||
+        handoff_embedded_spine_open(&temp->spine, temp->store, &options, &temp->error) !=
+            HANDOFF_OK ||
         base_mailbox_init(&temp->mailbox, &temp->error) != HANDOFF_OK)
         abort();
 }
 
 static inline void temp_spine_close(struct temp_spine *temp)
 {
-    handoff_spine_destroy(&temp->spine);
+    handoff_spine_close(&temp->spine);
     handoff_store_close(&temp->store);
     base_mailbox_free(&temp->mailbox);
     base_arena_free(&temp->arena);

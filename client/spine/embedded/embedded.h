@@ -7,7 +7,10 @@
 
 #include "client/spine/spine.h"
 #include "client/store/sqlite/database.h"
+#include "client/store/store.h"
 #include "lib/base/buffer.h"
+#include "lib/base/clock.h"
+#include "lib/base/container.h"
 
 /* Every handoff asks for the pins, and most spines have none; then nothing is read for it. What is
    known only ever moves forward: whoever is about to pin says SOME before the write is submitted,
@@ -31,6 +34,33 @@ static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine 
     return (struct handoff_embedded *)(void *)spine;
 }
 
+/* What a pending call needs; in the call's scratch. */
+struct handoff_embedded_scratch {
+    struct handoff_embedded *embedded;
+    union {
+        struct handoff_store_job work; /* of a change */
+        struct handoff_store_read read;
+    };
+};
+
+_Static_assert(sizeof(struct handoff_embedded_scratch) <= sizeof(struct handoff_spine_scratch),
+               "a call has too little room for a job of the store");
+_Static_assert(_Alignof(struct handoff_embedded_scratch) <= _Alignof(struct handoff_spine_scratch),
+               "the room in a call is not aligned for a job of the store");
+
+static inline struct handoff_embedded_scratch *
+handoff_embedded_scratch(struct handoff_spine_call *call)
+{
+    return (struct handoff_embedded_scratch *)(void *)call->scratch.bytes;
+}
+
+/* The call is the first member of every typed call. */
+static inline struct handoff_spine_call *
+handoff_embedded_call(struct handoff_embedded_scratch *scratch)
+{
+    return BASE_CONTAINER_OF(scratch, struct handoff_spine_call, scratch);
+}
+
 /* write.c */
 enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *,
                                                  struct handoff_spine_put *);
@@ -45,10 +75,10 @@ enum handoff_spine_progress handoff_embedded_keep_tokens(struct handoff_spine *,
 enum handoff_spine_progress handoff_embedded_read(struct handoff_spine *spine,
                                                   struct handoff_spine_call *call,
                                                   void (*run)(struct handoff_store_read *read));
-static inline struct handoff_spine_call *handoff_embedded_call(struct handoff_store_read *read)
+static inline struct handoff_embedded_scratch *
+handoff_embedded_scratch_of_read(struct handoff_store_read *read)
 {
-    return (struct handoff_spine_call *)(void *)((char *)read -
-                                                 offsetof(struct handoff_spine_call, read));
+    return BASE_CONTAINER_OF(read, struct handoff_embedded_scratch, read);
 }
 enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *,
                                                   struct handoff_spine_list *);

@@ -7,7 +7,7 @@
 
 static void read_done(struct handoff_store_read *read)
 {
-    struct handoff_spine_call *call = handoff_embedded_call(read);
+    struct handoff_spine_call *call = handoff_embedded_call(handoff_embedded_scratch_of_read(read));
     call->done(call);
 }
 
@@ -15,11 +15,11 @@ enum handoff_spine_progress handoff_embedded_read(struct handoff_spine *spine,
                                                   struct handoff_spine_call *call,
                                                   void (*run)(struct handoff_store_read *read))
 {
-    call->context = spine;
-    call->read.mailbox = call->mailbox;
-    call->read.run = run;
-    call->read.done = read_done;
-    handoff_store_submit_read(handoff_embedded_of(spine)->store, &call->read);
+    struct handoff_embedded_scratch *scratch = handoff_embedded_scratch(call);
+    scratch->embedded = handoff_embedded_of(spine);
+    scratch->read =
+        (struct handoff_store_read){.mailbox = call->mailbox, .run = run, .done = read_done};
+    handoff_store_submit_read(scratch->embedded->store, &scratch->read);
     return HANDOFF_SPINE_PENDING;
 }
 
@@ -88,9 +88,9 @@ static enum handoff_code read_page(struct handoff_db *db, struct handoff_spine_l
 
 static void run_page_read(struct handoff_store_read *read)
 {
-    struct handoff_spine_list *list =
-        (struct handoff_spine_list *)(void *)handoff_embedded_call(read);
-    struct handoff_embedded *embedded = list->call.context;
+    struct handoff_embedded_scratch *scratch = handoff_embedded_scratch_of_read(read);
+    struct handoff_spine_list *list = (void *)handoff_embedded_call(scratch);
+    struct handoff_embedded *embedded = scratch->embedded;
     struct handoff_error *error = &list->call.error;
     int64_t below;
     if (read_cursor(list->cursor, &below, error) != HANDOFF_OK)
@@ -118,9 +118,9 @@ enum handoff_spine_progress handoff_embedded_list(struct handoff_spine *spine,
 
 static void run_stats_read(struct handoff_store_read *read)
 {
-    struct handoff_spine_stats *stats =
-        (struct handoff_spine_stats *)(void *)handoff_embedded_call(read);
-    struct handoff_embedded *embedded = stats->call.context;
+    struct handoff_embedded_scratch *scratch = handoff_embedded_scratch_of_read(read);
+    struct handoff_spine_stats *stats = (void *)handoff_embedded_call(scratch);
+    struct handoff_embedded *embedded = scratch->embedded;
     struct handoff_error *error = &stats->call.error;
     struct handoff_db *db = handoff_store_reader(embedded->store, error);
     stats->memories = stats->pinned = 0;

@@ -374,9 +374,9 @@ static void learn_of_pins(struct handoff_embedded *embedded,
 
 static void run_resolve(struct handoff_store_read *read)
 {
-    struct handoff_spine_resolve *resolve =
-        (struct handoff_spine_resolve *)(void *)handoff_embedded_call(read);
-    struct resolving on = {.embedded = resolve->call.context,
+    struct handoff_embedded_scratch *scratch = handoff_embedded_scratch_of_read(read);
+    struct handoff_spine_resolve *resolve = (void *)handoff_embedded_call(scratch);
+    struct resolving on = {.embedded = scratch->embedded,
                            .resolve = resolve,
                            .arena = resolve->arena,
                            .error = &resolve->call.error};

@@ -9,11 +9,14 @@
 #include "client/spine/embedded/embedded.h"
 #include "lib/base/error.h"
 
-/* The job lies in the call, and the call is the first member of every typed call. */
+static struct handoff_embedded_scratch *scratch_of(struct handoff_store_job *job)
+{
+    return BASE_CONTAINER_OF(job, struct handoff_embedded_scratch, work);
+}
+
 static struct handoff_spine_call *call_of(struct handoff_store_job *job)
 {
-    return (struct handoff_spine_call *)(void *)((char *)job -
-                                                 offsetof(struct handoff_spine_call, work));
+    return handoff_embedded_call(scratch_of(job));
 }
 
 static void finished(struct handoff_store_job *job)
@@ -28,10 +31,11 @@ submit(struct handoff_spine *spine, struct handoff_spine_call *call,
        enum handoff_code (*run)(struct handoff_store_job *, struct handoff_db *,
                                 struct handoff_error *))
 {
-    call->work.mailbox = call->mailbox;
-    call->work.done = finished;
-    call->work.run = run;
-    handoff_store_submit(handoff_embedded_of(spine)->store, &call->work);
+    struct handoff_embedded_scratch *scratch = handoff_embedded_scratch(call);
+    scratch->embedded = handoff_embedded_of(spine);
+    scratch->work =
+        (struct handoff_store_job){.mailbox = call->mailbox, .done = finished, .run = run};
+    handoff_store_submit(scratch->embedded->store, &scratch->work);
     return HANDOFF_SPINE_PENDING;
 }
 
@@ -139,8 +143,8 @@ static enum handoff_code replace(struct handoff_db *db, const struct stored *old
 static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
                                  struct handoff_error *error)
 {
-    struct handoff_spine_put *put = (struct handoff_spine_put *)(void *)call_of(job);
-    const struct handoff_embedded *embedded = put->call.context;
+    struct handoff_spine_put *put = (void *)call_of(job);
+    const struct handoff_embedded *embedded = scratch_of(job)->embedded;
     struct stored old;
     enum handoff_code code = find_stored(db, put->memory.id, &old, error);
     if (code != HANDOFF_OK)
@@ -163,7 +167,6 @@ static void expect_pins(struct handoff_spine *spine)
 enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *spine,
                                                  struct handoff_spine_put *put)
 {
-    put->call.context = spine;
     if (put->pin == HANDOFF_PIN_YES)
         expect_pins(spine);
     return submit(spine, &put->call, run_put);
@@ -204,7 +207,7 @@ static enum handoff_code run_pin(struct handoff_store_job *job, struct handoff_d
                                  struct handoff_error *error)
 {
     const struct handoff_spine_pin *pin = (const void *)call_of(job);
-    const struct handoff_spine *spine = pin->call.context;
+    const struct handoff_spine *spine = &scratch_of(job)->embedded->spine;
     struct stored old;
     enum handoff_code code = find_stored(db, pin->id, &old, error);
     if (code != HANDOFF_OK)
@@ -221,7 +224,6 @@ static enum handoff_code run_pin(struct handoff_store_job *job, struct handoff_d
 enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
                                                  struct handoff_spine_pin *pin)
 {
-    pin->call.context = spine;
     if (pin->pinned)
         expect_pins(spine);
     return submit(spine, &pin->call, run_pin);
