@@ -33,10 +33,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "client/transport/curl_loop.h"
 #include "client/transport/dial.h"
 #include "client/transport/http_answer.h"
+#include "client/transport/origin.h"
 #include "client/transport/retry_after.h"
-#include "client/transport/transfer.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
@@ -460,8 +461,9 @@ static void read_plain_answer(const struct exchange *exchange, struct handoff_an
         handoff_retry_after_ms(answer->retry_after, base_wall_ms(exchange->plain->clock));
 }
 
-void handoff_plain_settle(struct handoff_plain *plain)
+static void settle_plain(void *state)
 {
+    struct handoff_plain *plain = state;
     BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
     struct exchange *exchange;
     while ((exchange = TAILQ_FIRST(&plain->ended)) != NULL) {
@@ -498,7 +500,7 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
         handoff_origin_leave(&origin);
         return NULL;
     }
-    exchange->transfer.cancel = cancel_exchange;
+    exchange->transfer.driver = &handoff_plain_driver;
     exchange->magic = EXCHANGE_MAGIC;
     exchange->plain = plain;
     exchange->origin = origin;
@@ -510,23 +512,20 @@ static struct exchange *new_exchange(struct handoff_plain *plain, struct handoff
     return exchange;
 }
 
-struct handoff_origin *handoff_plain_origin(struct handoff_plain *plain, const char *url)
+static enum handoff_post_start start_exchange(void *state, struct handoff_post *post)
 {
+    struct handoff_plain *plain = state;
     BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
-    return handoff_origin_use(&plain->origins, url);
-}
-
-enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handoff_origin *origin,
-                                      struct handoff_post *post)
-{
-    BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
+    struct handoff_origin *origin = handoff_origin_use(&plain->origins, post->url);
+    if (!origin)
+        return HANDOFF_POST_DECLINED;
     struct exchange *exchange = new_exchange(plain, origin, post);
     if (!exchange)
-        return HANDOFF_ERR_OUT_OF_MEMORY;
+        return HANDOFF_POST_NO_MEMORY;
     struct handoff_connection *kept = post->fresh ? NULL : TAILQ_FIRST(&origin->idle);
     if (!kept && !dial_origin(exchange)) {
         free_exchange(exchange);
-        return HANDOFF_ERR_OUT_OF_MEMORY;
+        return HANDOFF_POST_NO_MEMORY;
     }
     if (kept) {
         leave_idle(kept);
@@ -536,22 +535,21 @@ enum handoff_code handoff_plain_start(struct handoff_plain *plain, struct handof
     const int64_t wait_ms = exchange->ended ? 0 : post->timeout_ms;
     base_timers_start(plain->timers, &exchange->timer, exchange->began_ns / 1000000 + wait_ms);
     post->transfer = &exchange->transfer;
-    return HANDOFF_OK;
+    return HANDOFF_POST_STARTED;
 }
 
-/* ---- making and freeing --------------------------------------------------------------------- */
+/* ---- the driver ----------------------------------------------------------------------------- */
 
-struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct base_poller *poller,
-                                        struct base_timers *timers, const struct base_clock *clock)
+static void *open_plain(const struct handoff_transport_loop *loop)
 {
     struct handoff_plain *plain = base_calloc(1, sizeof *plain);
     if (!plain)
         return NULL;
     plain->magic = PLAIN_MAGIC;
-    plain->curl = curl;
-    plain->poller = poller;
-    plain->timers = timers;
-    plain->clock = clock;
+    plain->curl = loop->curl;
+    plain->poller = loop->poller;
+    plain->timers = loop->timers;
+    plain->clock = loop->clock;
     plain->idle_timer.fire = close_idle_too_long;
     TAILQ_INIT(&plain->idle);
     TAILQ_INIT(&plain->closed);
@@ -559,14 +557,11 @@ struct handoff_plain *handoff_plain_new(struct handoff_curl *curl, struct base_p
     return plain;
 }
 
-void handoff_plain_free(struct handoff_plain **plain)
+static void close_plain(void *state)
 {
-    struct handoff_plain *dying = *plain;
-    if (!dying)
-        return;
+    struct handoff_plain *dying = state;
     BASE_CHECK_MAGIC(dying, PLAIN_MAGIC);
     BASE_CHECK(dying->in_progress == 0);
-    *plain = NULL;
     struct handoff_connection *connection;
     while ((connection = TAILQ_FIRST(&dying->idle)) != NULL) {
         leave_idle(connection);
@@ -578,3 +573,12 @@ void handoff_plain_free(struct handoff_plain **plain)
     dying->magic = 0;
     base_free(dying);
 }
+
+const struct handoff_transport_driver handoff_plain_driver = {
+    .name = "plain",
+    .open = open_plain,
+    .start = start_exchange,
+    .cancel = cancel_exchange,
+    .settle = settle_plain,
+    .close = close_plain,
+};

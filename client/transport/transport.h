@@ -2,10 +2,11 @@
 /*
  * transport.h - POSTs to agents, many at once, inside an existing event loop.
  *
- * Plain HTTP over connections that libcurl makes (plain.h), HTTPS over libcurl. A transport belongs
- * to one loop: it uses the loop's poller and timers, and reports every answer on the loop's thread.
- * Connections are kept alive and their sockets stay watched between transfers, so a POST over a
- * warm connection costs no epoll_ctl.
+ * Drivers carry the posts (see the end of this file): plain HTTP goes over connections that libcurl
+ * makes (plain.h), HTTPS over libcurl (curl_transfer.h). A transport belongs to one loop: it uses
+ * the loop's poller and timers, and reports every answer on the loop's thread. Connections are kept
+ * alive and their sockets stay watched between transfers, so a POST over a warm connection costs no
+ * epoll_ctl.
  *
  * The rules for every request to an agent are enforced here: only http and https, no redirects, no
  * proxy from the environment, TLS verified, no `Expect`, at most 64 KiB of answer.
@@ -55,7 +56,7 @@ struct handoff_post {
     /* Called once, on the loop; it may start the post again. Never called after a cancel. */
     void (*done)(struct handoff_post *post, const struct handoff_answer *answer,
                  const struct handoff_transport_facts *facts);
-    struct handoff_transfer *transfer; /* the transport's; NULL when idle */
+    struct handoff_transfer *transfer; /* the driver's; NULL when idle */
 };
 
 /* The poller, the timers and the clock must outlive the transport. */
@@ -74,5 +75,47 @@ void handoff_transport_cancel(struct handoff_transport *transport, struct handof
 
 /* Calls `done` of the posts that have ended. Called after the poller and the timers ran. */
 void handoff_transport_settle(struct handoff_transport *transport);
+
+/* ---- drivers ------------------------------------------------------------------------------- */
+
+struct handoff_curl;
+
+/* What the drivers of a transport share. It outlives them. */
+struct handoff_transport_loop {
+    struct base_poller *poller;
+    struct base_timers *timers;
+    const struct base_clock *clock;
+    struct handoff_curl *curl; /* makes connections; settled before the drivers are */
+};
+
+/* A post in progress; the first member of each driver's own struct. */
+struct handoff_transfer {
+    const struct handoff_transport_driver *driver;
+};
+
+enum handoff_post_start {
+    HANDOFF_POST_STARTED,
+    HANDOFF_POST_DECLINED, /* the driver does not carry this URL; the next one is asked */
+    HANDOFF_POST_NO_MEMORY,
+};
+
+/*
+ * A way to carry posts. To add one: write a file with such a table and a header that declares it,
+ * and name it in the list of transport.c. All functions run on the thread of the loop.
+ */
+struct handoff_transport_driver {
+    const char *name; /* "plain" */
+    /* Returns the driver's state for one transport; NULL: out of memory. The struct is lent for
+       this call, what it points to until `close`. */
+    void *(*open)(const struct handoff_transport_loop *loop);
+    /* Sets post->transfer if it starts the post; never calls `done`. */
+    enum handoff_post_start (*start)(void *state, struct handoff_post *post);
+    /* Frees the transfer without calling `done`, and sets post->transfer to NULL. */
+    void (*cancel)(struct handoff_transfer *transfer);
+    /* Calls `done` of the posts that have ended. NULL: they end as jobs of curl (curl_loop.h). */
+    void (*settle)(void *state);
+    /* Nothing may be in progress. */
+    void (*close)(void *state);
+};
 
 #endif

@@ -326,6 +326,30 @@ static void test_what_a_url_becomes(void **state)
     loop_close(&loop);
 }
 
+static void test_the_url_chooses_the_driver(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *driver;
+    } rows[] = {
+        {"http://127.0.0.1:%d/ack", "plain"},     {"HTTP://localhost:%d/ack", "plain"},
+        {"https://127.0.0.1:%d/ack", "curl"},     {"http://me:it@127.0.0.1:%d/ack", "curl"},
+        {"http://127.0.0.1:%d/x/../ack", "curl"}, {"ftp://127.0.0.1:%d/ack", "curl"},
+    };
+    struct loop loop;
+    loop_open(&loop);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct probe probe;
+        probe_init(&probe, "", 15000);
+        snprintf(probe.url, sizeof probe.url, rows[i].url, receiver.port);
+        assert_int_equal(handoff_transport_start(loop.transport, &probe.post), HANDOFF_OK);
+        assert_string_equal(probe.post.transfer->driver->name, rows[i].driver);
+        handoff_transport_cancel(loop.transport, &probe.post);
+        assert_null(probe.post.transfer);
+    }
+    loop_close(&loop);
+}
+
 static void test_only_http(void **state)
 {
     (void)state;
@@ -703,6 +727,7 @@ int main(void)
     };
     const struct CMUnitTest ours[] = {
         cmocka_unit_test(test_what_a_url_becomes),
+        cmocka_unit_test(test_the_url_chooses_the_driver),
         cmocka_unit_test(test_only_http),
         cmocka_unit_test(test_a_refusal_counts_when_the_rest_cannot_be_sent),
         cmocka_unit_test(test_an_answer_that_was_not_asked_for_is_none),

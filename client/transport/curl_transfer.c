@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posts over libcurl. It takes every URL, and fails those that are neither http nor https. A post
+ * ends when its job does (curl_loop.h), so the driver has nothing to settle. The thread of the
+ * loop.
+ */
+#include "client/transport/curl_transfer.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "client/transport/curl_loop.h"
+#include "client/transport/http_answer.h"
+#include "client/transport/retry_after.h"
+#include "lib/base/buffer.h"
+#include "lib/base/check.h"
+#include "lib/base/memory.h"
+
+enum {
+    TRANSFERS_MAGIC = 0x63757278u,
+    TRANSFER_MAGIC = 0x78666572u,
+    RECEIVE_BUFFER = 1024, /* an acknowledgement is short, and each waiting transfer has a buffer */
+    ACK_HEADER_MAX = 80,   /* longer than any handoff id, so a truncated one never matches */
+};
+
+/* One easy handle with what belongs to its transfer. Pooled. */
+struct curl_transfer {
+    struct handoff_transfer transfer;
+    struct handoff_curl_job job;
+    unsigned magic;
+    struct curl_transfers *owner;
+    struct handoff_post *post; /* NULL in the pool */
+    struct curl_transfer *next_free;
+    bool has_tls;     /* an agent's own TLS options are set */
+    size_t head_size; /* read so far */
+    bool head_whole;
+    bool chunked;
+    char ack_header[ACK_HEADER_MAX];
+    bool ack_header_seen;
+    char retry_after[HANDOFF_RETRY_AFTER_SIZE]; /* "": none */
+    struct base_buffer body;
+    struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 1];
+};
+
+struct curl_transfers {
+    unsigned magic;
+    const struct base_clock *clock;
+    struct handoff_curl *curl;
+    struct curl_transfer *free;
+    size_t in_progress;
+};
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+static size_t on_body(char *data, size_t one, size_t size, void *arg)
+{
+    (void)one;
+    struct curl_transfer *transfer = arg;
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    base_buffer_append(&transfer->body, data, size);
+    return transfer->body.failed ? 0 : size; /* 0 aborts: too long, or out of memory */
+}
+
+static int64_t connect_ms(const struct handoff_post *post)
+{
+    return post->timeout_ms < HANDOFF_TRANSPORT_CONNECT_MS ? post->timeout_ms
+                                                           : HANDOFF_TRANSPORT_CONNECT_MS;
+}
+
+static void forget_headers(struct curl_transfer *transfer)
+{
+    transfer->head_whole = false;
+    transfer->chunked = false;
+    transfer->ack_header_seen = false;
+    transfer->retry_after[0] = '\0';
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
+static bool is_header(const char *line, size_t size, const char *name)
+{
+    return size >= strlen(name) && strncasecmp(line, name, strlen(name)) == 0;
+}
+
+/* Copies the header's value, truncated to the room; false: it is another header. */
+static bool take_value(const char *line, size_t size, const char *name, char *value, size_t room)
+{
+    if (!is_header(line, size, name))
+        return false;
+    const char *from = line + strlen(name), *end = line + size;
+    while (from < end && is_blank(*from))
+        from++;
+    while (end > from && is_blank(end[-1]))
+        end--;
+    size_t length = (size_t)(end - from) < room ? (size_t)(end - from) : room - 1;
+    memcpy(value, from, length);
+    value[length] = '\0';
+    return true;
+}
+
+static size_t on_header(char *line, size_t one, size_t size, void *arg)
+{
+    (void)one;
+    struct curl_transfer *transfer = arg;
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    transfer->head_size += size;
+    if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return 0; /* aborts */
+    transfer->chunked |= is_header(line, size, "Transfer-Encoding:");
+    transfer->head_whole |= *line == '\r' || *line == '\n';
+    if (is_header(line, size, "HTTP/")) /* the one before was interim */
+        forget_headers(transfer);
+    else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
+                        sizeof transfer->ack_header))
+        transfer->ack_header_seen = true;
+    else if (!transfer->head_whole) /* not a trailer */
+        take_value(line, size, "Retry-After:", transfer->retry_after, sizeof transfer->retry_after);
+    return size;
+}
+
+/* An answer without a length ends with its connection. Without close_notify, TLS cannot say whether
+ * it is complete, but parsing its JSON can, so it is accepted as over plain HTTP, with any TLS
+ * library. */
+static bool ended_with_connection(const struct curl_transfer *transfer, CURLcode code)
+{
+    curl_off_t length = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return handoff_curl_ended_without_notify(&transfer->job, code) && transfer->head_whole &&
+           !transfer->chunked && length < 0;
+}
+
+static struct handoff_failure failure_of(const struct curl_transfer *transfer, CURLcode code)
+{
+    if (transfer->body.failed)
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_BODY_SIZE};
+    if (transfer->head_size > HANDOFF_HTTP_HEAD_MAX)
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_HEAD_SIZE};
+    if (code != CURLE_OK && !ended_with_connection(transfer, code))
+        return handoff_curl_failure(&transfer->job, code, connect_ms(transfer->post),
+                                    transfer->post->timeout_ms);
+    if (!transfer->head_whole) /* curl accepts the end of the connection as the end of the head */
+        return (struct handoff_failure){.fault = HANDOFF_FAULT_BROKE_OFF};
+    return (struct handoff_failure){.fault = HANDOFF_FAULT_NONE};
+}
+
+static void read_curl_answer(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                             struct handoff_answer *answer)
+{
+    *answer = (struct handoff_answer){0};
+    if (failure->fault != HANDOFF_FAULT_NONE) {
+        answer->failure = handoff_fault_result(failure->fault);
+        return;
+    }
+    long status = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_RESPONSE_CODE, &status);
+    answer->answered = true;
+    answer->status = (int)status;
+    answer->ack_header = transfer->ack_header_seen ? transfer->ack_header : NULL;
+    answer->body = transfer->body.data;
+    answer->body_size = transfer->body.size;
+    answer->retry_after_ms =
+        handoff_retry_after_ms(transfer->retry_after, base_wall_ms(transfer->owner->clock));
+}
+
+static void read_curl_facts(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                            struct handoff_transport_facts *facts)
+{
+    *facts = (struct handoff_transport_facts){0};
+    curl_off_t total_us = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_TOTAL_TIME_T, &total_us);
+    facts->duration_us = total_us;
+    const char *address = NULL;
+    long port = 0;
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_PRIMARY_IP, &address);
+    curl_easy_getinfo(transfer->job.easy, CURLINFO_PRIMARY_PORT, &port);
+    if (address && *address)
+        snprintf(facts->peer, sizeof facts->peer, strchr(address, ':') ? "[%s]:%ld" : "%s:%ld",
+                 address, port);
+    handoff_failure_write(failure, facts->error, sizeof facts->error);
+}
+
+/* ---- transfers ------------------------------------------------------------------------------ */
+
+/* Settings that never change; curl_easy_reset clears them. */
+static bool set_transfer_defaults(struct curl_transfer *transfer)
+{
+    CURL *easy = transfer->job.easy;
+    bool failed = !handoff_curl_prepare(transfer->owner->curl, &transfer->job);
+#define SET(option, value) failed |= curl_easy_setopt(easy, option, value) != CURLE_OK
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    SET(CURLOPT_USERAGENT, "handoff-exporter/" HANDOFF_VERSION);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, transfer);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, transfer);
+#undef SET
+    transfer->has_tls = false;
+    return !failed;
+}
+
+static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code);
+
+static void free_transfer(struct curl_transfer *transfer)
+{
+    curl_easy_cleanup(transfer->job.easy);
+    base_buffer_free(&transfer->body);
+    base_free(transfer);
+}
+
+static struct curl_transfer *new_transfer(struct curl_transfers *transfers)
+{
+    struct curl_transfer *transfer = base_calloc(1, sizeof *transfer);
+    if (!transfer)
+        return NULL;
+    transfer->transfer.driver = &handoff_curl_driver;
+    transfer->job.ended = curl_transfer_ended;
+    transfer->magic = TRANSFER_MAGIC;
+    transfer->owner = transfers;
+    transfer->body.limit = HANDOFF_TRANSPORT_ANSWER_MAX;
+    transfer->job.easy = curl_easy_init();
+    if (!transfer->job.easy || !set_transfer_defaults(transfer)) {
+        free_transfer(transfer);
+        return NULL;
+    }
+    return transfer;
+}
+
+static struct curl_transfer *take_transfer(struct curl_transfers *transfers)
+{
+    struct curl_transfer *transfer = transfers->free;
+    if (!transfer)
+        return new_transfer(transfers);
+    transfers->free = transfer->next_free;
+    transfer->next_free = NULL;
+    return transfer;
+}
+
+/* A handle keeps the errno of a failure and would report it for a later one, so it is not reused.
+ */
+static void return_transfer(struct curl_transfer *transfer, bool failed)
+{
+    struct curl_transfers *transfers = transfer->owner;
+    BASE_CHECK(transfers->in_progress > 0);
+    transfer->post->transfer = NULL;
+    transfer->post = NULL;
+    transfers->in_progress--;
+    if (failed) {
+        free_transfer(transfer);
+        return;
+    }
+    base_buffer_free(&transfer->body); /* a pool of thousands must not keep thousands of bodies */
+    transfer->next_free = transfers->free;
+    transfers->free = transfer;
+}
+
+/* Adds an empty `Expect:`, or curl would wait for 100 Continue before a body of more than 1 MiB. */
+static struct curl_slist *link_headers(struct curl_transfer *transfer,
+                                       const struct handoff_post *post)
+{
+    BASE_CHECK(post->nheaders <= HANDOFF_TRANSPORT_HEADERS_MAX);
+    struct curl_slist *list = &transfer->headers[HANDOFF_TRANSPORT_HEADERS_MAX];
+    *list = (struct curl_slist){.data = (char *)(uintptr_t) "Expect:"}; /* curl only reads it */
+    for (size_t i = post->nheaders; i-- > 0;) {
+        struct curl_slist *header = &transfer->headers[i];
+        *header = (struct curl_slist){(char *)(uintptr_t)post->headers[i], list};
+        list = header;
+    }
+    return list;
+}
+
+static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tls)
+{
+    if (transfer->has_tls) { /* another agent's files: reset to the system's */
+        curl_easy_reset(transfer->job.easy);
+        if (!set_transfer_defaults(transfer))
+            return false;
+    }
+    if (!tls)
+        return true;
+    transfer->has_tls = true;
+    CURL *easy = transfer->job.easy;
+    return (!tls->ca_file || curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file) == CURLE_OK) &&
+           (!tls->cert_file ||
+            curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert_file) == CURLE_OK) &&
+           (!tls->key_file || curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK);
+}
+
+static bool set_up_transfer(struct curl_transfer *transfer, const struct handoff_post *post)
+{
+    CURL *easy = transfer->job.easy;
+    forget_headers(transfer);
+    transfer->head_size = 0;
+    transfer->body.failed = false;
+    return set_tls(transfer, post->tls) &&
+           curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)post->fresh) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, post->body) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->size) ==
+               CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link_headers(transfer, post)) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)post->timeout_ms) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms(post)) == CURLE_OK;
+}
+
+static enum handoff_post_start start_curl_transfer(void *state, struct handoff_post *post)
+{
+    struct curl_transfers *transfers = state;
+    BASE_CHECK_MAGIC(transfers, TRANSFERS_MAGIC);
+    struct curl_transfer *transfer = take_transfer(transfers);
+    if (!transfer)
+        return HANDOFF_POST_NO_MEMORY;
+    if (!set_up_transfer(transfer, post) || !handoff_curl_start(transfers->curl, &transfer->job)) {
+        free_transfer(transfer);
+        return HANDOFF_POST_NO_MEMORY;
+    }
+    transfer->post = post;
+    post->transfer = &transfer->transfer;
+    transfers->in_progress++;
+    return HANDOFF_POST_STARTED;
+}
+
+static void cancel_curl_transfer(struct handoff_transfer *base)
+{
+    struct curl_transfer *transfer = (struct curl_transfer *)base;
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    handoff_curl_stop(transfer->owner->curl, &transfer->job);
+    return_transfer(transfer, false);
+}
+
+static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
+{
+    struct curl_transfer *transfer = (void *)((char *)job - offsetof(struct curl_transfer, job));
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    struct handoff_answer answer;
+    struct handoff_transport_facts facts;
+    const struct handoff_failure failure = failure_of(transfer, code);
+    read_curl_answer(transfer, &failure, &answer);
+    read_curl_facts(transfer, &failure, &facts);
+    handoff_curl_stop(transfer->owner->curl, job);
+
+    /* keep the answer's body until `done` has returned */
+    struct handoff_post *post = transfer->post;
+    struct base_buffer body = transfer->body;
+    transfer->body = (struct base_buffer){.limit = HANDOFF_TRANSPORT_ANSWER_MAX};
+    char ack_header[ACK_HEADER_MAX];
+    if (answer.ack_header) {
+        memcpy(ack_header, transfer->ack_header, sizeof ack_header);
+        answer.ack_header = ack_header;
+    }
+    return_transfer(transfer, code != CURLE_OK || !answer.answered);
+    post->done(post, &answer, &facts);
+    base_buffer_free(&body);
+}
+
+/* ---- the driver ----------------------------------------------------------------------------- */
+
+static void *open_curl_transfers(const struct handoff_transport_loop *loop)
+{
+    struct curl_transfers *transfers = base_calloc(1, sizeof *transfers);
+    if (!transfers)
+        return NULL;
+    transfers->magic = TRANSFERS_MAGIC;
+    transfers->clock = loop->clock;
+    transfers->curl = loop->curl;
+    return transfers;
+}
+
+static void close_curl_transfers(void *state)
+{
+    struct curl_transfers *dying = state;
+    BASE_CHECK_MAGIC(dying, TRANSFERS_MAGIC);
+    BASE_CHECK(dying->in_progress == 0);
+    for (struct curl_transfer *next; dying->free; dying->free = next) {
+        next = dying->free->next_free;
+        free_transfer(dying->free);
+    }
+    dying->magic = 0;
+    base_free(dying);
+}
+
+const struct handoff_transport_driver handoff_curl_driver = {
+    .name = "curl",
+    .open = open_curl_transfers,
+    .start = start_curl_transfer,
+    .cancel = cancel_curl_transfer,
+    .close = close_curl_transfers,
+};
