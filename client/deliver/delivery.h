@@ -5,6 +5,7 @@
 
 #include "client/deliver/engine.h"
 #include "client/deliver/live_index.h"
+#include "client/protocol/handoff/verdict.h"
 #include "lib/base/buffer.h"
 
 enum { HANDOFF_DELIVERY_MAGIC = 0x64656c76u, HANDOFF_LANE_MAGIC = 0x6c616e65u };

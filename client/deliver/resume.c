@@ -4,7 +4,6 @@
 #include <yyjson.h>
 
 #include "client/deliver/delivery.h"
-#include "client/transport/retry_after.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 

@@ -9,10 +9,11 @@
 #ifndef HANDOFF_TRANSPORT_FAULT_H
 #define HANDOFF_TRANSPORT_FAULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/protocol/handoff/verdict.h"
+#include "client/handoff.h"
 
 enum handoff_fault {
     HANDOFF_FAULT_NONE,

@@ -5,6 +5,8 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
+#include "client/transport/transport.h"
+
 static bool is_decimal_digit(char byte)
 {
     return byte >= '0' && byte <= '9';

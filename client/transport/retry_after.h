@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 enum {
-    HANDOFF_RETRY_AFTER_MAX_MS = 3600 * 1000,
     HANDOFF_RETRY_AFTER_SIZE = 40, /* enough for any valid value and the NUL */
 };
 

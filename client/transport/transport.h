@@ -19,7 +19,6 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
-#include "client/protocol/handoff/verdict.h"
 #include "lib/base/clock.h"
 #include "lib/base/poller.h"
 #include "lib/base/timers.h"
@@ -27,13 +26,26 @@
 enum {
     HANDOFF_TRANSPORT_ANSWER_MAX = 64 * 1024,
     HANDOFF_TRANSPORT_HEADERS_MAX = 10,
-    HANDOFF_TRANSPORT_CONNECT_MS = 5000, /* at most; a running agent accepts at once */
+    HANDOFF_TRANSPORT_CONNECT_MS = 5000,      /* at most; a running agent accepts at once */
+    HANDOFF_RETRY_AFTER_MAX_MS = 3600 * 1000, /* a longer one is cut to this */
 };
 
 struct handoff_transport;
 
 struct handoff_tls {
     const char *ca_file, *cert_file, *key_file; /* each NULL if not configured */
+};
+
+/* What came back, as the transport saw it. Lends its strings for the call. */
+struct handoff_answer {
+    enum handoff_attempt_result
+        failure;   /* TIMEOUT, CONNECT or PROTOCOL where nothing usable came... */
+    bool answered; /* ... which is when this is false */
+    int status;
+    const char *ack_header; /* value of Handoff-Ack, or NULL */
+    const char *body;
+    size_t body_size;
+    int64_t retry_after_ms; /* from Retry-After; 0: none */
 };
 
 /* What one POST observed besides its answer, for the record of the attempt. */

@@ -43,6 +43,8 @@ LIBRARIES = {
 SEAMS = tuple((re.compile(files), re.compile(headers), rule) for files, headers, rule in (
     (r"client/spine/[^/]+$", r"client/(store/|spine/.+/)", "the interface of the spines knows neither a store nor a spine"),
     (r"client/(?!client\.c$|spine/)", r"client/spine/(?!spine\.h$)", "only client/client.c chooses a spine; others use client/spine/spine.h"),
+    (r"client/(?!transport/)", r"client/transport/(?!transport\.h$)", "other rooms use client/transport/transport.h"),
+    (r"client/transport/", r"client/(?!handoff\.h$|transport/)", "the transport knows no other room of the client"),
 ))
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
@@ -120,6 +122,8 @@ class SelfTest(unittest.TestCase):
         "ctl/l.c": '#include <client/store/store.h>\n',
         "client/spine/m.c": '#include "client/store/store.h"\n',
         "client/spine/n.h": '#include "embedded/embedded.h"\n',
+        "client/deliver/p.c": '#include "client/transport/plain.h"\n',
+        "client/transport/q.c": '#include "client/protocol/handoff/verdict.h"\n',
         "client/calls/o.c": '#include "client/spine/embedded/embedded_spine.h"\n',
     }
     GOOD = {
@@ -130,7 +134,8 @@ class SelfTest(unittest.TestCase):
         "client/spine/spine.h": "",
         "client/spine/embedded/embedded.h": '#include "client/store/store.h"\n#include "client/spine/spine.h"\n',
         "client/calls/x.c": '#include "client/spine/spine.h"\n',
-        "client/transport/x.c": '#include <curl/curl.h>\n#include <yyjson.h>\n',
+        "client/deliver/x.c": '#include "client/transport/transport.h"\n',
+        "client/transport/x.c": '#include <curl/curl.h>\n#include "client/transport/plain.h"\n#include "client/handoff.h"\n',
         "collectors/x.c": '#include "client/handoff.h"\n#include "../lib/metrics/metric.h"\n',
         "exporter/x.c": '#include "lib/metrics/metric.h"\n#include <microhttpd.h>\n',
         "ctl/x.c": '#include "exporter/config/config.h"\n#include <curl/curl.h>\n',

@@ -19,24 +19,13 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
+#include "client/transport/transport.h"
 
 enum handoff_verdict {
     HANDOFF_VERDICT_ACKNOWLEDGED,
     HANDOFF_VERDICT_DEFERRED,
     HANDOFF_VERDICT_REFUSED,
     HANDOFF_VERDICT_RETRY,
-};
-
-/* What came back, as the transport saw it. Lends its strings for the call. */
-struct handoff_answer {
-    enum handoff_attempt_result
-        failure;   /* TIMEOUT, CONNECT or PROTOCOL where nothing usable came... */
-    bool answered; /* ... which is when this is false */
-    int status;
-    const char *ack_header; /* value of Handoff-Ack, or NULL */
-    const char *body;
-    size_t body_size;
-    int64_t retry_after_ms; /* from Retry-After; 0: none */
 };
 
 struct handoff_finding {
