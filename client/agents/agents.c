@@ -95,6 +95,7 @@ static struct handoff_settings *settings_new(const struct handoff_agent_options 
     atomic_init(&settings->references, 1);
     base_arena_init(&settings->arena, 0);
     settings->options = *options;
+    settings->protocol = handoff_protocol_of(options);
     if (!copy_options(settings))
         handoff_settings_release(&settings);
     return settings;

@@ -18,6 +18,7 @@
 #include "client/agents/breaker.h"
 #include "client/agents/parked.h"
 #include "client/handoff.h"
+#include "client/protocol/protocol.h"
 #include "client/protocol/pull/inbox.h"
 #include "lib/base/arena.h"
 #include "lib/base/span.h"
@@ -27,7 +28,8 @@ struct handoff_settings {
     _Atomic(unsigned) references;
     struct base_arena arena;
     struct handoff_agent_options options;
-    const char *authorization; /* "Authorization: Bearer ...", or NULL */
+    const struct handoff_protocol *protocol; /* how handoffs reach it */
+    const char *authorization;               /* "Authorization: Bearer ...", or NULL */
 };
 
 struct handoff_agent {

@@ -8,10 +8,10 @@
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/client.h"
-#include "client/protocol/handoff/verdict.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/utf8.h"
 
 enum { ANSWERING_MAGIC = 0x616e7377 };
 
@@ -67,8 +67,8 @@ void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_
     answering->reply.told = word_told;
     answering->reply.id = uuid;
     answering->reply.word = words[word];
-    handoff_cut_at_character(answering->reply.said, sizeof answering->reply.said,
-                             reason ? reason : "", reason ? strlen(reason) : 0);
+    base_utf8_cut(answering->reply.said, sizeof answering->reply.said, reason ? reason : "",
+                  reason ? strlen(reason) : 0);
     snprintf(answering->caller, sizeof answering->caller, "%s", caller ? caller : "");
     answering->reply.agent = base_span_text(caller ? answering->caller : NULL);
     loop->pending++;

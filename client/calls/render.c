@@ -131,7 +131,7 @@ void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *a
     base_buffer_byte(out, '{');
     write_text(out, "name", base_span(agent->name, agent->name_size));
     base_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"", settings ? "true" : "false",
-                       settings && !settings->options.url ? "pull" : "push");
+                       settings ? settings->protocol->name : "push");
     write_text(out, "circuit",
                base_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
     write_number(out, "consecutive_failures", breaker.consecutive_failures);

@@ -1,49 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One attempt: a POST to an agent that has a URL, or a lease for an agent that pulls. What came of
- * it is judged in delivery.c.
+ * An attempt, whatever the agent's protocol makes of it (protocol.h): it begins, is out, is
+ * extended or given back, and ends. What its end means for the handoff is decided in delivery.c. On
+ * the lane's thread.
  */
 #include <string.h>
 
 #include "client/deliver/delivery.h"
-#include "client/envelope/legacy.h"
 #include "lib/base/check.h"
-#include "lib/base/decimal.h"
-#include "lib/base/memory.h"
+#include "lib/base/utf8.h"
 
-enum {
-    MEMORY_AGAIN_MS = 1000, /* after an attempt could not begin for want of memory */
-    OFFER_LOOK_MS = 30000,  /* how often one that is offered looks whether its agent still pulls */
-};
+enum { MEMORY_AGAIN_MS = 1000 }; /* after an attempt could not begin for want of memory */
 
-static void answered(struct handoff_post *posted, const struct handoff_answer *answer,
-                     const struct handoff_transport_facts *facts);
+/* ---- the protocol --------------------------------------------------------------------------- */
 
-/* ---- a POST --------------------------------------------------------------------------------- */
-
-static size_t fill_headers(struct handoff_delivery *delivery, int version)
+void handoff_delivery_clear_protocol(struct handoff_delivery *delivery)
 {
-    static const char attempt[] = "Handoff-Attempt: ";
-    _Static_assert(sizeof attempt + BASE_DECIMAL_SIZE <= sizeof delivery->attempt_header,
-                   "any number has room");
-    const char **headers = delivery->headers;
-    size_t count = 0;
-    memcpy(delivery->attempt_header, attempt, sizeof attempt - 1);
-    base_decimal(delivery->attempts + 1, delivery->attempt_header + sizeof attempt - 1);
-    headers[count++] = version == 1
-                           ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
-                           : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
-    headers[count++] = delivery->id_header;
-    headers[count++] = delivery->key_header;
-    headers[count++] = delivery->attempt_header;
-    if (delivery->traceparent)
-        headers[count++] = delivery->traceparent;
-    if (delivery->tracestate)
-        headers[count++] = delivery->tracestate;
-    if (delivery->settings->authorization)
-        headers[count++] = delivery->settings->authorization;
-    return count;
+    if (delivery->protocol)
+        delivery->protocol->clear(delivery);
+    delivery->protocol = NULL;
 }
+
+/* The agent may speak another one since a reload, or be another agent. */
+static void use_protocol(struct handoff_delivery *delivery, const struct handoff_protocol *protocol)
+{
+    if (delivery->protocol == protocol)
+        return;
+    if (delivery->protocol) {
+        handoff_delivery_break_off(delivery);
+        handoff_delivery_clear_protocol(delivery);
+        memset(delivery->space, 0, sizeof delivery->space);
+    }
+    delivery->protocol = protocol;
+}
+
+void handoff_delivery_break_off(struct handoff_delivery *delivery)
+{
+    if (delivery->protocol)
+        delivery->protocol->break_off(delivery);
+    handoff_delivery_set_attempting(delivery, false);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------ */
 
 static void note_attempt(struct handoff_delivery *delivery)
 {
@@ -59,117 +57,30 @@ static void note_attempt(struct handoff_delivery *delivery)
     };
 }
 
-/* The envelope in the newest form that the agent reads, and which version that is. The flat form is
-   made for the attempt. */
-static bool choose_body(struct handoff_delivery *delivery, struct base_span *body, int *version)
+bool handoff_delivery_offer(struct handoff_delivery *delivery)
 {
-    struct handoff_envelope envelope;
-    struct base_buffer *flat = &delivery->flat;
-    *body = delivery->envelope;
-    *version = 2;
-    if (delivery->settings->options.accepts != HANDOFF_ACCEPTS_1 ||
-        delivery->settings->options.emit == HANDOFF_EMIT_DUAL)
-        return true;
-    *version = 1;
-    base_buffer_clear(flat);
-    if (handoff_envelope_read(delivery->envelope, &envelope, NULL) != HANDOFF_OK)
+    use_protocol(delivery, delivery->settings->protocol);
+    if (!delivery->protocol->pulls)
         return false;
-    handoff_legacy_write(flat, &envelope);
-    handoff_envelope_free(&envelope);
-    *body = base_buffer_span(flat);
-    return !flat->failed;
-}
-
-static bool post(struct handoff_delivery *delivery)
-{
-    const struct handoff_agent_options *options = &delivery->settings->options;
-    int64_t left = handoff_delivery_until_deadline(delivery);
-    struct base_span body;
-    int version;
-    if (!choose_body(delivery, &body, &version))
-        return false;
-    delivery->post = (struct handoff_post){
-        .url = options->url,
-        .headers = delivery->headers,
-        .nheaders = fill_headers(delivery, version),
-        .body = body.data,
-        .size = body.size,
-        .timeout_ms = options->timeout_ms < left ? options->timeout_ms : left,
-        .fresh = delivery->unheard,
-        .done = answered,
-    };
-    if (options->ca_file || options->cert_file) {
-        delivery->tls =
-            (struct handoff_tls){options->ca_file, options->cert_file, options->key_file};
-        delivery->post.tls = &delivery->tls;
-    }
-    return handoff_transport_start(delivery->lane->transport, &delivery->post) == HANDOFF_OK;
+    (void)delivery->protocol->begin(delivery);
+    return true;
 }
 
 void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe)
 {
     delivery->probe = probe;
     note_attempt(delivery);
-    if (!post(delivery)) {
+    if (!delivery->protocol->begin(delivery)) {
         handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
         handoff_settings_release(&delivery->settings);
         handoff_delivery_wake_in(delivery, MEMORY_AGAIN_MS);
         return;
     }
-    handoff_delivery_set_posting(delivery, true);
+    handoff_delivery_set_attempting(delivery, true);
     handoff_delivery_move(delivery, HANDOFF_STATE_IN_FLIGHT);
 }
 
-static void note_answer(struct handoff_delivery *delivery, const struct handoff_answer *answer,
-                        const struct handoff_transport_facts *facts)
-{
-    struct handoff_attempt *attempt = &delivery->attempt;
-    attempt->duration_us = facts->duration_us;
-    attempt->status = answer->answered ? answer->status : 0;
-    handoff_cut_at_character(delivery->attempt_peer, sizeof delivery->attempt_peer, facts->peer,
-                             strlen(facts->peer));
-    handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, facts->error,
-                             strlen(facts->error));
-    attempt->peer = base_span_text(delivery->attempt_peer);
-}
-
-static void answered(struct handoff_post *posted, const struct handoff_answer *answer,
-                     const struct handoff_transport_facts *facts)
-{
-    struct handoff_delivery *delivery =
-        (void *)((char *)posted - offsetof(struct handoff_delivery, post));
-    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    struct handoff_finding finding;
-    handoff_delivery_set_posting(delivery, false);
-    delivery->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
-    handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
-    note_answer(delivery, answer, facts);
-    delivery->attempts++;
-    handoff_delivery_judged(delivery, &finding);
-}
-
-/* ---- a lease -------------------------------------------------------------------------------- */
-
-static bool fill_lease(struct handoff_delivery *delivery, struct handoff_poller_request *request)
-{
-    struct base_span body;
-    if (!choose_body(delivery, &body, &request->version))
-        return false;
-    request->envelope = base_malloc(body.size);
-    if (!request->envelope)
-        return false;
-    memcpy(request->envelope, body.data, body.size);
-    request->envelope_size = body.size;
-    request->id = delivery->id;
-    request->attempt = delivery->attempts + 1;
-    int64_t left = handoff_delivery_until_deadline(delivery);
-    request->lease_ms = delivery->settings->options.ack_timeout_ms;
-    if (request->lease_ms > left)
-        request->lease_ms = left;
-    return true;
-}
-
-/* Whoever pulls is there, so the circuit keeps no lease back. The first one after the cooldown is
+/* Whoever pulls is there, so the circuit keeps nothing back. The first one after the cooldown is
    the probe. */
 static void take_probe(struct handoff_delivery *delivery)
 {
@@ -181,41 +92,28 @@ static void take_probe(struct handoff_delivery *delivery)
         handoff_delivery_observe_circuit(delivery, &after);
 }
 
-bool handoff_delivery_lease(struct handoff_delivery *delivery,
-                            struct handoff_poller_request *request)
+void handoff_delivery_taken(struct handoff_delivery *delivery, int64_t time_ms)
 {
-    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    if (delivery->agent != request->agent)
-        return false; /* an alternate has it by now */
-    handoff_delivery_take_back_offer(delivery);
-    if (delivery->state != HANDOFF_STATE_READY || delivery->writing || !delivery->settings)
-        return false;
-    if (handoff_inbox_is_gone(request) || handoff_delivery_until_deadline(delivery) <= 0) {
-        /* it is offered to the next, or expires */
-        handoff_delivery_wake_in(delivery, 0);
-        return false;
-    }
-    if (!fill_lease(delivery, request)) { /* no memory: it is offered again */
-        handoff_delivery_wake_in(delivery, MEMORY_AGAIN_MS);
-        return false;
-    }
+    BASE_CHECK(delivery->protocol->pulls);
     take_probe(delivery);
     note_attempt(delivery);
-    delivery->leased = true;
-    handoff_delivery_set_due_in(delivery, request->lease_ms);
+    handoff_delivery_set_due_in(delivery, time_ms);
     handoff_delivery_move(delivery, HANDOFF_STATE_IN_FLIGHT);
-    handoff_delivery_wake_in(delivery, request->lease_ms);
-    handoff_inbox_tell(request);
-    return true;
+    handoff_delivery_wake_in(delivery, time_ms);
+}
+
+/* ---- while it is out ------------------------------------------------------------------------ */
+
+bool handoff_delivery_is_taken(const struct handoff_delivery *delivery)
+{
+    return delivery->state == HANDOFF_STATE_IN_FLIGHT && delivery->protocol->pulls;
 }
 
 bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
 {
-    if (!delivery->leased || delivery->state != HANDOFF_STATE_IN_FLIGHT ||
-        delivery->attempts + 1 != number)
+    if (!handoff_delivery_is_taken(delivery) || delivery->attempts + 1 != number)
         return false;
     handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
-    delivery->leased = false;
     delivery->due_mono_ms = 0;
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* it is offered again when written */
@@ -224,7 +122,8 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
 
 bool handoff_delivery_extend(struct handoff_delivery *delivery)
 {
-    bool held = delivery->leased || delivery->state == HANDOFF_STATE_AWAITING_ACK;
+    bool held =
+        handoff_delivery_is_taken(delivery) || delivery->state == HANDOFF_STATE_AWAITING_ACK;
     if (held && !delivery->settings) /* it was resumed */
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!held || !delivery->settings)
@@ -236,14 +135,25 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
     return true;
 }
 
-void handoff_delivery_offer(struct handoff_delivery *delivery)
+/* ---- its end -------------------------------------------------------------------------------- */
+
+static void note_facts(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
-    handoff_delivery_wake_in(delivery, OFFER_LOOK_MS);
-    if (delivery->offered)
-        return; /* it keeps its place */
-    delivery->offered = true;
-    struct handoff_poller_request *request =
-        handoff_inbox_offer(&delivery->agent->inbox, &delivery->offer);
-    if (request && !handoff_delivery_lease(delivery, request))
-        handoff_inbox_tell(request);
+    const char *peer = finding->peer ? finding->peer : "";
+    const char *fault = finding->fault ? finding->fault : "";
+    delivery->attempt.duration_us = finding->duration_us;
+    delivery->attempt.status = finding->status;
+    base_utf8_cut(delivery->attempt_peer, sizeof delivery->attempt_peer, peer, strlen(peer));
+    base_utf8_cut(delivery->attempt_error, sizeof delivery->attempt_error, fault, strlen(fault));
+    delivery->attempt.peer = base_span_text(delivery->attempt_peer);
+}
+
+void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,
+                                    const struct handoff_finding *finding)
+{
+    BASE_CHECK(delivery->state == HANDOFF_STATE_IN_FLIGHT);
+    handoff_delivery_set_attempting(delivery, false);
+    note_facts(delivery, finding);
+    delivery->attempts++;
+    handoff_delivery_judged(delivery, finding);
 }

@@ -54,10 +54,11 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
     return HANDOFF_ERR_UNKNOWN_AGENT;
 }
 
-static enum handoff_code check_agent(const struct handoff_agent_options *options,
+static enum handoff_code check_agent(const struct handoff_settings *settings,
                                      const struct handoff_delivery *delivery,
                                      struct handoff_error *error)
 {
+    const struct handoff_agent_options *options = &settings->options;
     if (delivery->tokens > options->token_budget) {
         handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
                           "the envelope is larger than this agent takes; replay it with an edit, "
@@ -67,7 +68,7 @@ static enum handoff_code check_agent(const struct handoff_agent_options *options
         error->needed = (int64_t)delivery->tokens;
         return HANDOFF_ERR_BUDGET_TOO_SMALL;
     }
-    if (handoff_fit_reads(options, delivery->envelope))
+    if (settings->protocol->obstacle(options, delivery->envelope) == HANDOFF_OBSTACLE_NONE)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID,
                       "this agent wants both versions in one document, which the envelope is not; "
@@ -85,8 +86,7 @@ static enum handoff_code check_other(struct handoff_agent *agent,
     if (base_span_equal(base_span_text(agent->name), delivery->asked_target))
         return HANDOFF_OK;
     struct handoff_settings *settings = handoff_agent_settings(agent);
-    enum handoff_code code =
-        settings ? check_agent(&settings->options, delivery, error) : HANDOFF_OK;
+    enum handoff_code code = settings ? check_agent(settings, delivery, error) : HANDOFF_OK;
     handoff_settings_release(&settings);
     return code;
 }

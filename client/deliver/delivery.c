@@ -4,7 +4,7 @@
  *
  * handoff_delivery_go_on looks at the state and does the next thing; what then happens (an answer,
  * a time-out, a word by the API) ends in a move (move.c). When the store has written that
- * (record.c), it goes on. How an attempt is made is in attempt.c, where a handoff goes when an
+ * (record.c), it goes on. What an attempt does is in attempt.c, where a handoff goes when an
  * agent is done with in alternates.c, and who is told in notify.c.
  *
  * A store that cannot write (a full disk) does not stop deliveries: the handoff goes on in memory,
@@ -18,6 +18,7 @@
 
 #include "client/deliver/backoff.h"
 #include "lib/base/check.h"
+#include "lib/base/utf8.h"
 
 enum {
     PROBE_LOOK_MS = 250,    /* how often one that waits for another's probe looks */
@@ -103,11 +104,8 @@ static void begin(struct handoff_delivery *delivery)
         handoff_delivery_give_up_untried(delivery, HANDOFF_OBSTACLE_UNKNOWN_AGENT);
         return;
     }
-    if (!delivery->settings->options.url) {
-        handoff_delivery_offer(delivery);
-        return;
-    }
-    handoff_delivery_take_back_offer(delivery); /* of before a reload */
+    if (handoff_delivery_offer(delivery))
+        return; /* the agent comes for it */
     switch (handoff_agent_admit(delivery->agent, handoff_lane_now_ms(delivery->lane), &wait_ms,
                                 &after)) {
     case HANDOFF_ADMIT:
@@ -132,12 +130,12 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
                         : delivery->attempt_error[0] ? delivery->attempt_error
                                                      : finding->reason;
     if (words != delivery->attempt_error)
-        handoff_cut_at_character(delivery->attempt_error, sizeof delivery->attempt_error, words,
-                                 strlen(words));
+        base_utf8_cut(delivery->attempt_error, sizeof delivery->attempt_error, words,
+                      strlen(words));
     delivery->attempt.error = base_span_text(delivery->attempt_error);
     delivery->attempt.result = finding->result;
     if (delivery->attempt.duration_us ==
-        0) /* no POST: a lease, or a word that overtook the answer */
+        0) /* no request of ours, or a word that overtook its answer */
         delivery->attempt.duration_us =
             (handoff_delivery_now_ns(delivery) - delivery->attempt_began_ns) / 1000;
     delivery->has_attempt = delivery->attempt.number > 0;
@@ -201,7 +199,6 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding)
 {
     note_finding(delivery, finding);
-    delivery->leased = false;
     if (finding->verdict != HANDOFF_VERDICT_RETRY) {
         delivery->probe = false;
         handoff_delivery_learn(delivery, finding->verdict == HANDOFF_VERDICT_DEFERRED
@@ -233,15 +230,6 @@ static void ack_overdue(struct handoff_delivery *delivery)
                                             .result = HANDOFF_RESULT_TIMEOUT,
                                             .reason = "announced, but never acknowledged"};
     delivery->attempt_error[0] = '\0';
-    handoff_delivery_judged(delivery, &finding);
-}
-
-static void lease_over(struct handoff_delivery *delivery)
-{
-    const struct handoff_finding finding = {.verdict = HANDOFF_VERDICT_RETRY,
-                                            .result = HANDOFF_RESULT_TIMEOUT,
-                                            .reason = "the lease ran out"};
-    delivery->attempts++;
     handoff_delivery_judged(delivery, &finding);
 }
 
@@ -285,17 +273,23 @@ static bool is_winding_down(const struct handoff_delivery *delivery)
     return atomic_load_explicit(&delivery->lane->engine->winding_down, memory_order_relaxed);
 }
 
+static bool is_offered(const struct handoff_delivery *delivery)
+{
+    return delivery->state == HANDOFF_STATE_READY && delivery->protocol &&
+           delivery->protocol->pulls;
+}
+
 /* Accepted just before the end, by a sender who waits for its one attempt. */
 static bool deserves_an_attempt(const struct handoff_delivery *delivery)
 {
     return delivery->waiter && delivery->state == HANDOFF_STATE_READY && delivery->attempts == 0 &&
-           delivery->replays == 0 && !delivery->offered &&
+           delivery->replays == 0 && !is_offered(delivery) &&
            handoff_delivery_until_deadline(delivery) > 0;
 }
 
 void handoff_delivery_wind_down(struct handoff_delivery *delivery)
 {
-    if (!delivery->writing && !delivery->posting && handoff_state_is_live(delivery->state))
+    if (!delivery->writing && !delivery->attempting && handoff_state_is_live(delivery->state))
         handoff_delivery_postpone(delivery);
 }
 
@@ -316,8 +310,8 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
     }
     if (delivery->lane->closing)
         return; /* the next start goes on */
-    if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !delivery->leased)
-        return; /* the transport will tell */
+    if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !handoff_delivery_is_taken(delivery))
+        return; /* its protocol reports the end */
     if (is_winding_down(delivery)) {
         go_on_at_the_end(delivery);
         return;
@@ -327,8 +321,8 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
         handoff_delivery_wake_in(delivery, until_due(delivery));
     else if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
         ack_overdue(delivery);
-    else if (delivery->leased)
-        lease_over(delivery);
+    else if (handoff_delivery_is_taken(delivery))
+        delivery->protocol->time_up(delivery);
     else if (expires)
         expire(delivery);
     else

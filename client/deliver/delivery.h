@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delivery.h - one handoff on its way, in memory. Shared by the files of this folder only. */
+/* delivery.h - one handoff on its way, in memory. Shared by the files of this folder and by the
+   protocols (protocol.h), which change nothing but their space. */
 #ifndef HANDOFF_DELIVER_DELIVERY_H
 #define HANDOFF_DELIVER_DELIVERY_H
 
+#include <stddef.h>
+
 #include "client/deliver/engine.h"
 #include "client/deliver/live_index.h"
-#include "client/protocol/handoff/verdict.h"
+#include "client/protocol/protocol.h"
 #include "lib/base/buffer.h"
 
 enum { HANDOFF_DELIVERY_MAGIC = 0x64656c76u, HANDOFF_LANE_MAGIC = 0x6c616e65u };
@@ -65,20 +68,15 @@ struct handoff_delivery {
     int64_t parked_ms;
     int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
-    struct handoff_offer offer;
-    bool probe;   /* the attempt that is out is the breaker's probe */
-    bool offered; /* in its agent's inbox, or on its way from there to a poller */
-    bool leased;  /* IN_FLIGHT with somebody who pulled it */
-    bool posting; /* an attempt is out */
-    bool unheard; /* the last one timed out: its connection may have been dead */
+    bool probe;      /* the attempt that is out is the breaker's probe */
+    bool attempting; /* an attempt of ours is out, which the end waits for */
+
+    /* how it reaches its agent; set when it is due, and NULL before */
+    const struct handoff_protocol *protocol;
+    _Alignas(max_align_t) char space[HANDOFF_PROTOCOL_SPACE]; /* the protocol's */
 
     /* the attempt that is out, or was the last */
     struct base_timer timer;
-    struct handoff_post post;
-    struct handoff_tls tls;
-    struct base_buffer flat; /* version 1, for an agent that reads nothing newer */
-    const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
-    char id_header[64], key_header[64], attempt_header[40];
     char attempt_error[200], attempt_peer[72];
     int64_t attempt_began_ns; /* monotonic */
     struct handoff_attempt attempt;
@@ -141,12 +139,8 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery);
    under way; then that happens afterwards. */
 void handoff_delivery_wind_down(struct handoff_delivery *delivery);
 
-/* Gives it to somebody who pulls, and tells them. false: it is not to be had any more, and they
-   were not told. */
-bool handoff_delivery_lease(struct handoff_delivery *delivery,
-                            struct handoff_poller_request *request);
-/* The poller that leased it for this attempt never saw it: it is offered again, and no attempt is
-   counted. false: it is not with that poller any more. */
+/* The agent that took it for this attempt never saw it: it is offered again, and no attempt is
+   counted. false: it is not taken for this attempt any more. */
 bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number);
 /* Whoever has it wants more time. false: nobody has it. */
 bool handoff_delivery_extend(struct handoff_delivery *delivery);
@@ -157,7 +151,7 @@ void handoff_delivery_replay(struct handoff_delivery *delivery);
 void handoff_delivery_discard(struct handoff_delivery *delivery, const char *words);
 void handoff_delivery_settle_late(struct handoff_delivery *delivery);
 
-/* Breaks off the attempt that is out, if one is. */
+/* Breaks off the attempt that is out, or withdraws the offer, if one is. */
 void handoff_delivery_break_off(struct handoff_delivery *delivery);
 
 /* What an agent said of it, by an answer or by the API. */
@@ -172,6 +166,14 @@ void handoff_delivery_postpone(struct handoff_delivery *delivery);
 
 /* Breaks off what is out and releases it; the store keeps it for the next start. */
 void handoff_delivery_abandon(struct handoff_delivery *delivery);
+
+/* ---- from the protocol ---------------------------------------------------------------------- */
+
+/* The agent that it was offered to has taken it, and has so much time for it. */
+void handoff_delivery_taken(struct handoff_delivery *delivery, int64_t time_ms);
+/* The attempt that was out has ended. */
+void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,
+                                    const struct handoff_finding *finding);
 
 /* ---- between the files of a delivery ----------------------------------------------------------
  */
@@ -202,8 +204,7 @@ void handoff_delivery_show(struct handoff_delivery *delivery);
 void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent);
 /* It is over and written: gone from its lane, and freed. */
 void handoff_delivery_leave(struct handoff_delivery *delivery);
-void handoff_delivery_take_back_offer(struct handoff_delivery *delivery);
-void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool posting);
+void handoff_delivery_set_attempting(struct handoff_delivery *delivery, bool attempting);
 
 /* record.c */
 void handoff_delivery_write(struct handoff_delivery *delivery);
@@ -225,10 +226,15 @@ void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_less
 /* The attempt that was out has been answered, or has failed. */
 void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson);
 
-/* attempt.c: begins one; the settings are in force */
+/* attempt.c: READY and due, and the settings are in force. Offers it to an agent that pulls, where
+   again is harmless; false: the agent does not. */
+bool handoff_delivery_offer(struct handoff_delivery *delivery);
+/* After that was false: begins an attempt. */
 void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe);
-/* READY, for an agent that pulls. Again is harmless. */
-void handoff_delivery_offer(struct handoff_delivery *delivery);
+/* IN_FLIGHT with an agent that pulled it: delivery keeps the time. */
+bool handoff_delivery_is_taken(const struct handoff_delivery *delivery);
+/* Frees what its protocol keeps; nothing is out. */
+void handoff_delivery_clear_protocol(struct handoff_delivery *delivery);
 
 /* notify.c */
 void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news);

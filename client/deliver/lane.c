@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A lane's life, and what it does at its two places in a turn of the loop (lane.h): once sockets,
- * mail and timers were served, what came of posts is told; at the end, all that this turn asks the
- * store to write is submitted as one batch. On the lane's thread.
+ * mail and timers were served, the protocols report attempts that ended; at the end, all that this
+ * turn asks the store to write is submitted as one batch. On the lane's thread.
  */
 #include "client/deliver/lane.h"
 
@@ -15,17 +15,8 @@
 /* Nothing new is handed out in a drain, and who waits for it must not hold up the end. */
 static bool keeps_pollers_in_a_drain(const struct handoff_lane *lane)
 {
-    return atomic_load(&lane->engine->draining) && !TAILQ_EMPTY(&lane->pollers);
-}
-
-static void dismiss_pollers(struct handoff_lane *lane)
-{
-    struct handoff_poller_request *next;
-    for (struct handoff_poller_request *request = TAILQ_FIRST(&lane->pollers); request;
-         request = next) {
-        next = TAILQ_NEXT(request, open);
-        handoff_inbox_withdraw(request);
-    }
+    return atomic_load(&lane->engine->draining) &&
+           handoff_protocol_lane_has_pollers(&lane->protocols);
 }
 
 static bool must_wind_down(const struct handoff_lane *lane)
@@ -72,10 +63,10 @@ static void settle_lane(struct base_guest *guest)
 {
     struct handoff_lane *lane = lane_of(guest);
     if (keeps_pollers_in_a_drain(lane))
-        dismiss_pollers(lane);
+        handoff_protocol_lane_dismiss_pollers(&lane->protocols);
     if (must_wind_down(lane))
         wind_down(lane);
-    handoff_transport_settle(lane->transport);
+    handoff_protocol_lane_settle(&lane->protocols);
 }
 
 static void finish_lane(struct base_guest *guest)
@@ -104,8 +95,7 @@ static enum handoff_code open_lane(struct handoff_lane *lane, struct base_loop *
 {
     enum handoff_code code = choose_loop(lane, loop, error);
     if (code == HANDOFF_OK)
-        code = handoff_transport_new(&lane->transport, &lane->loop->poller, lane->timers,
-                                     lane->engine->options.clock, error);
+        code = handoff_protocol_lane_open(&lane->protocols, lane->loop, error);
     if (code != HANDOFF_OK)
         return code;
     lane->guest =
@@ -116,7 +106,7 @@ static enum handoff_code open_lane(struct handoff_lane *lane, struct base_loop *
 
 static void free_lane(struct handoff_lane *lane)
 {
-    handoff_transport_free(&lane->transport);
+    handoff_protocol_lane_close(&lane->protocols);
     base_loop_free(&lane->own);
     lane->magic = 0;
     base_free(lane);
@@ -132,7 +122,6 @@ enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_en
     made->magic = HANDOFF_LANE_MAGIC;
     made->engine = engine;
     TAILQ_INIT(&made->deliveries);
-    TAILQ_INIT(&made->pollers);
     enum handoff_code code = open_lane(made, loop, error);
     if (code != HANDOFF_OK)
         free_lane(made);
@@ -145,7 +134,7 @@ void handoff_lane_stop(struct handoff_lane *lane)
 {
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     lane->closing = true;
-    dismiss_pollers(lane);
+    handoff_protocol_lane_dismiss_pollers(&lane->protocols);
     while (lane->awaited > 0) {
         submit_writes(lane);
         base_mailbox_wait(lane->mailbox, -1);
@@ -160,7 +149,7 @@ void handoff_lane_free(struct handoff_lane **lane)
     if (!dying)
         return;
     handoff_lane_stop(dying);
-    while (!TAILQ_EMPTY(&dying->pollers))
+    while (handoff_protocol_lane_has_pollers(&dying->protocols))
         base_mailbox_wait(dying->mailbox, -1);
     *lane = NULL;
     base_loop_dismiss(dying->loop, &dying->guest);

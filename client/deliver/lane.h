@@ -14,13 +14,12 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "client/protocol/protocol.h"
 #include "client/store/store.h"
-#include "client/transport/transport.h"
 #include "lib/base/loop.h"
 
 struct handoff_engine;
 struct handoff_delivery;
-struct handoff_poller_request;
 
 struct handoff_lane {
     unsigned magic;
@@ -32,9 +31,8 @@ struct handoff_lane {
     struct base_timers *timers; /* the loop's */
     struct base_loop own;       /* zeroed: the loop is the host's */
     struct base_guest guest;
-    struct handoff_transport *transport;
+    struct handoff_protocol_lane protocols;
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
-    TAILQ_HEAD(handoff_open_list, handoff_poller_request) pollers;  /* whose caller is not told */
     struct handoff_store_batch writes; /* of this turn, submitted at its end */
     unsigned awaited;                  /* mails that will come: what the store was asked to write */
     bool closing;                      /* begins nothing any more */

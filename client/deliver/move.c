@@ -27,12 +27,6 @@ static void write_header(char *to, struct base_span name, struct base_span value
     to[name.size + 2 + value.size] = '\0';
 }
 
-static void write_id_header(char *to, size_t room, const char *name, const char *id_text)
-{
-    BASE_CHECK(strlen(name) + sizeof ": " + BASE_UUID_TEXT <= room);
-    write_header(to, base_span_text(name), base_span(id_text, BASE_UUID_TEXT - 1));
-}
-
 struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane, const struct base_uuid *id,
                                               size_t texts_size)
 {
@@ -47,15 +41,9 @@ struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane, const s
     delivery->lane = lane;
     delivery->id = *id;
     base_uuid_format(id, delivery->id_text);
-    write_id_header(delivery->id_header, sizeof delivery->id_header, "Handoff-Id",
-                    delivery->id_text);
-    write_id_header(delivery->key_header, sizeof delivery->key_header, "Idempotency-Key",
-                    delivery->id_text);
     delivery->live.id = &delivery->id;
     delivery->live.lane = lane;
     delivery->live.owner = delivery;
-    delivery->offer.lane = lane;
-    delivery->offer.id = *id;
     delivery->timer.fire = handoff_delivery_timer_fired;
     delivery->write_timer.fire = handoff_delivery_write_timer_fired;
     delivery->words = "";
@@ -110,9 +98,9 @@ bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct base_
 void handoff_delivery_free(struct handoff_delivery *delivery)
 {
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    BASE_CHECK(!delivery->writing && !delivery->post.transfer);
+    BASE_CHECK(!delivery->writing && !delivery->attempting);
     handoff_settings_release(&delivery->settings);
-    base_buffer_free(&delivery->flat);
+    handoff_delivery_clear_protocol(delivery);
     struct base_arena arena = delivery->arena; /* it holds the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);
@@ -154,13 +142,6 @@ void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agen
 
 /* ---- moving --------------------------------------------------------------------------------- */
 
-void handoff_delivery_take_back_offer(struct handoff_delivery *delivery)
-{
-    if (delivery->offered)
-        handoff_inbox_take_back(&delivery->agent->inbox, &delivery->offer);
-    delivery->offered = false;
-}
-
 static void note_parked(struct handoff_delivery *delivery)
 {
     delivery->parked_for = delivery->agent;
@@ -172,7 +153,8 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
 {
     enum handoff_state from = delivery->state;
     BASE_CHECK(handoff_life_move(from, to) != NULL);
-    handoff_delivery_take_back_offer(delivery);
+    if (to != HANDOFF_STATE_IN_FLIGHT)
+        handoff_delivery_break_off(delivery);
     if (!handoff_state_is_live(to)) {
         base_timers_stop(delivery->lane->timers, &delivery->timer);
         delivery->settled_ms = handoff_delivery_wall_ms(delivery);
@@ -198,7 +180,7 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
 
 void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent)
 {
-    handoff_delivery_take_back_offer(delivery);
+    handoff_delivery_break_off(delivery);
     agent_uncounts(delivery->agent);
     agent_counts(agent, 0);
     delivery->agent = agent;
@@ -251,7 +233,7 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 
 void handoff_delivery_leave(struct handoff_delivery *delivery)
 {
-    handoff_delivery_take_back_offer(delivery);
+    handoff_delivery_break_off(delivery);
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
     handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
@@ -259,18 +241,12 @@ void handoff_delivery_leave(struct handoff_delivery *delivery)
     handoff_delivery_free(delivery);
 }
 
-void handoff_delivery_set_posting(struct handoff_delivery *delivery, bool posting)
+void handoff_delivery_set_attempting(struct handoff_delivery *delivery, bool attempting)
 {
-    if (delivery->posting != posting)
-        atomic_fetch_add_explicit(&delivery->lane->engine->attempting, posting ? 1u : -1u,
+    if (delivery->attempting != attempting)
+        atomic_fetch_add_explicit(&delivery->lane->engine->attempting, attempting ? 1u : -1u,
                                   memory_order_relaxed);
-    delivery->posting = posting;
-}
-
-void handoff_delivery_break_off(struct handoff_delivery *delivery)
-{
-    handoff_transport_cancel(delivery->lane->transport, &delivery->post);
-    handoff_delivery_set_posting(delivery, false);
+    delivery->attempting = attempting;
 }
 
 void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error)

@@ -3,16 +3,13 @@
  * obstacle.h - whether an agent can be given an envelope that was made for another one.
  *
  * An envelope is made for the agent that was asked for: within its token budget, in the versions
- * that it reads. An alternate, or the agent that a replay names, may read and hold less.
+ * that it reads. An alternate, or the agent that a replay names, may read and hold less. What it
+ * reads, its protocol knows.
  */
 #ifndef HANDOFF_DELIVER_OBSTACLE_H
 #define HANDOFF_DELIVER_OBSTACLE_H
 
 #include "client/agents/agents.h"
-
-/* The flat form is made for an agent that reads version 1 alone, but not for one that wants both
-   forms in one document: that has to be so from the beginning. */
-bool handoff_fit_reads(const struct handoff_agent_options *options, struct base_span envelope);
 
 /* Why the envelope cannot go to the agent now; UNKNOWN_AGENT also for NULL, and NONE where it can.
    Any thread. */

@@ -74,8 +74,8 @@ static int64_t longest_wait_ms(struct handoff_agents *agents,
     int64_t longest_ms = options->backoff_max_ms;
     if (standing->state == HANDOFF_STATE_AWAITING_ACK)
         longest_ms = options->ack_timeout_ms;
-    else if (options->url && longest_ms < HANDOFF_RETRY_AFTER_MAX_MS)
-        longest_ms = HANDOFF_RETRY_AFTER_MAX_MS;
+    else if (longest_ms < settings->protocol->retry_after_max_ms)
+        longest_ms = settings->protocol->retry_after_max_ms;
     handoff_settings_release(&settings);
     return longest_ms;
 }

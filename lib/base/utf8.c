@@ -89,6 +89,17 @@ size_t base_utf8_next(const char *bytes, size_t length, uint32_t *character)
     return width;
 }
 
+void base_utf8_cut(char *to, size_t room, const char *from, size_t size)
+{
+    if (size > room - 1) {
+        size = room - 1;
+        while (size > 0 && ((unsigned char)from[size] & 0xC0) == 0x80)
+            size--;
+    }
+    memcpy(to, from, size);
+    to[size] = '\0';
+}
+
 char *base_utf8_repair(const char *text, size_t length, size_t *repaired_length)
 {
     size_t done = 0, written = 0, width;

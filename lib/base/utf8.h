@@ -19,6 +19,9 @@ size_t base_utf8_valid_length(const char *text, size_t length);
 /* A repaired copy, for base_free(); NULL when memory ran out. */
 char *base_utf8_repair(const char *text, size_t length, size_t *repaired_length);
 
+/* Copies as many whole characters as fit with a NUL into `room` bytes, and the NUL. */
+void base_utf8_cut(char *to, size_t room, const char *from, size_t size);
+
 #define BASE_UTF8_INVALID UINT32_MAX
 
 /* Reads the character at the start of `length` bytes (at least one) of any text and returns how

@@ -22,7 +22,7 @@ CONSTANTS = {
     "5 s": ("client/transport/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
     "64 KiB": ("client/transport/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
     "1 h": ("client/transport/transport.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
-    "30 s": ("client/deliver/attempt.c", "OFFER_LOOK_MS", 30000),
+    "30 s": ("client/protocol/pull/lease.c", "OFFER_LOOK_MS", 30000),
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),
     "256 bytes": ("client/calls/send.c", "KEY_MAX", 256),
 }

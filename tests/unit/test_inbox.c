@@ -4,6 +4,7 @@
 
 #include "client/deliver/delivery.h"
 #include "client/protocol/pull/inbox.h"
+#include "client/protocol/pull/lease.h"
 #include "lib/base/memory.h"
 
 enum { LEASE_MS = 60000 }; /* the stage's */
@@ -404,7 +405,7 @@ static void test_an_offer_that_moved_on_is_not_leased(void **state)
     until_accepted(&sender);
     struct handoff_delivery *delivery =
         handoff_live_find(handoff_engine_live(stage.engine), &sender.parcel.id, stage.lane);
-    assert_false(handoff_delivery_lease(delivery, &late.request));
+    assert_false(handoff_pull_lease(delivery, &late.request));
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED); /* an inbox that closes with offers complains */
 }

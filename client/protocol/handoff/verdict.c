@@ -6,6 +6,7 @@
 #include <yyjson.h>
 
 #include "lib/base/check.h"
+#include "lib/base/utf8.h"
 
 /* What the answer says about ids, from its header and its body together. */
 struct statement {
@@ -18,17 +19,6 @@ struct statement {
 static bool is_ours(const char *text, size_t size, const char *id)
 {
     return size == strlen(id) && strncasecmp(text, id, size) == 0;
-}
-
-void handoff_cut_at_character(char *to, size_t room, const char *from, size_t size)
-{
-    if (size > room - 1) {
-        size = room - 1;
-        while (size > 0 && ((unsigned char)from[size] & 0xC0) == 0x80)
-            size--;
-    }
-    memcpy(to, from, size);
-    to[size] = '\0';
 }
 
 static void read_header(struct statement *statement, const char *value, const char *id)
@@ -59,8 +49,8 @@ static void read_object(struct statement *statement, struct handoff_finding *fin
     statement->retry = !statement->retry_said || yyjson_get_bool(retry);
     yyjson_val *reason = yyjson_obj_get(root, "reason");
     if (yyjson_is_str(reason))
-        handoff_cut_at_character(finding->said, sizeof finding->said, yyjson_get_str(reason),
-                                 yyjson_get_len(reason));
+        base_utf8_cut(finding->said, sizeof finding->said, yyjson_get_str(reason),
+                      yyjson_get_len(reason));
 }
 
 static void read_body(struct statement *statement, struct handoff_finding *finding,

@@ -19,26 +19,10 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
+#include "client/protocol/protocol.h"
 #include "client/transport/transport.h"
 
-enum handoff_verdict {
-    HANDOFF_VERDICT_ACKNOWLEDGED,
-    HANDOFF_VERDICT_DEFERRED,
-    HANDOFF_VERDICT_REFUSED,
-    HANDOFF_VERDICT_RETRY,
-};
-
-struct handoff_finding {
-    enum handoff_verdict verdict;
-    enum handoff_attempt_result result;
-    const char *reason; /* constant text for the log and the attempt's row; "" when acknowledged */
-    char said[200];     /* the nack's own reason, cut to fit at a character, or "" */
-    int64_t retry_after_ms; /* for RETRY */
-};
-
-/* Copies as many whole characters as fit, and a NUL. */
-void handoff_cut_at_character(char *to, size_t room, const char *from, size_t size);
-
+/* All of the finding but what the request observed, which is zero. */
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
                    enum handoff_ack_mode mode, struct handoff_finding *finding);
 

@@ -5,6 +5,7 @@
 
 #include "client/agents/agents.h"
 #include "client/deliver/delivery.h"
+#include "client/protocol/pull/lease.h"
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
 
@@ -59,7 +60,7 @@ static void tell_here(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
     base_timers_stop(request->lane->timers, &request->timer);
-    TAILQ_REMOVE(&request->lane->pollers, request, open);
+    TAILQ_REMOVE(&request->lane->protocols.pollers, request, open);
     request->told(request);
 }
 
@@ -101,7 +102,7 @@ static void on_offers_lane(struct base_mail *mail)
     struct handoff_poller_request *request = request_of(mail);
     struct handoff_lane *lane = request->offered_by;
     struct handoff_delivery *delivery = handoff_live_find(&lane->engine->live, &request->id, lane);
-    if (!delivery || !handoff_delivery_lease(delivery, request))
+    if (!delivery || !handoff_pull_lease(delivery, request))
         look(request);
 }
 
@@ -161,7 +162,8 @@ void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms)
     request->queued = request->gone = false;
     request->over = request->lane->closing;
     request->timer = (struct base_timer){.fire = time_is_over};
-    TAILQ_INSERT_TAIL(&request->lane->pollers, request, open); /* it will come back by mail */
+    TAILQ_INSERT_TAIL(&request->lane->protocols.pollers, request,
+                      open); /* it will come back by mail */
     base_timers_start(request->lane->timers, &request->timer,
                       handoff_lane_now_ms(request->lane) + wait_ms);
     look(request);

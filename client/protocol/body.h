@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * body.h - an envelope as an agent reads it, for the protocols that send our documents.
+ *
+ * An agent gets the newest version that it reads. Version 1 is made for each attempt, from the
+ * envelope as it was assembled, which is version 2 or both in one document. Any thread.
+ */
+#ifndef HANDOFF_PROTOCOL_BODY_H
+#define HANDOFF_PROTOCOL_BODY_H
+
+#include "client/handoff.h"
+#include "lib/base/buffer.h"
+#include "lib/base/span.h"
+
+/* A dual document cannot be made at delivery, since its digest covers both forms. */
+enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *options,
+                                            struct base_span envelope);
+
+/* The body to send, and its version: the envelope itself, or version 1 written into `flat`, which
+   is cleared before. false: out of memory. */
+bool handoff_body_choose(const struct handoff_agent_options *options, struct base_span envelope,
+                         struct base_buffer *flat, struct base_span *body, int *version);
+
+#endif

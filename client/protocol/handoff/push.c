@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pushing: an attempt is one POST, and its answer is the finding (verdict.h). The headers name the
+ * handoff, so that an agent recognizes one that it was sent before. On the delivery's lane.
+ */
+#include "client/protocol/handoff/push.h"
+
+#include <string.h>
+
+#include "client/deliver/delivery.h"
+#include "client/protocol/body.h"
+#include "client/protocol/handoff/verdict.h"
+#include "client/transport/retry_after.h"
+#include "client/transport/transport.h"
+#include "lib/base/check.h"
+#include "lib/base/container.h"
+#include "lib/base/decimal.h"
+
+#define ID_HEADER      "Handoff-Id: "
+#define KEY_HEADER     "Idempotency-Key: "
+#define ATTEMPT_HEADER "Handoff-Attempt: "
+
+/* In the delivery's space; zeroed before the first attempt. */
+struct push {
+    struct handoff_post post;
+    struct handoff_tls tls;
+    struct base_buffer flat; /* the body for an agent that reads version 1 alone */
+    const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
+    char id_header[sizeof ID_HEADER - 1 + BASE_UUID_TEXT];
+    char key_header[sizeof KEY_HEADER - 1 + BASE_UUID_TEXT];
+    char attempt_header[sizeof ATTEMPT_HEADER - 1 + BASE_DECIMAL_SIZE];
+    bool unheard; /* the last one timed out: its connection may have been dead */
+};
+_Static_assert(sizeof(struct push) <= HANDOFF_PROTOCOL_SPACE, "it fits into a delivery");
+
+static struct push *push_of(struct handoff_delivery *delivery)
+{
+    return (void *)delivery->space;
+}
+
+static bool push_is_spoken(const struct handoff_agent_options *options)
+{
+    return options->url != NULL;
+}
+
+static const char *content_type(int version)
+{
+    return version == 1 ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
+                        : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
+}
+
+static size_t fill_headers(const struct handoff_delivery *delivery, struct push *push, int version)
+{
+    const char **headers = push->headers;
+    size_t count = 0;
+    memcpy(push->id_header, ID_HEADER, sizeof ID_HEADER - 1);
+    memcpy(push->id_header + sizeof ID_HEADER - 1, delivery->id_text, BASE_UUID_TEXT);
+    memcpy(push->key_header, KEY_HEADER, sizeof KEY_HEADER - 1);
+    memcpy(push->key_header + sizeof KEY_HEADER - 1, delivery->id_text, BASE_UUID_TEXT);
+    memcpy(push->attempt_header, ATTEMPT_HEADER, sizeof ATTEMPT_HEADER - 1);
+    base_decimal(delivery->attempt.number, push->attempt_header + sizeof ATTEMPT_HEADER - 1);
+    headers[count++] = content_type(version);
+    headers[count++] = push->id_header;
+    headers[count++] = push->key_header;
+    headers[count++] = push->attempt_header;
+    if (delivery->traceparent)
+        headers[count++] = delivery->traceparent;
+    if (delivery->tracestate)
+        headers[count++] = delivery->tracestate;
+    if (delivery->settings->authorization)
+        headers[count++] = delivery->settings->authorization;
+    return count;
+}
+
+static void on_post_done(struct handoff_post *post, const struct handoff_answer *answer,
+                         const struct handoff_transport_facts *facts)
+{
+    struct push *push = BASE_CONTAINER_OF(post, struct push, post);
+    struct handoff_delivery *delivery = BASE_CONTAINER_OF(push, struct handoff_delivery, space);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    struct handoff_finding finding;
+    push->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
+    handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
+    finding.status = answer->answered ? answer->status : 0;
+    finding.duration_us = facts->duration_us;
+    finding.peer = facts->peer;
+    finding.fault = facts->error;
+    handoff_delivery_attempt_ended(delivery, &finding);
+}
+
+static bool begin_push(struct handoff_delivery *delivery)
+{
+    const struct handoff_agent_options *options = &delivery->settings->options;
+    struct push *push = push_of(delivery);
+    int64_t left = handoff_delivery_until_deadline(delivery);
+    struct base_span body;
+    int version;
+    if (!handoff_body_choose(options, delivery->envelope, &push->flat, &body, &version))
+        return false;
+    push->post = (struct handoff_post){
+        .url = options->url,
+        .headers = push->headers,
+        .nheaders = fill_headers(delivery, push, version),
+        .body = body.data,
+        .size = body.size,
+        .timeout_ms = options->timeout_ms < left ? options->timeout_ms : left,
+        .fresh = push->unheard,
+        .done = on_post_done,
+    };
+    if (options->ca_file || options->cert_file) {
+        push->tls = (struct handoff_tls){options->ca_file, options->cert_file, options->key_file};
+        push->post.tls = &push->tls;
+    }
+    return handoff_transport_start(delivery->lane->protocols.transport, &push->post) == HANDOFF_OK;
+}
+
+static void break_off_push(struct handoff_delivery *delivery)
+{
+    handoff_transport_cancel(delivery->lane->protocols.transport, &push_of(delivery)->post);
+}
+
+static void clear_push(struct handoff_delivery *delivery)
+{
+    struct push *push = push_of(delivery);
+    BASE_CHECK(!push->post.transfer);
+    base_buffer_free(&push->flat);
+}
+
+const struct handoff_protocol handoff_protocol_push = {
+    .name = "push",
+    .retry_after_max_ms = HANDOFF_RETRY_AFTER_MAX_MS,
+    .is_spoken = push_is_spoken,
+    .obstacle = handoff_body_obstacle,
+    .begin = begin_push,
+    .break_off = break_off_push,
+    .clear = clear_push,
+};

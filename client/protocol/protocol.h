@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * protocol.h - how a handoff reaches an agent: the seam between delivery and its protocols.
+ *
+ * A protocol is a folder with one struct handoff_protocol, named in one row of protocols.c. Its
+ * functions run on the lane of the delivery that they are given. A protocol reads the delivery
+ * (client/deliver/delivery.h) and keeps what it needs for it in the delivery's `space`, which
+ * delivery never looks into. When an attempt ends, it calls handoff_delivery_attempt_ended with a
+ * finding: what that means for the handoff is decided there, alike for all protocols.
+ */
+#ifndef HANDOFF_PROTOCOL_PROTOCOL_H
+#define HANDOFF_PROTOCOL_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "client/handoff.h"
+#include "lib/base/loop.h"
+#include "lib/base/span.h"
+
+struct handoff_delivery;
+struct handoff_transport;
+struct handoff_poller_request;
+
+enum { HANDOFF_PROTOCOL_SPACE = 512 }; /* bytes of a delivery; each protocol asserts that it fits */
+
+enum handoff_verdict {
+    HANDOFF_VERDICT_ACKNOWLEDGED,
+    HANDOFF_VERDICT_DEFERRED,
+    HANDOFF_VERDICT_REFUSED,
+    HANDOFF_VERDICT_RETRY,
+};
+
+/* What came of an attempt. */
+struct handoff_finding {
+    enum handoff_verdict verdict;
+    enum handoff_attempt_result result;
+    const char *reason; /* constant text for the log and the attempt's row; "" when acknowledged */
+    char said[200];     /* the nack's own reason, cut to fit at a character, or "" */
+    int64_t retry_after_ms; /* for RETRY */
+
+    /* what a request of ours observed; zero where there was none. Texts are lent for the call. */
+    int status;          /* of HTTP; 0: no answer */
+    int64_t duration_us; /* 0: since the attempt began */
+    const char *peer;    /* address and port, or NULL */
+    const char *fault;   /* what failed on the way, or NULL */
+};
+
+struct handoff_protocol {
+    const char *name; /* as the API shows it */
+
+    /* The agent fetches its handoffs: begin offers one, handoff_delivery_taken says that the agent
+       has it, and no circuit is asked before. Otherwise begin starts an attempt. */
+    bool pulls;
+
+    int64_t retry_after_max_ms; /* the longest wait that an agent may ask for; 0: it cannot */
+
+    /* Does an agent with these options speak it? Any thread. */
+    bool (*is_spoken)(const struct handoff_agent_options *options);
+
+    /* Why an envelope made for another agent cannot go to this one, or NONE. Any thread. */
+    enum handoff_obstacle (*obstacle)(const struct handoff_agent_options *options,
+                                      struct base_span envelope);
+
+    /* The delivery is READY and due, and its settings are in force. false: out of memory, and
+       nothing has begun. An offer that was made already stays as it is. */
+    bool (*begin)(struct handoff_delivery *delivery);
+
+    /* Withdraws the offer, or cancels the attempt without reporting its end. Harmless where neither
+       is out. */
+    void (*break_off)(struct handoff_delivery *delivery);
+
+    /* The time of an attempt that was taken is up: reports its end. NULL: the attempt reports its
+       end itself. */
+    void (*time_up)(struct handoff_delivery *delivery);
+
+    /* Frees what the space holds; nothing is out. */
+    void (*clear)(struct handoff_delivery *delivery);
+};
+
+/* The protocol of an agent with these options: the first row that is spoken. Any thread. */
+const struct handoff_protocol *handoff_protocol_of(const struct handoff_agent_options *options);
+
+/* ---- what the protocols share on a lane ------------------------------------------------------ */
+
+/* All of it belongs to the thread of the lane. */
+struct handoff_protocol_lane {
+    struct handoff_transport *transport;
+    TAILQ_HEAD(handoff_open_list, handoff_poller_request) pollers; /* not told yet */
+};
+
+/* On failure, it can be closed as well. */
+enum handoff_code handoff_protocol_lane_open(struct handoff_protocol_lane *lane,
+                                             struct base_loop *loop,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* No attempt is out, and nobody waits. */
+void handoff_protocol_lane_close(struct handoff_protocol_lane *lane);
+/* Reports the attempts that have ended; once in each turn of the loop, after sockets and timers. */
+void handoff_protocol_lane_settle(struct handoff_protocol_lane *lane);
+/* Do pollers wait for a handoff, or for word that there is none? */
+bool handoff_protocol_lane_has_pollers(const struct handoff_protocol_lane *lane);
+/* Has them told soon that there is none. */
+void handoff_protocol_lane_dismiss_pollers(struct handoff_protocol_lane *lane);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pulling: a handoff that is ready is offered in its agent's inbox (inbox.h), and an attempt is a
+ * lease to one of the agent's pollers, which ends with the poller's word or when its time is up. On
+ * the delivery's lane.
+ */
+#include "client/protocol/pull/lease.h"
+
+#include <string.h>
+
+#include "client/deliver/delivery.h"
+#include "client/protocol/body.h"
+#include "client/protocol/pull/inbox.h"
+#include "lib/base/check.h"
+#include "lib/base/memory.h"
+
+enum {
+    OFFER_AGAIN_MS = 1000, /* after a lease found no memory */
+    OFFER_LOOK_MS = 30000, /* how often one that is offered looks whether its agent still pulls */
+};
+
+/* In the delivery's space; zeroed before the first offer. */
+struct lease {
+    struct handoff_offer offer;
+    bool offered; /* in its agent's inbox, or on its way from there to a poller */
+};
+_Static_assert(sizeof(struct lease) <= HANDOFF_PROTOCOL_SPACE, "it fits into a delivery");
+
+static struct lease *lease_of(struct handoff_delivery *delivery)
+{
+    return (void *)delivery->space;
+}
+
+static bool pull_is_spoken(const struct handoff_agent_options *options)
+{
+    (void)options;
+    return true;
+}
+
+static void withdraw_offer(struct handoff_delivery *delivery)
+{
+    struct lease *lease = lease_of(delivery);
+    if (lease->offered)
+        handoff_inbox_take_back(&delivery->agent->inbox, &lease->offer);
+    lease->offered = false;
+}
+
+/* The poller's copy of the envelope. */
+static bool copy_envelope(const struct handoff_delivery *delivery,
+                          struct handoff_poller_request *request)
+{
+    struct base_buffer flat = {0};
+    struct base_span body;
+    bool chosen = handoff_body_choose(&delivery->settings->options, delivery->envelope, &flat,
+                                      &body, &request->version);
+    request->envelope = chosen ? base_malloc(body.size) : NULL;
+    if (request->envelope) {
+        memcpy(request->envelope, body.data, body.size);
+        request->envelope_size = body.size;
+    }
+    base_buffer_free(&flat);
+    return request->envelope != NULL;
+}
+
+static bool fill_request(const struct handoff_delivery *delivery,
+                         struct handoff_poller_request *request)
+{
+    if (!copy_envelope(delivery, request))
+        return false;
+    request->id = delivery->id;
+    request->attempt = delivery->attempts + 1;
+    int64_t left = handoff_delivery_until_deadline(delivery);
+    request->lease_ms = delivery->settings->options.ack_timeout_ms;
+    if (request->lease_ms > left)
+        request->lease_ms = left;
+    return true;
+}
+
+bool handoff_pull_lease(struct handoff_delivery *delivery, struct handoff_poller_request *request)
+{
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    if (delivery->protocol != &handoff_protocol_pull || delivery->agent != request->agent)
+        return false; /* since then it went to an alternate, or its agent has a URL */
+    withdraw_offer(delivery);
+    if (delivery->state != HANDOFF_STATE_READY || delivery->writing || !delivery->settings)
+        return false;
+    if (handoff_inbox_is_gone(request) || handoff_delivery_until_deadline(delivery) <= 0) {
+        /* it is offered to the next, or expires */
+        handoff_delivery_wake_in(delivery, 0);
+        return false;
+    }
+    if (!fill_request(delivery, request)) {
+        handoff_delivery_wake_in(delivery, OFFER_AGAIN_MS);
+        return false;
+    }
+    handoff_delivery_taken(delivery, request->lease_ms);
+    handoff_inbox_tell(request);
+    return true;
+}
+
+static bool begin_offer(struct handoff_delivery *delivery)
+{
+    struct lease *lease = lease_of(delivery);
+    handoff_delivery_wake_in(delivery, OFFER_LOOK_MS);
+    if (lease->offered)
+        return true; /* it keeps its place */
+    lease->offered = true;
+    lease->offer.lane = delivery->lane;
+    lease->offer.id = delivery->id;
+    struct handoff_poller_request *request =
+        handoff_inbox_offer(&delivery->agent->inbox, &lease->offer);
+    if (request && !handoff_pull_lease(delivery, request))
+        handoff_inbox_tell(request);
+    return true;
+}
+
+static void end_lease(struct handoff_delivery *delivery)
+{
+    const struct handoff_finding finding = {.verdict = HANDOFF_VERDICT_RETRY,
+                                            .result = HANDOFF_RESULT_TIMEOUT,
+                                            .reason = "the lease ran out"};
+    handoff_delivery_attempt_ended(delivery, &finding);
+}
+
+static void clear_offer(struct handoff_delivery *delivery)
+{
+    BASE_CHECK(!lease_of(delivery)->offered);
+}
+
+const struct handoff_protocol handoff_protocol_pull = {
+    .name = "pull",
+    .pulls = true,
+    .is_spoken = pull_is_spoken,
+    .obstacle = handoff_body_obstacle,
+    .begin = begin_offer,
+    .break_off = withdraw_offer,
+    .time_up = end_lease,
+    .clear = clear_offer,
+};
