@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <yyjson.h>
 
+#include "client/handoff.h"
 #include "client/model/field.h"
-#include "client/protocol/handoff/verdict.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 

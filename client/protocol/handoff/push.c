@@ -10,7 +10,6 @@
 #include "client/deliver/delivery.h"
 #include "client/protocol/body.h"
 #include "client/protocol/handoff/verdict.h"
-#include "client/transport/retry_after.h"
 #include "client/transport/transport.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
