@@ -350,6 +350,53 @@ static void test_what_is_offered_is_posted_when_its_agent_got_a_url(void **state
     until_settled(&sender);
 }
 
+/* It was posted and failed, and the agent has no server any more. */
+static void test_what_backs_off_is_offered_when_its_agent_lost_its_url(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    struct poller poller;
+    behave(0, "503");
+    send_to(&sender, "coder");
+    while (count_results(HANDOFF_RESULT_HTTP) == 0)
+        turn();
+    pulls();
+    poll_inbox(&poller, 600000);
+    until_it_looks();
+    until_told(&poller);
+    assert_int_equal(poller.request.attempt, 2);
+    assert_true(got(&poller, &sender));
+    assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).nrecorded, 2);
+}
+
+/* A poller took the offer, and before the handoff's lane heard of it, the agent had a URL and the
+   handoff was posted and failed: it stays with the POSTs. */
+static void test_what_was_offered_and_is_posted_now_is_not_leased(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    struct poller late = {
+        .request = {.lane = stage.lane,
+                    .agent = handoff_agents_find(stage.agents, base_span_text("coder")),
+                    .told = on_poll_told}};
+    pulls();
+    send_to(&sender, "coder");
+    until_accepted(&sender);
+    behave(0, "503wait=60,ack");
+    until_it_looks();
+    while (count_results(HANDOFF_RESULT_HTTP) == 0)
+        turn();
+    struct handoff_delivery *delivery =
+        handoff_live_find(handoff_engine_live(stage.engine), &sender.parcel.id, stage.lane);
+    while (delivery->writing)
+        turn();
+    assert_int_equal(delivery->state, HANDOFF_STATE_READY);
+    assert_false(handoff_pull_lease(delivery, &late.request));
+    until_it_looks();
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).nrecorded, 2);
+}
+
 /* Nobody can pull it any more, so people have to look at it. */
 static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
 {
@@ -557,6 +604,8 @@ int main(void)
         STAGED(test_nothing_is_leased_to_one_that_left),
         STAGED(test_a_lease_that_nobody_saw_goes_back),
         STAGED(test_what_is_offered_is_posted_when_its_agent_got_a_url),
+        STAGED(test_what_backs_off_is_offered_when_its_agent_lost_its_url),
+        STAGED(test_what_was_offered_and_is_posted_now_is_not_leased),
         STAGED(test_what_is_offered_is_parked_when_its_agent_is_gone),
         STAGED(test_what_is_offered_keeps_its_place),
         STAGED(test_an_offer_that_moved_on_is_not_leased),

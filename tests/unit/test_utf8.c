@@ -133,12 +133,24 @@ static void test_next(void **state)
     assert_utf8("\xFF", 1, 1, BASE_UTF8_INVALID);
 }
 
+static void test_cut(void **state)
+{
+    (void)state;
+    static const char *const by_room[] = {NULL,        "",           "x",           "x",
+                                          "x\xc3\xa9", "x\xc3\xa9y", "x\xc3\xa9yz", "x\xc3\xa9yz"};
+    for (size_t room = 1; room < sizeof by_room / sizeof by_room[0]; room++) {
+        char cut[8] = "-------";
+        base_utf8_cut(cut, room, "x\xc3\xa9yz", 5);
+        assert_string_equal(cut, by_room[room]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_valid),     cmocka_unit_test(test_repair),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_read),
-        cmocka_unit_test(test_next),
+        cmocka_unit_test(test_next),      cmocka_unit_test(test_cut),
     };
     return RUN_TESTS(tests);
 }
