@@ -90,7 +90,7 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
     struct handoff_error why = {0};
     struct exporter_hosting *hosting = new_hosting(collectors);
     if (hosting == NULL) {
-        exporter_error_set(error, "there is no memory for the handoff client");
+        exporter_error_set(error, "out of memory (handoff client)");
         return NULL;
     }
     const struct handoff_options client = {
@@ -160,7 +160,7 @@ bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_f
     const size_t count = exporter_front_loop_count(front);
     hosting->loops = calloc(count, sizeof *hosting->loops);
     if (hosting->loops == NULL) {
-        exporter_error_set(error, "there is no memory for the loops of the handoff client");
+        exporter_error_set(error, "out of memory (loops of the handoff client)");
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -177,7 +177,7 @@ bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_e
     struct handoff_error why;
     struct handoff_loop **loops = calloc(hosting->nloops, sizeof loops[0]);
     if (loops == NULL) {
-        exporter_error_set(error, "there is no memory to take up the stored handoffs");
+        exporter_error_set(error, "out of memory (stored handoffs)");
         return false;
     }
     for (size_t i = 0; i < hosting->nloops; i++)
@@ -248,14 +248,13 @@ static char *read_token(const struct exporter_agent *agent, struct exporter_erro
     fclose(file);
     token[strcspn(token, " \t\r\n")] = '\0';
     if (*token == '\0') {
-        exporter_error_set(error, "agents.%s.token_file: there is no token in %s",
-                           agent->options.name, agent->token_file);
+        exporter_error_set(error, "agents.%s.token_file: no token in %s", agent->options.name,
+                           agent->token_file);
         return NULL;
     }
     char *copy = strdup(token);
     if (copy == NULL)
-        exporter_error_set(error, "there is no memory for the token of agent %s",
-                           agent->options.name);
+        exporter_error_set(error, "out of memory (token of agent %s)", agent->options.name);
     return copy;
 }
 
@@ -286,7 +285,7 @@ static bool configure(struct exporter_hosting *hosting, const struct exporter_co
     struct handoff_error why;
     struct handoff_pipeline_options *pipelines = pipelines_of(config);
     if (pipelines == NULL) {
-        exporter_error_set(error, "there is no memory for the pipelines");
+        exporter_error_set(error, "out of memory (pipelines)");
         return false;
     }
     const struct handoff_configuration configuration = {.agents = agents,
@@ -305,7 +304,7 @@ static bool configure(struct exporter_hosting *hosting, const struct exporter_co
     }
     if (collectors_configure(hosting->collectors, agents, config->nagents))
         return true;
-    exporter_error_set(error, "there is no memory for the metrics of the agents");
+    exporter_error_set(error, "out of memory (metrics of the agents)");
     return false;
 }
 
@@ -316,7 +315,7 @@ bool exporter_hosting_configure(struct exporter_hosting *hosting,
     struct handoff_agent_options *agents = calloc(config->nagents + 1, sizeof *agents);
     bool good = agents != NULL;
     if (!good)
-        exporter_error_set(error, "there is no memory for the agents");
+        exporter_error_set(error, "out of memory (agents)");
     for (size_t i = 0; i < config->nagents && good; i++)
         good = fill_agent(&agents[i], &config->agents[i], error);
     good = good && configure(hosting, config, agents, error);

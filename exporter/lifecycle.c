@@ -340,7 +340,7 @@ static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_e
     const size_t count = exporter_front_loop_count(lifecycle->front);
     lifecycle->watched = calloc(count, sizeof *lifecycle->watched);
     if (lifecycle->watched == NULL) {
-        exporter_error_set(error, "there is no memory for the watchdog");
+        exporter_error_set(error, "out of memory (watchdog)");
         return false;
     }
     for (size_t i = 0; i < count; i++)
@@ -405,7 +405,7 @@ static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_
     };
     lifecycle->collectors = collectors_new(&options);
     if (lifecycle->collectors == NULL) {
-        exporter_error_set(error, "there is no memory for the metrics");
+        exporter_error_set(error, "out of memory (metrics)");
         return false;
     }
     collectors_config_reloaded(lifecycle->collectors, true);
@@ -428,7 +428,7 @@ static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *e
     raise_descriptor_limit();
     lifecycle->callers = exporter_callers_new();
     if (lifecycle->callers == NULL) {
-        exporter_error_set(error, "there is no memory for the callers");
+        exporter_error_set(error, "out of memory (callers)");
         return false;
     }
     struct exporter_config *config = load_config(lifecycle, error);

@@ -88,7 +88,8 @@ static bool read_url_path(const struct option_row *row, const char *value, void 
                       error);
     }
     if (strncmp(value, "/-/", 3) == 0) {
-        return refuse(row, value, "a path outside of /-/, where probes and the reload are", error);
+        return refuse(row, value,
+                      "a path outside /-/, which is reserved for health checks and reloads", error);
     }
     *(const char **)field = value;
     return true;
@@ -104,7 +105,7 @@ static bool read_tcp_list(const struct option_row *row, const char *value, void 
         return refuse(row, value, "HOST:PORT such as 127.0.0.1:9780, :9780 or [::1]:9780", error);
     }
     if (list->count == EXPORTER_WEB_LISTEN_MAX) {
-        return refuse(row, value, "at most 8 of them", error);
+        return refuse(row, value, "at most 8 addresses", error);
     }
     list->items[list->count++] = address;
     return true;
@@ -202,7 +203,7 @@ static bool refuse_unknown(const char *argument, size_t length, struct exporter_
         exporter_error_set(error, "unknown option %s, did you mean --%s?", quoted.text,
                            nearest.best);
     } else {
-        exporter_error_set(error, "unknown option %s, see --help for those there are", quoted.text);
+        exporter_error_set(error, "unknown option %s, see --help", quoted.text);
     }
     return false;
 }
@@ -222,7 +223,7 @@ static bool read_option(struct walk *walk, const struct option_row *row, const c
                         struct exporter_options *options, struct exporter_error *error)
 {
     if (row->kind == FLAG && value != NULL) {
-        return refuse(row, value, "no value, the option alone", error);
+        return refuse(row, value, "the option without a value", error);
     }
     if (row->kind != FLAG && value == NULL) {
         if (walk->at == walk->argc) {
@@ -273,7 +274,7 @@ static bool default_storage_path(const struct option_row *row, struct exporter_o
         return read_value(row, row->fallback, options, error);
     }
     if (strchr(state, ':') != NULL) {
-        exporter_error_set(error, "--storage.path: saw several folders in $STATE_DIRECTORY, "
+        exporter_error_set(error, "--storage.path: saw several directories in $STATE_DIRECTORY, "
                                   "allowed: one, or --storage.path=DIRECTORY");
         return false;
     }
@@ -356,13 +357,13 @@ static void print_row(FILE *out, const struct option_row *row)
 void exporter_options_print_help(FILE *out)
 {
     fputs("usage: handoff-exporter [--OPTION=VALUE ...]\n\n"
-          "Makes handoffs between agents reliable, and shows them to Prometheus.\n\n",
+          "Makes handoffs between LLM agents reliable and visible to Prometheus.\n\n",
           out);
     for (size_t i = 0; i < ROWS; i++) {
         print_row(out, &rows[i]);
     }
-    fputs("\nSIGHUP reads the configuration file again, SIGTERM and SIGINT drain and end.\n"
-          "Exit code: 0 ended as asked, 1 something is wrong and the line on stderr says what.\n",
+    fputs("\nSIGHUP reloads the configuration file; SIGTERM and SIGINT drain and exit.\n"
+          "Exit code: 0 stopped normally, 1 failed; the last line on stderr says why.\n",
           out);
 }
 

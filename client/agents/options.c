@@ -74,7 +74,7 @@ static enum handoff_code check_values(const struct handoff_agent_options *option
     const char *field = find_too_small(options, &least);
     if (!field)
         return HANDOFF_OK;
-    refuse(error, "the value is missing or too small; handoff_agent_defaults fills all of them in",
+    refuse(error, "the value is missing or too small; handoff_agent_defaults sets every value",
            field, options->name);
     handoff_error_allow(error, "at least %lld", (long long)least);
     return HANDOFF_ERR_INVALID;
@@ -85,7 +85,7 @@ static enum handoff_code check_unique(const struct handoff_agent_options *option
 {
     for (size_t k = 0; k < i; k++) {
         if (strcmp(options[k].name, options[i].name) == 0)
-            return refuse(error, "two agents have this name", "name", options[i].name);
+            return refuse(error, "duplicate agent name", "name", options[i].name);
     }
     return HANDOFF_OK;
 }

@@ -128,12 +128,13 @@ static const struct handoff_pipeline_options *find_named(const struct handoff_pi
             found = &set->items[i];
     }
     if (!found) {
-        refuse(error, "the configuration has no pipeline of this name", "pipeline", name);
+        refuse(error, "no pipeline of this name is configured", "pipeline", name);
         return NULL;
     }
     if (place_in(found, source) < found->nagents)
         return found;
-    refuse(error, "the source is not in the pipeline, so nobody is next", "source_agent", source);
+    refuse(error, "the source is not in the pipeline, so it has no next agent", "source_agent",
+           source);
     allow_names(error, found->agents, found->nagents);
     return NULL;
 }
@@ -156,9 +157,10 @@ static const struct handoff_pipeline_options *find_only(const struct handoff_pip
     if (count == 1)
         return found;
     if (count == 0) {
-        refuse(error, "the source is in no pipeline, so nobody is next", "source_agent", source);
+        refuse(error, "the source is in no pipeline, so it has no next agent", "source_agent",
+               source);
     } else {
-        refuse(error, "the source is in several pipelines, and one has to be named", "pipeline",
+        refuse(error, "the source is in several pipelines; name one", "pipeline",
                base_span(NULL, 0));
         allow_names(error, names, count);
     }
@@ -175,10 +177,11 @@ static enum handoff_code find_next(const struct handoff_pipeline_set *set, struc
         return HANDOFF_ERR_INVALID;
     size_t place = place_in(pipeline, source);
     if (place + 1 == pipeline->nagents)
-        return handoff_error_set(error, HANDOFF_ERR_NO_NEXT_AGENT,
-                                 "the source is the last of its pipeline, so nobody is next; the "
-                                 "task may be completed",
-                                 "source_agent", source.data);
+        return handoff_error_set(
+            error, HANDOFF_ERR_NO_NEXT_AGENT,
+            "the source is the last of its pipeline, so it has no next agent; the "
+            "task may be completed",
+            "source_agent", source.data);
     *next = pipeline->agents[place + 1];
     return HANDOFF_OK;
 }

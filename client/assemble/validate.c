@@ -234,8 +234,8 @@ const struct handoff_fields handoff_edit_fields = {.rows = rows,
 static enum handoff_code refuse_raw_log(struct handoff_error *error, const char *name)
 {
     return handoff_error_set(error, HANDOFF_ERR_RAW_LOG,
-                             "raw conversation logs are not handed on: store what they established "
-                             "as memories, each with a summary, and ask for those by id",
+                             "raw conversation logs cannot be handed off: store what they "
+                             "established as memories with summaries, and request those by id",
                              name, NULL);
 }
 
@@ -296,8 +296,7 @@ static enum handoff_code check_step(yyjson_val *step, size_t index, struct hando
     for (size_t i = 0; i < HANDOFF_STEP_MEMBERS; i++) {
         enum handoff_code code = HANDOFF_OK;
         if (!members[i] && i <= HANDOFF_STEP_ACTION)
-            code =
-                handoff_field_refuse(error, "a step of the history says who did what", list, NULL);
+            code = handoff_field_refuse(error, "a history step needs agent and action", list, NULL);
         else if (members[i] && !yyjson_is_str(members[i]))
             code = handoff_field_refuse_type(error, list, members[i], "a string");
         if (code != HANDOFF_OK)
@@ -338,7 +337,7 @@ static enum handoff_code check_raw_log_flag(const struct handoff_field *field, y
 static enum handoff_code refuse_name(struct base_span given, struct base_span caller,
                                      struct handoff_error *error)
 {
-    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN, "the caller may hand off only in its own name",
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN, "an agent may hand off only in its own name",
                       "source_agent", given.data);
     handoff_error_allow(error, "%.*s, or leave it out", (int)caller.size, caller.data);
     return HANDOFF_ERR_FORBIDDEN;
@@ -377,7 +376,7 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
         code = handoff_field_refuse_type(error, "body", root, "an object");
     } else if (!base_json_keys_are_plain(root, &bad)) {
         code = handoff_error_set(error, HANDOFF_ERR_INVALID,
-                                 "a key is there twice, or an object has too many", bad, bad);
+                                 "duplicate key, or too many keys in an object", bad, bad);
         handoff_error_allow(error, "each key once, %d in one object", BASE_JSON_KEYS_MAX);
     } else {
         code = handoff_fields_read(&handoff_request_fields, root, request, error);

@@ -23,7 +23,8 @@ static enum handoff_code check_edit(yyjson_val *edit, struct handoff_error *erro
         const struct handoff_field *field = &handoff_edit_fields.rows[i];
         if (!field->fixed || !yyjson_obj_get(edit, field->name))
             continue;
-        handoff_error_set(error, HANDOFF_ERR_INVALID, "an edit cannot change this", "edit", NULL);
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "an edit cannot change this field", "edit",
+                          NULL);
         handoff_error_field(error, "edit.%s", field->name);
         return HANDOFF_ERR_INVALID;
     }

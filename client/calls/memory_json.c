@@ -161,8 +161,8 @@ static enum handoff_code check_same_id(const struct memory_body *body,
 {
     if (!body->id.data || base_span_equal(body->id, memory->id))
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "the body names another memory than the path",
-                      "id", body->id.data);
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "id differs from the id in the path", "id",
+                      body->id.data);
     handoff_error_allow(error, "%s", memory->id.data);
     return HANDOFF_ERR_INVALID;
 }
@@ -196,14 +196,13 @@ static enum handoff_code check_handed_on_whole(const struct memory_body *body,
     if (handoff_marks_raw_log(body->metadata))
         return handoff_error_set(
             error, HANDOFF_ERR_RAW_LOG,
-            "a raw conversation log is handed on by its summary: give it one, or "
-            "store what it established as memories of their own",
+            "a raw conversation log needs a summary: add one, or store what it established "
+            "as separate memories",
             "summary", NULL);
     if (memory->content.size <= most_bytes)
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE,
-                      "so large a memory is handed on by its summary: give it one", "content",
-                      NULL);
+    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "a memory this large needs a summary",
+                      "content", NULL);
     handoff_error_seen(error, "%zu bytes", memory->content.size);
     handoff_error_allow(error, "%zu bytes without a summary", most_bytes);
     return HANDOFF_ERR_TOO_LARGE;
@@ -224,7 +223,7 @@ enum handoff_code handoff_memory_json_read(struct base_span text, size_t most_by
         return handoff_field_refuse_type(error, "body", root, "an object");
     if (!base_json_keys_are_plain(root, &bad))
         return handoff_error_set(error, HANDOFF_ERR_INVALID,
-                                 "a key is there twice, or an object has too many", bad, bad);
+                                 "duplicate key, or too many keys in an object", bad, bad);
     code = handoff_fields_read(&handoff_memory_fields, root, &body, error);
     if (code == HANDOFF_OK)
         code = take_body_fields(&body, arena, put, error);

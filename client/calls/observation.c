@@ -80,7 +80,7 @@ static enum handoff_code check_refs(const struct handoff_field *field, yyjson_va
         return code;
     bool counted = refs->requested >= 0 || refs->missing >= 0 || refs->trimmed >= 0;
     if (refs->included < 0 && (counted || refs->ratio < 0)) {
-        handoff_field_refuse(error, "it is not told how much was included", field->name, NULL);
+        handoff_field_refuse(error, "the share that was included is missing", field->name, NULL);
         handoff_error_allow(error,
                             "included, with requested or with missing and trimmed; or ratio");
         return HANDOFF_ERR_INVALID;
@@ -211,7 +211,7 @@ static enum handoff_code check_source(struct handoff_observation *observation,
     if (!caller.data || base_span_equal(caller, observation->source_agent))
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
-                             "the caller may observe only in its own name", "source_agent",
+                             "an agent may report only its own handoffs", "source_agent",
                              observation->source_agent.data);
 }
 
@@ -229,8 +229,8 @@ static enum handoff_code check_age(const struct handoff_observation *observation
     base_rfc3339_format(first, from);
     base_rfc3339_format(last, until);
     handoff_error_set(error, HANDOFF_ERR_INVALID,
-                      observation->at_ms < first ? "it is too long ago to be counted now"
-                                                 : "it is in the future; check the clocks",
+                      observation->at_ms < first ? "timestamp is too old to be counted"
+                                                 : "timestamp is in the future; check the clocks",
                       "timestamp", text);
     handoff_error_allow(error, "%s to %s", from, until);
     return HANDOFF_ERR_INVALID;
@@ -256,7 +256,7 @@ enum handoff_code handoff_observation_read(yyjson_val *value, struct base_span c
     if (!yyjson_is_obj(value))
         return handoff_field_refuse_type(error, "item", value, "an object");
     if (!base_json_keys_are_plain(value, &twice)) {
-        handoff_error_set(error, HANDOFF_ERR_INVALID, "a key is there twice", twice, twice);
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "duplicate key", twice, twice);
         handoff_error_allow(error, "each key once");
         return HANDOFF_ERR_INVALID;
     }

@@ -164,9 +164,9 @@ static enum handoff_code take_batch(struct taking *taking, yyjson_val *root, yyj
     size_t i, n;
     yyjson_val *item;
     if (yyjson_obj_size(root) != 1)
-        return refuse_body(error, "a batch has nothing but its items", "body");
+        return refuse_body(error, "a batch has no fields besides items", "body");
     if (!yyjson_is_arr(items))
-        return refuse_body(error, "the items are no array", "items");
+        return refuse_body(error, "items is not an array", "items");
     if (yyjson_arr_size(items) > BATCH_MAX) {
         handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "the batch has too many items", "items",
                           NULL);
@@ -188,7 +188,7 @@ static enum handoff_code take_body(struct taking *taking, yyjson_val *root,
 {
     yyjson_val *items = yyjson_obj_get(root, "items");
     if (!yyjson_is_obj(root))
-        return refuse_body(error, "the body is no object", "body");
+        return refuse_body(error, "the body is not an object", "body");
     return items ? take_batch(taking, root, items, error) : take(taking, root, 0, error);
 }
 

@@ -192,8 +192,8 @@ static enum handoff_code read_cursor(const char *cursor, int64_t *after,
     *after = strtoll(cursor, &end, 10);
     if (*cursor >= '0' && *cursor <= '9' && *end == '\0')
         return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
-                             "this list did not give out this cursor", "cursor", cursor);
+    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR, "not a cursor of this list",
+                             "cursor", cursor);
 }
 
 /* Between the items of a list that has just begun or has some. */
@@ -244,7 +244,7 @@ static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error
         *limit = LIST_LIMIT;
     if (*limit >= 1 && *limit <= LIST_LIMIT_MAX)
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "a page cannot have this size", "limit", NULL);
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "limit is out of range", "limit", NULL);
     handoff_error_seen(error, "%lld", (long long)*limit);
     handoff_error_allow(error, "1 to %d", LIST_LIMIT_MAX);
     return HANDOFF_ERR_INVALID;

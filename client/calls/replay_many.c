@@ -389,9 +389,8 @@ static enum handoff_code show(struct handoff_client *client, const char *id, boo
         return handoff_client_give(&out, text, error);
     return handoff_error_set(
         error, HANDOFF_ERR_NOT_FOUND,
-        "no replay has this id; those that ended long ago are forgotten, and "
-        "those of before a restart, which ended with the process: what they had "
-        "not reached is parked as before",
+        "no replay has this id; a run is forgotten some time after it ends, and at a restart: "
+        "what it had not reached is still parked",
         "id", id);
 }
 
@@ -439,17 +438,14 @@ static enum handoff_code check(const struct handoff_loop *loop,
         return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
                                  "the configuration has no agent of this name", "to", query->to);
     if (query->rate > RATE_MAX) {
-        handoff_error_set(error, HANDOFF_ERR_INVALID, "nobody looks at so many a second", "rate",
-                          NULL);
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "rate is out of range", "rate", NULL);
         handoff_error_seen(error, "%u", query->rate);
         handoff_error_allow(error, "1 to %d", RATE_MAX);
         return HANDOFF_ERR_INVALID;
     }
     if (handoff_engine_is_draining(loop->client->engine))
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process drains and takes nothing new; try again when it is "
-                                 "back",
-                                 NULL, NULL);
+                                 "the process is shutting down; retry when it is back", NULL, NULL);
     return HANDOFF_OK;
 }
 
@@ -498,12 +494,12 @@ enum handoff_code handoff_replay_many(struct handoff_loop *loop,
     if (!run)
         return handoff_error_no_memory(error);
     if (!fill_run(run, loop, query))
-        code = handoff_error_set(error, HANDOFF_ERR_INVALID, "the name is longer than any can be",
+        code = handoff_error_set(error, HANDOFF_ERR_INVALID, "the name is too long",
                                  "target, reason or to", NULL);
     else if (!enter(&loop->client->replays, run, &out))
-        code = handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
-                                 "as many replays are running as may be; wait for one, or stop one",
-                                 NULL, NULL);
+        code = handoff_error_set(
+            error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
+            "concurrent replay limit reached; wait for one to end, or stop one", NULL, NULL);
     if (code != HANDOFF_OK) {
         base_free(run);
         return code;

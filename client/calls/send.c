@@ -185,7 +185,7 @@ static enum handoff_code find_key(struct key_lookup *lookup, struct base_uuid *i
     if (code != HANDOFF_OK || memcmp(digest, sending->request_digest, sizeof digest) == 0)
         return code;
     return handoff_error_set(&lookup->error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
-                             "this key was used for another request; a new request needs a new key",
+                             "this key was used for a different request; use a new key",
                              "Idempotency-Key", sending->key);
 }
 
@@ -251,7 +251,7 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
     struct handoff_error error;
     size_t size = strlen(ask->idempotency_key);
     if (size == 0 || size > KEY_MAX) {
-        handoff_error_set(&error, HANDOFF_ERR_INVALID, "the key is empty or too long",
+        handoff_error_set(&error, HANDOFF_ERR_INVALID, "Idempotency-Key has the wrong length",
                           "Idempotency-Key", ask->idempotency_key);
         handoff_error_allow(&error, "1 to %d bytes", KEY_MAX);
         fail_sending(sending, &error);

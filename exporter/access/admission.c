@@ -55,11 +55,11 @@ static void bar_stranger(struct exporter_request *request, enum exporter_caller_
 {
     static const struct exporter_problem missing = {
         .code = HANDOFF_ERR_UNAUTHENTICATED,
-        .detail = "a bearer token is needed (api.tokens_file)",
+        .detail = "a bearer token is required (api.tokens_file)",
         .header = {"WWW-Authenticate", "Bearer realm=\"handoff-exporter\""}};
     static const struct exporter_problem unknown = {
         .code = HANDOFF_ERR_UNAUTHENTICATED,
-        .detail = "nobody has this bearer token (api.tokens_file)",
+        .detail = "unknown bearer token (api.tokens_file)",
         .header = {"WWW-Authenticate",
                    "Bearer realm=\"handoff-exporter\", error=\"invalid_token\""}};
     const bool shown = result == EXPORTER_CALLER_UNKNOWN;
@@ -70,13 +70,11 @@ static void bar_stranger(struct exporter_request *request, enum exporter_caller_
 
 void exporter_admission_glance(struct exporter_request *request)
 {
-    static const struct exporter_problem forged = {
-        .code = HANDOFF_ERR_CROSS_ORIGIN,
-        .detail = "requests made by a page of another origin are not taken"};
+    static const struct exporter_problem forged = {.code = HANDOFF_ERR_CROSS_ORIGIN,
+                                                   .detail = "cross-origin requests are rejected"};
     static const struct exporter_problem rebound = {
         .code = HANDOFF_ERR_CROSS_ORIGIN,
-        .detail = "a request to this machine has to name it, unless tokens are asked for "
-                  "(api.tokens_file)",
+        .detail = "without api.tokens_file, Host must name this machine",
         .field = "Host",
         .allowed = "localhost, another name without a dot, or an address"};
     struct exporter_callers *callers = request->server->options.callers;
@@ -112,11 +110,11 @@ static void auth_done(struct exporter_request *request, enum exporter_auth_resul
         exporter_request_admitted(request);
         break;
     case EXPORTER_AUTH_BAD:
-        refuse(request, HANDOFF_ERR_UNAUTHENTICATED, "a user name and its password are needed",
+        refuse(request, HANDOFF_ERR_UNAUTHENTICATED, "user name and password are required",
                (struct exporter_header){"WWW-Authenticate", "Basic"});
         break;
     case EXPORTER_AUTH_BUSY:
-        refuse(request, HANDOFF_ERR_TOO_MANY_LOGINS, "too many passwords are being checked",
+        refuse(request, HANDOFF_ERR_TOO_MANY_LOGINS, "too many concurrent logins; retry",
                (struct exporter_header){"Retry-After", "1"});
         break;
     }
@@ -129,7 +127,7 @@ static void judge_by_web_config(struct exporter_request *request,
     exporter_web_config_refresh(web_config);
     const struct exporter_web_settings *settings = exporter_web_config_settings(web_config);
     if (!exporter_web_config_admit(web_config))
-        refuse(request, HANDOFF_ERR_RATE_LIMITED, "more requests than rate_limit allows",
+        refuse(request, HANDOFF_ERR_RATE_LIMITED, "rate_limit exceeded; retry later",
                (struct exporter_header){"Retry-After", "1"});
     else if (settings->nusers > 0)
         exporter_basic_auth_judge(exporter_web_config_basic_auth(web_config), settings, request,
@@ -168,9 +166,10 @@ bool exporter_admission_allows(struct exporter_request *request)
     if (access == HANDOFF_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
         return true;
     if (access == HANDOFF_FOR_NAMED)
-        forbid(request, "an agent may do this for itself only", exporter_request_param(request, 0));
+        forbid(request, "an agent may call this only for itself",
+               exporter_request_param(request, 0));
     else
-        forbid(request, "an agent may not do this, only the operator", EXPORTER_OPERATOR);
+        forbid(request, "only the operator may call this", EXPORTER_OPERATOR);
     return false;
 }
 

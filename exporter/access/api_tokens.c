@@ -141,7 +141,8 @@ static bool check_name(const struct reader *reader, const struct word *name)
     if (is_operator(name))
         return true;
     if (name->text[0] == '@')
-        return refuse(reader, "saw another name with @ (not shown), allowed: " EXPORTER_OPERATOR);
+        return refuse(reader,
+                      "saw an unknown name with @ (not shown), allowed: " EXPORTER_OPERATOR);
     if (!exporter_config_is_name(name->text, name->length))
         return refuse(reader,
                       "saw a name of %zu bytes (not shown), allowed: an agent's name of 1 "
@@ -159,7 +160,7 @@ static bool check_token(const struct reader *reader, const struct word *token)
         return refuse(reader, "saw a token of %zu bytes, allowed: %d to %d", token->length,
                       EXPORTER_TOKEN_MIN, EXPORTER_TOKEN_MAX);
     if (!is_token(token))
-        return refuse(reader, "saw a token with other characters (not shown), allowed: letters, "
+        return refuse(reader, "saw a token with invalid characters (not shown), allowed: letters, "
                               "digits and -._~+/, and = at the end");
     return true;
 }
@@ -169,9 +170,9 @@ static bool add(const struct reader *reader, const struct word *name, const stru
     struct exporter_api_tokens *tokens = reader->tokens;
     struct entry *entry = &tokens->entries[tokens->count];
     if (tokens->count == EXPORTER_TOKENS_MAX)
-        return refuse(reader, "saw one token more, allowed: %d", EXPORTER_TOKENS_MAX);
+        return refuse(reader, "saw too many tokens, allowed: %d", EXPORTER_TOKENS_MAX);
     if (!make_digest(token->text, token->length, &entry->digest))
-        return refuse(reader, "GnuTLS cannot make a SHA-256 digest");
+        return refuse(reader, "GnuTLS cannot compute a SHA-256 digest");
     const struct entry *twin = find(tokens, &entry->digest);
     if (twin != NULL)
         return refuse(reader, "saw the token of line %zu again, allowed: each token once",

@@ -276,7 +276,7 @@ struct exporter_basic_auth *exporter_basic_auth_new(struct exporter_error *error
     }
     auth->magic = AUTH_MAGIC;
     if (gnutls_rnd(GNUTLS_RND_KEY, auth->secret, sizeof auth->secret) < 0) {
-        exporter_error_set(error, "GnuTLS has no random numbers");
+        exporter_error_set(error, "GnuTLS cannot generate random numbers");
         exporter_basic_auth_free(&auth);
         return NULL;
     }

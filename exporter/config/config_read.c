@@ -70,7 +70,7 @@ _Static_assert(sizeof(struct exporter_names) == 2 * sizeof(char **) &&
                    offsetof(struct exporter_names, count) == sizeof(char **) &&
                    offsetof(struct handoff_agent_options, nalternates) ==
                        offsetof(struct handoff_agent_options, alternates) + sizeof(char **),
-               "the count of a list stands behind its items");
+               "a list's count follows its items");
 
 /* ---- the table ----------------------------------------------------------------------------- */
 

@@ -415,7 +415,7 @@ static bool refuse_url(const struct config_reader *reader, const struct config_r
     }
     describe_allowed(row, &allowed);
     return exporter_config_refuse(
-        reader, node, place, "saw a URL with a user in it (not shown), allowed: %s", allowed.text);
+        reader, node, place, "saw a URL with a user name (not shown), allowed: %s", allowed.text);
 }
 
 static bool read_url(const struct config_reader *reader, const struct config_row *row,
@@ -548,11 +548,11 @@ static const char *read_name(const struct config_reader *reader, const yaml_node
     const char *name = text == NULL ? NULL : known_agent(reader, text);
 
     if (name == NULL) {
-        (void)exporter_config_refuse_node(reader, item, place, "a name that stands under agents");
+        (void)exporter_config_refuse_node(reader, item, place, "the name of an agent under agents");
         return NULL;
     }
     if (reader->current != NULL && reader->current->options.name == name) {
-        (void)exporter_config_refuse_node(reader, item, place, "another agent than itself");
+        (void)exporter_config_refuse_node(reader, item, place, "an agent other than itself");
         return NULL;
     }
     for (size_t i = 0; i < nbefore; i++) {

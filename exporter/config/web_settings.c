@@ -333,19 +333,19 @@ static bool check_tls(const struct web_reader *reader)
         return true;
     if (is_given_twice(&tls->cert) || is_given_twice(&tls->key) || is_given_twice(&tls->client_ca))
         return refuse_tls(reader,
-                          "cert and cert_file (key, client_ca) are the same thing; allowed: "
+                          "cert and cert_file (likewise key, client_ca) are alternatives; allowed: "
                           "one of the two");
     if (!is_given(&tls->cert) || !is_given(&tls->key))
         return refuse_tls(reader, "a certificate (cert_file or cert) and its key (key_file or key) "
-                                  "have to be given");
+                                  "are required");
     if (verifies && !is_given(&tls->client_ca))
         return refuse_tls(reader, "client_auth_type verifies certificates, so client_ca_file (or "
-                                  "client_ca) has to be given");
+                                  "client_ca) is required");
     if (!verifies && is_given(&tls->client_ca))
-        return refuse_tls(reader, "client_ca_file is of no use without client_auth_type "
+        return refuse_tls(reader, "client_ca_file has no effect without client_auth_type "
                                   "RequireAndVerifyClientCert or VerifyClientCertIfGiven");
     if (!verifies && tls->nclient_allowed_sans > 0)
-        return refuse_tls(reader, "client_allowed_sans is of no use without client_auth_type "
+        return refuse_tls(reader, "client_allowed_sans has no effect without client_auth_type "
                                   "RequireAndVerifyClientCert or VerifyClientCertIfGiven");
     if (!exporter_tls_priority(tls, priority, &error))
         return refuse_tls(reader, error.text);
@@ -357,9 +357,10 @@ static bool check_rate_limit(const struct web_reader *reader)
     const struct config_place place = {NULL, "rate_limit", strlen("rate_limit")};
     if (reader->settings->rate_limit.interval_ms == 0 || reader->settings->rate_limit.burst > 0)
         return true;
-    return exporter_config_refuse(&reader->base, reader->rate_node, &place,
-                                  "with an interval, burst has to be 1 at least, or nothing is "
-                                  "ever answered");
+    return exporter_config_refuse(
+        &reader->base, reader->rate_node, &place,
+        "burst must be at least 1 where interval is set, or every request "
+        "is rejected");
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */

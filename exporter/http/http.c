@@ -64,7 +64,7 @@ static void respond_options(struct exporter_request *request)
 static bool refuse_bad_query(struct exporter_request *request)
 {
     const struct exporter_problem no_text = {.code = HANDOFF_ERR_INVALID,
-                                             .detail = "a value in the query is no text",
+                                             .detail = "query parameter is not valid UTF-8",
                                              .field = exporter_request_query_no_text(request),
                                              .allowed = "UTF-8, percent-encoded, without NUL"};
     if (no_text.field == NULL)
@@ -113,7 +113,7 @@ static void suspend(struct exporter_request *request)
 static void refuse_at_the_end(struct exporter_request *request)
 {
     static const struct exporter_problem ending = {.code = HANDOFF_ERR_SHUTTING_DOWN,
-                                                   .detail = "the process is about to end"};
+                                                   .detail = "the process is shutting down"};
     exporter_respond_problem(request, &ending);
 }
 

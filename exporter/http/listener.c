@@ -41,11 +41,11 @@ static const char *advice(int cause)
 {
     switch (cause) {
     case EADDRINUSE:
-        return "the address is in use; stop whoever listens there or choose another";
+        return "address in use; stop the process that listens there or choose another address";
     case EACCES:
         return "permission denied; ports below 1024 need CAP_NET_BIND_SERVICE";
     case EADDRNOTAVAIL:
-        return "no interface of this machine has the address";
+        return "no interface of this host has the address";
     default:
         return strerror(cause);
     }
@@ -210,7 +210,7 @@ static bool clear_stale(const struct sockaddr_un *address, const char **why)
     if (lstat(address->sun_path, &found) != 0)
         return true; /* nothing there, or bind() will say what is wrong */
     if (!S_ISSOCK(found.st_mode)) {
-        *why = "there is a file of another kind; remove it or choose another path";
+        *why = "the path exists and is not a socket; remove it or choose another path";
         return false;
     }
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -100,8 +100,8 @@ static bool open_web_inherited(struct exporter_front *front, struct exporter_err
         front->nweb++;
     }
     if (front->nweb == 0)
-        exporter_error_set(error, "systemd passed no web socket; start the socket unit, or leave "
-                                  "--web.systemd-socket out");
+        exporter_error_set(error, "systemd passed no web socket; start the socket unit, or remove "
+                                  "--web.systemd-socket");
     return front->nweb > 0;
 }
 
@@ -219,7 +219,7 @@ struct exporter_front *exporter_front_open(const struct exporter_front_setup *se
 {
     struct exporter_front *front = calloc(1, sizeof *front);
     if (front == NULL) {
-        exporter_error_set(error, "there is no memory for the listeners");
+        exporter_error_set(error, "out of memory (listeners)");
         return NULL;
     }
     front->magic = FRONT_MAGIC;

@@ -78,8 +78,8 @@ struct exporter_asking *exporter_ask(struct exporter_request *request,
                                      void (*respond)(struct exporter_request *request,
                                                      const struct handoff_result *result))
 {
-    static const struct exporter_problem no_memory = {
-        .code = HANDOFF_ERR_OUT_OF_MEMORY, .detail = "there is no memory for the request"};
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "out of memory (request)"};
     struct exporter_asking *asking = calloc(1, sizeof *asking);
     if (asking == NULL) {
         exporter_respond_problem(request, &no_memory);

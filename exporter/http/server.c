@@ -305,7 +305,7 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
     MHD_stop_daemon(server->daemon);
 failed:
     exporter_error_set(error, "cannot start the %s listener: %s", options->listener,
-                       errno != 0 ? strerror(errno) : "libmicrohttpd refused its options");
+                       errno != 0 ? strerror(errno) : "libmicrohttpd rejected its options");
     if (fd >= 0)
         close(fd);
     free(server);

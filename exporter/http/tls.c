@@ -170,7 +170,7 @@ static bool set_certificate(struct exporter_tls *tls, const struct exporter_web_
         result = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate, &key,
                                                      GNUTLS_X509_FMT_PEM);
         if (result < 0)
-            exporter_error_set(error, "%s and %s are no certificate and its key: %s",
+            exporter_error_set(error, "%s and %s are not a certificate and its key: %s",
                                pem_name(&settings->cert, "cert"), pem_name(&settings->key, "key"),
                                gnutls_strerror(result));
     }
@@ -190,7 +190,7 @@ static bool set_trust(struct exporter_tls *tls, const struct exporter_web_tls *s
     int result = gnutls_certificate_set_x509_trust_mem(tls->credentials, &ca, GNUTLS_X509_FMT_PEM);
     free_pem(&ca);
     if (result <= 0)
-        exporter_error_set(error, "%s has no certificate of a CA: %s",
+        exporter_error_set(error, "%s contains no CA certificate: %s",
                            pem_name(&settings->client_ca, "client_ca"),
                            result < 0 ? gnutls_strerror(result) : "it is empty");
     return result > 0;
@@ -204,7 +204,8 @@ static bool set_priority(struct exporter_tls *tls, const struct exporter_web_tls
         return false;
     int result = gnutls_priority_init(&tls->priority, priority, NULL);
     if (result < 0)
-        exporter_error_set(error, "GnuTLS refuses the versions, suites and curves asked for: %s",
+        exporter_error_set(error,
+                           "GnuTLS rejects the configured versions, cipher suites and curves: %s",
                            gnutls_strerror(result));
     return result >= 0;
 }

@@ -51,8 +51,8 @@ static bool refuse_widening(unsigned row, unsigned missing, struct exporter_erro
     suite_name(bit, name, sizeof name);
     exporter_error_set(
         error,
-        "cipher_suites: GnuTLS would allow %s as well, because it chooses ciphers and "
-        "key exchanges apart; add it, or change the list",
+        "cipher_suites: GnuTLS would allow %s as well, because it selects ciphers and "
+        "key exchanges separately; add it, or change the list",
         name);
     return false;
 }
@@ -94,7 +94,7 @@ static bool choose(const struct exporter_web_tls *tls, struct choice *choice,
         choice->tls12 = false; /* none of its suites was listed */
     if (!choice->tls12 && !choice->tls13) {
         exporter_error_set(error,
-                           "cipher_suites: has no suite of TLS 1.2, which max_version asks for");
+                           "cipher_suites: no suite for TLS 1.2, which max_version requires");
         return false;
     }
     return is_set_of_combinations(tls->cipher_suites, choice, error);

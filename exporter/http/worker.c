@@ -14,7 +14,7 @@ bool exporter_loop_prepare(struct base_loop *loop, const char *name, struct expo
     if (base_loop_init(loop, &base_clock_system, &why) == HANDOFF_OK)
         return true;
     handoff_error_text(&why, text, sizeof text);
-    exporter_error_set(error, "cannot make the %s loop: %s", name, text);
+    exporter_error_set(error, "cannot create the %s loop: %s", name, text);
     return false;
 }
 

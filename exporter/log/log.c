@@ -35,7 +35,7 @@ enum {
     SLOTS = 128,             /* of one level: several times the events there are */
 };
 
-_Static_assert(TAIL_BYTES > sizeof(",\"truncated\":true}\n"), "the tail has its place");
+_Static_assert(TAIL_BYTES > sizeof(",\"truncated\":true}\n"), "the tail fits");
 
 static const char *const level_names[EXPORTER_LOG_LEVELS] = {"debug", "info", "warn", "error"};
 

@@ -301,7 +301,7 @@ static bool shows_what_it_takes(struct exporter_request *request)
 {
     static const struct exporter_problem no_body = {
         .code = HANDOFF_ERR_METHOD_NOT_ALLOWED,
-        .detail = "a pull leases a handoff, so its answer has to be able to carry one",
+        .detail = "HEAD cannot pull: the response must be able to carry the handoff",
         .allowed = "GET",
         .header = {"Allow", "GET, OPTIONS"}};
     if (strcmp(exporter_request_method(request), "HEAD") != 0)
@@ -312,8 +312,8 @@ static bool shows_what_it_takes(struct exporter_request *request)
 
 void exporter_call_pull_handoff(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem no_memory = {
-        .code = HANDOFF_ERR_OUT_OF_MEMORY, .detail = "there is no memory for the request"};
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "out of memory (request)"};
     const struct handoff_call_input *input = exporter_request_input(request);
     if (!shows_what_it_takes(request))
         return;

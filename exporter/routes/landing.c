@@ -27,7 +27,7 @@ struct landing_job {
 };
 
 static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                                  .detail = "there is no memory for this page"};
+                                                  .detail = "out of memory (page)"};
 
 static void respond(struct exporter_request *request, struct landing_job *job)
 {
@@ -82,7 +82,7 @@ static void cancelled(void *arg)
 void exporter_route_landing(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem unknown_format = {.code = HANDOFF_ERR_INVALID,
-                                                           .detail = "format is html or json"};
+                                                           .detail = "format must be html or json"};
     const struct exporter_landing *landing = context;
     const char *format = exporter_request_query(request, "format");
     const bool json = format != NULL && strcmp(format, "json") == 0;

@@ -69,7 +69,7 @@ static void reload_done(struct exporter_reload *reload)
 void exporter_route_reload(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                                      .detail = "there is no memory for a reload"};
+                                                      .detail = "out of memory (reload)"};
     struct reload_job *job = calloc(1, sizeof *job);
     if (job == NULL) {
         exporter_respond_problem(request, &no_memory);

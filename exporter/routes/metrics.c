@@ -232,11 +232,11 @@ void exporter_route_metrics(struct exporter_request *request, void *context)
         .code = HANDOFF_ERR_INVALID, .detail = "name[] may be given up to 64 times"};
     static const struct exporter_problem busy = {
         .code = HANDOFF_ERR_TOO_MANY_SCRAPES,
-        .detail = "as many scrapes are under way as metrics.scrapes allows",
+        .detail = "concurrent scrape limit reached (metrics.scrapes)",
         .header = {"Retry-After", "1"},
     };
     static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
-                                                      .detail = "there is no memory for a scrape"};
+                                                      .detail = "out of memory (scrape)"};
     struct exporter_metrics_page *page = context;
     const char *names[NAMES_MAX];
     const size_t nnames = exporter_request_query_all(request, "name[]", names, NAMES_MAX);

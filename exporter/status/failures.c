@@ -116,7 +116,7 @@ static bool failed(const struct handoff_event *event, enum handoff_outcome *outc
 static const char *words_of(const struct handoff_event *event)
 {
     const char *said = event->kind == HANDOFF_EVENT_MOVED      ? event->of.moved.said
-                       : event->kind == HANDOFF_EVENT_OBSERVED ? "as its source observed it"
+                       : event->kind == HANDOFF_EVENT_OBSERVED ? "as reported by its source"
                                                                : NULL;
     if (said != NULL && *said != '\0')
         return said;

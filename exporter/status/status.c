@@ -127,14 +127,14 @@ find(struct exporter_status *status, enum exporter_standing standing, const char
 static bool find_in_agent(struct exporter_status *status, const struct handoff_agent_stats *agent)
 {
     if (circuit_rank(agent) == 2)
-        find(status, EXPORTER_STANDING_TROUBLE,
-             "The circuit to %s is open: it failed %u time%s in a row, and nothing is sent to it "
-             "until its cooldown is over.",
-             agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
+        find(
+            status, EXPORTER_STANDING_TROUBLE,
+            "The circuit to %s is open after %u consecutive failure%s; nothing is sent to it until "
+            "the cooldown ends.",
+            agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
     else if (circuit_rank(agent) == 1)
         find(status, EXPORTER_STANDING_TROUBLE,
-             "The circuit to %s is half open: the next handoff tries whether it works again.",
-             agent->name);
+             "The circuit to %s is half open: the next handoff probes it.", agent->name);
     else if (agent->consecutive_failures > 0)
         find(status, EXPORTER_STANDING_ATTENTION, "The last %shandoff%s to %s failed.",
              agent->consecutive_failures > 1 ? "few " : "",
@@ -175,28 +175,30 @@ static void find_in_daemon(struct exporter_status *status)
 {
     if (status->daemon.draining)
         find(status, EXPORTER_STANDING_ATTENTION,
-             "The daemon is shutting down and takes no new handoffs.");
+             "The daemon is shutting down and accepts no new handoffs.");
     if (!status->client.spine_up)
         find(status, EXPORTER_STANDING_TROUBLE,
-             "The spine does not answer: envelopes go out without the memories they should carry.");
+             "The spine is not answering: envelopes are sent without the requested memories.");
     if (status->daemon.config_refused)
         find(status, EXPORTER_STANDING_ATTENTION,
-             "The last reload was refused, and the configuration before it is still in force; the "
-             "log says why.");
+             "The last reload was rejected; the previous configuration stays in effect. The log "
+             "says "
+             "why.");
     if (!status->client.exact_tokens)
         find(status, EXPORTER_STANDING_ATTENTION,
-             "Tokens are estimated, because no vocabulary is installed: budgets are used less well "
-             "than they could be.");
+             "Tokens are estimated because no vocabulary is installed, so envelopes do not use "
+             "their "
+             "full budget.");
 }
 
 static void find_parked(struct exporter_status *status)
 {
     if (status->parked == 1)
         find(status, EXPORTER_STANDING_ATTENTION,
-             "One handoff could not be delivered and waits for a decision.");
+             "One handoff could not be delivered and is waiting for a decision.");
     else if (status->parked > 1)
         find(status, EXPORTER_STANDING_ATTENTION,
-             "%" PRIu64 " handoffs could not be delivered and wait for a decision.",
+             "%" PRIu64 " handoffs could not be delivered and are waiting for a decision.",
              status->parked);
 }
 

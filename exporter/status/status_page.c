@@ -136,7 +136,7 @@ static void write_link(FILE *out, const char *path, const char *name)
 /* What a tab shows: somebody who keeps several sees which one to look at. */
 static const char *title_of(const struct exporter_status *status)
 {
-    static const char *const titles[] = {"All is well", "Worth a look", "In trouble"};
+    static const char *const titles[] = {"Healthy", "Needs attention", "Failing"};
     return titles[status->standing];
 }
 
@@ -163,8 +163,8 @@ static void write_what_to_do_with_parked(FILE *out, const struct exporter_status
         at++;
     if (at == status->nagents)
         return;
-    fputs("<p>Look at what is parked with <code>handoffctl parked list</code>, and send it again "
-          "once its agent is well: <code>handoffctl parked replay --target ",
+    fputs("<p>List parked handoffs with <code>handoffctl parked list</code>, and replay them once "
+          "their agent has recovered: <code>handoffctl parked replay --target ",
           out);
     exporter_html_text(out, status->agents[at].name);
     fputs("</code>.</p>\n", out);
@@ -205,11 +205,10 @@ static void write_figures(FILE *out, const struct exporter_status *status)
 {
     const struct exporter_lifecycle_state *daemon = &status->daemon;
     fputs("<dl class=\"figures\">\n", out);
-    write_figure(out, "In flight", status->in_flight, "the oldest for",
-                 status->oldest_in_flight_ns);
-    write_figure(out, "Parked", status->parked, "the oldest for", status->oldest_parked_ns);
-    write_figure(out, "Failed since the start", status->failures_total, "", 0);
-    fputs("<div><dt>Up for</dt><dd>", out);
+    write_figure(out, "In flight", status->in_flight, "oldest for", status->oldest_in_flight_ns);
+    write_figure(out, "Parked", status->parked, "oldest for", status->oldest_parked_ns);
+    write_figure(out, "Failed since start", status->failures_total, "", 0);
+    fputs("<div><dt>Uptime</dt><dd>", out);
     write_age(out, daemon->uptime_ms * 1000000);
     fputs("</dd></div>\n</dl>\n", out);
 }
@@ -230,7 +229,7 @@ static void write_circuit(FILE *out, const struct handoff_agent_stats *agent)
         fprintf(out, "<span class=\"badge %s\">%s</span></td>\n", circuits[agent->circuit].standing,
                 circuits[agent->circuit].words);
     else
-        fputs("<span class=\"soft\">not configured any more</span></td>\n", out);
+        fputs("<span class=\"soft\">no longer configured</span></td>\n", out);
 }
 
 /* A number, and beside it how long the oldest of what it counts is there. */
@@ -264,8 +263,8 @@ static void write_agents(FILE *out, const struct exporter_status *status)
                                           "Parked"};
     fputs("<h2 id=\"agents\">Agents</h2>\n", out);
     if (status->nagents == 0) {
-        fputs("<p class=\"none\">No agent is configured. The key <code>agents</code> of the "
-              "configuration file names them.</p>\n",
+        fputs("<p class=\"none\">No agents are configured. Add them under <code>agents</code> "
+              "in the configuration file.</p>\n",
               out);
         return;
     }
@@ -288,10 +287,10 @@ static const char *outcome_words(enum handoff_outcome outcome)
     static const char *const words[HANDOFF_OUTCOME_COUNT] = {
         [HANDOFF_OUTCOME_NONE] = "could not be stored",
         [HANDOFF_OUTCOME_EXHAUSTED] = "gave up after the last attempt",
-        [HANDOFF_OUTCOME_REFUSED] = "refused for good",
-        [HANDOFF_OUTCOME_EXPIRED] = "ran past its deadline",
-        [HANDOFF_OUTCOME_CIRCUIT_OPEN] = "not sent, the circuit is open",
-        [HANDOFF_OUTCOME_HOP_LIMIT] = "stopped, the task went through too many hands",
+        [HANDOFF_OUTCOME_REFUSED] = "rejected permanently",
+        [HANDOFF_OUTCOME_EXPIRED] = "deadline exceeded",
+        [HANDOFF_OUTCOME_CIRCUIT_OPEN] = "not sent: circuit open",
+        [HANDOFF_OUTCOME_HOP_LIMIT] = "hop limit reached",
     };
     return words[outcome] != NULL ? words[outcome] : handoff_outcome_name(outcome);
 }
@@ -335,9 +334,9 @@ static void write_failure(FILE *out, const struct exporter_failure *failure)
 
 static void write_failures(FILE *out, const struct exporter_status *status)
 {
-    fputs("<h2>Last failures</h2>\n", out);
+    fputs("<h2>Recent failures</h2>\n", out);
     if (status->nfailures == 0) {
-        fputs("<p class=\"none\">None since the start.</p>\n", out);
+        fputs("<p class=\"none\">None since start.</p>\n", out);
         return;
     }
     fputs("<ol class=\"list\" role=\"list\">\n", out);
@@ -352,7 +351,7 @@ static void write_foot(FILE *out, const struct exporter_status *status)
 {
     fputs("</main>\n<footer>\n<p>As of ", out);
     write_time(out, status->now_ms);
-    fputs("; reload the page for news. Started ", out);
+    fputs("; reload the page to refresh. Started ", out);
     write_time(out, status->daemon.started_ms);
     fputs(", configuration of ", out);
     write_time(out, status->daemon.config_ms);
@@ -361,7 +360,7 @@ static void write_foot(FILE *out, const struct exporter_status *status)
         exporter_html_text(out, status->daemon.revision);
         fputs("</code>", out);
     }
-    fputs(".</p>\n<p>What to do about it: <code>handoffctl --help</code>, and the runbooks in "
+    fputs(".</p>\n<p>What to do: <code>handoffctl --help</code>, and the runbooks in "
           "<code>docs/runbooks</code>.</p>\n</footer>\n</body>\n</html>\n",
           out);
 }

@@ -34,7 +34,7 @@ class Start(unittest.TestCase):
     def test_a_port_that_is_taken(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            why = "the address is in use; stop whoever listens there or choose another"
+            why = "address in use; stop the process that listens there or choose another address"
             self.check_refused(f"cannot open the web listener on {address}: {why} "
                                "(--web.listen-address)", web=address)
             self.check_refused(f"cannot open the API listener on {address}: {why} "
@@ -47,11 +47,11 @@ class Start(unittest.TestCase):
                 address = getattr(first, listener).address
                 code, log, _ = refused(**{listener: address})
                 self.assertEqual(code, 1)
-                self.assertIn("the address is in use", start_error(log)[0])
+                self.assertIn("address in use", start_error(log)[0])
 
     def test_an_address_that_this_machine_does_not_have(self):
         self.check_refused("cannot open the web listener on 192.0.2.1:9: no interface of this "
-                           "machine has the address (--web.listen-address)", web="192.0.2.1:9")
+                           "host has the address (--web.listen-address)", web="192.0.2.1:9")
 
     def test_a_configuration_that_is_not_there(self):
         code, log, _ = refused("--config.file=missing.yml")
@@ -114,13 +114,13 @@ class UnixSocket(unittest.TestCase):
         with Daemon(api="unix:api.sock") as daemon:
             code, log, _ = refused(api=f"unix:{self.path(daemon)}")
             self.assertEqual(code, 1)
-            self.assertIn("the address is in use", start_error(log)[0])
+            self.assertIn("address in use", start_error(log)[0])
             self.assertTrue(self.path(daemon).exists())
             kept = daemon.folder / "notes"
             kept.write_text("mine")
             code, log, _ = refused(api=f"unix:{kept}")
             self.assertEqual(code, 1)
-            self.assertIn("there is a file of another kind; remove it or choose another path",
+            self.assertIn("the path exists and is not a socket; remove it or choose another path",
                           start_error(log)[0])
             self.assertEqual(kept.read_text(), "mine")
 
@@ -144,7 +144,7 @@ class Paths(unittest.TestCase):
         for path in "/index.html", "//", "/nothing", "/metrics/", "/-/", "/-/quit":
             self.assertEqual(self.web.get(path).status, 404, path)
         self.assertEqual(self.web.get("/nothing").text,
-                         "Not Found: there is nothing at this path\n")
+                         "Not Found: no such path\n")
 
     def test_the_telemetry_path_can_be_moved(self):
         with Daemon("--web.telemetry-path=/a/b") as daemon:
@@ -194,7 +194,7 @@ class Paths(unittest.TestCase):
         self.assertEqual(reply.header("Content-Type"), "application/problem+json")
         self.assertTrue(reply.text.endswith('"not_found"}\n'), reply.text)
         self.assertEqual(reply.json(), {"type": "about:blank", "title": "Not Found", "status": 404,
-                                        "detail": "there is nothing at this path",
+                                        "detail": "no such path",
                                         "code": "not_found"})
         self.assertEqual(self.api.get("/").status, 404)
         self.assertEqual(self.api.get("/metrics").status, 404)

@@ -95,10 +95,10 @@ class Troubled(unittest.TestCase):
 
     def test_the_page_says_the_same_in_words(self):
         seen = text_of(self.page.text)
-        self.assertIn("In trouble", seen)
-        self.assertIn("The circuit to coder is open: it failed 2 times in a row", seen)
-        self.assertIn("3 handoffs could not be delivered and wait for a decision", seen)
-        self.assertIn("refused for good", seen)
+        self.assertIn("Failing", seen)
+        self.assertIn("The circuit to coder is open after 2 consecutive failures", seen)
+        self.assertIn("3 handoffs could not be delivered and are waiting for a decision", seen)
+        self.assertIn("rejected permanently", seen)
         self.assertIn(HOSTILE, seen)
         self.assertIn(self.status["version"], seen)
 
@@ -168,7 +168,7 @@ class InChromium(unittest.TestCase):
 
     def test_hostile_text_does_nothing(self):
         page = self.browser.open(self.daemon.web.url + "/")
-        self.assertEqual(page.evaluate("document.title"), "In trouble - handoff-exporter")
+        self.assertEqual(page.evaluate("document.title"), "Failing - handoff-exporter")
         self.assertEqual(page.evaluate("document.querySelectorAll('script,img,iframe,object').length"), 0)
         self.assertTrue(page.evaluate("document.body.innerText").count("<script>"))
         # it is kept to itself: what turns the direction ends where the reason ends
@@ -211,12 +211,12 @@ class Calm(unittest.TestCase):
             self.assertTrue(status["tokens_exact"], "the tests have a vocabulary")
             self.assertEqual((status["standing"], status["findings"], status["failures"]), ("ok", [], []))
             seen = text_of(daemon.web.get("/").text)
-            self.assertIn("All is well", seen)
-            self.assertIn("None since the start.", seen)
+            self.assertIn("Healthy", seen)
+            self.assertIn("None since start.", seen)
 
     def test_without_agents_it_says_how_to_get_some(self):
         with Daemon() as daemon:
-            self.assertIn("No agent is configured", text_of(daemon.web.get("/").text))
+            self.assertIn("No agents are configured", text_of(daemon.web.get("/").text))
 
     def test_a_refused_reload_is_told_until_one_is_good(self):
         with Daemon(config=config({"coder": {}})) as daemon:
@@ -226,7 +226,7 @@ class Calm(unittest.TestCase):
             status = daemon.web.get("/?format=json").json()
             self.assertFalse(status["configuration"]["last_reload_successful"])
             self.assertEqual(status["standing"], "attention")
-            self.assertIn("The last reload was refused", text_of(daemon.web.get("/").text))
+            self.assertIn("The last reload was rejected", text_of(daemon.web.get("/").text))
             daemon.write_config(good)
             self.assertEqual(daemon.reload().status, 200)
             self.assertEqual(daemon.web.get("/?format=json").json()["standing"], "ok")
@@ -237,7 +237,7 @@ class Calm(unittest.TestCase):
             handoff = caller.send_async("coder")
             daemon.write_config(config({"reviewer": {}}))
             self.assertEqual(daemon.reload().status, 200)
-            self.assertIn("not configured any more", text_of(daemon.web.get("/").text))
+            self.assertIn("no longer configured", text_of(daemon.web.get("/").text))
             self.assertEqual(caller.call("POST", f"/v1/handoffs/{handoff}/ack").status, 200)
             eventually(lambda: [agent["name"] for agent in daemon.web.get("/?format=json").json()["agents"]]
                        == ["reviewer"], "it is gone with its last handoff")
@@ -263,7 +263,7 @@ class Calm(unittest.TestCase):
                     Caller(daemon).send(name)
                 texts = [(finding["standing"], finding["text"])
                          for finding in daemon.web.get("/?format=json").json()["findings"]]
-                self.assertIn("failed 1 time in a row", texts[0][1])
+                self.assertIn("open after 1 consecutive failure;", texts[0][1])
                 self.assertIn(("trouble", "The circuits to 2 more agents are not closed, see below."), texts)
                 self.assertIn(("attention", "The last handoffs to 2 more agents failed, see below."), texts)
 

@@ -463,7 +463,7 @@ class Ctl(Case):
         self.start()
         code, _, error = self.run_ctl("agents")
         self.assertEqual((code, error), (1, "handoffctl agents: unauthenticated: a bearer token is "
-                                            "needed (api.tokens_file)\n"))
+                                            "required (api.tokens_file)\n"))
         self.assertEqual(self.run_ctl("agents", "--token-file", self.token_file("analyst"))[0], 0)
         operator = self.token_file("@operator")
         for call in (("agents",), ("agents", "reset", "coder"), ("parked", "list"),
@@ -471,8 +471,8 @@ class Ctl(Case):
             self.assertEqual(self.run_ctl(*call, HANDOFF_TOKEN_FILE=operator)[0], 0, call)
         code, _, error = self.run_ctl("agents", "reset", "coder", "--token-file",
                                       self.token_file("analyst"), HANDOFF_TOKEN_FILE=operator)
-        self.assertEqual((code, error), (1, "handoffctl agents: forbidden: an agent may not do "
-                                            "this, only the operator (Authorization: allowed "
+        self.assertEqual((code, error), (1, "handoffctl agents: forbidden: only the operator may "
+                                            "call this (Authorization: allowed "
                                             "@operator)\n"), "the option wins")
         code, _, error = self.run_ctl("agents", f"--token-file={self.tokens}-none")
         self.assertEqual((code, error), (1, f"handoffctl agents: no token in {self.tokens}"

@@ -319,7 +319,7 @@ class Refused(unittest.TestCase):
     def test_files_that_do_not_fit_together(self):
         code, log, _ = refused(web_config=tls_section(SERVER[0], CLIENT[1]))
         self.assertEqual(code, 1)
-        self.assertIn("are no certificate and its key", log)
+        self.assertIn("are not a certificate and its key", log)
 
     def test_turning_tls_on_needs_a_restart(self):
         with Daemon(web_config="") as daemon:

@@ -84,7 +84,7 @@ static void test_as_many_as_there_may_be(void **state)
     snprintf(text + used, LINE, "one-more token-number-%06d\n", EXPORTER_TOKENS_MAX);
     assert_null(read_bytes(text, strlen(text)));
     assert_string_equal(error.text,
-                        "FILE:4001: api.tokens_file: saw one token more, allowed: 4000");
+                        "FILE:4001: api.tokens_file: saw too many tokens, allowed: 4000");
 }
 
 #define NAMES   "an agent's name of 1 to 128 letters, digits and ._-, or @operator"
@@ -108,20 +108,20 @@ static void test_bad_files(void **state)
         {"a fifteen-letters",
          "FILE:1: api.tokens_file: saw a token of 15 bytes, allowed: 16 to 512"},
         {TOKEN_A " analyst", "FILE:1: api.tokens_file: saw a token of 7 bytes, allowed: 16 to 512"},
-        {"\n\na token#with#sharps#in#it", "FILE:3: api.tokens_file: saw a token with other "
+        {"\n\na token#with#sharps#in#it", "FILE:3: api.tokens_file: saw a token with invalid "
                                           "characters (not shown), allowed: " LETTERS},
         {"a \"token in quotes\"",
          "FILE:1: api.tokens_file: saw more than two words, allowed: NAME TOKEN"},
-        {"a token=with=equals", "FILE:1: api.tokens_file: saw a token with other characters (not "
+        {"a token=with=equals", "FILE:1: api.tokens_file: saw a token with invalid characters (not "
                                 "shown), allowed: " LETTERS},
-        {"a ================", "FILE:1: api.tokens_file: saw a token with other characters (not "
+        {"a ================", "FILE:1: api.tokens_file: saw a token with invalid characters (not "
                                "shown), allowed: " LETTERS},
         {"a/b " TOKEN_A,
          "FILE:1: api.tokens_file: saw a name of 3 bytes (not shown), allowed: " NAMES},
         {"coder: " TOKEN_A,
          "FILE:1: api.tokens_file: saw a name of 6 bytes (not shown), allowed: " NAMES},
         {"@admin " TOKEN_A,
-         "FILE:1: api.tokens_file: saw another name with @ (not shown), allowed: @operator"},
+         "FILE:1: api.tokens_file: saw an unknown name with @ (not shown), allowed: @operator"},
         {"next " TOKEN_A, "FILE:1: api.tokens_file: saw next, allowed: a name other than other, "
                           "next and broadcast"},
         {"a " TOKEN_A "\nb " TOKEN_B "\nc " TOKEN_A,
@@ -164,7 +164,7 @@ static void test_zero_bytes(void **state)
     (void)state;
     assert_null(read_bytes(in_name, sizeof in_name - 1));
     assert_null(read_bytes(in_token, sizeof in_token - 1));
-    assert_string_equal(error.text, "FILE:1: api.tokens_file: saw a token with other characters "
+    assert_string_equal(error.text, "FILE:1: api.tokens_file: saw a token with invalid characters "
                                     "(not shown), allowed: " LETTERS);
 }
 

@@ -94,7 +94,7 @@ static void test_what_was_observed_counts_once(void **state)
     assert_int_equal(exporter_failures_read(failures, entries, &total), 1);
     assert_int_equal(total, 1);
     assert_string_equal(exporter_failure_name(&entries[0]), "exhausted");
-    assert_string_equal(entries[0].words, "as its source observed it");
+    assert_string_equal(entries[0].words, "as reported by its source");
     exporter_failures_free(&failures);
 }
 

@@ -123,7 +123,7 @@ static void test_state_directory(void **state)
     assert_string_equal(parse_good(ARGUMENTS("--storage.path=x")).storage_path, "x");
     setenv("STATE_DIRECTORY", "/var/lib/a:/var/lib/b", 1);
     assert_false(parse(ARGUMENTS(NULL), &options, &error));
-    assert_string_equal(error.text, "--storage.path: saw several folders in $STATE_DIRECTORY, "
+    assert_string_equal(error.text, "--storage.path: saw several directories in $STATE_DIRECTORY, "
                                     "allowed: one, or --storage.path=DIRECTORY");
     setenv("STATE_DIRECTORY", "", 1);
     assert_string_equal(parse_good(ARGUMENTS(NULL)).storage_path, "handoff-data");
@@ -137,8 +137,8 @@ static void test_refusals(void **state)
     } bad[] = {
         {{"--web.listen-adress=:1"},
          "unknown option \"--web.listen-adress\", did you mean --web.listen-address?"},
-        {{"--nonsense"}, "unknown option \"--nonsense\", see --help for those there are"},
-        {{"--=x"}, "unknown option \"--\", see --help for those there are"},
+        {{"--nonsense"}, "unknown option \"--nonsense\", see --help"},
+        {{"--=x"}, "unknown option \"--\", see --help"},
         {{"-config.file=x"},
          "unexpected argument \"-config.file=x\", allowed: options such as --config.file=FILE"},
         {{"file\n.yml"},
@@ -148,7 +148,7 @@ static void test_refusals(void **state)
         {{"--config.file"}, "--config.file: saw no value, allowed: --config.file=FILE"},
         {{"--config.file="}, "--config.file: saw \"\", allowed: a path of 1 to 4095 bytes"},
         {{"--config.check=yes"},
-         "--config.check: saw \"yes\", allowed: no value, the option alone"},
+         "--config.check: saw \"yes\", allowed: the option without a value"},
         {{"--log.level=info", "--log.level=debug"}, "--log.level: given twice, allowed: once"},
         {{"--log.level=INFO"}, "--log.level: saw \"INFO\", allowed: debug|info|warn|error"},
         {{"--log.level=info|warn"},
@@ -174,11 +174,12 @@ static void test_refusals(void **state)
          "--web.telemetry-path: saw \"/a?b\", allowed: a path such as /metrics, of 2 to 255 "
          "letters, digits and -._~/"},
         {{"--web.telemetry-path=/-/ready"},
-         "--web.telemetry-path: saw \"/-/ready\", allowed: a path outside of /-/, where probes and "
-         "the reload are"},
+         "--web.telemetry-path: saw \"/-/ready\", allowed: a path outside /-/, which is reserved "
+         "for health checks and reloads"},
         {{"--web.telemetry-path=/-/"},
-         "--web.telemetry-path: saw \"/-/\", allowed: a path outside of /-/, where probes and the "
-         "reload are"},
+         "--web.telemetry-path: saw \"/-/\", allowed: a path outside /-/, which is reserved for "
+         "health "
+         "checks and reloads"},
         {{"--web.telemetry-path=/"},
          "--web.telemetry-path: saw \"/\", allowed: a path such as /metrics, of 2 to 255 letters, "
          "digits and -._~/"},
@@ -208,7 +209,8 @@ static void test_too_many_listeners(void **state)
     assert_true(parse(arguments, &options, &error));
     arguments[EXPORTER_WEB_LISTEN_MAX] = "--web.listen-address=:1";
     assert_false(parse(arguments, &options, &error));
-    assert_string_equal(error.text, "--web.listen-address: saw \":1\", allowed: at most 8 of them");
+    assert_string_equal(error.text,
+                        "--web.listen-address: saw \":1\", allowed: at most 8 addresses");
 }
 
 /* The help names every option, at a width that a terminal shows. */

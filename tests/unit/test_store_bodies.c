@@ -652,7 +652,7 @@ static void test_wrong_counts_are_noticed_and_put_right(void **state)
             " WHERE file = 2 AND seq BETWEEN first_seq AND last_seq)");
     assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
     assert_int_equal(report.problems, 1);
-    assert_non_null(strstr(report.problem, "files of bodies"));
+    assert_non_null(strstr(report.problem, "body_files"));
     for (int i = 0; i < GROUP / 2 + 1; i++)
         finish(&many[2][i].id, 10); /* what lags behind is looked at */
     retain();

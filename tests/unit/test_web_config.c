@@ -129,10 +129,10 @@ static const struct {
      "allowed: the path of a file that can be read"},
     {"tls_server_config:\n  cert: c\n",
      "web.yml:2:3: tls_server_config: a certificate (cert_file or cert) and its key (key_file or "
-     "key) have to be given"},
+     "key) are required"},
     {"tls_server_config:\n  min_version: TLS12\n",
      "web.yml:2:3: tls_server_config: a certificate (cert_file or cert) and its key (key_file or "
-     "key) have to be given"},
+     "key) are required"},
     {TLS "  min_version: TLS11\n",
      "web.yml:4:16: tls_server_config.min_version: saw \"TLS11\", allowed: TLS12 or TLS13"},
     {TLS "  min_version: TLS13\n  max_version: TLS12\n",
@@ -144,12 +144,12 @@ static const struct {
     {TLS "  client_auth_type: RequireAndVerifyClientCert\n",
      "web.yml:2:3: tls_server_config: client_auth_type verifies certificates, so client_ca_file "
      "(or "
-     "client_ca) has to be given"},
+     "client_ca) is required"},
     {TLS "  client_ca: c\n",
-     "web.yml:2:3: tls_server_config: client_ca_file is of no use without client_auth_type "
+     "web.yml:2:3: tls_server_config: client_ca_file has no effect without client_auth_type "
      "RequireAndVerifyClientCert or VerifyClientCertIfGiven"},
     {TLS "  client_allowed_sans: [a]\n",
-     "web.yml:2:3: tls_server_config: client_allowed_sans is of no use without client_auth_type "
+     "web.yml:2:3: tls_server_config: client_allowed_sans has no effect without client_auth_type "
      "RequireAndVerifyClientCert or VerifyClientCertIfGiven"},
     {TLS "  client_allowed_sans: a\n",
      "web.yml:4:24: tls_server_config.client_allowed_sans: saw \"a\", allowed: a list of names"},
@@ -168,16 +168,17 @@ static const struct {
      "AES_128_GCM_SHA256, " RSA "AES_256_GCM_SHA384 or " RSA "CHACHA20_POLY1305_SHA256"},
     {TLS "  cipher_suites: [" ECDSA "AES_128_GCM_SHA256, " RSA "AES_256_GCM_SHA384]\n",
      "web.yml:2:3: tls_server_config: cipher_suites: GnuTLS would allow " ECDSA
-     "AES_256_GCM_SHA384 as well, because it chooses ciphers and key exchanges apart; add it, or "
+     "AES_256_GCM_SHA384 as well, because it selects ciphers and key exchanges separately; add it, "
+     "or "
      "change the list"},
     {TLS "  cipher_suites: [TLS_AES_256_GCM_SHA384, " ECDSA "AES_128_GCM_SHA256]\n",
      "web.yml:2:3: tls_server_config: cipher_suites: GnuTLS would allow " ECDSA
-     "AES_256_GCM_SHA384 as well, because it chooses ciphers and key exchanges apart; add it, or "
+     "AES_256_GCM_SHA384 as well, because it selects ciphers and key exchanges separately; add it, "
+     "or "
      "change the list"},
     {TLS "  cipher_suites: [TLS_AES_256_GCM_SHA384]\n  max_version: TLS12\n",
-     "web.yml:2:3: tls_server_config: cipher_suites: has no suite of TLS 1.2, which max_version "
-     "asks "
-     "for"},
+     "web.yml:2:3: tls_server_config: cipher_suites: no suite for TLS 1.2, which max_version "
+     "requires"},
     {TLS "  prefer_server_cipher_suites: maybe\n",
      "web.yml:4:32: tls_server_config.prefer_server_cipher_suites: saw \"maybe\", allowed: true or "
      "false"},
@@ -210,8 +211,8 @@ static const struct {
      "web.yml:1:89: basic_auth_users.alice: given twice, first in line 1"},
     /* rate limit */
     {"rate_limit: {interval: 1s}\n",
-     "web.yml:1:13: rate_limit: with an interval, burst has to be 1 at least, or nothing is ever "
-     "answered"},
+     "web.yml:1:13: rate_limit: burst must be at least 1 where interval is set, or every request "
+     "is rejected"},
     {"rate_limit: {interval: fast, burst: 1}\n", "web.yml:1:24: rate_limit.interval: saw \"fast\", "
                                                  "allowed: a duration from 0s to 1h such as 1s"},
     {"rate_limit: {interval: 1s, burst: -1}\n",
@@ -239,8 +240,8 @@ static void test_a_certificate_cannot_be_given_twice(void **state)
     struct exporter_error error;
     /* any file that can be read will do: it is not looked into yet */
     assert_null(load(TLS "  cert_file: /proc/self/exe\n", &error));
-    assert_string_equal(error.text, "web.yml:2:3: tls_server_config: cert and cert_file (key, "
-                                    "client_ca) are the same thing; allowed: one of the two");
+    assert_string_equal(error.text, "web.yml:2:3: tls_server_config: cert and cert_file (likewise "
+                                    "key, client_ca) are alternatives; allowed: one of the two");
 }
 
 /* ---- priorities ----------------------------------------------------------------------------- */

@@ -25,10 +25,10 @@ static enum handoff_code destination_failure(const char *path, int number,
                                              struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_ERR_STORE_READ_ONLY;
-    const char *message = "the destination cannot be written; choose a folder that can";
+    const char *message = "the destination cannot be written; choose a writable directory";
     if (number == EEXIST) {
         code = HANDOFF_ERR_EXISTS;
-        message = "the destination is there already and is not overwritten; choose another name";
+        message = "the destination already exists and is not overwritten; choose another name";
     } else if (number == ENOSPC || number == EDQUOT) {
         code = HANDOFF_ERR_STORE_FULL;
         message = "the disk of the destination is full";
@@ -149,7 +149,7 @@ static enum handoff_code finish_copy(struct handoff_db *to, struct handoff_error
         error);
     if (code == HANDOFF_OK && problems > 0)
         return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
-                                 "the store is damaged, and so is a copy of it; look at it with "
+                                 "the store is damaged, and so is any copy of it; check it with "
                                  "`handoffctl store check`",
                                  "path", to->path);
     return code;

@@ -131,7 +131,7 @@ int handoff_body_file_remove(struct handoff_db *db, int64_t number)
 static enum handoff_code missing(struct handoff_db *db, int64_t number, struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
-                      "a file with bodies of envelopes cannot be opened; if it is gone, restore a "
+                      "a file of envelope bodies cannot be opened; if it is missing, restore a "
                       "backup",
                       "storage.path", db->path);
     handoff_error_seen(error, "%s-bodies-%lld", database_name(db), (long long)number);

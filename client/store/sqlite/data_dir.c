@@ -36,9 +36,9 @@ static enum handoff_code system_failure(const char *path, int number, struct han
     const char *message =
         code == HANDOFF_ERR_STORE_FULL ? "the disk under the store is full; free space"
         : code == HANDOFF_ERR_STORE_READ_ONLY
-            ? "the store's folder cannot be used; make it, and give this user read "
-              "and write access, or set storage.path to another"
-            : "the store's folder cannot be used";
+            ? "the store's directory cannot be used; create it and give this user read "
+              "and write access, or change storage.path"
+            : "the store's directory cannot be used";
     handoff_error_set(error, code, message, "storage.path", path);
     handoff_error_seen(error, "%s: %s", path, strerror(number));
     return code;
@@ -173,7 +173,7 @@ enum handoff_code handoff_place_find(const char *path, char **database, struct h
     enum handoff_code code = HANDOFF_OK;
     if (stat(*database, &found) != 0)
         code = handoff_error_set(error, HANDOFF_ERR_STORE_MISSING,
-                                 "there is no store here; name the folder that storage.path names",
+                                 "no store here; name the directory that storage.path names",
                                  "path", *database);
     if (code != HANDOFF_OK) {
         base_free(*database);

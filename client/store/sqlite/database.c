@@ -30,15 +30,15 @@ static const struct failure {
      "the disk under the store is full; free space there or lower storage.retention; "
      "nothing that was acknowledged is lost"},
     {SQLITE_READONLY, HANDOFF_ERR_STORE_READ_ONLY,
-     "the store cannot be written; give this user write access to the folder and its files"},
+     "the store cannot be written; give this user write access to the directory and its files"},
     {SQLITE_CANTOPEN, HANDOFF_ERR_STORE_READ_ONLY,
-     "the store's files cannot be opened; give this user read and write access to the folder"},
+     "the store's files cannot be opened; give this user read and write access to the directory"},
     {SQLITE_PERM, HANDOFF_ERR_STORE_READ_ONLY,
-     "the store's files cannot be opened; give this user read and write access to the folder"},
+     "the store's files cannot be opened; give this user read and write access to the directory"},
     {SQLITE_NOTADB, HANDOFF_ERR_STORE_FOREIGN,
-     "the file is not a store; point storage.path at another folder, or restore a backup"},
+     "the file is not a store; point storage.path at another directory, or restore a backup"},
     {SQLITE_CORRUPT, HANDOFF_ERR_STORE_CORRUPT,
-     "the store is damaged; look at it with `handoffctl store check` and restore a backup"},
+     "the store is damaged; check it with `handoffctl store check` and restore a backup"},
     {SQLITE_IOERR, HANDOFF_ERR_STORE_IO,
      "the disk under the store reported an error; see the kernel's log; "
      "nothing that was acknowledged is lost"},
@@ -46,9 +46,9 @@ static const struct failure {
      "another program holds the store's lock; stop it, or wait for it to end"},
     {SQLITE_LOCKED, HANDOFF_ERR_STORE_LOCKED,
      "another program holds the store's lock; stop it, or wait for it to end"},
-    {SQLITE_NOMEM, HANDOFF_ERR_OUT_OF_MEMORY, "no memory; try again later"},
+    {SQLITE_NOMEM, HANDOFF_ERR_OUT_OF_MEMORY, "out of memory; retry later"},
     {SQLITE_TOOBIG, HANDOFF_ERR_TOO_LARGE, "the row is larger than the store can hold"},
-    {SQLITE_CONSTRAINT, HANDOFF_ERR_CONFLICT, "the row contradicts one that is there"},
+    {SQLITE_CONSTRAINT, HANDOFF_ERR_CONFLICT, "the row conflicts with an existing one"},
 };
 
 static enum handoff_code translate(int result, const char *text, const char *path,
@@ -64,7 +64,7 @@ static enum handoff_code translate(int result, const char *text, const char *pat
         handoff_error_seen(error, "%s: %s (%d)", path, text, result);
         return failures[i].code;
     }
-    handoff_error_set(error, HANDOFF_ERR_INTERNAL, "the database refused a statement of ours",
+    handoff_error_set(error, HANDOFF_ERR_INTERNAL, "SQLite rejected one of our statements",
                       "storage.path", path);
     handoff_error_seen(error, "%s: %s (%d)", path, text, result);
     return HANDOFF_ERR_INTERNAL;
@@ -121,14 +121,15 @@ static enum handoff_code check_file(struct handoff_db *db, struct handoff_error 
         return HANDOFF_OK; /* the power failed as the database was made: SQLite undoes that */
     if (size > 0 && memcmp(head, begins, sizeof begins) != 0)
         return foreign(db,
-                       "the file is not a store; point storage.path at another folder, or "
+                       "the file is not a store; point storage.path at another directory, or "
                        "restore a backup",
                        error);
     if (head[WRITE_VERSION] != IN_WAL_MODE && holds_something(sqlite3_filename_wal(name)))
-        return foreign(db,
-                       "the files beside the database belong to another one, which was there "
-                       "before; move handoff.db-wal, handoff.db-shm and handoff.db-bodies-* away",
-                       error);
+        return foreign(
+            db,
+            "the files beside the database belong to a different database, which was there "
+            "before; move handoff.db-wal, handoff.db-shm and handoff.db-bodies-* away",
+            error);
     return HANDOFF_OK;
 }
 

@@ -167,9 +167,8 @@ static enum handoff_code changed(const struct base_uuid *id, struct handoff_erro
     char text[BASE_UUID_TEXT];
     base_uuid_format(id, text);
     return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
-                             "the stored envelope does not match its digest: a byte of it was "
-                             "changed; look at the store with `handoffctl store check` and restore "
-                             "a backup",
+                             "the stored envelope does not match its digest, so it is "
+                             "damaged; run `handoffctl store check` and restore a backup",
                              "id", text);
 }
 

@@ -33,7 +33,7 @@ static enum handoff_code check_structure(struct handoff_db *db, struct handoff_s
     while (handoff_db_row(check)) {
         const char *line = (const char *)sqlite3_column_text(check, 0);
         if (!line || strcmp(line, "ok") != 0)
-            note(report, "", line ? line : "no memory");
+            note(report, "", line ? line : "out of memory");
     }
     return handoff_db_end(db, check, error);
 }
@@ -148,7 +148,7 @@ static enum handoff_code check_memories(struct handoff_db *db, struct handoff_st
     if (unindexed > 0)
         note(report, "a memory is missing from the full-text index", "");
     if (stray > 0)
-        note(report, "the full-text index names a memory that is not there", "");
+        note(report, "the full-text index names a memory that does not exist", "");
     return code;
 }
 
@@ -161,7 +161,7 @@ static enum handoff_code check_body_files(struct handoff_db *db,
     int64_t miscounted;
     enum handoff_code code = handoff_body_files_miscounted(db, &miscounted, error);
     if (miscounted > 0)
-        note(report, "the table of the files of bodies does not count what the rows name", "");
+        note(report, "body_files does not agree with the envelopes", "");
     return code;
 }
 

@@ -178,9 +178,9 @@ static enum handoff_code check_application(struct handoff_db *db, int64_t versio
         return code;
     if (application == 0 && version == 0 && tables == 0)
         return HANDOFF_OK; /* a new file */
-    return refuse(db, HANDOFF_ERR_STORE_FOREIGN,
-                  "the database belongs to another program; point storage.path at another folder",
-                  error);
+    return refuse(
+        db, HANDOFF_ERR_STORE_FOREIGN,
+        "the database belongs to another program; point storage.path at another directory", error);
 }
 
 enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,

@@ -85,7 +85,7 @@ static enum handoff_code try_a_write(struct handoff_store *store, struct handoff
     if (code == HANDOFF_OK && sqlite3_db_readonly(store->writer.sqlite, "main") == 1)
         return handoff_error_set(error, HANDOFF_ERR_STORE_READ_ONLY,
                                  "the store cannot be written; give this user write access to the "
-                                 "folder and its files",
+                                 "directory and its files",
                                  "storage.path", store->place.database);
     return code;
 }
@@ -110,8 +110,8 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
     if (pthread_create(&store->writer_thread, NULL, handoff_store_writer_main, store) == 0)
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                             "no thread for the store's writer; raise the limit of processes", NULL,
-                             NULL);
+                             "cannot start the store's writer thread; raise the limit of processes",
+                             NULL, NULL);
 }
 
 static void destroy(struct handoff_store *store)

@@ -283,7 +283,7 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
     }
     run_job(db, job);
     if (sqlite3_get_autocommit(db->sqlite) && job->error.code == HANDOFF_OK)
-        handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended by itself",
+        handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended unexpectedly",
                           NULL, NULL);
     if (job->error.code != HANDOFF_OK)
         handoff_db_roll_back(db);
