@@ -365,9 +365,9 @@ enum handoff_answer_word {
 /* The receiver's later word on a handoff. `caller` is the agent that speaks, NULL: anybody;
    `reason` of a nack may be NULL. The answer's body is the handoff. not_found (also for a caller
    who is no party to it), forbidden (for one who does not have it), conflict. */
-void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
-                        const char *reason, const char *caller, handoff_answered *answered,
-                        void *context);
+void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
+                         const char *reason, const char *caller, handoff_answered *answered,
+                         void *context);
 
 /* The answer's body is a handoff; or {"items": its attempts, and between them who was passed over}.
    not_found. */
@@ -477,7 +477,7 @@ enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *nam
 
 /*
  * Pulling, for agents without a url. A handoff that was pulled is leased for the agent's
- * ack_timeout_ms; it is answered with handoff_answer_for, and a lease that runs out is an attempt
+ * ack_timeout_ms; it is answered with handoff_acknowledge, and a lease that runs out is an attempt
  * that failed. Each handoff goes to one puller, the oldest first.
  */
 struct handoff_puller;

@@ -26,8 +26,8 @@ static bool pulled(void *context, const struct handoff_pulled *got)
     if (!got->envelope) /* nothing arrived in time */
         return false;
     printf("attempt %u: %.*s\n", got->attempt, (int)got->size, got->envelope);
-    handoff_answer_for(agent->loop, got->id, HANDOFF_ANSWER_ACK, NULL, "reviewer", acknowledged,
-                       agent);
+    handoff_acknowledge(agent->loop, got->id, HANDOFF_ANSWER_ACK, NULL, "reviewer", acknowledged,
+                        agent);
     return true; /* false would give it back */
 }
 

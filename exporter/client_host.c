@@ -18,12 +18,12 @@ struct hosted_loop {
     struct handoff_loop *inner;
 };
 
-struct exporter_hosting {
+struct exporter_client_host {
     unsigned magic;
     struct handoff_client *client;
     struct collectors *collectors;
     struct exporter_failures *failures;
-    struct hosted_loop *loops; /* fixed while the front runs */
+    struct hosted_loop *loops; /* fixed while the listeners run */
     size_t nloops;
 };
 
@@ -42,12 +42,12 @@ static const char *encoding_name(enum exporter_encoding encoding)
 }
 
 /* An estimate is safe but wasteful; whoever runs this should know. */
-static void log_tokenizer(const struct exporter_hosting *hosting)
+static void log_tokenizer(const struct exporter_client_host *client_host)
 {
     struct handoff_error why;
     char text[512];
     const char *encoding =
-        handoff_tokenizer_encoding(handoff_client_tokenizer(hosting->client, &why));
+        handoff_tokenizer_encoding(handoff_client_tokenizer(client_host->client, &why));
     if (why.code == HANDOFF_OK) {
         log_info("tokens_are_counted", LOG_STR("encoding", encoding));
         return;
@@ -59,37 +59,37 @@ static void log_tokenizer(const struct exporter_hosting *hosting)
 /* Any thread. */
 static void observe(void *observer, const struct handoff_event *event)
 {
-    struct exporter_hosting *hosting = observer;
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
-    collectors_observe(hosting->collectors, event);
-    exporter_failures_note(hosting->failures, event);
+    struct exporter_client_host *client_host = observer;
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    collectors_observe(client_host->collectors, event);
+    exporter_failures_note(client_host->failures, event);
     exporter_delivery_log(event);
 }
 
 /* Whole enough for events, which come as soon as the client opens. */
-static struct exporter_hosting *new_hosting(struct collectors *collectors)
+static struct exporter_client_host *new_hosting(struct collectors *collectors)
 {
-    struct exporter_hosting *hosting = calloc(1, sizeof *hosting);
-    if (hosting == NULL)
+    struct exporter_client_host *client_host = calloc(1, sizeof *client_host);
+    if (client_host == NULL)
         return NULL;
-    hosting->magic = HOSTING_MAGIC;
-    hosting->collectors = collectors;
-    hosting->failures = exporter_failures_new();
-    if (hosting->failures == NULL) {
-        free(hosting);
+    client_host->magic = HOSTING_MAGIC;
+    client_host->collectors = collectors;
+    client_host->failures = exporter_failures_new();
+    if (client_host->failures == NULL) {
+        free(client_host);
         return NULL;
     }
-    return hosting;
+    return client_host;
 }
 
-struct exporter_hosting *exporter_hosting_open(const struct exporter_options *options,
-                                               const struct exporter_config *config,
-                                               struct collectors *collectors,
-                                               struct exporter_error *error)
+struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,
+                                                       const struct exporter_config *config,
+                                                       struct collectors *collectors,
+                                                       struct exporter_error *error)
 {
     struct handoff_error why = {0};
-    struct exporter_hosting *hosting = new_hosting(collectors);
-    if (hosting == NULL) {
+    struct exporter_client_host *client_host = new_hosting(collectors);
+    if (client_host == NULL) {
         exporter_error_set(error, "out of memory (handoff client)");
         return NULL;
     }
@@ -100,135 +100,139 @@ struct exporter_hosting *exporter_hosting_open(const struct exporter_options *op
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .encoding = encoding_name(config->tokenizer.encoding),
         .observe = observe,
-        .observer = hosting,
+        .observer = client_host,
     };
-    if (handoff_client_open(&hosting->client, &client, &why) != HANDOFF_OK) {
+    if (handoff_client_open(&client_host->client, &client, &why) != HANDOFF_OK) {
         say_error(error, &why);
-        exporter_hosting_close(&hosting);
+        exporter_client_host_close(&client_host);
         return NULL;
     }
-    log_tokenizer(hosting);
-    collectors_watch_client(collectors, hosting->client);
-    if (!exporter_hosting_configure(hosting, config, error))
-        exporter_hosting_close(&hosting);
-    return hosting;
+    log_tokenizer(client_host);
+    collectors_watch_client(collectors, client_host->client);
+    if (!exporter_client_host_configure(client_host, config, error))
+        exporter_client_host_close(&client_host);
+    return client_host;
 }
 
-void exporter_hosting_close(struct exporter_hosting **closing)
+void exporter_client_host_close(struct exporter_client_host **closing)
 {
-    struct exporter_hosting *hosting = *closing;
-    if (hosting == NULL)
+    struct exporter_client_host *client_host = *closing;
+    if (client_host == NULL)
         return;
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
     *closing = NULL;
-    exporter_hosting_detach(hosting);
-    handoff_client_close(&hosting->client);
-    exporter_failures_free(&hosting->failures);
-    hosting->magic = 0;
-    free(hosting);
+    exporter_client_host_detach(client_host);
+    handoff_client_close(&client_host->client);
+    exporter_failures_free(&client_host->failures);
+    client_host->magic = 0;
+    free(client_host);
 }
 
-struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting)
+struct handoff_client *exporter_client_host_client(struct exporter_client_host *client_host)
 {
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
-    return hosting->client;
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    return client_host->client;
 }
 
-struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting)
+struct exporter_failures *exporter_client_host_failures(struct exporter_client_host *client_host)
 {
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
-    return hosting->failures;
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    return client_host->failures;
 }
 
 /* ---- loops --------------------------------------------------------------------------------- */
 
-static bool attach_one(struct exporter_hosting *hosting, struct hosted_loop *hosted,
+static bool attach_one(struct exporter_client_host *client_host, struct hosted_loop *hosted,
                        struct base_loop *outer, struct exporter_error *error)
 {
     struct handoff_error why;
     hosted->outer = outer;
-    if (handoff_loop_open_on(&hosted->inner, hosting->client, outer, &why) == HANDOFF_OK)
+    if (handoff_loop_open_on(&hosted->inner, client_host->client, outer, &why) == HANDOFF_OK)
         return true;
     say_error(error, &why);
     return false;
 }
 
-bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_front *front,
-                             struct exporter_error *error)
+bool exporter_client_host_attach(struct exporter_client_host *client_host,
+                                 struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
-    const size_t count = exporter_front_loop_count(front);
-    hosting->loops = calloc(count, sizeof *hosting->loops);
-    if (hosting->loops == NULL) {
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    const size_t count = exporter_listeners_loop_count(listeners);
+    client_host->loops = calloc(count, sizeof *client_host->loops);
+    if (client_host->loops == NULL) {
         exporter_error_set(error, "out of memory (loops of the handoff client)");
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        if (!attach_one(hosting, &hosting->loops[i], exporter_front_loop(front, i), error))
+        if (!attach_one(client_host, &client_host->loops[i], exporter_listeners_loop(listeners, i),
+                        error))
             return false;
-        hosting->nloops++;
+        client_host->nloops++;
     }
     return true;
 }
 
 /* What was live when the last process ended goes on, on all loops. */
-bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_error *error)
+bool exporter_client_host_resume(struct exporter_client_host *client_host,
+                                 struct exporter_error *error)
 {
     struct handoff_error why;
-    struct handoff_loop **loops = calloc(hosting->nloops, sizeof loops[0]);
+    struct handoff_loop **loops = calloc(client_host->nloops, sizeof loops[0]);
     if (loops == NULL) {
         exporter_error_set(error, "out of memory (stored handoffs)");
         return false;
     }
-    for (size_t i = 0; i < hosting->nloops; i++)
-        loops[i] = hosting->loops[i].inner;
-    bool good = handoff_client_resume(hosting->client, loops, hosting->nloops, &why) == HANDOFF_OK;
+    for (size_t i = 0; i < client_host->nloops; i++)
+        loops[i] = client_host->loops[i].inner;
+    bool good =
+        handoff_client_resume(client_host->client, loops, client_host->nloops, &why) == HANDOFF_OK;
     free(loops);
     if (!good)
         say_error(error, &why);
-    else if (handoff_client_in_flight(hosting->client) > 0)
-        log_info("handoffs_resumed", LOG_UINT("count", handoff_client_in_flight(hosting->client)));
+    else if (handoff_client_in_flight(client_host->client) > 0)
+        log_info("handoffs_resumed",
+                 LOG_UINT("count", handoff_client_in_flight(client_host->client)));
     return good;
 }
 
 /* What was asked before the threads ended is still answered. Loops may wait for each other's mail,
  * so all are run until none has an answer pending. */
-static void finish_loops(struct exporter_hosting *hosting)
+static void finish_loops(struct exporter_client_host *client_host)
 {
     enum { TURN_MS = 20 };
     bool pending = true;
-    for (size_t i = 0; i < hosting->nloops; i++)
-        handoff_loop_stop(hosting->loops[i].inner);
+    for (size_t i = 0; i < client_host->nloops; i++)
+        handoff_loop_stop(client_host->loops[i].inner);
     while (pending) {
         pending = false;
-        for (size_t i = 0; i < hosting->nloops; i++) {
-            const bool waits = handoff_loop_pending(hosting->loops[i].inner) > 0;
-            base_loop_turn(hosting->loops[i].outer, waits ? TURN_MS : 0);
-            pending = pending || handoff_loop_pending(hosting->loops[i].inner) > 0;
+        for (size_t i = 0; i < client_host->nloops; i++) {
+            const bool waits = handoff_loop_pending(client_host->loops[i].inner) > 0;
+            base_loop_turn(client_host->loops[i].outer, waits ? TURN_MS : 0);
+            pending = pending || handoff_loop_pending(client_host->loops[i].inner) > 0;
         }
     }
 }
 
-void exporter_hosting_detach(struct exporter_hosting *hosting)
+void exporter_client_host_detach(struct exporter_client_host *client_host)
 {
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
-    finish_loops(hosting);
-    for (size_t i = 0; i < hosting->nloops; i++)
-        handoff_loop_close(&hosting->loops[i].inner);
-    free(hosting->loops);
-    hosting->loops = NULL;
-    hosting->nloops = 0;
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    finish_loops(client_host);
+    for (size_t i = 0; i < client_host->nloops; i++)
+        handoff_loop_close(&client_host->loops[i].inner);
+    free(client_host->loops);
+    client_host->loops = NULL;
+    client_host->nloops = 0;
 }
 
-struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
-                                           const struct base_loop *loop)
+struct handoff_loop *exporter_client_host_loop(struct exporter_client_host *client_host,
+                                               const struct base_loop *loop)
 {
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
     size_t i = 0;
-    while (i < hosting->nloops && hosting->loops[i].outer != loop)
+    while (i < client_host->nloops && client_host->loops[i].outer != loop)
         i++;
-    BASE_CHECK(i < hosting->nloops); /* a loop of the front */
-    return hosting->loops[i].inner;
+    BASE_CHECK(i < client_host->nloops); /* a loop of the listeners */
+    return client_host->loops[i].inner;
 }
 
 /* ---- configuring --------------------------------------------------------------------------- */
@@ -279,7 +283,8 @@ static struct handoff_pipeline_options *pipelines_of(const struct exporter_confi
     return pipelines;
 }
 
-static bool configure(struct exporter_hosting *hosting, const struct exporter_config *config,
+static bool configure(struct exporter_client_host *client_host,
+                      const struct exporter_config *config,
                       const struct handoff_agent_options *agents, struct exporter_error *error)
 {
     struct handoff_error why;
@@ -296,29 +301,30 @@ static bool configure(struct exporter_hosting *hosting, const struct exporter_co
                                                             config->api.max_in_flight_per_agent,
                                                         .pipelines = pipelines,
                                                         .npipelines = config->npipelines};
-    enum handoff_code code = handoff_client_configure(hosting->client, &configuration, &why);
+    enum handoff_code code = handoff_client_configure(client_host->client, &configuration, &why);
     free(pipelines);
     if (code != HANDOFF_OK) {
         say_error(error, &why);
         return false;
     }
-    if (collectors_configure(hosting->collectors, agents, config->nagents))
+    if (collectors_configure(client_host->collectors, agents, config->nagents))
         return true;
     exporter_error_set(error, "out of memory (metrics of the agents)");
     return false;
 }
 
-bool exporter_hosting_configure(struct exporter_hosting *hosting,
-                                const struct exporter_config *config, struct exporter_error *error)
+bool exporter_client_host_configure(struct exporter_client_host *client_host,
+                                    const struct exporter_config *config,
+                                    struct exporter_error *error)
 {
-    BASE_CHECK_MAGIC(hosting, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
     struct handoff_agent_options *agents = calloc(config->nagents + 1, sizeof *agents);
     bool good = agents != NULL;
     if (!good)
         exporter_error_set(error, "out of memory (agents)");
     for (size_t i = 0; i < config->nagents && good; i++)
         good = fill_agent(&agents[i], &config->agents[i], error);
-    good = good && configure(hosting, config, agents, error);
+    good = good && configure(client_host, config, agents, error);
     for (size_t i = 0; i < config->nagents && agents != NULL; i++)
         free((void *)(uintptr_t)agents[i].bearer_token);
     free(agents);

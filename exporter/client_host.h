@@ -18,38 +18,44 @@
 #include "exporter/status/failures.h"
 #include "lib/base/loop.h"
 
-struct exporter_hosting;
+struct exporter_client_host;
 
 /* The functions below on the control thread, except where it says otherwise. */
 
 /* Opens the store, the spine and the tokenizer. NULL with `error` filled. The collectors are lent.
  */
-struct exporter_hosting *exporter_hosting_open(const struct exporter_options *options,
-                                               const struct exporter_config *config,
-                                               struct collectors *collectors,
-                                               struct exporter_error *error);
+struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,
+                                                       const struct exporter_config *config,
+                                                       struct collectors *collectors,
+                                                       struct exporter_error *error);
 
-/* Puts a loop of the client on every loop of the front, which does not run yet. */
-bool exporter_hosting_attach(struct exporter_hosting *hosting, struct exporter_front *front,
-                             struct exporter_error *error);
+/* Puts a loop of the client on every loop of the listeners, which do not run yet. */
+bool exporter_client_host_attach(struct exporter_client_host *client_host,
+                                 struct exporter_listeners *listeners,
+                                 struct exporter_error *error);
 
-/* Takes up what was under way when the last process ended. After attach, before the front starts.
+/* Takes up what was under way when the last process ended. After attach, before the listeners
+ * starts.
  */
-bool exporter_hosting_resume(struct exporter_hosting *hosting, struct exporter_error *error);
+bool exporter_client_host_resume(struct exporter_client_host *client_host,
+                                 struct exporter_error *error);
 
 /* Puts the agents and limits of a configuration in force, or leaves all as it was. */
-bool exporter_hosting_configure(struct exporter_hosting *hosting,
-                                const struct exporter_config *config, struct exporter_error *error);
+bool exporter_client_host_configure(struct exporter_client_host *client_host,
+                                    const struct exporter_config *config,
+                                    struct exporter_error *error);
 
-/* The front's threads have ended: waits for what they asked, and takes the client's loops off. */
-void exporter_hosting_detach(struct exporter_hosting *hosting);
-void exporter_hosting_close(struct exporter_hosting **closing);
+/* The listeners' threads have ended: waits for what they asked, and takes the client's loops off.
+ */
+void exporter_client_host_detach(struct exporter_client_host *client_host);
+void exporter_client_host_close(struct exporter_client_host **closing);
 
 /* Any thread. */
-struct handoff_client *exporter_hosting_client(struct exporter_hosting *hosting);
-struct exporter_failures *exporter_hosting_failures(struct exporter_hosting *hosting);
-/* The client's loop that runs on this one; never NULL for a loop of the front. On its thread. */
-struct handoff_loop *exporter_hosting_loop(struct exporter_hosting *hosting,
-                                           const struct base_loop *loop);
+struct handoff_client *exporter_client_host_client(struct exporter_client_host *client_host);
+struct exporter_failures *exporter_client_host_failures(struct exporter_client_host *client_host);
+/* The client's loop that runs on this one; never NULL for a loop of the listeners. On its thread.
+ */
+struct handoff_loop *exporter_client_host_loop(struct exporter_client_host *client_host,
+                                               const struct base_loop *loop);
 
 #endif

@@ -60,8 +60,8 @@ struct exporter_lifecycle {
     struct collectors *collectors;
     struct exporter_web_config *web_config; /* NULL: none */
     struct exporter_callers *callers;
-    struct exporter_hosting *hosting;
-    struct exporter_front *front;
+    struct exporter_client_host *client_host;
+    struct exporter_listeners *listeners;
     struct exporter_routes_setup routes;
     struct base_watch signals;
     int signals_fd;
@@ -140,8 +140,9 @@ static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *
 static void warn_of_openness(const struct exporter_lifecycle *lifecycle)
 {
     const char *path = lifecycle->config->api.tokens_file;
-    if (path == NULL && !exporter_front_api_is_local(lifecycle->front))
-        log_warn("api_is_open", LOG_STR("address", exporter_front_api_address(lifecycle->front)),
+    if (path == NULL && !exporter_listeners_api_is_local(lifecycle->listeners))
+        log_warn("api_is_open",
+                 LOG_STR("address", exporter_listeners_api_address(lifecycle->listeners)),
                  LOG_STR("advice", "set api.tokens_file, or --api.listen-address to loopback"));
     if (path != NULL && exporter_api_tokens_are_exposed(path))
         log_warn("tokens_file_is_exposed", LOG_STR("path", path),
@@ -152,7 +153,7 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
 {
     exporter_systemd_notify_reloading();
     struct exporter_config *config = load_config(lifecycle, error);
-    if (config != NULL && !exporter_hosting_configure(lifecycle->hosting, config, error))
+    if (config != NULL && !exporter_client_host_configure(lifecycle->client_host, config, error))
         exporter_config_unref(&config);
     if (config != NULL) {
         apply(lifecycle, config);
@@ -197,16 +198,17 @@ static void look_at_drain(struct base_timer *timer)
         BASE_CONTAINER_OF(timer, struct exporter_lifecycle, drain_look);
     const bool late = base_monotonic_ms(&base_clock_system) >= lifecycle->drain_until_ms;
     /* In this order: an attempt that began before its loop heard of the end is then counted. */
-    const bool idle = exporter_front_is_quiet(lifecycle->front);
-    const size_t attempts = handoff_client_attempting(exporter_hosting_client(lifecycle->hosting));
+    const bool idle = exporter_listeners_is_quiet(lifecycle->listeners);
+    const size_t attempts =
+        handoff_client_attempting(exporter_client_host_client(lifecycle->client_host));
     const bool quiet = idle && attempts == 0;
     if (quiet && lifecycle->phase == PHASE_DRAINING) {
         lifecycle->phase = PHASE_CLOSING;
-        exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_WEB);
+        exporter_listeners_quiesce(lifecycle->listeners, EXPORTER_SIDE_WEB);
     } else if (quiet || late) {
         if (!quiet)
             log_warn("drain_timed_out",
-                     LOG_UINT("in_flight", exporter_front_in_flight(lifecycle->front)),
+                     LOG_UINT("in_flight", exporter_listeners_in_flight(lifecycle->listeners)),
                      LOG_UINT("attempts", attempts));
         base_loop_stop(&lifecycle->control);
         return;
@@ -217,8 +219,8 @@ static void look_at_drain(struct base_timer *timer)
 /* It is said when it is so: whoever reads of it finds nothing taken any more. */
 static void drain(struct exporter_lifecycle *lifecycle)
 {
-    const unsigned in_flight = exporter_front_in_flight(lifecycle->front);
-    handoff_client_wind_down(exporter_hosting_client(lifecycle->hosting));
+    const unsigned in_flight = exporter_listeners_in_flight(lifecycle->listeners);
+    handoff_client_wind_down(exporter_client_host_client(lifecycle->client_host));
     atomic_store(&lifecycle->serving, false);
     lifecycle->phase = PHASE_DRAINING;
     lifecycle->drain_until_ms =
@@ -226,7 +228,7 @@ static void drain(struct exporter_lifecycle *lifecycle)
     log_info("draining", LOG_UINT("in_flight", in_flight),
              LOG_UINT("timeout_ms", lifecycle->options->shutdown_timeout_ms));
     exporter_systemd_notify("STOPPING=1");
-    exporter_front_quiesce(lifecycle->front, EXPORTER_SIDE_API);
+    exporter_listeners_quiesce(lifecycle->listeners, EXPORTER_SIDE_API);
     base_loop_start_timer(&lifecycle->control, &lifecycle->drain_look, 0);
 }
 
@@ -312,7 +314,7 @@ static void watchdog(struct base_timer *timer)
 {
     struct exporter_lifecycle *lifecycle =
         BASE_CONTAINER_OF(timer, struct exporter_lifecycle, watchdog);
-    const size_t count = exporter_front_loop_count(lifecycle->front);
+    const size_t count = exporter_listeners_loop_count(lifecycle->listeners);
     bool all = true;
     for (size_t i = 0; i < count; i++)
         all = all && atomic_load(&lifecycle->watched[i].answered);
@@ -322,7 +324,7 @@ static void watchdog(struct base_timer *timer)
             struct watched_loop *watched = &lifecycle->watched[i];
             atomic_store(&watched->answered, false);
             watched->mail.deliver = answer_watchdog;
-            base_loop_post(exporter_front_loop(lifecycle->front, i), &watched->mail);
+            base_loop_post(exporter_listeners_loop(lifecycle->listeners, i), &watched->mail);
         }
     }
     base_loop_start_timer(&lifecycle->control, &lifecycle->watchdog,
@@ -337,7 +339,7 @@ static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_e
     base_loop_start_timer(&lifecycle->control, &lifecycle->log_flush, LOG_FLUSH_MS);
     if (exporter_systemd_watchdog_ms() == 0)
         return true;
-    const size_t count = exporter_front_loop_count(lifecycle->front);
+    const size_t count = exporter_listeners_loop_count(lifecycle->listeners);
     lifecycle->watched = calloc(count, sizeof *lifecycle->watched);
     if (lifecycle->watched == NULL) {
         exporter_error_set(error, "out of memory (watchdog)");
@@ -378,7 +380,7 @@ static bool open_web_config(struct exporter_lifecycle *lifecycle, struct exporte
 
 static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
-    const struct exporter_front_setup setup = {
+    const struct exporter_listeners_setup setup = {
         .options = lifecycle->options,
         .web_routes = &lifecycle->routes.web,
         .api_routes = &lifecycle->routes.api,
@@ -386,13 +388,13 @@ static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_er
         .api_callers = lifecycle->callers,
         .web_config = lifecycle->web_config,
     };
-    lifecycle->front = exporter_front_open(&setup, error);
-    if (lifecycle->front == NULL ||
-        !exporter_hosting_attach(lifecycle->hosting, lifecycle->front, error) ||
-        !exporter_hosting_resume(lifecycle->hosting, error))
+    lifecycle->listeners = exporter_listeners_open(&setup, error);
+    if (lifecycle->listeners == NULL ||
+        !exporter_client_host_attach(lifecycle->client_host, lifecycle->listeners, error) ||
+        !exporter_client_host_resume(lifecycle->client_host, error))
         return false;
     atomic_store(&lifecycle->serving, true);
-    return exporter_front_start(lifecycle->front, error);
+    return exporter_listeners_start(lifecycle->listeners, error);
 }
 
 static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
@@ -400,7 +402,7 @@ static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_
     const struct collectors_options options = {
         .version = exporter_version(),
         .revision = lifecycle->revision,
-        .threads = (unsigned)exporter_front_threads(),
+        .threads = (unsigned)exporter_listeners_threads(),
         .max_series = lifecycle->config->metrics.max_series_per_family,
     };
     lifecycle->collectors = collectors_new(&options);
@@ -414,12 +416,12 @@ static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_
 
 static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
-    lifecycle->hosting =
-        exporter_hosting_open(lifecycle->options, lifecycle->config, lifecycle->collectors, error);
-    if (lifecycle->hosting == NULL)
+    lifecycle->client_host = exporter_client_host_open(lifecycle->options, lifecycle->config,
+                                                       lifecycle->collectors, error);
+    if (lifecycle->client_host == NULL)
         return false;
     exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors,
-                         lifecycle->hosting);
+                         lifecycle->client_host);
     return true;
 }
 
@@ -444,17 +446,17 @@ static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *e
 /* The threads end first; then what they and we still told each other is settled. */
 static void end(struct exporter_lifecycle *lifecycle)
 {
-    if (lifecycle->front != NULL)
-        exporter_front_join(lifecycle->front);
+    if (lifecycle->listeners != NULL)
+        exporter_listeners_join(lifecycle->listeners);
     if (lifecycle->web_config != NULL)
         exporter_web_config_stop(lifecycle->web_config);
     base_loop_settle(&lifecycle->control);
-    if (lifecycle->hosting != NULL)
-        exporter_hosting_detach(lifecycle->hosting);
-    exporter_front_free(&lifecycle->front);
+    if (lifecycle->client_host != NULL)
+        exporter_client_host_detach(lifecycle->client_host);
+    exporter_listeners_free(&lifecycle->listeners);
     exporter_web_config_free(&lifecycle->web_config);
     exporter_callers_free(&lifecycle->callers);
-    exporter_hosting_close(&lifecycle->hosting);
+    exporter_client_host_close(&lifecycle->client_host);
     if (lifecycle->signals_fd >= 0)
         close(lifecycle->signals_fd);
     base_loop_free(&lifecycle->control);

@@ -38,9 +38,9 @@ static void word_told(struct handoff_reply *reply)
     base_free(answering);
 }
 
-void handoff_answer_for(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
-                        const char *reason, const char *caller, handoff_answered *answered,
-                        void *context)
+void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
+                         const char *reason, const char *caller, handoff_answered *answered,
+                         void *context)
 {
     static const enum handoff_word words[] = {
         [HANDOFF_ANSWER_ACK] = HANDOFF_WORD_ACK,

@@ -68,7 +68,7 @@ static void bar_stranger(struct exporter_request *request, enum exporter_caller_
     bar(request, shown ? &unknown : &missing);
 }
 
-void exporter_admission_glance(struct exporter_request *request)
+void exporter_admission_check_headers(struct exporter_request *request)
 {
     static const struct exporter_problem forged = {.code = HANDOFF_ERR_CROSS_ORIGIN,
                                                    .detail = "cross-origin requests are rejected"};
@@ -88,7 +88,7 @@ void exporter_admission_glance(struct exporter_request *request)
     }
     if (callers == NULL)
         return;
-    const enum exporter_caller_result result = exporter_callers_judge(
+    const enum exporter_caller_result result = exporter_callers_authenticate(
         callers, exporter_request_header(request, "Authorization"), &request->caller);
     if (result != EXPORTER_CALLER_KNOWN)
         bar_stranger(request, result);
@@ -121,8 +121,8 @@ static void auth_done(struct exporter_request *request, enum exporter_auth_resul
 }
 
 /* In exporter-toolkit's order: the rate limit comes before the passwords, which cost more. */
-static void judge_by_web_config(struct exporter_request *request,
-                                struct exporter_web_config *web_config)
+static void authenticate_by_web_config(struct exporter_request *request,
+                                       struct exporter_web_config *web_config)
 {
     exporter_web_config_refresh(web_config);
     const struct exporter_web_settings *settings = exporter_web_config_settings(web_config);
@@ -130,17 +130,17 @@ static void judge_by_web_config(struct exporter_request *request,
         refuse(request, HANDOFF_ERR_RATE_LIMITED, "rate_limit exceeded; retry later",
                (struct exporter_header){"Retry-After", "1"});
     else if (settings->nusers > 0)
-        exporter_basic_auth_judge(exporter_web_config_basic_auth(web_config), settings, request,
+        exporter_basic_auth_check(exporter_web_config_basic_auth(web_config), settings, request,
                                   auth_done);
     else
         exporter_request_admitted(request);
 }
 
-void exporter_admission_judge(struct exporter_request *request)
+void exporter_admission_authenticate(struct exporter_request *request)
 {
     struct exporter_web_config *web_config = exporter_request_server(request)->options.web_config;
     if (web_config != NULL)
-        judge_by_web_config(request, web_config);
+        authenticate_by_web_config(request, web_config);
     else
         exporter_request_admitted(request);
 }
@@ -157,7 +157,7 @@ static void forbid(struct exporter_request *request, const char *detail, const c
     exporter_respond_problem(request, &problem);
 }
 
-bool exporter_admission_allows(struct exporter_request *request)
+bool exporter_admission_authorize(struct exporter_request *request)
 {
     const char *agent = exporter_request_caller(request);
     const enum handoff_call_access access = request->match.route->access;
@@ -173,15 +173,15 @@ bool exporter_admission_allows(struct exporter_request *request)
     return false;
 }
 
-bool exporter_admission_allows_still(struct exporter_request *request)
+bool exporter_admission_reauthorize(struct exporter_request *request)
 {
     struct exporter_callers *callers = request->server->options.callers;
     if (callers == NULL)
         return true;
-    const enum exporter_caller_result result = exporter_callers_judge(
+    const enum exporter_caller_result result = exporter_callers_authenticate(
         callers, exporter_request_header(request, "Authorization"), &request->caller);
     if (result == EXPORTER_CALLER_KNOWN)
-        return exporter_admission_allows(request);
+        return exporter_admission_authorize(request);
     bar_stranger(request, result);
     exporter_respond_problem(request, &request->refusal);
     return false;

@@ -13,16 +13,16 @@
 
 /* What can be told from the headers at once: the page it came from, the bearer token. Bars a
  * request that may not come in, so that its body is not kept. */
-void exporter_admission_glance(struct exporter_request *request);
+void exporter_admission_check_headers(struct exporter_request *request);
 
 /* Refuses the request with an answer, or calls exporter_request_admitted() for it, now or later. */
-void exporter_admission_judge(struct exporter_request *request);
+void exporter_admission_authenticate(struct exporter_request *request);
 
 /* Whether the caller may take the route; otherwise that is answered. */
-bool exporter_admission_allows(struct exporter_request *request);
+bool exporter_admission_authorize(struct exporter_request *request);
 
 /* The same once more, for a request that has waited: its token may have been revoked meanwhile. */
-bool exporter_admission_allows_still(struct exporter_request *request);
+bool exporter_admission_reauthorize(struct exporter_request *request);
 
 /* Headers that every answer to this request carries; answers how many were written. They live until
  * the loop's next turn. */

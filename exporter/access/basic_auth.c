@@ -234,7 +234,7 @@ static void submit(struct exporter_basic_auth *auth, const struct job *wanted)
     base_loop_post(&auth->worker.loop, &job->mail);
 }
 
-void exporter_basic_auth_judge(struct exporter_basic_auth *auth,
+void exporter_basic_auth_check(struct exporter_basic_auth *auth,
                                const struct exporter_web_settings *settings,
                                struct exporter_request *request,
                                void (*done)(struct exporter_request *request,

@@ -25,7 +25,7 @@ enum exporter_auth_result { EXPORTER_AUTH_GOOD, EXPORTER_AUTH_BAD, EXPORTER_AUTH
 /* Judges the Authorization header of a request. `done` is called exactly once, on the request's
  * loop, unless the request is cancelled: within this call where the answer is known, later (the
  * request is deferred then) where a hash has to be made. */
-void exporter_basic_auth_judge(struct exporter_basic_auth *auth,
+void exporter_basic_auth_check(struct exporter_basic_auth *auth,
                                const struct exporter_web_settings *settings,
                                struct exporter_request *request,
                                void (*done)(struct exporter_request *request,

@@ -93,9 +93,9 @@ bool exporter_callers_ask(struct exporter_callers *callers)
     return ask;
 }
 
-enum exporter_caller_result exporter_callers_judge(struct exporter_callers *callers,
-                                                   const char *authorization,
-                                                   struct exporter_caller *caller)
+enum exporter_caller_result exporter_callers_authenticate(struct exporter_callers *callers,
+                                                          const char *authorization,
+                                                          struct exporter_caller *caller)
 {
     BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     enum exporter_caller_result result = EXPORTER_CALLER_KNOWN;

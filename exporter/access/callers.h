@@ -36,8 +36,8 @@ struct exporter_caller {
 bool exporter_callers_ask(struct exporter_callers *callers);
 
 /* `authorization` is the header's value, or NULL. Any thread. */
-enum exporter_caller_result exporter_callers_judge(struct exporter_callers *callers,
-                                                   const char *authorization,
-                                                   struct exporter_caller *caller);
+enum exporter_caller_result exporter_callers_authenticate(struct exporter_callers *callers,
+                                                          const char *authorization,
+                                                          struct exporter_caller *caller);
 
 #endif

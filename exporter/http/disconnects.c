@@ -11,7 +11,7 @@
 #include "lib/base/container.h"
 
 /* Nothing is freed from here: libmicrohttpd closes the connection when it runs next. */
-static void note_departure(struct exporter_connection *connection)
+static void note_disconnect(struct exporter_connection *connection)
 {
     BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     connection->left = true;
@@ -25,7 +25,7 @@ static void note_departure(struct exporter_connection *connection)
 static void ended(struct base_watch *watch, uint32_t events)
 {
     (void)events;
-    note_departure(BASE_CONTAINER_OF(watch, struct exporter_connection, end));
+    note_disconnect(BASE_CONTAINER_OF(watch, struct exporter_connection, end));
 }
 
 void exporter_connection_watch(struct exporter_connection *connection)

@@ -93,7 +93,7 @@ void exporter_request_admitted(struct exporter_request *request)
         exporter_respond_problem(request, &request->refusal);
     else if (request->match.route == NULL)
         respond_options(request);
-    else if (exporter_admission_allows(request) && !refuse_bad_query(request))
+    else if (exporter_admission_authorize(request) && !refuse_bad_query(request))
         run(request);
     exporter_request_drop_body(request);
 }
@@ -126,7 +126,7 @@ static void handle(struct exporter_request *request)
     else if (request->barred)
         exporter_respond_problem(request, &request->refusal);
     else
-        exporter_admission_judge(request);
+        exporter_admission_authenticate(request);
     BASE_CHECK(request->state != REQUEST_HANDLING); /* a handler that forgot to answer */
     if (request->state == REQUEST_DEFERRED)
         suspend(request);
@@ -166,8 +166,8 @@ static enum MHD_Result begin(struct exporter_server *server, struct MHD_Connecti
         return MHD_NO;
     *context = request;
     exporter_request_route(request);
-    exporter_admission_glance(request);
-    if (exporter_request_judge_length(request))
+    exporter_admission_check_headers(request);
+    if (exporter_request_check_length(request))
         handle(request);
     return request->state == REQUEST_ABANDONED ? MHD_NO : MHD_YES;
 }

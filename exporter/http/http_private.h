@@ -123,7 +123,7 @@ struct exporter_request {
 /* Parses the path and looks for its route; what there is none for is refused. */
 void exporter_request_route(struct exporter_request *request);
 /* Whether the answer has to be given before the body was sent. */
-bool exporter_request_judge_length(struct exporter_request *request);
+bool exporter_request_check_length(struct exporter_request *request);
 /* Takes a piece of the body. false: the client has to be cut. */
 bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length);
 /* Nobody needs the body any more. */

@@ -69,7 +69,7 @@ static size_t route_body_limit(const struct exporter_request *request)
     return found->body_limit;
 }
 
-bool exporter_request_judge_length(struct exporter_request *request)
+bool exporter_request_check_length(struct exporter_request *request)
 {
     const char *text = exporter_request_header(request, "Content-Length");
     const unsigned long long length = text != NULL ? strtoull(text, NULL, 10) : 0;

@@ -47,9 +47,9 @@ struct seat {
     atomic_bool quiesced;
 };
 
-struct exporter_front {
+struct exporter_listeners {
     unsigned magic;
-    struct exporter_front_setup setup;
+    struct exporter_listeners_setup setup;
     struct exporter_listener web[WEB_LISTENERS_MAX];
     size_t nweb;
     struct exporter_listener api;
@@ -74,7 +74,7 @@ static size_t usable_cores(void)
     return cores > EXPORTER_LISTENER_SOCKETS_MAX ? EXPORTER_LISTENER_SOCKETS_MAX : (size_t)cores;
 }
 
-size_t exporter_front_threads(void)
+size_t exporter_listeners_threads(void)
 {
     return 1 + usable_cores();
 }
@@ -86,77 +86,79 @@ static bool is_api_name(const char *name)
 
 /* Sockets named "api" are the API's; every other one is the web listener's, as its unit would be
  * written for any other exporter. */
-static bool open_web_inherited(struct exporter_front *front, struct exporter_error *error)
+static bool open_web_inherited(struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    for (size_t i = 0; i < front->ninherited; i++) {
-        if (is_api_name(front->inherited[i].name))
+    for (size_t i = 0; i < listeners->ninherited; i++) {
+        if (is_api_name(listeners->inherited[i].name))
             continue;
-        if (front->nweb == WEB_LISTENERS_MAX) {
+        if (listeners->nweb == WEB_LISTENERS_MAX) {
             exporter_error_set(error, "systemd passed more than %d web sockets", WEB_LISTENERS_MAX);
             return false;
         }
-        if (!exporter_listener_inherit(&front->web[front->nweb], front->inherited[i].fd, 1, error))
+        if (!exporter_listener_inherit(&listeners->web[listeners->nweb], listeners->inherited[i].fd,
+                                       1, error))
             return false;
-        front->nweb++;
+        listeners->nweb++;
     }
-    if (front->nweb == 0)
+    if (listeners->nweb == 0)
         exporter_error_set(error, "systemd passed no web socket; start the socket unit, or remove "
                                   "--web.systemd-socket");
-    return front->nweb > 0;
+    return listeners->nweb > 0;
 }
 
-static bool open_web(struct exporter_front *front, struct exporter_error *error)
+static bool open_web(struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    const struct exporter_options *options = front->setup.options;
+    const struct exporter_options *options = listeners->setup.options;
     if (options->web_systemd_socket)
-        return open_web_inherited(front, error);
+        return open_web_inherited(listeners, error);
     for (size_t i = 0; i < options->web_listen_address.count; i++) {
-        if (!exporter_listener_open(&front->web[i], &options->web_listen_address.items[i], 1, "web",
-                                    "--web.listen-address", error))
+        if (!exporter_listener_open(&listeners->web[i], &options->web_listen_address.items[i], 1,
+                                    "web", "--web.listen-address", error))
             return false;
-        front->nweb++;
+        listeners->nweb++;
     }
     return true;
 }
 
-static bool open_api(struct exporter_front *front, struct exporter_error *error)
+static bool open_api(struct exporter_listeners *listeners, struct exporter_error *error)
 {
     const size_t count = usable_cores();
-    for (size_t i = 0; i < front->ninherited; i++) {
-        if (is_api_name(front->inherited[i].name))
-            return exporter_listener_inherit(&front->api, front->inherited[i].fd, count, error);
+    for (size_t i = 0; i < listeners->ninherited; i++) {
+        if (is_api_name(listeners->inherited[i].name))
+            return exporter_listener_inherit(&listeners->api, listeners->inherited[i].fd, count,
+                                             error);
     }
-    return exporter_listener_open(&front->api, &front->setup.options->api_listen_address, count,
-                                  "API", "--api.listen-address", error);
+    return exporter_listener_open(&listeners->api, &listeners->setup.options->api_listen_address,
+                                  count, "API", "--api.listen-address", error);
 }
 
 /* ---- servers -------------------------------------------------------------------------------- */
 
-static struct exporter_limits web_limits(const struct exporter_front *front)
+static struct exporter_limits web_limits(const struct exporter_listeners *listeners)
 {
     return (struct exporter_limits){
         .connections = WEB_CONNECTIONS,
         .connections_per_ip = WEB_CONNECTIONS_PER_IP,
         .header_bytes = WEB_HEADER_BYTES,
-        .read_ms = (int64_t)front->setup.options->web_read_timeout_ms,
+        .read_ms = (int64_t)listeners->setup.options->web_read_timeout_ms,
         .idle_ms = IDLE_MS,
         .write_ms = WRITE_MS,
     };
 }
 
-static struct exporter_limits api_limits(const struct exporter_front *front)
+static struct exporter_limits api_limits(const struct exporter_listeners *listeners)
 {
-    struct exporter_limits limits = web_limits(front);
-    limits.connections = (unsigned)(API_CONNECTIONS / front->api.count);
+    struct exporter_limits limits = web_limits(listeners);
+    limits.connections = (unsigned)(API_CONNECTIONS / listeners->api.count);
     limits.connections_per_ip = 0;
     limits.header_bytes = API_HEADER_BYTES;
     return limits;
 }
 
-static bool add_server(struct exporter_front *front, int *fd, enum exporter_side side,
+static bool add_server(struct exporter_listeners *listeners, int *fd, enum exporter_side side,
                        const struct exporter_server_options *options, struct exporter_error *error)
 {
-    struct seat *seat = &front->seats[front->nseats];
+    struct seat *seat = &listeners->seats[listeners->nseats];
     const int taken = *fd;
     *fd = -1;
     seat->server = exporter_server_start(taken, options, error);
@@ -164,110 +166,113 @@ static bool add_server(struct exporter_front *front, int *fd, enum exporter_side
         return false;
     seat->loop = options->loop;
     seat->side = side;
-    front->nseats++;
+    listeners->nseats++;
     return true;
 }
 
-static bool add_web_servers(struct exporter_front *front, struct exporter_error *error)
+static bool add_web_servers(struct exporter_listeners *listeners, struct exporter_error *error)
 {
     const struct exporter_server_options options = {
         .listener = "web",
-        .loop = &front->workers[0].loop,
-        .routes = front->setup.web_routes,
-        .limits = web_limits(front),
-        .web_config = front->setup.web_config,
+        .loop = &listeners->workers[0].loop,
+        .routes = listeners->setup.web_routes,
+        .limits = web_limits(listeners),
+        .web_config = listeners->setup.web_config,
     };
-    for (size_t i = 0; i < front->nweb; i++) {
-        if (!add_server(front, &front->web[i].fds[0], EXPORTER_SIDE_WEB, &options, error))
+    for (size_t i = 0; i < listeners->nweb; i++) {
+        if (!add_server(listeners, &listeners->web[i].fds[0], EXPORTER_SIDE_WEB, &options, error))
             return false;
     }
     return true;
 }
 
-static bool add_api_servers(struct exporter_front *front, struct exporter_error *error)
+static bool add_api_servers(struct exporter_listeners *listeners, struct exporter_error *error)
 {
     struct exporter_server_options options = {
         .listener = "api",
-        .routes = front->setup.api_routes,
-        .limits = api_limits(front),
-        .body_limit = front->setup.api_body_limit,
+        .routes = listeners->setup.api_routes,
+        .limits = api_limits(listeners),
+        .body_limit = listeners->setup.api_body_limit,
         .problem_json = true,
         .refuse_browsers = true,
-        .is_loopback = front->api.is_local && strncmp(front->api.name, "unix:", 5) != 0,
-        .callers = front->setup.api_callers,
+        .is_loopback = listeners->api.is_local && strncmp(listeners->api.name, "unix:", 5) != 0,
+        .callers = listeners->setup.api_callers,
     };
-    for (size_t i = 0; i < front->api.count; i++) {
-        options.loop = &front->workers[1 + i].loop;
-        if (!add_server(front, &front->api.fds[i], EXPORTER_SIDE_API, &options, error))
+    for (size_t i = 0; i < listeners->api.count; i++) {
+        options.loop = &listeners->workers[1 + i].loop;
+        if (!add_server(listeners, &listeners->api.fds[i], EXPORTER_SIDE_API, &options, error))
             return false;
     }
     return true;
 }
 
-static bool prepare_workers(struct exporter_front *front, struct exporter_error *error)
+static bool prepare_workers(struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    while (front->nworkers < 1 + front->api.count) {
-        struct exporter_worker *worker = &front->workers[front->nworkers++];
-        if (!exporter_worker_prepare(worker, front->nworkers == 1 ? "web" : "api", error))
+    while (listeners->nworkers < 1 + listeners->api.count) {
+        struct exporter_worker *worker = &listeners->workers[listeners->nworkers++];
+        if (!exporter_worker_prepare(worker, listeners->nworkers == 1 ? "web" : "api", error))
             return false;
     }
     return true;
 }
 
-struct exporter_front *exporter_front_open(const struct exporter_front_setup *setup,
-                                           struct exporter_error *error)
+struct exporter_listeners *exporter_listeners_open(const struct exporter_listeners_setup *setup,
+                                                   struct exporter_error *error)
 {
-    struct exporter_front *front = calloc(1, sizeof *front);
-    if (front == NULL) {
+    struct exporter_listeners *listeners = calloc(1, sizeof *listeners);
+    if (listeners == NULL) {
         exporter_error_set(error, "out of memory (listeners)");
         return NULL;
     }
-    front->magic = FRONT_MAGIC;
-    front->setup = *setup;
-    front->ninherited = exporter_systemd_sockets(front->inherited, EXPORTER_SYSTEMD_SOCKETS_MAX);
-    if (!open_web(front, error) || !open_api(front, error) || !prepare_workers(front, error) ||
-        !add_web_servers(front, error) || !add_api_servers(front, error))
-        exporter_front_free(&front);
-    return front;
+    listeners->magic = FRONT_MAGIC;
+    listeners->setup = *setup;
+    listeners->ninherited =
+        exporter_systemd_sockets(listeners->inherited, EXPORTER_SYSTEMD_SOCKETS_MAX);
+    if (!open_web(listeners, error) || !open_api(listeners, error) ||
+        !prepare_workers(listeners, error) || !add_web_servers(listeners, error) ||
+        !add_api_servers(listeners, error))
+        exporter_listeners_free(&listeners);
+    return listeners;
 }
 
-static void log_listening(const struct exporter_front *front)
+static void log_listening(const struct exporter_listeners *listeners)
 {
-    for (size_t i = 0; i < front->nweb; i++)
-        log_info("listening", LOG_STR("listener", "web"), LOG_STR("address", front->web[i].name));
-    log_info("listening", LOG_STR("listener", "api"), LOG_STR("address", front->api.name));
+    for (size_t i = 0; i < listeners->nweb; i++)
+        log_info("listening", LOG_STR("listener", "web"),
+                 LOG_STR("address", listeners->web[i].name));
+    log_info("listening", LOG_STR("listener", "api"), LOG_STR("address", listeners->api.name));
 }
 
-bool exporter_front_start(struct exporter_front *front, struct exporter_error *error)
+bool exporter_listeners_start(struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    BASE_CHECK_MAGIC(front, FRONT_MAGIC);
-    for (size_t i = 0; i < front->nworkers; i++) {
-        if (!exporter_worker_start(&front->workers[i], error))
+    BASE_CHECK_MAGIC(listeners, FRONT_MAGIC);
+    for (size_t i = 0; i < listeners->nworkers; i++) {
+        if (!exporter_worker_start(&listeners->workers[i], error))
             return false;
     }
-    log_listening(front);
+    log_listening(listeners);
     return true;
 }
 
-bool exporter_front_api_is_local(const struct exporter_front *front)
+bool exporter_listeners_api_is_local(const struct exporter_listeners *listeners)
 {
-    return front->api.is_local;
+    return listeners->api.is_local;
 }
 
-const char *exporter_front_api_address(const struct exporter_front *front)
+const char *exporter_listeners_api_address(const struct exporter_listeners *listeners)
 {
-    return front->api.name;
+    return listeners->api.name;
 }
 
-size_t exporter_front_loop_count(const struct exporter_front *front)
+size_t exporter_listeners_loop_count(const struct exporter_listeners *listeners)
 {
-    return front->nworkers;
+    return listeners->nworkers;
 }
 
-struct base_loop *exporter_front_loop(struct exporter_front *front, size_t i)
+struct base_loop *exporter_listeners_loop(struct exporter_listeners *listeners, size_t i)
 {
-    BASE_CHECK(i < front->nworkers);
-    return &front->workers[i].loop;
+    BASE_CHECK(i < listeners->nworkers);
+    return &listeners->workers[i].loop;
 }
 
 /* ---- draining ------------------------------------------------------------------------------- */
@@ -279,11 +284,11 @@ static void quiesce_seat(struct base_mail *mail)
     atomic_store(&seat->quiesced, true);
 }
 
-void exporter_front_quiesce(struct exporter_front *front, enum exporter_side side)
+void exporter_listeners_quiesce(struct exporter_listeners *listeners, enum exporter_side side)
 {
-    BASE_CHECK_MAGIC(front, FRONT_MAGIC);
-    for (size_t i = 0; i < front->nseats; i++) {
-        struct seat *seat = &front->seats[i];
+    BASE_CHECK_MAGIC(listeners, FRONT_MAGIC);
+    for (size_t i = 0; i < listeners->nseats; i++) {
+        struct seat *seat = &listeners->seats[i];
         if (seat->side != side || seat->asked)
             continue;
         seat->asked = true;
@@ -292,50 +297,50 @@ void exporter_front_quiesce(struct exporter_front *front, enum exporter_side sid
     }
 }
 
-unsigned exporter_front_in_flight(const struct exporter_front *front)
+unsigned exporter_listeners_in_flight(const struct exporter_listeners *listeners)
 {
     unsigned in_flight = 0;
-    for (size_t i = 0; i < front->nseats; i++)
-        in_flight += exporter_server_in_flight(front->seats[i].server);
+    for (size_t i = 0; i < listeners->nseats; i++)
+        in_flight += exporter_server_in_flight(listeners->seats[i].server);
     return in_flight;
 }
 
-bool exporter_front_is_quiet(const struct exporter_front *front)
+bool exporter_listeners_is_quiet(const struct exporter_listeners *listeners)
 {
-    for (size_t i = 0; i < front->nseats; i++) {
-        if (front->seats[i].asked && !atomic_load(&front->seats[i].quiesced))
+    for (size_t i = 0; i < listeners->nseats; i++) {
+        if (listeners->seats[i].asked && !atomic_load(&listeners->seats[i].quiesced))
             return false;
     }
-    return exporter_front_in_flight(front) == 0;
+    return exporter_listeners_in_flight(listeners) == 0;
 }
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
-void exporter_front_join(struct exporter_front *front)
+void exporter_listeners_join(struct exporter_listeners *listeners)
 {
-    for (size_t i = 0; i < front->nworkers; i++)
-        exporter_worker_join(&front->workers[i]);
-    for (size_t i = 0; i < front->nseats; i++)
-        exporter_server_unhook(front->seats[i].server);
+    for (size_t i = 0; i < listeners->nworkers; i++)
+        exporter_worker_join(&listeners->workers[i]);
+    for (size_t i = 0; i < listeners->nseats; i++)
+        exporter_server_unhook(listeners->seats[i].server);
 }
 
-void exporter_front_free(struct exporter_front **front_pointer)
+void exporter_listeners_free(struct exporter_listeners **front_pointer)
 {
-    struct exporter_front *front = *front_pointer;
-    if (front == NULL)
+    struct exporter_listeners *listeners = *front_pointer;
+    if (listeners == NULL)
         return;
     *front_pointer = NULL;
-    BASE_CHECK_MAGIC(front, FRONT_MAGIC);
-    exporter_front_join(front);
-    for (size_t i = 0; i < front->nseats; i++)
-        exporter_server_stop(&front->seats[i].server);
-    for (size_t i = 0; i < front->nworkers; i++)
-        base_loop_settle(&front->workers[i].loop);
-    for (size_t i = 0; i < front->nworkers; i++)
-        exporter_worker_free(&front->workers[i]);
-    for (size_t i = 0; i < front->nweb; i++)
-        exporter_listener_close(&front->web[i]);
-    exporter_listener_close(&front->api);
-    front->magic = 0;
-    free(front);
+    BASE_CHECK_MAGIC(listeners, FRONT_MAGIC);
+    exporter_listeners_join(listeners);
+    for (size_t i = 0; i < listeners->nseats; i++)
+        exporter_server_stop(&listeners->seats[i].server);
+    for (size_t i = 0; i < listeners->nworkers; i++)
+        base_loop_settle(&listeners->workers[i].loop);
+    for (size_t i = 0; i < listeners->nworkers; i++)
+        exporter_worker_free(&listeners->workers[i]);
+    for (size_t i = 0; i < listeners->nweb; i++)
+        exporter_listener_close(&listeners->web[i]);
+    exporter_listener_close(&listeners->api);
+    listeners->magic = 0;
+    free(listeners);
 }

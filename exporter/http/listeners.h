@@ -15,11 +15,11 @@
 #include "exporter/options.h"
 
 struct exporter_callers;
-struct exporter_front;
+struct exporter_listeners;
 struct base_loop;
 struct exporter_web_config;
 
-struct exporter_front_setup {
+struct exporter_listeners_setup {
     const struct exporter_options *options;
     const struct exporter_routes *web_routes;
     const struct exporter_routes *api_routes;
@@ -28,35 +28,35 @@ struct exporter_front_setup {
     struct exporter_web_config *web_config; /* of the web listener; NULL: none */
 };
 
-/* How many threads a front will have. */
-size_t exporter_front_threads(void);
+/* How many threads the listeners will have. */
+size_t exporter_listeners_threads(void);
 
 /* The functions below on the control thread. */
 
 /* Opens every socket, but serves nobody yet. NULL with `error` filled. The setup is lent until the
- * front is freed. */
-struct exporter_front *exporter_front_open(const struct exporter_front_setup *setup,
-                                           struct exporter_error *error);
+ * listeners are freed. */
+struct exporter_listeners *exporter_listeners_open(const struct exporter_listeners_setup *setup,
+                                                   struct exporter_error *error);
 /* Starts the threads. */
-bool exporter_front_start(struct exporter_front *front, struct exporter_error *error);
+bool exporter_listeners_start(struct exporter_listeners *listeners, struct exporter_error *error);
 
 /* Whether only this machine can reach the API. */
-bool exporter_front_api_is_local(const struct exporter_front *front);
-const char *exporter_front_api_address(const struct exporter_front *front);
+bool exporter_listeners_api_is_local(const struct exporter_listeners *listeners);
+const char *exporter_listeners_api_address(const struct exporter_listeners *listeners);
 
 /* How many loops there are, and each of them; loop 0 is the web listener's. */
-size_t exporter_front_loop_count(const struct exporter_front *front);
-struct base_loop *exporter_front_loop(struct exporter_front *front, size_t i);
+size_t exporter_listeners_loop_count(const struct exporter_listeners *listeners);
+struct base_loop *exporter_listeners_loop(struct exporter_listeners *listeners, size_t i);
 
-/* Asks for no further connections on one side; exporter_front_is_quiet() answers when every loop
- * has done so and nothing is in flight on either side. */
+/* Asks for no further connections on one side; exporter_listeners_is_quiet() answers when every
+ * loop has done so and nothing is in flight on either side. */
 enum exporter_side { EXPORTER_SIDE_API, EXPORTER_SIDE_WEB };
-void exporter_front_quiesce(struct exporter_front *front, enum exporter_side side);
-bool exporter_front_is_quiet(const struct exporter_front *front);
-unsigned exporter_front_in_flight(const struct exporter_front *front);
+void exporter_listeners_quiesce(struct exporter_listeners *listeners, enum exporter_side side);
+bool exporter_listeners_is_quiet(const struct exporter_listeners *listeners);
+unsigned exporter_listeners_in_flight(const struct exporter_listeners *listeners);
 
 /* Ends the threads; their loops and servers stay, so that what they were told can be settled. */
-void exporter_front_join(struct exporter_front *front);
-void exporter_front_free(struct exporter_front **front);
+void exporter_listeners_join(struct exporter_listeners *listeners);
+void exporter_listeners_free(struct exporter_listeners **listeners);
 
 #endif

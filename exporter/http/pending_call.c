@@ -61,7 +61,7 @@ void exporter_respond_bytes(struct exporter_request *request, unsigned status,
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-struct exporter_asking {
+struct exporter_pending_call {
     unsigned magic;
     struct exporter_request *request; /* NULL once it was cancelled */
     void (*respond)(struct exporter_request *request, const struct handoff_result *result);
@@ -69,45 +69,45 @@ struct exporter_asking {
 
 static void cancelled(void *arg)
 {
-    struct exporter_asking *asking = arg;
-    BASE_CHECK_MAGIC(asking, ASKING_MAGIC);
-    asking->request = NULL;
+    struct exporter_pending_call *pending = arg;
+    BASE_CHECK_MAGIC(pending, ASKING_MAGIC);
+    pending->request = NULL;
 }
 
-struct exporter_asking *exporter_ask(struct exporter_request *request,
-                                     void (*respond)(struct exporter_request *request,
-                                                     const struct handoff_result *result))
+struct exporter_pending_call *exporter_pending_call_start(
+    struct exporter_request *request,
+    void (*respond)(struct exporter_request *request, const struct handoff_result *result))
 {
     static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                       .detail = "out of memory (request)"};
-    struct exporter_asking *asking = calloc(1, sizeof *asking);
-    if (asking == NULL) {
+    struct exporter_pending_call *pending = calloc(1, sizeof *pending);
+    if (pending == NULL) {
         exporter_respond_problem(request, &no_memory);
         return NULL;
     }
-    *asking = (struct exporter_asking){ASKING_MAGIC, request, respond};
-    exporter_request_defer(request, cancelled, asking);
-    return asking;
+    *pending = (struct exporter_pending_call){ASKING_MAGIC, request, respond};
+    exporter_request_defer(request, cancelled, pending);
+    return pending;
 }
 
-struct exporter_asking *exporter_ask_soon(struct exporter_request *request,
-                                          void (*respond)(struct exporter_request *request,
-                                                          const struct handoff_result *result))
+struct exporter_pending_call *exporter_pending_call_start_read(
+    struct exporter_request *request,
+    void (*respond)(struct exporter_request *request, const struct handoff_result *result))
 {
-    struct exporter_asking *asking = exporter_ask(request, respond);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond);
+    if (pending != NULL)
         exporter_request_answers_soon(request);
-    return asking;
+    return pending;
 }
 
-void exporter_asked(void *context, const struct handoff_result *result)
+void exporter_pending_call_done(void *context, const struct handoff_result *result)
 {
-    struct exporter_asking *asking = context;
-    BASE_CHECK_MAGIC(asking, ASKING_MAGIC);
-    if (asking->request != NULL && result->error.code != HANDOFF_OK)
-        respond_failure(asking->request, result);
-    else if (asking->request != NULL)
-        asking->respond(asking->request, result);
-    asking->magic = 0;
-    free(asking);
+    struct exporter_pending_call *pending = context;
+    BASE_CHECK_MAGIC(pending, ASKING_MAGIC);
+    if (pending->request != NULL && result->error.code != HANDOFF_OK)
+        respond_failure(pending->request, result);
+    else if (pending->request != NULL)
+        pending->respond(pending->request, result);
+    pending->magic = 0;
+    free(pending);
 }

@@ -16,18 +16,18 @@ void exporter_respond_error(struct exporter_request *request, const struct hando
 void exporter_respond_bytes(struct exporter_request *request, unsigned status,
                             const char *content_type, const char *bytes, size_t length);
 
-/* Defers the request. Give the result to the client as context, with exporter_asked as the
- * function; `respond` is then called with what the client answered, if the request still waits,
+/* Defers the request. Give the result to the client as context, with exporter_pending_call_done as
+ * the function; `respond` is then called with what the client answered, if the request still waits,
  * unless that was an error, which is answered here. NULL: no memory, and that is answered. */
-struct exporter_asking;
-struct exporter_asking *exporter_ask(struct exporter_request *request,
-                                     void (*respond)(struct exporter_request *request,
-                                                     const struct handoff_result *result));
+struct exporter_pending_call;
+struct exporter_pending_call *exporter_pending_call_start(
+    struct exporter_request *request,
+    void (*respond)(struct exporter_request *request, const struct handoff_result *result));
 /* The same for what the client only has to read: a client that has closed its sending side is
  * answered, too. */
-struct exporter_asking *exporter_ask_soon(struct exporter_request *request,
-                                          void (*respond)(struct exporter_request *request,
-                                                          const struct handoff_result *result));
-void exporter_asked(void *context, const struct handoff_result *result);
+struct exporter_pending_call *exporter_pending_call_start_read(
+    struct exporter_request *request,
+    void (*respond)(struct exporter_request *request, const struct handoff_result *result));
+void exporter_pending_call_done(void *context, const struct handoff_result *result);
 
 #endif

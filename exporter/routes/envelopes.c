@@ -92,14 +92,14 @@ static void respond_assembled(struct exporter_request *request, const struct han
 
 void exporter_call_assemble_envelope(struct exporter_request *request, void *context)
 {
-    struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
+    struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
                               .traceparent = exporter_request_header(request, "traceparent"),
                               .tracestate = exporter_request_header(request, "tracestate")};
     ask.body = exporter_request_body(request, &ask.size);
-    struct exporter_asking *asking = exporter_ask(request, respond_assembled);
-    if (asking != NULL)
-        handoff_envelope_assemble(loop, &ask, exporter_asked, asking);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_assembled);
+    if (pending != NULL)
+        handoff_envelope_assemble(loop, &ask, exporter_pending_call_done, pending);
 }
 
 /* ---- serving ------------------------------------------------------------------------------- */
@@ -112,10 +112,11 @@ static void respond_envelope(struct exporter_request *request, const struct hand
 
 void exporter_call_get_envelope(struct exporter_request *request, void *context)
 {
-    struct handoff_loop *loop = exporter_hosting_loop(context, exporter_request_loop(request));
-    struct exporter_asking *asking = exporter_ask_soon(request, respond_envelope);
-    if (asking != NULL)
+    struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_envelope);
+    if (pending != NULL)
         handoff_envelope_get(loop, exporter_request_input(request)->id,
                              exporter_request_caller(request), rendering_of(request),
-                             exporter_asked, asking);
+                             exporter_pending_call_done, pending);
 }

@@ -27,7 +27,7 @@ enum {
 
 static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
 {
-    return exporter_hosting_loop(context, exporter_request_loop(request));
+    return exporter_client_host_loop(context, exporter_request_loop(request));
 }
 
 static void respond_json(struct exporter_request *request, unsigned status, const char *json,
@@ -77,35 +77,38 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
                                   exporter_request_header(request, "Idempotency-Key"),
                               .respond_async = prefers_async(request)};
     ask.body = exporter_request_body(request, &ask.size);
-    struct exporter_asking *asking = exporter_ask(request, respond_sent);
-    if (asking != NULL)
-        handoff_send(loop_of(request, context), &ask, exporter_asked, asking);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
+    if (pending != NULL)
+        handoff_send(loop_of(request, context), &ask, exporter_pending_call_done, pending);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
 void exporter_call_get_handoff(struct exporter_request *request, void *context)
 {
-    struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
-    if (asking != NULL)
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
         handoff_get(loop_of(request, context), exporter_request_input(request)->id,
-                    exporter_request_caller(request), exporter_asked, asking);
+                    exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
 void exporter_call_list_attempts(struct exporter_request *request, void *context)
 {
-    struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
-    if (asking != NULL)
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
         handoff_get_attempts(loop_of(request, context), exporter_request_input(request)->id,
-                             exporter_request_caller(request), exporter_asked, asking);
+                             exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
 static void list(struct exporter_request *request, void *context, struct handoff_list_query *query)
 {
     query->caller = exporter_request_caller(request);
-    struct exporter_asking *asking = exporter_ask_soon(request, respond_handoff);
-    if (asking != NULL)
-        handoff_list(loop_of(request, context), query, exporter_asked, asking);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
+        handoff_list(loop_of(request, context), query, exporter_pending_call_done, pending);
 }
 
 void exporter_call_get_task(struct exporter_request *request, void *context)
@@ -117,10 +120,11 @@ void exporter_call_get_task(struct exporter_request *request, void *context)
 
 void exporter_call_complete_task(struct exporter_request *request, void *context)
 {
-    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
         handoff_task_complete(loop_of(request, context), exporter_request_input(request)->id,
-                              exporter_request_caller(request), exporter_asked, asking);
+                              exporter_request_caller(request), exporter_pending_call_done,
+                              pending);
 }
 
 void exporter_call_list_parked(struct exporter_request *request, void *context)
@@ -136,10 +140,11 @@ void exporter_call_list_parked(struct exporter_request *request, void *context)
 static void answer_for(struct exporter_request *request, void *context,
                        enum handoff_answer_word word, const char *reason)
 {
-    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL)
-        handoff_answer_for(loop_of(request, context), exporter_request_input(request)->id, word,
-                           reason, exporter_request_caller(request), exporter_asked, asking);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_acknowledge(loop_of(request, context), exporter_request_input(request)->id, word,
+                            reason, exporter_request_caller(request), exporter_pending_call_done,
+                            pending);
 }
 
 void exporter_call_ack_handoff(struct exporter_request *request, void *context)
@@ -164,20 +169,20 @@ void exporter_call_nack_handoff(struct exporter_request *request, void *context)
 
 static void replay(struct exporter_request *request, void *context, const char *target)
 {
-    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
         handoff_replay(loop_of(request, context), exporter_request_input(request)->id, target,
-                       exporter_asked, asking);
+                       exporter_pending_call_done, pending);
 }
 
 static void replay_edited(struct exporter_request *request, void *context)
 {
     size_t size;
     const char *body = exporter_request_body(request, &size);
-    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
         handoff_replay_edited(loop_of(request, context), exporter_request_input(request)->id, body,
-                              size, exporter_asked, asking);
+                              size, exporter_pending_call_done, pending);
 }
 
 void exporter_call_replay_handoff(struct exporter_request *request, void *context)
@@ -192,10 +197,10 @@ void exporter_call_replay_handoff(struct exporter_request *request, void *contex
 void exporter_call_discard_handoff(struct exporter_request *request, void *context)
 {
     const struct handoff_call_input *input = exporter_request_input(request);
-    struct exporter_asking *asking = exporter_ask(request, respond_handoff);
-    if (asking != NULL)
-        handoff_discard(loop_of(request, context), input->id, input->discard.reason, exporter_asked,
-                        asking);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_discard(loop_of(request, context), input->id, input->discard.reason,
+                        exporter_pending_call_done, pending);
 }
 
 /* ---- agents -----------------------------------------------------------------------------------
@@ -205,7 +210,8 @@ void exporter_call_list_agents(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
-    enum handoff_code code = handoff_list_agents(exporter_hosting_client(context), &text, &error);
+    enum handoff_code code =
+        handoff_list_agents(exporter_client_host_client(context), &text, &error);
     respond_text(request, code, &text, &error);
 }
 
@@ -268,7 +274,7 @@ static bool give(struct exporter_request *request, const struct handoff_pulled *
         respond_pulled(request, &nothing);
         return false;
     }
-    if (gives && !exporter_admission_allows_still(request))
+    if (gives && !exporter_admission_reauthorize(request))
         return false;
     respond_pulled(request, got);
     return true;

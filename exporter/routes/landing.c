@@ -63,7 +63,7 @@ static void make_page(struct base_mail *mail)
 {
     struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
     struct exporter_status status;
-    if (exporter_status_read(&status, job->landing->lifecycle, job->landing->hosting)) {
+    if (exporter_status_read(&status, job->landing->lifecycle, job->landing->client_host)) {
         job->bytes =
             job->json ? exporter_status_json(&status, &job->length)
                       : exporter_status_page(&status, job->landing->telemetry_path, &job->length);

@@ -7,12 +7,12 @@
 #include "exporter/status/status_page.h"
 
 struct exporter_lifecycle;
-struct exporter_hosting;
+struct exporter_client_host;
 
 struct exporter_landing {
     const char *telemetry_path;
     struct exporter_lifecycle *lifecycle;
-    struct exporter_hosting *hosting;
+    struct exporter_client_host *client_host;
     char policy[EXPORTER_PAGE_POLICY_SIZE];
 };
 

@@ -9,7 +9,7 @@
 
 static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
 {
-    return exporter_hosting_loop(context, exporter_request_loop(request));
+    return exporter_client_host_loop(context, exporter_request_loop(request));
 }
 
 static void respond_memory(struct exporter_request *request, const struct handoff_result *result)
@@ -28,34 +28,35 @@ void exporter_call_put_memory(struct exporter_request *request, void *context)
 {
     size_t size;
     const char *body = exporter_request_body(request, &size);
-    struct exporter_asking *asking = exporter_ask(request, respond_memory);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
+    if (pending != NULL)
         handoff_memory_put(loop_of(request, context), exporter_request_input(request)->id, body,
-                           size, exporter_asked, asking);
+                           size, exporter_pending_call_done, pending);
 }
 
 void exporter_call_get_memory(struct exporter_request *request, void *context)
 {
-    struct exporter_asking *asking = exporter_ask_soon(request, respond_memory);
-    if (asking != NULL)
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_memory);
+    if (pending != NULL)
         handoff_memory_get(loop_of(request, context), exporter_request_input(request)->id,
-                           exporter_asked, asking);
+                           exporter_pending_call_done, pending);
 }
 
 void exporter_call_delete_memory(struct exporter_request *request, void *context)
 {
-    struct exporter_asking *asking = exporter_ask(request, respond_deleted);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_deleted);
+    if (pending != NULL)
         handoff_memory_delete(loop_of(request, context), exporter_request_input(request)->id,
-                              exporter_asked, asking);
+                              exporter_pending_call_done, pending);
 }
 
 static void change_pin(struct exporter_request *request, void *context, bool pinned)
 {
-    struct exporter_asking *asking = exporter_ask(request, respond_memory);
-    if (asking != NULL)
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
+    if (pending != NULL)
         handoff_memory_pin(loop_of(request, context), exporter_request_input(request)->id, pinned,
-                           exporter_asked, asking);
+                           exporter_pending_call_done, pending);
 }
 
 void exporter_call_pin_memory(struct exporter_request *request, void *context)
@@ -71,7 +72,8 @@ void exporter_call_unpin_memory(struct exporter_request *request, void *context)
 void exporter_call_list_memories(struct exporter_request *request, void *context)
 {
     const struct handoff_memory_query *query = &exporter_request_input(request)->memories;
-    struct exporter_asking *asking = exporter_ask_soon(request, respond_memory);
-    if (asking != NULL)
-        handoff_memory_list(loop_of(request, context), query, exporter_asked, asking);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_memory);
+    if (pending != NULL)
+        handoff_memory_list(loop_of(request, context), query, exporter_pending_call_done, pending);
 }

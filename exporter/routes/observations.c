@@ -13,7 +13,7 @@ void exporter_call_observe(struct exporter_request *request, void *context)
     struct handoff_text text;
     struct handoff_error error;
     ask.body = exporter_request_body(request, &ask.size);
-    if (handoff_observe(exporter_hosting_client(context), &ask, &text, &error) != HANDOFF_OK) {
+    if (handoff_observe(exporter_client_host_client(context), &ask, &text, &error) != HANDOFF_OK) {
         exporter_respond_error(request, &error);
         return;
     }

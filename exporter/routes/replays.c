@@ -29,7 +29,7 @@ void exporter_call_replay_parked(struct exporter_request *request, void *context
     struct handoff_text text;
     struct handoff_error error;
     enum handoff_code code = handoff_replay_many(
-        exporter_hosting_loop(context, exporter_request_loop(request)), &query, &text, &error);
+        exporter_client_host_loop(context, exporter_request_loop(request)), &query, &text, &error);
     respond(request, 202, code, &text, &error);
 }
 
@@ -37,7 +37,8 @@ void exporter_call_list_replays(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
-    enum handoff_code code = handoff_replay_list(exporter_hosting_client(context), &text, &error);
+    enum handoff_code code =
+        handoff_replay_list(exporter_client_host_client(context), &text, &error);
     respond(request, 200, code, &text, &error);
 }
 
@@ -45,7 +46,7 @@ void exporter_call_get_replay(struct exporter_request *request, void *context)
 {
     struct handoff_text text;
     struct handoff_error error;
-    enum handoff_code code = handoff_replay_get(exporter_hosting_client(context),
+    enum handoff_code code = handoff_replay_get(exporter_client_host_client(context),
                                                 exporter_request_input(request)->id, &text, &error);
     respond(request, 200, code, &text, &error);
 }
@@ -55,6 +56,6 @@ void exporter_call_stop_replay(struct exporter_request *request, void *context)
     struct handoff_text text;
     struct handoff_error error;
     enum handoff_code code = handoff_replay_stop(
-        exporter_hosting_client(context), exporter_request_input(request)->id, &text, &error);
+        exporter_client_host_client(context), exporter_request_input(request)->id, &text, &error);
     respond(request, 202, code, &text, &error);
 }

@@ -50,7 +50,7 @@ static size_t body_limit(const struct handoff_call *call)
     return EXPORTER_BODY_OF_LISTENER;
 }
 
-static void fill_api(struct exporter_routes_setup *setup, struct exporter_hosting *hosting)
+static void fill_api(struct exporter_routes_setup *setup, struct exporter_client_host *client_host)
 {
     static exporter_handler *const handlers[HANDOFF_CALLS] = {
 #define CALL(name, ...) exporter_call_##name,
@@ -62,7 +62,7 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_hostin
         setup->api_rows[i] = (struct exporter_route){.method = call->rest.method,
                                                      .pattern = call->rest.path,
                                                      .handle = handlers[i],
-                                                     .context = hosting,
+                                                     .context = client_host,
                                                      .body_limit = body_limit(call),
                                                      .access = call->access,
                                                      .call = call};
@@ -72,15 +72,15 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_hostin
 
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                           const struct exporter_options *options, struct collectors *collectors,
-                          struct exporter_hosting *hosting)
+                          struct exporter_client_host *client_host)
 {
     setup->metrics.collectors = collectors;
     setup->landing.telemetry_path = options->web_telemetry_path;
     setup->landing.lifecycle = lifecycle;
-    setup->landing.hosting = hosting;
+    setup->landing.client_host = client_host;
     exporter_status_page_policy(setup->landing.policy);
     fill_web(setup, lifecycle, options->web_telemetry_path);
-    fill_api(setup, hosting);
+    fill_api(setup, client_host);
 }
 
 void exporter_routes_apply(struct exporter_routes_setup *setup,

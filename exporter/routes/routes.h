@@ -12,7 +12,7 @@
 #include "exporter/routes/metrics.h"
 
 struct exporter_lifecycle;
-struct exporter_hosting;
+struct exporter_client_host;
 
 enum { EXPORTER_WEB_ROUTES = 6 };
 
@@ -28,7 +28,7 @@ struct exporter_routes_setup {
 /* `collectors` are lent. */
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                           const struct exporter_options *options, struct collectors *collectors,
-                          struct exporter_hosting *hosting);
+                          struct exporter_client_host *client_host);
 /* Takes over what a configuration says for routes; any thread. */
 void exporter_routes_apply(struct exporter_routes_setup *setup,
                            const struct exporter_config *config);

@@ -218,9 +218,9 @@ static void sort_findings(struct exporter_status *status)
 
 bool exporter_status_read(struct exporter_status *status,
                           const struct exporter_lifecycle *lifecycle,
-                          struct exporter_hosting *hosting)
+                          struct exporter_client_host *client_host)
 {
-    struct handoff_client *client = exporter_hosting_client(hosting);
+    struct handoff_client *client = exporter_client_host_client(client_host);
     struct timespec now;
     *status = (struct exporter_status){0};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -232,8 +232,8 @@ bool exporter_status_read(struct exporter_status *status,
         exporter_status_clear(status);
         return false;
     }
-    status->nfailures = exporter_failures_read(exporter_hosting_failures(hosting), status->failures,
-                                               &status->failures_total);
+    status->nfailures = exporter_failures_read(exporter_client_host_failures(client_host),
+                                               status->failures, &status->failures_total);
     find_in_agents(status);
     find_parked(status);
     find_in_daemon(status);

@@ -53,7 +53,7 @@ const char *exporter_standing_name(enum exporter_standing standing);
 /* Fills a status that exporter_status_clear releases. false: no memory, and it is empty. */
 bool exporter_status_read(struct exporter_status *status,
                           const struct exporter_lifecycle *lifecycle,
-                          struct exporter_hosting *hosting);
+                          struct exporter_client_host *client_host);
 void exporter_status_clear(struct exporter_status *status);
 
 #endif

@@ -54,7 +54,7 @@ static void test_headers(void **state)
     struct exporter_callers *callers = callers_with("api: {tokens_file: tokens}\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct exporter_caller caller = {"left over"};
-        assert_int_equal(exporter_callers_judge(callers, cases[i].header, &caller),
+        assert_int_equal(exporter_callers_authenticate(callers, cases[i].header, &caller),
                          cases[i].result);
         assert_string_equal(caller.agent, cases[i].agent);
     }
@@ -66,9 +66,9 @@ static void test_without_a_tokens_file_everybody_may_do_everything(void **state)
     struct exporter_caller caller = {"left over"};
     struct exporter_callers *callers = callers_with("");
     (void)state;
-    assert_int_equal(exporter_callers_judge(callers, NULL, &caller), EXPORTER_CALLER_KNOWN);
+    assert_int_equal(exporter_callers_authenticate(callers, NULL, &caller), EXPORTER_CALLER_KNOWN);
     assert_string_equal(caller.agent, "");
-    assert_int_equal(exporter_callers_judge(callers, "Bearer whatever-it-may-be", &caller),
+    assert_int_equal(exporter_callers_authenticate(callers, "Bearer whatever-it-may-be", &caller),
                      EXPORTER_CALLER_KNOWN);
     exporter_callers_free(&callers);
 }
@@ -81,7 +81,7 @@ static void *ask(void *arg)
     size_t wrong = 0;
     while (!atomic_load(&stop)) {
         enum exporter_caller_result result =
-            exporter_callers_judge(arg, "Bearer a-coder-token-of-the-tests", &caller);
+            exporter_callers_authenticate(arg, "Bearer a-coder-token-of-the-tests", &caller);
         wrong += result != EXPORTER_CALLER_KNOWN ||
                  (strcmp(caller.agent, "coder") != 0 && caller.agent[0] != '\0');
     }

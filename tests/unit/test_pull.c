@@ -90,8 +90,8 @@ static void pull_and_acknowledge(void)
     while (!puller.told)
         turn();
     assert_int_equal(puller.attempt, 1);
-    handoff_answer_for(stage.loop, puller.id, HANDOFF_ANSWER_ACK, NULL, NULL, count_answer,
-                       &answers);
+    handoff_acknowledge(stage.loop, puller.id, HANDOFF_ANSWER_ACK, NULL, NULL, count_answer,
+                        &answers);
     while (!answers)
         turn();
 }

@@ -198,7 +198,7 @@ static void test_the_answer_to_a_word_is_whole(void **state)
         turn();
     assert_told("awaiting_ack", 1, false, "");
     stage.answers = 0;
-    handoff_answer_for(stage.loop, stage.id, HANDOFF_ANSWER_REFUSE, "no", "coder", answered, NULL);
+    handoff_acknowledge(stage.loop, stage.id, HANDOFF_ANSWER_REFUSE, "no", "coder", answered, NULL);
     while (!stage.answers)
         turn();
     check(&answer, "parked", 1, true, "refused");

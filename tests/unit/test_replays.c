@@ -73,7 +73,7 @@ static void park(void)
     handoff_send(stage.loop, &ask, keep_id, id);
     while (!*id)
         handoff_loop_wait(stage.loop, 1000);
-    handoff_answer_for(stage.loop, id, HANDOFF_ANSWER_REFUSE, NULL, NULL, note_answer, &answers);
+    handoff_acknowledge(stage.loop, id, HANDOFF_ANSWER_REFUSE, NULL, NULL, note_answer, &answers);
     while (!answers || handoff_client_in_flight(stage.client) > 0)
         handoff_loop_wait(stage.loop, 1000);
 }
