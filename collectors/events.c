@@ -30,14 +30,14 @@ void collectors_client_init(struct collectors *collectors)
     }
 }
 
-static enum outcome outcome_of(const struct handoff_event *event)
+static enum outcome outcome_label(const struct handoff_event *event)
 {
     if (event->of.spine.failed)
         return OUTCOME_FAILED;
     return event->code == HANDOFF_OK ? OUTCOME_OK : OUTCOME_REFUSED;
 }
 
-static double seconds(int64_t nanoseconds)
+static double event_seconds(int64_t nanoseconds)
 {
     return (double)nanoseconds / 1e9;
 }
@@ -45,14 +45,14 @@ static double seconds(int64_t nanoseconds)
 static void observe_spine(struct collectors *collectors, const struct handoff_event *event)
 {
     const struct handoff_spine_asked *asked = &event->of.spine;
-    metric_observe(collectors->spine[asked->operation][outcome_of(event)],
-                   seconds(asked->duration_ns));
+    metric_observe(collectors->spine[asked->operation][outcome_label(event)],
+                   event_seconds(asked->duration_ns));
 }
 
 static void observe_commit(struct collectors *collectors, const struct handoff_event *event)
 {
     metric_observe(collectors->single[COLLECTORS_STORE_COMMIT_DURATION],
-                   seconds(event->of.committed.duration_ns));
+                   event_seconds(event->of.committed.duration_ns));
     if (event->code != HANDOFF_OK)
         metric_add(collectors->single[COLLECTORS_STORE_COMMITS_FAILED], 1);
 }

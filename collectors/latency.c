@@ -18,7 +18,7 @@
 static const char *const stages[COLLECTORS_STAGES] = {"resolve", "trim", "encode", "persist",
                                                       "attempt"};
 
-static double seconds(int64_t nanoseconds)
+static double latency_seconds(int64_t nanoseconds)
 {
     return (double)nanoseconds / 1e9;
 }
@@ -85,7 +85,7 @@ static struct metric_series *duration_of(struct collectors *collectors,
 static void observe_stage(struct collectors *collectors, enum collectors_stage stage, int64_t ns)
 {
     if (ns > 0)
-        metric_observe(collectors->stages[stage], seconds(ns));
+        metric_observe(collectors->stages[stage], latency_seconds(ns));
 }
 
 void collectors_latency_assembled(struct collectors *collectors, const struct handoff_event *event)
@@ -114,7 +114,7 @@ static void observe_end(struct collectors *collectors, const struct handoff_even
         collectors_target(&collectors->targets, event->who.target_agent);
     collectors_mark(&mark, event);
     metric_observe_exemplar(duration_of(collectors, target, event->who.pattern, end),
-                            seconds(elapsed_ns), &mark.exemplar);
+                            latency_seconds(elapsed_ns), &mark.exemplar);
 }
 
 void collectors_latency_moved(struct collectors *collectors, const struct handoff_event *event)

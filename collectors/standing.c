@@ -35,7 +35,8 @@ struct standing {
     struct handoff_agent_stats others; /* all that are no target of their own */
 };
 
-static void show(const struct collectors_target *target, const struct handoff_agent_stats *agent)
+static void show_agent_stats(const struct collectors_target *target,
+                             const struct handoff_agent_stats *agent)
 {
     metric_gauge_set(target->in_flight, agent->in_flight);
     metric_gauge_set(target->oldest_in_flight, (double)agent->oldest_in_flight_ns / 1e9);
@@ -51,34 +52,35 @@ static void show_circuit(const struct collectors_target *target,
         metric_gauge_set(target->circuit[i], (enum handoff_circuit)i == agent->circuit ? 1 : 0);
 }
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t greater_age(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static void add(struct handoff_agent_stats *sum, const struct handoff_agent_stats *agent)
+static void add_agent_stats(struct handoff_agent_stats *sum,
+                            const struct handoff_agent_stats *agent)
 {
     sum->in_flight += agent->in_flight;
     sum->parked += agent->parked;
-    sum->oldest_in_flight_ns = later(sum->oldest_in_flight_ns, agent->oldest_in_flight_ns);
-    sum->oldest_parked_ns = later(sum->oldest_parked_ns, agent->oldest_parked_ns);
+    sum->oldest_in_flight_ns = greater_age(sum->oldest_in_flight_ns, agent->oldest_in_flight_ns);
+    sum->oldest_parked_ns = greater_age(sum->oldest_parked_ns, agent->oldest_parked_ns);
 }
 
-static void visit(void *context, const struct handoff_agent_stats *agent)
+static void collect_agent_stats(void *context, const struct handoff_agent_stats *agent)
 {
     struct standing *standing = context;
     const struct collectors_target *target = collectors_target(standing->targets, agent->name);
     if (target == standing->targets->other) {
-        add(&standing->others, agent);
+        add_agent_stats(&standing->others, agent);
         return;
     }
-    show(target, agent);
+    show_agent_stats(target, agent);
     show_circuit(target, agent);
 }
 
 void collectors_standing_read(struct collectors *collectors)
 {
     struct standing standing = {.targets = &collectors->targets};
-    handoff_client_visit_agents(collectors->client, visit, &standing);
-    show(standing.targets->other, &standing.others);
+    handoff_client_visit_agents(collectors->client, collect_agent_stats, &standing);
+    show_agent_stats(standing.targets->other, &standing.others);
 }

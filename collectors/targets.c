@@ -22,7 +22,7 @@ struct collectors_table {
 /* ---- looking up ----------------------------------------------------------------------------- */
 
 /* FNV-1a. The names in the table are the configuration's, so nobody can make its runs long. */
-static size_t hash(const char *name)
+static size_t hash_name(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (; *name != '\0'; name++)
@@ -30,9 +30,9 @@ static size_t hash(const char *name)
     return (size_t)(hash ^ hash >> 32);
 }
 
-static size_t slot_of(const struct collectors_table *table, const char *name)
+static size_t target_slot(const struct collectors_table *table, const char *name)
 {
-    size_t i = hash(name) & table->mask;
+    size_t i = hash_name(name) & table->mask;
     while (table->entries[i] != NULL && strcmp(table->entries[i]->name, name) != 0)
         i = (i + 1) & table->mask;
     return i;
@@ -43,7 +43,8 @@ struct collectors_target *collectors_target(const struct collectors_targets *tar
 {
     const struct collectors_table *table =
         atomic_load_explicit(&targets->table, memory_order_acquire);
-    struct collectors_target *target = name != NULL ? table->entries[slot_of(table, name)] : NULL;
+    struct collectors_target *target =
+        name != NULL ? table->entries[target_slot(table, name)] : NULL;
     return target != NULL ? target : targets->other;
 }
 
@@ -61,7 +62,7 @@ static struct collectors_table *table_new(size_t count)
     return table;
 }
 
-static void publish(struct collectors_targets *targets, struct collectors_table *table)
+static void publish_table(struct collectors_targets *targets, struct collectors_table *table)
 {
     table->previous = atomic_load_explicit(&targets->table, memory_order_relaxed);
     atomic_store_explicit(&targets->table, table, memory_order_release);
@@ -79,7 +80,7 @@ static void resolve(struct collectors *collectors, struct collectors_target *tar
 
 /* Without series yet. One that comes back is made anew, because events may still hold the old one;
  * its series are the same. NULL: no memory. */
-static struct collectors_target *make(struct collectors_targets *targets, const char *name)
+static struct collectors_target *make_target(struct collectors_targets *targets, const char *name)
 {
     size_t size = strlen(name) + 1;
     struct collectors_target *target = calloc(1, sizeof *target + size);
@@ -91,8 +92,8 @@ static struct collectors_target *make(struct collectors_targets *targets, const 
     return target;
 }
 
-static bool fill(struct collectors_targets *targets, struct collectors_table *table,
-                 const struct handoff_agent_options *agents, size_t count)
+static bool fill_table(struct collectors_targets *targets, struct collectors_table *table,
+                       const struct handoff_agent_options *agents, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *name = agents[i].name;
@@ -100,23 +101,23 @@ static bool fill(struct collectors_targets *targets, struct collectors_table *ta
         if (strcmp(name, other_name) == 0)
             continue; /* is there anyway */
         if (target == targets->other)
-            target = make(targets, name);
+            target = make_target(targets, name);
         if (target == NULL)
             return false;
-        table->entries[slot_of(table, name)] = target;
+        table->entries[target_slot(table, name)] = target;
     }
     return true;
 }
 
 /* Under the lock. Series begin before events can find them, and end after none can. */
-static void put_in_force(struct collectors *collectors, struct collectors_table *table)
+static void replace_table(struct collectors *collectors, struct collectors_table *table)
 {
     struct collectors_targets *targets = &collectors->targets;
     for (size_t i = 0; i <= table->mask; i++) {
         if (table->entries[i] != NULL && !table->entries[i]->configured)
             resolve(collectors, table->entries[i]);
     }
-    publish(targets, table);
+    publish_table(targets, table);
     for (struct collectors_target *target = targets->all; target; target = target->next) {
         bool stays = collectors_target(targets, target->name) == target;
         if (target->configured && !stays)
@@ -133,9 +134,9 @@ bool collectors_configure(struct collectors *collectors, const struct handoff_ag
     if (table == NULL)
         return false;
     pthread_mutex_lock(&collectors->targets.lock);
-    bool filled = fill(&collectors->targets, table, agents, count);
+    bool filled = fill_table(&collectors->targets, table, agents, count);
     if (filled)
-        put_in_force(collectors, table);
+        replace_table(collectors, table);
     else
         free(table);
     pthread_mutex_unlock(&collectors->targets.lock);
@@ -150,8 +151,8 @@ bool collectors_targets_init(struct collectors *collectors)
     struct collectors_table *table = table_new(0);
     if (table == NULL)
         return false;
-    publish(targets, table);
-    targets->other = make(targets, other_name);
+    publish_table(targets, table);
+    targets->other = make_target(targets, other_name);
     if (targets->other == NULL)
         return false;
     targets->other->configured = true;

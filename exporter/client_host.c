@@ -57,7 +57,7 @@ static void log_tokenizer(const struct exporter_client_host *client_host)
 }
 
 /* Any thread. */
-static void observe(void *observer, const struct handoff_event *event)
+static void dispatch_event(void *observer, const struct handoff_event *event)
 {
     struct exporter_client_host *client_host = observer;
     BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
@@ -99,7 +99,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .encoding = encoding_name(config->tokenizer.encoding),
-        .observe = observe,
+        .observe = dispatch_event,
         .observer = client_host,
     };
     if (handoff_client_open(&client_host->client, &client, &why) != HANDOFF_OK) {

@@ -90,7 +90,7 @@ bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle)
 
 /* ---- what is told of it --------------------------------------------------------------------- */
 
-static int64_t wall_ms(void)
+static int64_t lifecycle_wall_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -130,7 +130,7 @@ static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *
 {
     exporter_config_unref(&lifecycle->config);
     lifecycle->config = config;
-    lifecycle->config_ms = wall_ms();
+    lifecycle->config_ms = lifecycle_wall_ms();
     atomic_store(&lifecycle->api_body_limit, config->api.max_body_bytes);
     exporter_callers_apply(lifecycle->callers, config);
     exporter_routes_apply(&lifecycle->routes, config);
@@ -425,7 +425,7 @@ static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_e
     return true;
 }
 
-static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+static bool start_lifecycle(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     raise_descriptor_limit();
     lifecycle->callers = exporter_callers_new();
@@ -444,7 +444,7 @@ static bool start(struct exporter_lifecycle *lifecycle, struct exporter_error *e
 }
 
 /* The threads end first; then what they and we still told each other is settled. */
-static void end(struct exporter_lifecycle *lifecycle)
+static void end_lifecycle(struct exporter_lifecycle *lifecycle)
 {
     if (lifecycle->listeners != NULL)
         exporter_listeners_join(lifecycle->listeners);
@@ -471,13 +471,13 @@ int exporter_run(const struct exporter_options *options, const char *revision)
                                            .options = options,
                                            .revision = revision,
                                            .signals_fd = -1,
-                                           .started_ms = wall_ms(),
+                                           .started_ms = lifecycle_wall_ms(),
                                            .started_monotonic_ms =
                                                base_monotonic_ms(&base_clock_system)};
     struct exporter_error error;
     int code = EXPORTER_EXIT_OK;
     log_info("starting", LOG_STR("version", exporter_version()));
-    if (start(&lifecycle, &error)) {
+    if (start_lifecycle(&lifecycle, &error)) {
         warn_of_openness(&lifecycle);
         exporter_systemd_notify("READY=1");
         log_info("ready");
@@ -486,7 +486,7 @@ int exporter_run(const struct exporter_options *options, const char *revision)
         log_error("start_failed", LOG_STR("error", error.text));
         code = EXPORTER_EXIT_FAILED;
     }
-    end(&lifecycle);
+    end_lifecycle(&lifecycle);
     if (code == EXPORTER_EXIT_OK)
         log_info("stopped");
     exporter_log_flush();

@@ -46,8 +46,8 @@ _Static_assert(sizeof(enum exporter_log_level) == sizeof(unsigned) &&
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-static bool refuse(const struct option_row *row, const char *value, const char *allowed,
-                   struct exporter_error *error)
+static bool refuse_option_value(const struct option_row *row, const char *value,
+                                const char *allowed, struct exporter_error *error)
 {
     struct base_quoted quoted;
 
@@ -62,7 +62,7 @@ static bool read_path(const struct option_row *row, const char *value, void *fie
     size_t length = strlen(value);
 
     if (length < row->least || length > row->most) {
-        return refuse(row, value, "a path of 1 to 4095 bytes", error);
+        return refuse_option_value(row, value, "a path of 1 to 4095 bytes", error);
     }
     *(const char **)field = value;
     return true;
@@ -84,12 +84,13 @@ static bool read_url_path(const struct option_row *row, const char *value, void 
     size_t length = strlen(value);
 
     if (length < row->least || length > row->most || !is_url_path(value)) {
-        return refuse(row, value, "a path such as /metrics, of 2 to 255 letters, digits and -._~/",
-                      error);
+        return refuse_option_value(
+            row, value, "a path such as /metrics, of 2 to 255 letters, digits and -._~/", error);
     }
     if (strncmp(value, "/-/", 3) == 0) {
-        return refuse(row, value,
-                      "a path outside /-/, which is reserved for health checks and reloads", error);
+        return refuse_option_value(
+            row, value, "a path outside /-/, which is reserved for health checks and reloads",
+            error);
     }
     *(const char **)field = value;
     return true;
@@ -102,10 +103,11 @@ static bool read_tcp_list(const struct option_row *row, const char *value, void 
     struct exporter_address address;
 
     if (!exporter_address_parse(value, &address) || address.is_unix) {
-        return refuse(row, value, "HOST:PORT such as 127.0.0.1:9780, :9780 or [::1]:9780", error);
+        return refuse_option_value(row, value,
+                                   "HOST:PORT such as 127.0.0.1:9780, :9780 or [::1]:9780", error);
     }
     if (list->count == EXPORTER_WEB_LISTEN_MAX) {
-        return refuse(row, value, "at most 8 addresses", error);
+        return refuse_option_value(row, value, "at most 8 addresses", error);
     }
     list->items[list->count++] = address;
     return true;
@@ -115,7 +117,7 @@ static bool read_address(const struct option_row *row, const char *value, void *
                          struct exporter_error *error)
 {
     if (!exporter_address_parse(value, field)) {
-        return refuse(
+        return refuse_option_value(
             row, value,
             "HOST:PORT such as 127.0.0.1:8780, or unix:PATH with a path of 1 to 107 bytes", error);
     }
@@ -128,7 +130,7 @@ static bool read_choice(const struct option_row *row, const char *value, void *f
     int index = base_choice_index(row->choices, value);
 
     if (index < 0) {
-        return refuse(row, value, row->choices, error);
+        return refuse_option_value(row, value, row->choices, error);
     }
     *(unsigned *)field = (unsigned)index;
     return true;
@@ -146,7 +148,7 @@ static bool read_duration(const struct option_row *row, const char *value, void 
         exporter_error_set(&allowed, "a duration from %s to %s such as %s",
                            base_duration_print(&least, row->least),
                            base_duration_print(&most, row->most), row->fallback);
-        return refuse(row, value, allowed.text, error);
+        return refuse_option_value(row, value, allowed.text, error);
     }
     *(uint64_t *)field = ms;
     return true;
@@ -190,7 +192,7 @@ static const struct option_row *find_row(const char *name, size_t length)
     return NULL;
 }
 
-static bool refuse_unknown(const char *argument, size_t length, struct exporter_error *error)
+static bool refuse_unknown_option(const char *argument, size_t length, struct exporter_error *error)
 {
     struct base_nearest nearest = base_nearest_begin(argument + 2, length - 2);
     struct base_quoted quoted;
@@ -223,7 +225,7 @@ static bool read_option(struct walk *walk, const struct option_row *row, const c
                         struct exporter_options *options, struct exporter_error *error)
 {
     if (row->kind == FLAG && value != NULL) {
-        return refuse(row, value, "the option without a value", error);
+        return refuse_option_value(row, value, "the option without a value", error);
     }
     if (row->kind != FLAG && value == NULL) {
         if (walk->at == walk->argc) {
@@ -259,7 +261,7 @@ static bool read_argument(struct walk *walk, const char *argument, struct export
     const char *value = argument[length] == '=' ? argument + length + 1 : NULL;
     const struct option_row *row = length < 2 ? NULL : find_row(argument + 2, length - 2);
     if (row == NULL) {
-        return refuse_unknown(argument, length, error);
+        return refuse_unknown_option(argument, length, error);
     }
     return read_option(walk, row, value, options, error);
 }
@@ -281,8 +283,8 @@ static bool default_storage_path(const struct option_row *row, struct exporter_o
     return read_value(row, state, options, error);
 }
 
-static bool read_defaults(const struct walk *walk, struct exporter_options *options,
-                          struct exporter_error *error)
+static bool read_default_value(const struct walk *walk, struct exporter_options *options,
+                               struct exporter_error *error)
 {
     for (size_t i = 0; i < ROWS; i++) {
         bool ok = true;
@@ -312,7 +314,7 @@ bool exporter_options_parse(int argc, char *const argv[], struct exporter_option
             return false;
         }
     }
-    return read_defaults(&walk, options, error);
+    return read_default_value(&walk, options, error);
 }
 
 /* ---- what is printed ----------------------------------------------------------------------- */

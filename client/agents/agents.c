@@ -37,7 +37,7 @@ void handoff_settings_release(struct handoff_settings **settings)
     base_free(mine);
 }
 
-static bool copy_text(struct base_arena *arena, const char **text)
+static bool copy_option_text(struct base_arena *arena, const char **text)
 {
     if (!*text)
         return true;
@@ -54,7 +54,7 @@ static bool copy_alternates(struct base_arena *arena, struct handoff_agent_optio
         return false;
     for (size_t i = 0; i < options->nalternates; i++) {
         names[i] = options->alternates[i];
-        if (!copy_text(arena, &names[i]))
+        if (!copy_option_text(arena, &names[i]))
             return false;
     }
     options->alternates = names;
@@ -66,15 +66,16 @@ static bool copy_alternates(struct base_arena *arena, struct handoff_agent_optio
 #define COPY_DURATION(field)
 #define COPY_CHOICE(field)
 #define COPY_CHOICES(field)
-#define COPY_URL(field)   &&copy_text(arena, &options->field)
-#define COPY_FILE(field)  &&copy_text(arena, &options->field)
+#define COPY_URL(field)   &&copy_option_text(arena, &options->field)
+#define COPY_FILE(field)  &&copy_option_text(arena, &options->field)
 #define COPY_NAMES(field) &&copy_##field(arena, options)
 
 static bool copy_options(struct handoff_settings *settings)
 {
     struct handoff_agent_options *options = &settings->options;
     struct base_arena *arena = &settings->arena;
-    bool copied = copy_text(arena, &options->name) && copy_text(arena, &options->bearer_token)
+    bool copied =
+        copy_option_text(arena, &options->name) && copy_option_text(arena, &options->bearer_token)
 #define HANDOFF_AGENT_KEY(scope, field, path, kind, ...) COPY_##kind(field)
 #include "client/model/handoff_agent_keys.def"
         ;
@@ -113,7 +114,7 @@ struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent)
 }
 
 /* Takes the settings over, which may be NULL. */
-static void put_in_force(struct handoff_agent *agent, struct handoff_settings *settings)
+static void apply_settings(struct handoff_agent *agent, struct handoff_settings *settings)
 {
     pthread_mutex_lock(&agent->lock);
     struct handoff_settings *old = agent->settings;
@@ -308,7 +309,7 @@ static void directory_insert(struct directory *directory, size_t at, struct hand
     directory->count++;
 }
 
-static void publish(struct handoff_agents *agents, struct directory *directory)
+static void publish_directory(struct handoff_agents *agents, struct directory *directory)
 {
     pthread_rwlock_wrlock(&agents->lock);
     struct directory *old = agents->directory;
@@ -363,10 +364,10 @@ static void abandon(struct change *change, size_t count)
     base_free(change->directory);
 }
 
-static void commit(struct handoff_agents *agents, struct change *change, size_t count)
+static void commit_changes(struct handoff_agents *agents, struct change *change, size_t count)
 {
     struct directory *directory = change->directory;
-    publish(agents, directory);
+    publish_directory(agents, directory);
     for (size_t i = 0; i < directory->count; i++) {
         struct handoff_settings *settings = NULL;
         for (size_t k = 0; k < count && !settings; k++) {
@@ -376,7 +377,7 @@ static void commit(struct handoff_agents *agents, struct change *change, size_t 
                 change->settings[k] = NULL;
             }
         }
-        put_in_force(directory->agents[i], settings);
+        apply_settings(directory->agents[i], settings);
     }
 }
 
@@ -388,7 +389,7 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
     pthread_mutex_lock(&agents->changing);
     bool fine = prepare(&change, agents->directory, options, count);
     if (fine)
-        commit(agents, &change, count);
+        commit_changes(agents, &change, count);
     else
         abandon(&change, count);
     pthread_mutex_unlock(&agents->changing);
@@ -397,7 +398,7 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
     return fine ? handoff_error_clear(error) : handoff_error_no_memory(error);
 }
 
-static struct handoff_agent *look_up(struct handoff_agents *agents, struct base_span name)
+static struct handoff_agent *look_up_agent(struct handoff_agents *agents, struct base_span name)
 {
     bool found;
     pthread_rwlock_rdlock(&agents->lock);
@@ -409,7 +410,7 @@ static struct handoff_agent *look_up(struct handoff_agents *agents, struct base_
 
 struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct base_span name)
 {
-    struct handoff_agent *agent = look_up(agents, name);
+    struct handoff_agent *agent = look_up_agent(agents, name);
     if (!agent)
         return NULL;
     pthread_mutex_lock(&agent->lock);
@@ -420,7 +421,7 @@ struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct 
 
 struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name)
 {
-    struct handoff_agent *agent = look_up(agents, name);
+    struct handoff_agent *agent = look_up_agent(agents, name);
     if (agent)
         return agent;
     pthread_mutex_lock(&agents->changing);
@@ -432,7 +433,7 @@ struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, str
     } else if ((directory = directory_copy(agents->directory, 1)) != NULL &&
                (agent = agent_new(name)) != NULL) {
         directory_insert(directory, at, agent);
-        publish(agents, directory);
+        publish_directory(agents, directory);
     } else {
         base_free(directory);
     }

@@ -11,7 +11,7 @@ struct circuit_write {
     struct handoff_lane *lane;
 };
 
-static void written(struct handoff_store_job *job)
+static void circuit_written(struct handoff_store_job *job)
 {
     struct circuit_write *write = (void *)job;
     write->lane->awaited--;
@@ -27,7 +27,7 @@ void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent
         return;
     write->lane = lane;
     write->store.job.mailbox = lane->mailbox;
-    write->store.job.done = written;
+    write->store.job.done = circuit_written;
     write->store.circuit.agent = base_span(agent->name, agent->name_size);
     lane->awaited++;
     pthread_mutex_lock(&agent->lock); /* submitted under it, so in the order of what happened */

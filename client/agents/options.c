@@ -32,18 +32,19 @@ struct handoff_agent_options handoff_agent_defaults(const char *name, const char
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static enum handoff_code refuse(struct handoff_error *error, const char *message, const char *field,
-                                const char *seen)
+static enum handoff_code refuse_options(struct handoff_error *error, const char *message,
+                                        const char *field, const char *seen)
 {
     return handoff_error_set(error, HANDOFF_ERR_INVALID, message, field, seen);
 }
 
-static enum handoff_code check_name(const struct handoff_agent_options *options,
-                                    struct handoff_error *error)
+static enum handoff_code check_options_name(const struct handoff_agent_options *options,
+                                            struct handoff_error *error)
 {
     const size_t size = options->name ? strlen(options->name) : 0;
     if (size == 0 || size > HANDOFF_NAME_MAX)
-        return refuse(error, "an agent needs a name of 1 to 128 bytes", "name", options->name);
+        return refuse_options(error, "an agent needs a name of 1 to 128 bytes", "name",
+                              options->name);
     return HANDOFF_OK;
 }
 
@@ -74,8 +75,9 @@ static enum handoff_code check_values(const struct handoff_agent_options *option
     const char *field = find_too_small(options, &least);
     if (!field)
         return HANDOFF_OK;
-    refuse(error, "the value is missing or too small; handoff_agent_defaults sets every value",
-           field, options->name);
+    refuse_options(error,
+                   "the value is missing or too small; handoff_agent_defaults sets every value",
+                   field, options->name);
     handoff_error_allow(error, "at least %lld", (long long)least);
     return HANDOFF_ERR_INVALID;
 }
@@ -85,7 +87,7 @@ static enum handoff_code check_unique(const struct handoff_agent_options *option
 {
     for (size_t k = 0; k < i; k++) {
         if (strcmp(options[k].name, options[i].name) == 0)
-            return refuse(error, "duplicate agent name", "name", options[i].name);
+            return refuse_options(error, "duplicate agent name", "name", options[i].name);
     }
     return HANDOFF_OK;
 }
@@ -95,7 +97,7 @@ enum handoff_code handoff_agent_options_check(const struct handoff_agent_options
 {
     enum handoff_code code = HANDOFF_OK;
     for (size_t i = 0; i < count && code == HANDOFF_OK; i++) {
-        code = check_name(&options[i], error);
+        code = check_options_name(&options[i], error);
         if (code == HANDOFF_OK)
             code = check_values(&options[i], error);
         if (code == HANDOFF_OK)

@@ -100,8 +100,8 @@ static void allow_names(struct handoff_error *error, const char *const *names, s
         handoff_error_allow(error, "%s", list);
 }
 
-static void refuse(struct handoff_error *error, const char *message, const char *field,
-                   struct base_span seen)
+static void refuse_pipeline(struct handoff_error *error, const char *message, const char *field,
+                            struct base_span seen)
 {
     handoff_error_set(error, HANDOFF_ERR_INVALID, message, field, seen.data);
 }
@@ -128,13 +128,13 @@ static const struct handoff_pipeline_options *find_named(const struct handoff_pi
             found = &set->items[i];
     }
     if (!found) {
-        refuse(error, "no pipeline of this name is configured", "pipeline", name);
+        refuse_pipeline(error, "no pipeline of this name is configured", "pipeline", name);
         return NULL;
     }
     if (place_in(found, source) < found->nagents)
         return found;
-    refuse(error, "the source is not in the pipeline, so it has no next agent", "source_agent",
-           source);
+    refuse_pipeline(error, "the source is not in the pipeline, so it has no next agent",
+                    "source_agent", source);
     allow_names(error, found->agents, found->nagents);
     return NULL;
 }
@@ -157,11 +157,11 @@ static const struct handoff_pipeline_options *find_only(const struct handoff_pip
     if (count == 1)
         return found;
     if (count == 0) {
-        refuse(error, "the source is in no pipeline, so it has no next agent", "source_agent",
-               source);
+        refuse_pipeline(error, "the source is in no pipeline, so it has no next agent",
+                        "source_agent", source);
     } else {
-        refuse(error, "the source is in several pipelines; name one", "pipeline",
-               base_span(NULL, 0));
+        refuse_pipeline(error, "the source is in several pipelines; name one", "pipeline",
+                        base_span(NULL, 0));
         allow_names(error, names, count);
     }
     return NULL;

@@ -34,7 +34,7 @@ static enum handoff_code check_edit(yyjson_val *edit, struct handoff_error *erro
 /* ---- the request ------------------------------------------------------------------------------
  */
 
-static void put(yyjson_mut_doc *doc, const char *key, yyjson_val *value)
+static void put_edited_member(yyjson_mut_doc *doc, const char *key, yyjson_val *value)
 {
     bool empty =
         yyjson_is_null(value) || (yyjson_is_ctn(value) && unsafe_yyjson_get_len(value) == 0);
@@ -58,15 +58,16 @@ static void put_all(yyjson_mut_doc *doc, yyjson_val *object)
 static void put_envelope(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
 {
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
-    put(doc, "previous_id", yyjson_obj_get(root, "id"));
-    put(doc, "source_agent", yyjson_obj_get(root, "source_agent"));
-    put(doc, "pattern", yyjson_obj_get(root, "pattern"));
-    put(doc, "channel", yyjson_obj_get(root, "channel"));
-    put(doc, "strategy", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "strategy"));
-    put(doc, "memory_ids", yyjson_obj_get(root, "memory_refs"));
-    put(doc, "task_summary", yyjson_obj_get(yyjson_obj_get(envelope->context, "task"), "summary"));
-    put(doc, "state", envelope->state);
-    put(doc, "expected_output", envelope->expected_output);
+    put_edited_member(doc, "previous_id", yyjson_obj_get(root, "id"));
+    put_edited_member(doc, "source_agent", yyjson_obj_get(root, "source_agent"));
+    put_edited_member(doc, "pattern", yyjson_obj_get(root, "pattern"));
+    put_edited_member(doc, "channel", yyjson_obj_get(root, "channel"));
+    put_edited_member(doc, "strategy", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "strategy"));
+    put_edited_member(doc, "memory_ids", yyjson_obj_get(root, "memory_refs"));
+    put_edited_member(doc, "task_summary",
+                      yyjson_obj_get(yyjson_obj_get(envelope->context, "task"), "summary"));
+    put_edited_member(doc, "state", envelope->state);
+    put_edited_member(doc, "expected_output", envelope->expected_output);
 }
 
 static enum handoff_code write_request(const struct handoff_envelope *envelope, yyjson_val *body,

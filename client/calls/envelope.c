@@ -231,7 +231,7 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
 
 /* ---- assembling ---------------------------------------------------------------------------- */
 
-static void answer(struct assembling *assembling, const struct handoff_error *error)
+static void answer_assembling(struct assembling *assembling, const struct handoff_error *error)
 {
     struct handoff_assembly *assembly = assembling->assembly;
     struct handoff_result text = {.error = *error};
@@ -260,7 +260,7 @@ static void persisted(struct handoff_store_job *job)
     struct assembling *assembling =
         (struct assembling *)(void *)((char *)job - offsetof(struct assembling, put.job));
     BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
-    answer(assembling, &job->error);
+    answer_assembling(assembling, &job->error);
 }
 
 /* Nothing will be delivered, so the envelope is finished from the start. */
@@ -290,7 +290,7 @@ static void assembled(struct handoff_assembly *assembly)
     if (assembly->error.code == HANDOFF_OK)
         persist(assembling);
     else
-        answer(assembling, &assembly->error);
+        answer_assembling(assembling, &assembly->error);
 }
 
 void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_ask *ask,

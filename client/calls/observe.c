@@ -93,7 +93,7 @@ static void note_failures(struct handoff_client *client,
         handoff_agent_note_observed(agent, (enum handoff_outcome)observation->outcome);
 }
 
-static void tell(struct taking *taking, const struct handoff_observation *observation)
+static void report_observation(struct taking *taking, const struct handoff_observation *observation)
 {
     struct handoff_event event = event_of(observation);
     struct handoff_observed *observed = &event.of.observed;
@@ -113,7 +113,7 @@ static void tell(struct taking *taking, const struct handoff_observation *observ
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static void add_text(struct base_buffer *out, const char *key, const char *text)
+static void append_member(struct base_buffer *out, const char *key, const char *text)
 {
     if (*text == '\0')
         return;
@@ -127,11 +127,11 @@ static void reject(struct taking *taking, size_t index, const struct handoff_err
     const struct handoff_event event = {.kind = HANDOFF_EVENT_OBSERVED, .code = error->code};
     handoff_client_tell(taking->client, &event);
     base_buffer_printf(out, "%s{\"index\":%zu", out->size ? "," : "", index);
-    add_text(out, "code", handoff_code_name(error->code));
-    add_text(out, "field", error->field);
-    add_text(out, "detail", error->message);
-    add_text(out, "seen", error->seen);
-    add_text(out, "allowed", error->allowed);
+    append_member(out, "code", handoff_code_name(error->code));
+    append_member(out, "field", error->field);
+    append_member(out, "detail", error->message);
+    append_member(out, "seen", error->seen);
+    append_member(out, "allowed", error->allowed);
     base_buffer_byte(out, '}');
 }
 
@@ -142,7 +142,7 @@ static enum handoff_code take(struct taking *taking, yyjson_val *item, size_t in
     enum handoff_code code =
         handoff_observation_read(item, taking->caller, taking->now_ms, &observation, error);
     if (code == HANDOFF_OK)
-        tell(taking, &observation);
+        report_observation(taking, &observation);
     else
         reject(taking, index, error);
     return code;
@@ -158,8 +158,8 @@ static enum handoff_code refuse_body(struct handoff_error *error, const char *me
     return HANDOFF_ERR_INVALID;
 }
 
-static enum handoff_code take_batch(struct taking *taking, yyjson_val *root, yyjson_val *items,
-                                    struct handoff_error *error)
+static enum handoff_code take_observations(struct taking *taking, yyjson_val *root,
+                                           yyjson_val *items, struct handoff_error *error)
 {
     size_t i, n;
     yyjson_val *item;
@@ -189,7 +189,7 @@ static enum handoff_code take_body(struct taking *taking, yyjson_val *root,
     yyjson_val *items = yyjson_obj_get(root, "items");
     if (!yyjson_is_obj(root))
         return refuse_body(error, "the body is not an object", "body");
-    return items ? take_batch(taking, root, items, error) : take(taking, root, 0, error);
+    return items ? take_observations(taking, root, items, error) : take(taking, root, 0, error);
 }
 
 enum handoff_code handoff_observe(struct handoff_client *client, const struct handoff_ask *ask,

@@ -50,7 +50,7 @@ void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_v
     news->settled_ms = view->settled_ms;
 }
 
-static void describe(const struct handoff_stored *stored, struct handoff_news *news)
+static void describe_stored(const struct handoff_stored *stored, struct handoff_news *news)
 {
     const struct handoff_standing *standing = &stored->standing;
     *news = (struct handoff_news){.label = {.pattern = stored->pattern,
@@ -80,7 +80,7 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
     enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
     if (code != HANDOFF_OK)
         return code;
-    describe(&stored, news);
+    describe_stored(&stored, news);
     if (shown)
         handoff_read_overlay(news, &view);
     return HANDOFF_OK;
@@ -182,8 +182,8 @@ enum handoff_code handoff_read_attempts(struct handoff_client *client, const cha
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* A cursor is the number of the last one that was shown. */
-static enum handoff_code read_cursor(const char *cursor, int64_t *after,
-                                     struct handoff_error *error)
+static enum handoff_code read_list_cursor(const char *cursor, int64_t *after,
+                                          struct handoff_error *error)
 {
     char *end;
     *after = 0;
@@ -214,7 +214,7 @@ static enum handoff_code write_item(struct handoff_client *client, struct base_b
     struct handoff_news news;
     enum handoff_code code = HANDOFF_OK;
     base_arena_init(&arena, 0);
-    describe(stored, &news);
+    describe_stored(stored, &news);
     if (!handoff_state_is_over(news.state))
         code = read_standing(client, &stored->id, &arena, &news, error);
     bool wanted = code == HANDOFF_OK && (!parked || news.state == HANDOFF_STATE_PARKED);
@@ -282,7 +282,7 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
     *text = (struct handoff_text){0};
     enum handoff_code code = check_limit(&limit, error);
     if (code == HANDOFF_OK)
-        code = read_cursor(query->cursor, &filter.after_seq, error);
+        code = read_list_cursor(query->cursor, &filter.after_seq, error);
     if (code != HANDOFF_OK)
         return code;
     filter.limit = (size_t)limit;

@@ -39,8 +39,8 @@ static void make_key(struct base_span space, struct base_span name,
 }
 
 /* Where the key is, or would be. */
-static size_t slot_of(const struct handoff_recent_set *set,
-                      const uint8_t key[HANDOFF_RECENT_KEY_BYTES], bool *found)
+static size_t recent_slot(const struct handoff_recent_set *set,
+                          const uint8_t key[HANDOFF_RECENT_KEY_BYTES], bool *found)
 {
     uint32_t start;
     memcpy(&start, key + 1, sizeof start);
@@ -72,10 +72,10 @@ static bool add_locked(struct handoff_recent *recent, const uint8_t key[HANDOFF_
     bool found;
     if (!allocate(&recent->newer) || !allocate(&recent->older))
         return false;
-    slot_of(&recent->older, key, &found);
+    recent_slot(&recent->older, key, &found);
     if (found)
         return true;
-    size_t slot = slot_of(&recent->newer, key, &found);
+    size_t slot = recent_slot(&recent->newer, key, &found);
     if (found)
         return true;
     memcpy(recent->newer.keys[slot], key, HANDOFF_RECENT_KEY_BYTES);

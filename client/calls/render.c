@@ -7,20 +7,20 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-static inline void write_text(struct base_buffer *out, const char *key, struct base_span text)
+static inline void render_text(struct base_buffer *out, const char *key, struct base_span text)
 {
     base_json_write_name(out, key);
     base_json_write_string(out, text.data ? text : base_span("", 0));
 }
 
-static inline void write_number(struct base_buffer *out, const char *key, int64_t number)
+static inline void render_number(struct base_buffer *out, const char *key, int64_t number)
 {
     base_json_write_name(out, key);
     base_buffer_number(out, number);
 }
 
 /* null where it has not come yet. */
-static inline void write_time(struct base_buffer *out, const char *key, int64_t wall_ms)
+static inline void render_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
     char text[BASE_RFC3339_SIZE];
     base_json_write_name(out, key);
@@ -62,22 +62,22 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_news *ne
     const struct handoff_label *label = &news->label;
     base_buffer_reserve(out, USUAL_SIZE);
     base_buffer_byte(out, '{');
-    write_text(out, "id", base_span_text(label->id));
-    write_text(out, "state", base_span_text(handoff_state_name(news->state)));
-    write_text(out, "pattern", base_span_text(handoff_pattern_name(label->pattern)));
-    write_text(out, "source_agent", label->source);
-    write_text(out, "target_agent", base_span_text(news->target));
-    write_text(out, "task_id", label->task_id);
+    render_text(out, "id", base_span_text(label->id));
+    render_text(out, "state", base_span_text(handoff_state_name(news->state)));
+    render_text(out, "pattern", base_span_text(handoff_pattern_name(label->pattern)));
+    render_text(out, "source_agent", label->source);
+    render_text(out, "target_agent", base_span_text(news->target));
+    render_text(out, "task_id", label->task_id);
     if (news->excerpt.data) {
         base_buffer_byte(out, ',');
         base_buffer_append(out, news->excerpt.data, news->excerpt.size);
     } else {
         read_excerpt(out, news->envelope);
     }
-    write_number(out, "attempts", news->attempts);
-    write_time(out, "created_at", news->label.created_ms);
-    write_time(out, "settled_at", news->settled_ms);
-    write_text(out, "reason", base_span_text(handoff_news_reason(news)));
+    render_number(out, "attempts", news->attempts);
+    render_time(out, "created_at", news->label.created_ms);
+    render_time(out, "settled_at", news->settled_ms);
+    render_text(out, "reason", base_span_text(handoff_news_reason(news)));
     base_buffer_byte(out, '}');
 }
 
@@ -92,16 +92,16 @@ void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_
     if (attempt->passed_over)
         write_value(out, "attempt", NULL);
     else
-        write_number(out, "attempt", attempt->number);
-    write_time(out, "at", attempt->at_ms);
+        render_number(out, "attempt", attempt->number);
+    render_time(out, "at", attempt->at_ms);
     base_json_write_name(out, "duration_seconds");
     base_buffer_printf(out, "%lld.%06lld", (long long)(attempt->duration_us / 1000000),
                        (long long)(attempt->duration_us % 1000000));
-    write_text(out, "target_agent", attempt->target);
-    write_text(out, "result", base_span_text(result_of(attempt)));
-    write_number(out, "status", attempt->status);
-    write_text(out, "error", attempt->error);
-    write_text(out, "peer", attempt->peer);
+    render_text(out, "target_agent", attempt->target);
+    render_text(out, "result", base_span_text(result_of(attempt)));
+    render_number(out, "status", attempt->status);
+    render_text(out, "error", attempt->error);
+    render_text(out, "peer", attempt->peer);
     base_buffer_byte(out, '}');
 }
 
@@ -109,10 +109,10 @@ void handoff_object_write_task(struct base_buffer *out, struct base_span task_id
                                const struct handoff_stored_task *task)
 {
     base_buffer_byte(out, '{');
-    write_text(out, "task_id", task_id);
-    write_time(out, "completed_at", task->completed_ms);
+    render_text(out, "task_id", task_id);
+    render_time(out, "completed_at", task->completed_ms);
     if (task->completed_ms)
-        write_number(out, "handoffs", task->handoffs);
+        render_number(out, "handoffs", task->handoffs);
     else
         write_value(out, "handoffs", NULL);
     base_buffer_byte(out, '}');
@@ -129,14 +129,14 @@ void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *a
     int64_t wait_ms;
     handoff_breaker_is_open(&breaker, now_ms, &wait_ms);
     base_buffer_byte(out, '{');
-    write_text(out, "name", base_span(agent->name, agent->name_size));
+    render_text(out, "name", base_span(agent->name, agent->name_size));
     base_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"", settings ? "true" : "false",
                        settings ? settings->protocol->name : "push");
-    write_text(out, "circuit",
+    render_text(out, "circuit",
                base_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
-    write_number(out, "consecutive_failures", breaker.consecutive_failures);
-    write_number(out, "retry_after_seconds", (wait_ms + 999) / 1000);
-    write_number(out, "in_flight", in_flight);
+    render_number(out, "consecutive_failures", breaker.consecutive_failures);
+    render_number(out, "retry_after_seconds", (wait_ms + 999) / 1000);
+    render_number(out, "in_flight", in_flight);
     base_buffer_byte(out, '}');
     handoff_settings_release(&settings);
 }

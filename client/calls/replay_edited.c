@@ -33,7 +33,7 @@ struct replacing {
     char *sent;                   /* the new one as JSON, once it is durable */
 };
 
-static void end(struct replacing *replacing)
+static void end_replacing(struct replacing *replacing)
 {
     replacing->loop->pending--;
     base_free(replacing->sent);
@@ -50,7 +50,7 @@ static void answer_and_end(struct replacing *replacing)
                                           .created = true,
                                           .under_way = true};
     replacing->answered(replacing->context, &result);
-    end(replacing);
+    end_replacing(replacing);
 }
 
 /* The old one is discarded; or the loop ends while it is held, and the new one's fate is told by
@@ -72,7 +72,7 @@ static void name_new(const struct handoff_result *result, char *reason, size_t s
     yyjson_doc_free(doc);
 }
 
-static char *copy_text(const struct handoff_result *result)
+static char *copy_result_text(const struct handoff_result *result)
 {
     BASE_CHECK(result->body); /* it was accepted */
     char *copy = base_malloc(result->size + 1);
@@ -91,11 +91,11 @@ static void new_sent(void *context, const struct handoff_result *result)
     if (result->error.code != HANDOFF_OK) {
         handoff_engine_let_go(&replacing->waiter);
         replacing->answered(replacing->context, result);
-        end(replacing);
+        end_replacing(replacing);
         return;
     }
     name_new(result, reason, sizeof reason);
-    replacing->sent = copy_text(result);
+    replacing->sent = copy_result_text(result);
     bool held = replacing->waiter.delivery != NULL;
     if (held)
         handoff_engine_replace(&replacing->waiter, reason);
@@ -103,7 +103,7 @@ static void new_sent(void *context, const struct handoff_result *result)
         return; /* the answer comes when that is written */
     handoff_waiter_withdraw(&replacing->waiter);
     replacing->answered(replacing->context, result);
-    end(replacing);
+    end_replacing(replacing);
 }
 
 /* The old one is held. */
@@ -134,7 +134,7 @@ static void old_decided(struct handoff_waiter *waiter, const struct handoff_erro
         return;
     }
     handoff_give_error(replacing->answered, replacing->context, error);
-    end(replacing);
+    end_replacing(replacing);
 }
 
 /* NULL: no memory. */

@@ -70,7 +70,7 @@ static struct handoff_replays *table_of(const struct handoff_replay_run *run)
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
-static void write_text(struct base_buffer *out, const char *key, const char *text)
+static void write_run_text(struct base_buffer *out, const char *key, const char *text)
 {
     base_json_write_key(out, base_span_text(key));
     if (*text)
@@ -79,18 +79,18 @@ static void write_text(struct base_buffer *out, const char *key, const char *tex
         base_buffer_text(out, "null");
 }
 
-static void write_number(struct base_buffer *out, const char *key, uint64_t number)
+static void write_run_number(struct base_buffer *out, const char *key, uint64_t number)
 {
     base_json_write_key(out, base_span_text(key));
     base_buffer_printf(out, "%llu", (unsigned long long)number);
 }
 
-static void write_time(struct base_buffer *out, const char *key, int64_t wall_ms)
+static void write_run_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
     char text[BASE_RFC3339_SIZE] = "";
     if (wall_ms)
         base_rfc3339_format(wall_ms, text);
-    write_text(out, key, text);
+    write_run_text(out, key, text);
 }
 
 /* Under the lock. */
@@ -98,21 +98,21 @@ static void write_run(struct base_buffer *out, const struct handoff_replay_run *
 {
     bool failed = run->error.code != HANDOFF_OK;
     base_buffer_byte(out, '{');
-    write_text(out, "id", run->id);
-    write_text(out, "state", state_names[run->state]);
-    write_text(out, "target", run->target);
-    write_text(out, "reason", run->reason);
-    write_text(out, "to", run->to);
+    write_run_text(out, "id", run->id);
+    write_run_text(out, "state", state_names[run->state]);
+    write_run_text(out, "target", run->target);
+    write_run_text(out, "reason", run->reason);
+    write_run_text(out, "to", run->to);
     base_buffer_text(out, run->limit ? "" : ",\"limit\":null");
     if (run->limit)
-        write_number(out, "limit", run->limit);
-    write_number(out, "rate", run->rate);
-    write_number(out, "replayed", run->replayed);
-    write_number(out, "skipped", run->skipped);
-    write_number(out, "failed", run->failed);
-    write_time(out, "started_at", run->began_ms);
-    write_time(out, "ended_at", run->ended_ms);
-    write_text(out, "error", failed ? handoff_code_name(run->error.code) : "");
+        write_run_number(out, "limit", run->limit);
+    write_run_number(out, "rate", run->rate);
+    write_run_number(out, "replayed", run->replayed);
+    write_run_number(out, "skipped", run->skipped);
+    write_run_number(out, "failed", run->failed);
+    write_run_time(out, "started_at", run->began_ms);
+    write_run_time(out, "ended_at", run->ended_ms);
+    write_run_text(out, "error", failed ? handoff_code_name(run->error.code) : "");
     base_buffer_byte(out, '}');
 }
 
@@ -351,7 +351,7 @@ void handoff_replays_end(struct handoff_loop *loop)
 }
 
 /* Under the lock. false: as many are running as are remembered. */
-static bool make_room(struct handoff_replays *replays)
+static bool make_room_for_run(struct handoff_replays *replays)
 {
     struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
     if (replays->count < RUNS_MAX)
@@ -364,7 +364,7 @@ static bool make_room(struct handoff_replays *replays)
 }
 
 /* Under the lock. */
-static struct handoff_replay_run *find(struct handoff_replays *replays, const char *id)
+static struct handoff_replay_run *find_run(struct handoff_replays *replays, const char *id)
 {
     struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
     while (run && strcmp(run->id, id) != 0)
@@ -372,14 +372,14 @@ static struct handoff_replay_run *find(struct handoff_replays *replays, const ch
     return run;
 }
 
-static enum handoff_code show(struct handoff_client *client, const char *id, bool stop,
-                              struct handoff_text *text, struct handoff_error *error)
+static enum handoff_code show_replay_run(struct handoff_client *client, const char *id, bool stop,
+                                         struct handoff_text *text, struct handoff_error *error)
 {
     struct handoff_replays *replays = &client->replays;
     struct base_buffer out = {0};
     *text = (struct handoff_text){0};
     pthread_mutex_lock(&replays->lock);
-    struct handoff_replay_run *run = find(replays, id);
+    struct handoff_replay_run *run = find_run(replays, id);
     if (run) {
         run->stop |= stop;
         write_run(&out, run);
@@ -397,13 +397,13 @@ static enum handoff_code show(struct handoff_client *client, const char *id, boo
 enum handoff_code handoff_replay_get(struct handoff_client *client, const char *id,
                                      struct handoff_text *text, struct handoff_error *error)
 {
-    return show(client, id, false, text, error);
+    return show_replay_run(client, id, false, text, error);
 }
 
 enum handoff_code handoff_replay_stop(struct handoff_client *client, const char *id,
                                       struct handoff_text *text, struct handoff_error *error)
 {
-    return show(client, id, true, text, error);
+    return show_replay_run(client, id, true, text, error);
 }
 
 enum handoff_code handoff_replay_list(struct handoff_client *client, struct handoff_text *text,
@@ -471,7 +471,7 @@ static bool enter(struct handoff_replays *replays, struct handoff_replay_run *ru
                   struct base_buffer *out)
 {
     pthread_mutex_lock(&replays->lock);
-    bool room = make_room(replays);
+    bool room = make_room_for_run(replays);
     if (room) {
         TAILQ_INSERT_TAIL(&replays->runs, run, entry);
         replays->count++;

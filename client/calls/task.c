@@ -30,7 +30,7 @@ struct completing {
     struct handoff_store_complete_task complete;
 };
 
-static void tell(const struct completing *completing)
+static void report_completion(const struct completing *completing)
 {
     const struct handoff_event event = {.kind = HANDOFF_EVENT_TASK_COMPLETED,
                                         .who.task_id = completing->task_id,
@@ -39,7 +39,7 @@ static void tell(const struct completing *completing)
     handoff_client_tell(completing->loop->client, &event);
 }
 
-static void give(const struct completing *completing)
+static void give_task(const struct completing *completing)
 {
     struct base_buffer body = {0};
     struct handoff_result result = {.created = !completing->complete.repeated};
@@ -63,8 +63,8 @@ static void completed(struct handoff_store_job *job)
         handoff_give_error(completing->answered, completing->context, &job->error);
     } else {
         if (!completing->complete.repeated)
-            tell(completing);
-        give(completing);
+            report_completion(completing);
+        give_task(completing);
     }
     completing->magic = 0;
     base_free(completing);

@@ -96,8 +96,8 @@ void exporter_admission_check_headers(struct exporter_request *request)
 
 /* ---- by the web configuration --------------------------------------------------------------- */
 
-static void refuse(struct exporter_request *request, enum handoff_code code, const char *detail,
-                   struct exporter_header header)
+static void refuse_admission(struct exporter_request *request, enum handoff_code code,
+                             const char *detail, struct exporter_header header)
 {
     const struct exporter_problem problem = {.code = code, .detail = detail, .header = header};
     exporter_respond_problem(request, &problem);
@@ -110,12 +110,13 @@ static void auth_done(struct exporter_request *request, enum exporter_auth_resul
         exporter_request_admitted(request);
         break;
     case EXPORTER_AUTH_BAD:
-        refuse(request, HANDOFF_ERR_UNAUTHENTICATED, "user name and password are required",
-               (struct exporter_header){"WWW-Authenticate", "Basic"});
+        refuse_admission(request, HANDOFF_ERR_UNAUTHENTICATED,
+                         "user name and password are required",
+                         (struct exporter_header){"WWW-Authenticate", "Basic"});
         break;
     case EXPORTER_AUTH_BUSY:
-        refuse(request, HANDOFF_ERR_TOO_MANY_LOGINS, "too many concurrent logins; retry",
-               (struct exporter_header){"Retry-After", "1"});
+        refuse_admission(request, HANDOFF_ERR_TOO_MANY_LOGINS, "too many concurrent logins; retry",
+                         (struct exporter_header){"Retry-After", "1"});
         break;
     }
 }
@@ -127,8 +128,8 @@ static void authenticate_by_web_config(struct exporter_request *request,
     exporter_web_config_refresh(web_config);
     const struct exporter_web_settings *settings = exporter_web_config_settings(web_config);
     if (!exporter_web_config_admit(web_config))
-        refuse(request, HANDOFF_ERR_RATE_LIMITED, "rate_limit exceeded; retry later",
-               (struct exporter_header){"Retry-After", "1"});
+        refuse_admission(request, HANDOFF_ERR_RATE_LIMITED, "rate_limit exceeded; retry later",
+                         (struct exporter_header){"Retry-After", "1"});
     else if (settings->nusers > 0)
         exporter_basic_auth_check(exporter_web_config_basic_auth(web_config), settings, request,
                                   auth_done);
@@ -147,7 +148,8 @@ void exporter_admission_authenticate(struct exporter_request *request)
 
 /* ---- routes --------------------------------------------------------------------------------- */
 
-static void forbid(struct exporter_request *request, const char *detail, const char *allowed)
+static void respond_forbidden(struct exporter_request *request, const char *detail,
+                              const char *allowed)
 {
     const struct exporter_problem problem = {.code = HANDOFF_ERR_FORBIDDEN,
                                              .detail = detail,
@@ -166,10 +168,10 @@ bool exporter_admission_authorize(struct exporter_request *request)
     if (access == HANDOFF_FOR_NAMED && strcmp(exporter_request_param(request, 0), agent) == 0)
         return true;
     if (access == HANDOFF_FOR_NAMED)
-        forbid(request, "an agent may call this only for itself",
-               exporter_request_param(request, 0));
+        respond_forbidden(request, "an agent may call this only for itself",
+                          exporter_request_param(request, 0));
     else
-        forbid(request, "only the operator may call this", EXPORTER_OPERATOR);
+        respond_forbidden(request, "only the operator may call this", EXPORTER_OPERATOR);
     return false;
 }
 

@@ -55,8 +55,8 @@ static uint64_t equal_mask(const struct digest *a, const struct digest *b)
 
 /* NULL, or the entry. A digest is there once at most, so or-ing all masked places, counted from 1,
  * gives its own. */
-static const struct entry *find(const struct exporter_api_tokens *tokens,
-                                const struct digest *digest)
+static const struct entry *token_entry(const struct exporter_api_tokens *tokens,
+                                       const struct digest *digest)
 {
     uint64_t place = 0;
     for (size_t i = 0; i < tokens->count; i++)
@@ -68,7 +68,8 @@ const char *exporter_api_tokens_name(const struct exporter_api_tokens *tokens, c
                                      size_t length)
 {
     struct digest digest;
-    const struct entry *entry = make_digest(token, length, &digest) ? find(tokens, &digest) : NULL;
+    const struct entry *entry =
+        make_digest(token, length, &digest) ? token_entry(tokens, &digest) : NULL;
     return entry != NULL ? entry->name : NULL;
 }
 
@@ -94,10 +95,10 @@ struct word {
     size_t length;
 };
 
-static bool refuse(const struct reader *reader, const char *format, ...)
+static bool refuse_tokens_line(const struct reader *reader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool refuse(const struct reader *reader, const char *format, ...)
+static bool refuse_tokens_line(const struct reader *reader, const char *format, ...)
 {
     struct exporter_error what;
     va_list arguments;
@@ -136,47 +137,51 @@ static bool is_operator(const struct word *name)
            memcmp(name->text, EXPORTER_OPERATOR, name->length) == 0;
 }
 
-static bool check_name(const struct reader *reader, const struct word *name)
+static bool check_token_name(const struct reader *reader, const struct word *name)
 {
     if (is_operator(name))
         return true;
     if (name->text[0] == '@')
-        return refuse(reader,
-                      "saw an unknown name with @ (not shown), allowed: " EXPORTER_OPERATOR);
+        return refuse_tokens_line(
+            reader, "saw an unknown name with @ (not shown), allowed: " EXPORTER_OPERATOR);
     if (!exporter_config_is_name(name->text, name->length))
-        return refuse(reader,
-                      "saw a name of %zu bytes (not shown), allowed: an agent's name of 1 "
-                      "to 128 letters, digits and ._-, or " EXPORTER_OPERATOR,
-                      name->length);
+        return refuse_tokens_line(
+            reader,
+            "saw a name of %zu bytes (not shown), allowed: an agent's name of 1 "
+            "to 128 letters, digits and ._-, or " EXPORTER_OPERATOR,
+            name->length);
     if (exporter_config_is_reserved(name->text, name->length))
-        return refuse(reader, "saw %.*s, allowed: a name other than other, next and broadcast",
-                      (int)name->length, name->text);
+        return refuse_tokens_line(reader,
+                                  "saw %.*s, allowed: a name other than other, next and broadcast",
+                                  (int)name->length, name->text);
     return true;
 }
 
 static bool check_token(const struct reader *reader, const struct word *token)
 {
     if (token->length < EXPORTER_TOKEN_MIN || token->length > EXPORTER_TOKEN_MAX)
-        return refuse(reader, "saw a token of %zu bytes, allowed: %d to %d", token->length,
-                      EXPORTER_TOKEN_MIN, EXPORTER_TOKEN_MAX);
+        return refuse_tokens_line(reader, "saw a token of %zu bytes, allowed: %d to %d",
+                                  token->length, EXPORTER_TOKEN_MIN, EXPORTER_TOKEN_MAX);
     if (!is_token(token))
-        return refuse(reader, "saw a token with invalid characters (not shown), allowed: letters, "
-                              "digits and -._~+/, and = at the end");
+        return refuse_tokens_line(
+            reader, "saw a token with invalid characters (not shown), allowed: letters, "
+                    "digits and -._~+/, and = at the end");
     return true;
 }
 
-static bool add(const struct reader *reader, const struct word *name, const struct word *token)
+static bool add_token(const struct reader *reader, const struct word *name,
+                      const struct word *token)
 {
     struct exporter_api_tokens *tokens = reader->tokens;
     struct entry *entry = &tokens->entries[tokens->count];
     if (tokens->count == EXPORTER_TOKENS_MAX)
-        return refuse(reader, "saw too many tokens, allowed: %d", EXPORTER_TOKENS_MAX);
+        return refuse_tokens_line(reader, "saw too many tokens, allowed: %d", EXPORTER_TOKENS_MAX);
     if (!make_digest(token->text, token->length, &entry->digest))
-        return refuse(reader, "GnuTLS cannot compute a SHA-256 digest");
-    const struct entry *twin = find(tokens, &entry->digest);
+        return refuse_tokens_line(reader, "GnuTLS cannot compute a SHA-256 digest");
+    const struct entry *twin = token_entry(tokens, &entry->digest);
     if (twin != NULL)
-        return refuse(reader, "saw the token of line %zu again, allowed: each token once",
-                      twin->line);
+        return refuse_tokens_line(
+            reader, "saw the token of line %zu again, allowed: each token once", twin->line);
     entry->line = reader->line;
     entry->name = base_arena_copy(reader->arena, name->text, name->length);
     if (entry->name == NULL)
@@ -211,10 +216,10 @@ static bool read_line(const struct reader *reader, const char *line, size_t leng
     if (count == 0)
         return true;
     if (count != WORDS_WANTED)
-        return refuse(reader, "saw %s, allowed: NAME TOKEN",
-                      count == 1 ? "one word" : "more than two words");
-    return check_name(reader, &words[0]) && check_token(reader, &words[1]) &&
-           add(reader, &words[0], &words[1]);
+        return refuse_tokens_line(reader, "saw %s, allowed: NAME TOKEN",
+                                  count == 1 ? "one word" : "more than two words");
+    return check_token_name(reader, &words[0]) && check_token(reader, &words[1]) &&
+           add_token(reader, &words[0], &words[1]);
 }
 
 static bool read_lines(struct reader *reader, const char *text, size_t length)

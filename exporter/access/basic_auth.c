@@ -190,7 +190,7 @@ static bool is_equal(const char *a, const char *b)
     return strlen(b) == length && gnutls_memcmp(a, b, length) == 0;
 }
 
-static void run_job(struct base_mail *mail)
+static void check_password_job(struct base_mail *mail)
 {
     struct job *job = BASE_CONTAINER_OF(mail, struct job, mail);
     struct exporter_basic_auth *auth = job->auth;
@@ -220,7 +220,7 @@ static bool choose_hash(const struct exporter_web_settings *settings, const char
     return false;
 }
 
-static void submit(struct exporter_basic_auth *auth, const struct job *wanted)
+static void submit_job(struct exporter_basic_auth *auth, const struct job *wanted)
 {
     struct job *job = auth->pending < PENDING_MAX ? malloc(sizeof *job) : NULL;
     if (job == NULL) {
@@ -230,7 +230,7 @@ static void submit(struct exporter_basic_auth *auth, const struct job *wanted)
     *job = *wanted;
     auth->pending++;
     exporter_request_defer(job->request, job_cancelled, job);
-    job->mail.deliver = run_job;
+    job->mail.deliver = check_password_job;
     base_loop_post(&auth->worker.loop, &job->mail);
 }
 
@@ -261,7 +261,7 @@ void exporter_basic_auth_check(struct exporter_basic_auth *auth,
     else if (known != NULL)
         done(request, known->good ? EXPORTER_AUTH_GOOD : EXPORTER_AUTH_BAD);
     else
-        submit(auth, &job);
+        submit_job(auth, &job);
     explicit_bzero(&job, sizeof job);
 }
 

@@ -107,8 +107,8 @@ static void sort(struct exporter_config *config)
     }
 }
 
-static struct exporter_config *read_document(const char *name, yaml_document_t *document,
-                                             struct exporter_error *error)
+static struct exporter_config *read_config_document(const char *name, yaml_document_t *document,
+                                                    struct exporter_error *error)
 {
     struct loaded_config *whole = calloc(1, sizeof(*whole));
 
@@ -139,7 +139,7 @@ struct exporter_config *exporter_config_load_memory(const char *name, const char
     if (!exporter_config_yaml(name, text, length, &document, error)) {
         return NULL;
     }
-    struct exporter_config *config = read_document(name, &document, error);
+    struct exporter_config *config = read_config_document(name, &document, error);
     yaml_document_delete(&document);
     return config;
 }

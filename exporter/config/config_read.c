@@ -122,8 +122,8 @@ static void list_names(const struct level *level, struct exporter_error *list)
     }
 }
 
-static bool refuse_unknown(const struct config_reader *reader, const struct level *level,
-                           const yaml_node_t *key, const struct config_place *place)
+static bool refuse_unknown_key(const struct config_reader *reader, const struct level *level,
+                               const yaml_node_t *key, const struct config_place *place)
 {
     const struct config_keys keys = keys_of(level);
     struct exporter_error names;
@@ -170,8 +170,9 @@ static struct level level_below(const struct level *level, const yaml_node_t *ke
 }
 
 /* Reads all keys of a mapping into `target`, the struct of the level's scope. */
-static bool read_section(struct config_reader *reader, const struct level *level,
-                         const yaml_node_t *node, const struct config_place *above, void *target)
+static bool read_config_section(struct config_reader *reader, const struct level *level,
+                                const yaml_node_t *node, const struct config_place *above,
+                                void *target)
 {
     const struct config_keys keys = keys_of(level);
     size_t pairs;
@@ -190,13 +191,13 @@ static bool read_section(struct config_reader *reader, const struct level *level
         struct config_place place = exporter_config_below(above, key);
         const size_t row = exporter_config_find(&keys, key, &leaf);
         if (row == ROWS) {
-            return refuse_unknown(reader, level, key, &place);
+            return refuse_unknown_key(reader, level, key, &place);
         }
         if (leaf) {
             ok = read_leaf(reader, &rows[row], value, &place, target);
         } else {
             struct level below = level_below(level, key);
-            ok = read_section(reader, &below, value, &place, target);
+            ok = read_config_section(reader, &below, value, &place, target);
         }
         if (!ok) {
             return false;
@@ -212,8 +213,9 @@ static const struct config_place defaults_place = {NULL, "defaults", 8};
 static const struct config_place pipelines_place = {NULL, "pipelines", 9};
 
 /* What must fit together within one agent, whichever way the values came. */
-static bool check_agent(const struct config_reader *reader, const struct exporter_agent *agent,
-                        const yaml_node_t *node, const struct config_place *place)
+static bool check_configured_agent(const struct config_reader *reader,
+                                   const struct exporter_agent *agent, const yaml_node_t *node,
+                                   const struct config_place *place)
 {
     struct base_printed base;
     struct base_printed most;
@@ -235,7 +237,7 @@ static bool check_agent(const struct config_reader *reader, const struct exporte
     return true;
 }
 
-static void set_defaults(unsigned scope, void *target)
+static void set_key_defaults(unsigned scope, void *target)
 {
     for (size_t i = 0; i < ROWS; i++) {
         if ((rows[i].scope & scope) != 0) {
@@ -244,14 +246,15 @@ static void set_defaults(unsigned scope, void *target)
     }
 }
 
-static bool read_defaults(struct config_reader *reader)
+static bool read_agent_defaults(struct config_reader *reader)
 {
     static const struct level level = {CONFIG_IN_DEFAULTS, ""};
 
-    set_defaults(CONFIG_IN_AGENT, &reader->every);
+    set_key_defaults(CONFIG_IN_AGENT, &reader->every);
     return reader->defaults_node == NULL ||
-           (read_section(reader, &level, reader->defaults_node, &defaults_place, &reader->every) &&
-            check_agent(reader, &reader->every, reader->defaults_node, &defaults_place));
+           (read_config_section(reader, &level, reader->defaults_node, &defaults_place,
+                                &reader->every) &&
+            check_configured_agent(reader, &reader->every, reader->defaults_node, &defaults_place));
 }
 
 /* Words of the API that stand where an agent's name stands, and the label of all others. */
@@ -267,8 +270,8 @@ bool exporter_config_is_reserved(const char *name, size_t length)
     return false;
 }
 
-static bool check_name(const struct config_reader *reader, const yaml_node_t *key,
-                       const struct config_place *above)
+static bool check_agent_name(const struct config_reader *reader, const yaml_node_t *key,
+                             const struct config_place *above)
 {
     const char *name = (const char *)key->data.scalar.value;
 
@@ -283,7 +286,7 @@ static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
 {
     const char *name = (const char *)key->data.scalar.value;
 
-    if (!check_name(reader, key, &agents_place)) {
+    if (!check_agent_name(reader, key, &agents_place)) {
         return false;
     }
     if (exporter_config_is_reserved(name, key->data.scalar.length)) {
@@ -366,13 +369,13 @@ static bool read_agent(struct config_reader *reader, struct exporter_agent *agen
     agent->options.name = name;
     reader->current = agent;
     ok = leave_out_itself(reader, &agent->options) &&
-         read_section(reader, &level, node, &place, agent) &&
-         check_agent(reader, agent, key, &place);
+         read_config_section(reader, &level, node, &place, agent) &&
+         check_configured_agent(reader, agent, key, &place);
     reader->current = NULL;
     return ok;
 }
 
-static bool read_agents(struct config_reader *reader)
+static bool read_agents_section(struct config_reader *reader)
 {
     const yaml_node_t *node = reader->agents_node;
 
@@ -393,7 +396,7 @@ static bool read_pipeline(struct config_reader *reader, struct exporter_pipeline
     struct config_place place = exporter_config_below(&pipelines_place, key);
     const char *name = (const char *)key->data.scalar.value;
 
-    if (!check_name(reader, key, &pipelines_place) ||
+    if (!check_agent_name(reader, key, &pipelines_place) ||
         !exporter_config_read_names(reader, node, &place, 1, EXPORTER_PIPELINE_STEPS_MAX,
                                     &pipeline->agents)) {
         return false;
@@ -432,7 +435,7 @@ static bool read_pipelines(struct config_reader *reader)
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static bool read_tokens(struct config_reader *reader)
+static bool read_api_tokens(struct config_reader *reader)
 {
     struct exporter_config *config = reader->config;
 
@@ -448,12 +451,12 @@ bool exporter_config_read(struct config_reader *reader)
     static const struct level level = {CONFIG_IN_ROOT, ""};
     const yaml_node_t *root = yaml_document_get_root_node(reader->document);
 
-    set_defaults(CONFIG_IN_ROOT, reader->config);
-    if (root != NULL && !read_section(reader, &level, root, NULL, reader->config)) {
+    set_key_defaults(CONFIG_IN_ROOT, reader->config);
+    if (root != NULL && !read_config_section(reader, &level, root, NULL, reader->config)) {
         return false;
     }
-    if (!name_agents(reader) || !read_defaults(reader) || !read_agents(reader) ||
-        !read_pipelines(reader) || !read_tokens(reader)) {
+    if (!name_agents(reader) || !read_agent_defaults(reader) || !read_agents_section(reader) ||
+        !read_pipelines(reader) || !read_api_tokens(reader)) {
         return false;
     }
     reader->config->agents = reader->agents;

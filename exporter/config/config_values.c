@@ -32,7 +32,7 @@ bool exporter_config_is_name(const char *text, size_t length)
 }
 
 /* Appends to a text that is always ended; what does not fit is cut. */
-static void append(struct exporter_error *text, const char *more)
+static void append_to_error(struct exporter_error *text, const char *more)
 {
     size_t used = strlen(text->text);
 
@@ -46,14 +46,14 @@ static void append_place(struct exporter_error *text, const struct config_place 
 
     if (place->above != NULL) {
         append_place(text, place->above);
-        append(text, ".");
+        append_to_error(text, ".");
     }
     if (exporter_config_is_name(place->name, place->length)) {
         memcpy(name, place->name, place->length);
         name[place->length] = '\0';
-        append(text, name);
+        append_to_error(text, name);
     } else {
-        append(text, base_quote(&quoted, place->name, place->length));
+        append_to_error(text, base_quote(&quoted, place->name, place->length));
     }
 }
 
@@ -66,7 +66,7 @@ bool exporter_config_refuse(const struct config_reader *reader, const yaml_node_
 
     if (place != NULL) {
         append_place(&where, place);
-        append(&where, ": ");
+        append_to_error(&where, ": ");
     }
     va_start(arguments, format);
     (void)vsnprintf(what.text, sizeof(what.text), format, arguments);
@@ -106,7 +106,7 @@ static const char *default_tag(const yaml_node_t *node)
     }
 }
 
-static const char *describe(const yaml_node_t *node, struct base_quoted *quoted)
+static const char *describe_node(const yaml_node_t *node, struct base_quoted *quoted)
 {
     if (node->tag != NULL && strcmp((const char *)node->tag, default_tag(node)) != 0) {
         return "a YAML tag";
@@ -129,7 +129,7 @@ bool exporter_config_refuse_node(const struct config_reader *reader, const yaml_
     struct base_quoted quoted;
 
     return exporter_config_refuse(reader, node, place, "saw %s, allowed: %s",
-                                  describe(node, &quoted), allowed);
+                                  describe_node(node, &quoted), allowed);
 }
 
 /* "a|b|c" as "a, b or c". */
@@ -140,13 +140,13 @@ static void append_choices(struct exporter_error *text, const char *choices)
     for (const char *at = choices;;) {
         size_t width = strcspn(at, "|");
         (void)snprintf(name, sizeof(name), "%.*s", (int)width, at);
-        append(text, name);
+        append_to_error(text, name);
         at += width;
         if (*at == '\0') {
             return;
         }
         at++;
-        append(text, strchr(at, '|') != NULL ? ", " : " or ");
+        append_to_error(text, strchr(at, '|') != NULL ? ", " : " or ");
     }
 }
 
@@ -263,7 +263,7 @@ static bool set_amount(const struct config_row *row, const char *text, void *fie
     return true;
 }
 
-static bool set_flag(const char *text, void *field)
+static bool set_bool(const char *text, void *field)
 {
     *(bool *)field = strcmp(text, "true") == 0;
     return *(bool *)field || strcmp(text, "false") == 0;
@@ -301,7 +301,7 @@ static bool set_word(const struct config_row *row, const char *text, void *field
     case CONFIG_SIZE:
         return set_amount(row, text, field);
     case CONFIG_FLAG:
-        return set_flag(text, field);
+        return set_bool(text, field);
     case CONFIG_CHOICE:
         return set_choice(row, text, field);
     case CONFIG_CHOICES:

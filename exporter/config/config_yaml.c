@@ -129,8 +129,8 @@ static const char *count_event(struct count *count, const yaml_event_t *event)
     return count->nodes > NODES_MAX ? "too many values, allowed: 100000" : NULL;
 }
 
-static bool begin(yaml_parser_t *parser, const char *file, const char *text, size_t length,
-                  struct exporter_error *error)
+static bool start_parser(yaml_parser_t *parser, const char *file, const char *text, size_t length,
+                         struct exporter_error *error)
 {
     if (yaml_parser_initialize(parser) == 0) {
         exporter_error_set(error, "%s: out of memory", file);
@@ -149,7 +149,7 @@ static bool within_limits(const char *file, const char *text, size_t length,
     bool ok;
     bool end = false;
 
-    ok = begin(&parser, file, text, length, error);
+    ok = start_parser(&parser, file, text, length, error);
     if (!ok) {
         return false;
     }
@@ -180,7 +180,8 @@ bool exporter_config_yaml(const char *file, const char *text, size_t length,
         exporter_error_set(error, "%s: saw more than 1MiB, allowed: a file of up to 1MiB", file);
         return false;
     }
-    if (!within_limits(file, text, length, error) || !begin(&parser, file, text, length, error)) {
+    if (!within_limits(file, text, length, error) ||
+        !start_parser(&parser, file, text, length, error)) {
         return false;
     }
     ok = yaml_parser_load(&parser, document) != 0 ||

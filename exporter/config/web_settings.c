@@ -80,8 +80,8 @@ static bool read_common(struct web_reader *reader, const struct web_row *row,
     return exporter_config_read_value(&reader->base, &common, node, place, reader->settings);
 }
 
-static const char *copy_text(struct web_reader *reader, const struct web_row *row,
-                             const yaml_node_t *node, const struct config_place *place)
+static const char *copy_scalar(struct web_reader *reader, const struct web_row *row,
+                               const yaml_node_t *node, const struct config_place *place)
 {
     const char *text = exporter_config_text(node);
     if (text == NULL || strlen(text) < row->least || strlen(text) > row->most) {
@@ -98,7 +98,7 @@ static bool read_text(struct web_reader *reader, const struct web_row *row, cons
                       const struct config_place *place)
 {
     const char **field = (const char **)(void *)((char *)reader->settings + row->offset);
-    *field = copy_text(reader, row, node, place);
+    *field = copy_scalar(reader, row, node, place);
     return *field != NULL;
 }
 
@@ -119,7 +119,7 @@ static bool read_list(struct web_reader *reader, const struct web_row *row, cons
     for (size_t i = 0; i < count; i++) {
         const yaml_node_t *item =
             yaml_document_get_node(reader->base.document, node->data.sequence.items.start[i]);
-        items[i] = copy_text(reader, &item_row, item, place);
+        items[i] = copy_scalar(reader, &item_row, item, place);
         if (items[i] == NULL)
             return false;
     }
@@ -151,10 +151,10 @@ static bool is_header_value(const char *text)
     return true;
 }
 
-static bool read_header(struct web_reader *reader, const struct web_row *row,
-                        const yaml_node_t *node, const struct config_place *place)
+static bool read_header_row(struct web_reader *reader, const struct web_row *row,
+                            const yaml_node_t *node, const struct config_place *place)
 {
-    const char *value = copy_text(reader, row, node, place);
+    const char *value = copy_scalar(reader, row, node, place);
     if (value == NULL)
         return false;
     if (row->choices != NULL && !is_choice(row->choices, value))
@@ -237,8 +237,8 @@ static bool read_users(struct web_reader *reader, const struct web_row *row,
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
-static bool read_row(struct web_reader *reader, const struct web_row *row, const yaml_node_t *node,
-                     const struct config_place *place)
+static bool read_web_row(struct web_reader *reader, const struct web_row *row,
+                         const yaml_node_t *node, const struct config_place *place)
 {
     switch (row->kind) {
     case WEB_TEXT:
@@ -246,7 +246,7 @@ static bool read_row(struct web_reader *reader, const struct web_row *row, const
     case WEB_LIST:
         return read_list(reader, row, node, place);
     case WEB_HEADER:
-        return read_header(reader, row, node, place);
+        return read_header_row(reader, row, node, place);
     case WEB_USERS:
         return read_users(reader, row, node, place);
     default:
@@ -259,11 +259,12 @@ static const char *below_place(size_t i, const void *place)
     return exporter_config_below_prefix(rows[i].path, place);
 }
 
-static bool read_section(struct web_reader *reader, const yaml_node_t *node, const char *prefix,
-                         const struct config_place *place);
+static bool read_web_section(struct web_reader *reader, const yaml_node_t *node, const char *prefix,
+                             const struct config_place *place);
 
-static bool read_key(struct web_reader *reader, const yaml_node_t *key, const yaml_node_t *value,
-                     const char *prefix, const struct config_place *place)
+static bool read_web_key(struct web_reader *reader, const yaml_node_t *key,
+                         const yaml_node_t *value, const char *prefix,
+                         const struct config_place *place)
 {
     bool leaf;
     const struct config_keys keys = {.path = below_place, .place = prefix, .count = ROWS};
@@ -273,16 +274,16 @@ static bool read_key(struct web_reader *reader, const yaml_node_t *key, const ya
             &reader->base, &keys, key, place,
             "; the file has the format of Prometheus' exporter-toolkit");
     if (leaf)
-        return read_row(reader, &rows[row], value, place);
+        return read_web_row(reader, &rows[row], value, place);
     char below[PREFIX_MAX];
     const size_t length = strlen(prefix) + key->data.scalar.length + 1;
     memcpy(below, rows[row].path, length); /* a part of a path of the table, so it fits */
     below[length] = '\0';
-    return read_section(reader, value, below, place);
+    return read_web_section(reader, value, below, place);
 }
 
-static bool read_section(struct web_reader *reader, const yaml_node_t *node, const char *prefix,
-                         const struct config_place *place)
+static bool read_web_section(struct web_reader *reader, const yaml_node_t *node, const char *prefix,
+                             const struct config_place *place)
 {
     size_t count;
     if (!exporter_config_open(&reader->base, node, place, &count))
@@ -298,7 +299,8 @@ static bool read_section(struct web_reader *reader, const yaml_node_t *node, con
         if (!exporter_config_check_key(&reader->base, node, i, place))
             return false;
         const struct config_place below = exporter_config_below(place, key);
-        if (!read_key(reader, key, exporter_config_value(&reader->base, node, i), prefix, &below))
+        if (!read_web_key(reader, key, exporter_config_value(&reader->base, node, i), prefix,
+                          &below))
             return false;
     }
     return true;
@@ -365,12 +367,13 @@ static bool check_rate_limit(const struct web_reader *reader)
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static bool read_document(struct web_reader *reader)
+static bool read_web_document(struct web_reader *reader)
 {
     const yaml_node_t *root = yaml_document_get_root_node(reader->base.document);
     if (root == NULL)
         return true; /* an empty file asks for nothing */
-    return read_section(reader, root, "", NULL) && check_tls(reader) && check_rate_limit(reader);
+    return read_web_section(reader, root, "", NULL) && check_tls(reader) &&
+           check_rate_limit(reader);
 }
 
 struct exporter_web_settings *exporter_web_settings_load_memory(const char *name, const char *text,
@@ -392,7 +395,7 @@ struct exporter_web_settings *exporter_web_settings_load_memory(const char *name
                      .error = error},
             .settings = settings,
         };
-        if (!read_document(&reader))
+        if (!read_web_document(&reader))
             exporter_web_settings_free(&settings);
     }
     yaml_document_delete(&document);

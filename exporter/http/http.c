@@ -73,7 +73,7 @@ static bool refuse_bad_query(struct exporter_request *request)
     return true;
 }
 
-static void run(struct exporter_request *request)
+static void run_handler(struct exporter_request *request)
 {
     const struct exporter_route *route = request->match.route;
     struct exporter_input input;
@@ -94,7 +94,7 @@ void exporter_request_admitted(struct exporter_request *request)
     else if (request->match.route == NULL)
         respond_options(request);
     else if (exporter_admission_authorize(request) && !refuse_bad_query(request))
-        run(request);
+        run_handler(request);
     exporter_request_drop_body(request);
 }
 
@@ -158,8 +158,8 @@ static struct exporter_request *request_new(struct exporter_server *server,
     return request;
 }
 
-static enum MHD_Result begin(struct exporter_server *server, struct MHD_Connection *mhd,
-                             const char *url, const char *method, void **context)
+static enum MHD_Result begin_request(struct exporter_server *server, struct MHD_Connection *mhd,
+                                     const char *url, const char *method, void **context)
 {
     struct exporter_request *request = request_new(server, mhd, url, method);
     if (request == NULL)
@@ -181,7 +181,7 @@ enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection 
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     struct exporter_request *request = *context;
     if (request == NULL)
-        return begin(server, mhd, url, method, context);
+        return begin_request(server, mhd, url, method, context);
     BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
     if (*upload_size > 0) {
         const size_t length = *upload_size;

@@ -15,7 +15,8 @@ enum {
     BODY_FIRST_MOST = 64 << 10, /* nearly all handoffs fit */
 };
 
-static void refuse(struct exporter_request *request, enum handoff_code code, const char *detail)
+static void refuse_request(struct exporter_request *request, enum handoff_code code,
+                           const char *detail)
 {
     request->refusal = (struct exporter_problem){.code = code, .detail = detail};
 }
@@ -25,7 +26,7 @@ static void refuse_too_large(struct exporter_request *request)
     const struct exporter_route *found = request->match.route;
     const bool configured = found != NULL && found->body_limit == EXPORTER_BODY_OF_LISTENER;
     exporter_request_drop_body(request);
-    refuse(request, HANDOFF_ERR_TOO_LARGE, "the request body is too large for this call");
+    refuse_request(request, HANDOFF_ERR_TOO_LARGE, "the request body is too large for this call");
     snprintf(request->body_allowed, sizeof request->body_allowed, "up to %zu bytes%s",
              request->body_limit, configured ? " (api.max_body)" : "");
     request->refusal.field = "body";
@@ -38,10 +39,10 @@ void exporter_request_route(struct exporter_request *request)
     case EXPORTER_PATH_OK:
         break;
     case EXPORTER_PATH_MALFORMED:
-        refuse(request, HANDOFF_ERR_BAD_PATH, "the path is malformed");
+        refuse_request(request, HANDOFF_ERR_BAD_PATH, "the path is malformed");
         return;
     case EXPORTER_PATH_TOO_LONG:
-        refuse(request, HANDOFF_ERR_NOT_FOUND, "no such path");
+        refuse_request(request, HANDOFF_ERR_NOT_FOUND, "no such path");
         return;
     }
     switch (exporter_route_find(request->server->options.routes, request->method, &request->path,
@@ -49,10 +50,10 @@ void exporter_request_route(struct exporter_request *request)
     case EXPORTER_ROUTE_FOUND:
         break;
     case EXPORTER_ROUTE_UNKNOWN:
-        refuse(request, HANDOFF_ERR_NOT_FOUND, "no such path");
+        refuse_request(request, HANDOFF_ERR_NOT_FOUND, "no such path");
         break;
     case EXPORTER_ROUTE_METHOD:
-        refuse(request, HANDOFF_ERR_METHOD_NOT_ALLOWED, "method not allowed for this path");
+        refuse_request(request, HANDOFF_ERR_METHOD_NOT_ALLOWED, "method not allowed for this path");
         request->refusal.header = (struct exporter_header){"Allow", request->match.allow};
         break;
     }

@@ -57,8 +57,8 @@ void exporter_request_abandon(struct exporter_request *request)
 }
 
 /* Takes the response over; NULL (no memory) cuts the connection. */
-static void answer(struct exporter_request *request, const struct exporter_reply *reply,
-                   struct MHD_Response *response)
+static void queue_response(struct exporter_request *request, const struct exporter_reply *reply,
+                           struct MHD_Response *response)
 {
     if (response == NULL) {
         exporter_request_abandon(request);
@@ -97,7 +97,7 @@ void exporter_respond(struct exporter_request *request, const struct exporter_re
         reply->length, (void *)(uintptr_t)reply->bytes, mode[reply->body]);
     if (response == NULL && reply->body == EXPORTER_BODY_GIVEN)
         free((void *)(uintptr_t)reply->bytes);
-    answer(request, reply, response);
+    queue_response(request, reply, response);
 }
 
 static ssize_t stream_read(void *arg, uint64_t position, char *bytes, size_t max)
@@ -132,7 +132,7 @@ void exporter_respond_stream(struct exporter_request *request, const struct expo
         free(copy);
         stream->close(stream->arg);
     }
-    answer(request, reply, response);
+    queue_response(request, reply, response);
 }
 
 void exporter_request_limit_sending(struct exporter_request *request, int64_t delay_ms)

@@ -51,7 +51,7 @@ static const char *advice(int cause)
     }
 }
 
-static bool set_flag(int fd, int level, int name, int value)
+static bool set_socket_flag(int fd, int level, int name, int value)
 {
     return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
@@ -111,9 +111,10 @@ static int bind_tcp(const struct sockaddr *address, socklen_t length, bool joins
         return -1;
     /* An IPv6 wildcard takes IPv4 clients too, where the system's default would say otherwise. */
     if (address->sa_family == AF_INET6)
-        set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    if (set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
-        (!joins || set_flag(fd, SOL_SOCKET, SO_REUSEPORT, 1)) && bind(fd, address, length) == 0)
+        set_socket_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (set_socket_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+        (!joins || set_socket_flag(fd, SOL_SOCKET, SO_REUSEPORT, 1)) &&
+        bind(fd, address, length) == 0)
         return fd;
     int cause = errno;
     close(fd);
@@ -197,7 +198,7 @@ static bool open_tcp(struct exporter_listener *listener, const struct exporter_a
     if (fd < 0)
         return false;
     listener->fds[listener->count++] = fd;
-    return set_flag(fd, SOL_SOCKET, SO_REUSEPORT, 1) && add_joining(listener, count) &&
+    return set_socket_flag(fd, SOL_SOCKET, SO_REUSEPORT, 1) && add_joining(listener, count) &&
            listen_all(listener);
 }
 

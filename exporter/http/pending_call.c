@@ -67,7 +67,7 @@ struct exporter_pending_call {
     void (*respond)(struct exporter_request *request, const struct handoff_result *result);
 };
 
-static void cancelled(void *arg)
+static void call_cancelled(void *arg)
 {
     struct exporter_pending_call *pending = arg;
     BASE_CHECK_MAGIC(pending, ASKING_MAGIC);
@@ -86,7 +86,7 @@ struct exporter_pending_call *exporter_pending_call_start(
         return NULL;
     }
     *pending = (struct exporter_pending_call){ASKING_MAGIC, request, respond};
-    exporter_request_defer(request, cancelled, pending);
+    exporter_request_defer(request, call_cancelled, pending);
     return pending;
 }
 

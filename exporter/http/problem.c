@@ -40,7 +40,7 @@ unsigned exporter_problem_status(const struct exporter_problem *problem)
     return status_of(problem)->number;
 }
 
-static void add_text(yyjson_mut_doc *doc, const char *key, const char *text)
+static void add_problem_member(yyjson_mut_doc *doc, const char *key, const char *text)
 {
     if (text != NULL && *text != '\0')
         yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), key, text);
@@ -69,9 +69,9 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
     yyjson_mut_obj_add_uint(doc, root, "status", status_of(problem)->number);
     yyjson_mut_obj_add_str(doc, root, "detail", problem->detail);
     yyjson_mut_obj_add_str(doc, root, "code", handoff_code_name(problem->code));
-    add_text(doc, "field", problem->field);
-    add_text(doc, "seen", problem->seen);
-    add_text(doc, "allowed", problem->allowed);
+    add_problem_member(doc, "field", problem->field);
+    add_problem_member(doc, "seen", problem->seen);
+    add_problem_member(doc, "allowed", problem->allowed);
     if (problem->needed != 0)
         yyjson_mut_obj_add_sint(doc, root, "needed", problem->needed);
     if (problem->handoff != NULL)

@@ -72,8 +72,8 @@ static bool is_set_of_combinations(unsigned suites, const struct choice *choice,
     return true;
 }
 
-static bool choose(const struct exporter_web_tls *tls, struct choice *choice,
-                   struct exporter_error *error)
+static bool choose_suites(const struct exporter_web_tls *tls, struct choice *choice,
+                          struct exporter_error *error)
 {
     const unsigned ecdsa = ciphers_of(tls->cipher_suites, 1);
     const unsigned rsa = ciphers_of(tls->cipher_suites, 2);
@@ -100,7 +100,8 @@ static bool choose(const struct exporter_web_tls *tls, struct choice *choice,
     return is_set_of_combinations(tls->cipher_suites, choice, error);
 }
 
-static void append(char priority[EXPORTER_TLS_PRIORITY_MAX], const char *head, const char *name)
+static void append_priority(char priority[EXPORTER_TLS_PRIORITY_MAX], const char *head,
+                            const char *name)
 {
     const size_t used = strlen(priority);
     snprintf(priority + used, EXPORTER_TLS_PRIORITY_MAX - used, "%s%s", head, name);
@@ -111,7 +112,7 @@ static void append_bits(char priority[EXPORTER_TLS_PRIORITY_MAX], unsigned bits,
 {
     for (unsigned i = 0; i < count; i++) {
         if ((bits >> i & 1) != 0)
-            append(priority, ":+", names[i]);
+            append_priority(priority, ":+", names[i]);
     }
 }
 
@@ -119,19 +120,19 @@ bool exporter_tls_priority(const struct exporter_web_tls *tls,
                            char priority[EXPORTER_TLS_PRIORITY_MAX], struct exporter_error *error)
 {
     struct choice choice;
-    if (!choose(tls, &choice, error))
+    if (!choose_suites(tls, &choice, error))
         return false;
     snprintf(priority, EXPORTER_TLS_PRIORITY_MAX, "%s",
              "NORMAL:-VERS-ALL:-KX-ALL:-CIPHER-ALL:-MAC-ALL:+AEAD");
-    append(priority, "", choice.tls13 ? ":+VERS-TLS1.3" : "");
-    append(priority, "", choice.tls12 ? ":+VERS-TLS1.2" : "");
+    append_priority(priority, "", choice.tls13 ? ":+VERS-TLS1.3" : "");
+    append_priority(priority, "", choice.tls12 ? ":+VERS-TLS1.2" : "");
     append_bits(priority, choice.key_exchanges, key_exchange_names, KEY_EXCHANGES);
     append_bits(priority, choice.ciphers, cipher_names, CIPHERS);
     if (tls->curves != 0) {
-        append(priority, ":-GROUP-ALL", "");
+        append_priority(priority, ":-GROUP-ALL", "");
         append_bits(priority, tls->curves, curve_names, CURVES);
     }
     if (tls->prefer_server_cipher_suites)
-        append(priority, ":%SERVER_PRECEDENCE", "");
+        append_priority(priority, ":%SERVER_PRECEDENCE", "");
     return true;
 }

@@ -25,7 +25,7 @@ bool exporter_worker_prepare(struct exporter_worker *worker, const char *name,
     return exporter_loop_prepare(&worker->loop, name, error);
 }
 
-static void *run(void *arg)
+static void *run_worker(void *arg)
 {
     struct exporter_worker *worker = arg;
     base_thread_serves();
@@ -35,7 +35,7 @@ static void *run(void *arg)
 
 bool exporter_worker_start(struct exporter_worker *worker, struct exporter_error *error)
 {
-    int cause = pthread_create(&worker->thread, NULL, run, worker);
+    int cause = pthread_create(&worker->thread, NULL, run_worker, worker);
     worker->running = cause == 0;
     if (worker->running)
         pthread_setname_np(worker->thread, worker->name);

@@ -80,7 +80,7 @@ static uint32_t real_monotonic_s(void)
     return (uint32_t)now.tv_sec;
 }
 
-static int64_t wall_ms(void)
+static int64_t log_clock_ms(void)
 {
     int64_t (*clock)(void) = atomic_load_explicit(&logger.wall_ms, memory_order_relaxed);
 
@@ -103,7 +103,7 @@ struct line {
     char bytes[LINE_MAX_BYTES];
 };
 
-static void put(struct line *line, const char *bytes, size_t length)
+static void put_line_bytes(struct line *line, const char *bytes, size_t length)
 {
     if (line->full || length > sizeof(line->bytes) - TAIL_BYTES - line->length) {
         line->full = true;
@@ -115,7 +115,7 @@ static void put(struct line *line, const char *bytes, size_t length)
 
 static void put_text(struct line *line, const char *text)
 {
-    put(line, text, strlen(text));
+    put_line_bytes(line, text, strlen(text));
 }
 
 static void put_unsigned(struct line *line, uint64_t number)
@@ -127,7 +127,7 @@ static void put_unsigned(struct line *line, uint64_t number)
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
     } while (number > 0);
-    put(line, digits + at, sizeof(digits) - (size_t)at);
+    put_line_bytes(line, digits + at, sizeof(digits) - (size_t)at);
 }
 
 static void put_signed(struct line *line, int64_t number)
@@ -170,11 +170,11 @@ static void put_escape(struct line *line, uint32_t character)
     for (size_t i = 0; named[i] != '\0'; i++) {
         if (character == (unsigned char)named[i]) {
             escape[1] = letters[i];
-            put(line, escape, 2);
+            put_line_bytes(line, escape, 2);
             return;
         }
     }
-    put(line, escape, sizeof(escape));
+    put_line_bytes(line, escape, sizeof(escape));
 }
 
 static void put_character(struct line *line, uint32_t character, const char *bytes, size_t size)
@@ -186,7 +186,7 @@ static void put_character(struct line *line, uint32_t character, const char *byt
     } else if (character == '"' || character == '\\') {
         put_text(line, character == '"' ? "\\\"" : "\\\\");
     } else {
-        put(line, bytes, size);
+        put_line_bytes(line, bytes, size);
     }
 }
 
@@ -225,7 +225,7 @@ static void put_value(struct line *line, const char *bytes, size_t length)
         length = 0;
     }
     if (!line->json && is_bare(bytes, length)) {
-        put(line, bytes, length);
+        put_line_bytes(line, bytes, length);
     } else {
         put_quoted(line, bytes, length);
     }
@@ -334,7 +334,7 @@ static void emit(enum exporter_log_level level, const char *event,
     line.json = atomic_load_explicit(&logger.format, memory_order_relaxed) == EXPORTER_LOG_JSON;
     put_key(&line, "ts");
     put_text(&line, line.json ? "\"" : "");
-    put_time(&line, wall_ms());
+    put_time(&line, log_clock_ms());
     put_text(&line, line.json ? "\"" : "");
     put_fields(&line, head);
     put_fields(&line, fields);
@@ -345,7 +345,7 @@ static void emit(enum exporter_log_level level, const char *event,
 
 /* ---- limiting ------------------------------------------------------------------------------ */
 
-static size_t hash(const char *event)
+static size_t hash_event(const char *event)
 {
     uint32_t value = 2166136261u; /* FNV-1a: short strings, no adversary */
 
@@ -358,7 +358,7 @@ static size_t hash(const char *event)
 /* NULL where all slots of the level are taken: such an event is not limited. */
 static struct slot *find_slot(enum exporter_log_level level, const char *event)
 {
-    size_t start = hash(event);
+    size_t start = hash_event(event);
 
     for (size_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &logger.slots[level][(start + i) % SLOTS];

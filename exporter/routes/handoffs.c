@@ -25,7 +25,7 @@ enum {
     PULLING_MAGIC = 0x70756c6c,
 };
 
-static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
+static struct handoff_loop *handoffs_loop(const struct exporter_request *request, void *context)
 {
     return exporter_client_host_loop(context, exporter_request_loop(request));
 }
@@ -37,8 +37,8 @@ static void respond_json(struct exporter_request *request, unsigned status, cons
 }
 
 /* A text the client gave away, or its error. */
-static void respond_text(struct exporter_request *request, enum handoff_code code,
-                         struct handoff_text *text, const struct handoff_error *error)
+static void respond_agents(struct exporter_request *request, enum handoff_code code,
+                           struct handoff_text *text, const struct handoff_error *error)
 {
     if (code != HANDOFF_OK) {
         exporter_respond_error(request, error);
@@ -79,7 +79,7 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
     ask.body = exporter_request_body(request, &ask.size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
     if (pending != NULL)
-        handoff_send(loop_of(request, context), &ask, exporter_pending_call_done, pending);
+        handoff_send(handoffs_loop(request, context), &ask, exporter_pending_call_done, pending);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ void exporter_call_get_handoff(struct exporter_request *request, void *context)
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_handoff);
     if (pending != NULL)
-        handoff_get(loop_of(request, context), exporter_request_input(request)->id,
+        handoff_get(handoffs_loop(request, context), exporter_request_input(request)->id,
                     exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
@@ -98,7 +98,7 @@ void exporter_call_list_attempts(struct exporter_request *request, void *context
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_handoff);
     if (pending != NULL)
-        handoff_get_attempts(loop_of(request, context), exporter_request_input(request)->id,
+        handoff_get_attempts(handoffs_loop(request, context), exporter_request_input(request)->id,
                              exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
@@ -108,7 +108,7 @@ static void list(struct exporter_request *request, void *context, struct handoff
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_handoff);
     if (pending != NULL)
-        handoff_list(loop_of(request, context), query, exporter_pending_call_done, pending);
+        handoff_list(handoffs_loop(request, context), query, exporter_pending_call_done, pending);
 }
 
 void exporter_call_get_task(struct exporter_request *request, void *context)
@@ -122,7 +122,7 @@ void exporter_call_complete_task(struct exporter_request *request, void *context
 {
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_task_complete(loop_of(request, context), exporter_request_input(request)->id,
+        handoff_task_complete(handoffs_loop(request, context), exporter_request_input(request)->id,
                               exporter_request_caller(request), exporter_pending_call_done,
                               pending);
 }
@@ -142,9 +142,9 @@ static void answer_for(struct exporter_request *request, void *context,
 {
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_acknowledge(loop_of(request, context), exporter_request_input(request)->id, word,
-                            reason, exporter_request_caller(request), exporter_pending_call_done,
-                            pending);
+        handoff_acknowledge(handoffs_loop(request, context), exporter_request_input(request)->id,
+                            word, reason, exporter_request_caller(request),
+                            exporter_pending_call_done, pending);
 }
 
 void exporter_call_ack_handoff(struct exporter_request *request, void *context)
@@ -171,7 +171,7 @@ static void replay(struct exporter_request *request, void *context, const char *
 {
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_replay(loop_of(request, context), exporter_request_input(request)->id, target,
+        handoff_replay(handoffs_loop(request, context), exporter_request_input(request)->id, target,
                        exporter_pending_call_done, pending);
 }
 
@@ -181,8 +181,8 @@ static void replay_edited(struct exporter_request *request, void *context)
     const char *body = exporter_request_body(request, &size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_replay_edited(loop_of(request, context), exporter_request_input(request)->id, body,
-                              size, exporter_pending_call_done, pending);
+        handoff_replay_edited(handoffs_loop(request, context), exporter_request_input(request)->id,
+                              body, size, exporter_pending_call_done, pending);
 }
 
 void exporter_call_replay_handoff(struct exporter_request *request, void *context)
@@ -199,7 +199,7 @@ void exporter_call_discard_handoff(struct exporter_request *request, void *conte
     const struct handoff_call_input *input = exporter_request_input(request);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_discard(loop_of(request, context), input->id, input->discard.reason,
+        handoff_discard(handoffs_loop(request, context), input->id, input->discard.reason,
                         exporter_pending_call_done, pending);
 }
 
@@ -212,13 +212,13 @@ void exporter_call_list_agents(struct exporter_request *request, void *context)
     struct handoff_error error;
     enum handoff_code code =
         handoff_list_agents(exporter_client_host_client(context), &text, &error);
-    respond_text(request, code, &text, &error);
+    respond_agents(request, code, &text, &error);
 }
 
 void exporter_call_reset_agent(struct exporter_request *request, void *context)
 {
     struct handoff_error error;
-    if (handoff_reset_agent(loop_of(request, context), exporter_request_input(request)->id,
+    if (handoff_reset_agent(handoffs_loop(request, context), exporter_request_input(request)->id,
                             &error) != HANDOFF_OK)
         exporter_respond_error(request, &error);
     else
@@ -266,7 +266,7 @@ static void respond_pulled(struct exporter_request *request, const struct handof
 
 /* Answers the poller; true: it takes the handoff. Nothing is handed to one that has just left, as
  * it would be lost until its lease ran out, nor to one whose token a reload has revoked. */
-static bool give(struct exporter_request *request, const struct handoff_pulled *got)
+static bool give_pulled(struct exporter_request *request, const struct handoff_pulled *got)
 {
     const struct handoff_pulled nothing = {.error = {.code = HANDOFF_OK}};
     const bool gives = got->envelope != NULL;
@@ -284,7 +284,7 @@ static bool pulled(void *arg, const struct handoff_pulled *got)
 {
     struct pulling *pulling = arg;
     BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
-    const bool taken = pulling->request != NULL && give(pulling->request, got);
+    const bool taken = pulling->request != NULL && give_pulled(pulling->request, got);
     pulling->told = true;
     if (pulling->pull != NULL) { /* else the call that began it frees */
         pulling->magic = 0;
@@ -331,8 +331,8 @@ void exporter_call_pull_handoff(struct exporter_request *request, void *context)
     pulling->magic = PULLING_MAGIC;
     pulling->request = request;
     exporter_request_defer(request, pull_cancelled, pulling);
-    struct handoff_puller *pull =
-        handoff_pull(loop_of(request, context), input->id, input->pull.wait_ms, pulled, pulling);
+    struct handoff_puller *pull = handoff_pull(handoffs_loop(request, context), input->id,
+                                               input->pull.wait_ms, pulled, pulling);
     if (pulling->told)
         free(pulling);
     else

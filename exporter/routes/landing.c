@@ -29,7 +29,7 @@ struct landing_job {
 static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                   .detail = "out of memory (page)"};
 
-static void respond(struct exporter_request *request, struct landing_job *job)
+static void respond_landing(struct exporter_request *request, struct landing_job *job)
 {
     const struct exporter_reply reply = {
         .status = 200,
@@ -47,11 +47,11 @@ static void respond(struct exporter_request *request, struct landing_job *job)
 }
 
 /* On the web loop. */
-static void answer(struct base_mail *mail)
+static void answer_landing(struct base_mail *mail)
 {
     struct landing_job *job = BASE_CONTAINER_OF(mail, struct landing_job, mail);
     if (job->request != NULL && job->bytes != NULL)
-        respond(job->request, job);
+        respond_landing(job->request, job);
     else if (job->request != NULL)
         exporter_respond_problem(job->request, &no_memory);
     free(job->bytes);
@@ -69,11 +69,11 @@ static void make_page(struct base_mail *mail)
                       : exporter_status_page(&status, job->landing->telemetry_path, &job->length);
         exporter_status_clear(&status);
     }
-    job->mail.deliver = answer;
+    job->mail.deliver = answer_landing;
     base_loop_post(job->loop, &job->mail);
 }
 
-static void cancelled(void *arg)
+static void landing_cancelled(void *arg)
 {
     struct landing_job *job = arg;
     job->request = NULL;
@@ -99,7 +99,7 @@ void exporter_route_landing(struct exporter_request *request, void *context)
                                 .landing = landing,
                                 .loop = exporter_request_loop(request),
                                 .json = json};
-    exporter_request_defer(request, cancelled, job);
+    exporter_request_defer(request, landing_cancelled, job);
     job->mail.deliver = make_page;
     exporter_lifecycle_post(landing->lifecycle, &job->mail);
 }

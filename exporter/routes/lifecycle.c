@@ -11,7 +11,7 @@
 #include "exporter/http/problem.h"
 #include "exporter/lifecycle.h"
 
-static void respond_text(struct exporter_request *request, unsigned status, const char *text)
+static void respond_plain(struct exporter_request *request, unsigned status, const char *text)
 {
     const struct exporter_reply reply = {
         .status = status,
@@ -26,15 +26,15 @@ static void respond_text(struct exporter_request *request, unsigned status, cons
 void exporter_route_healthy(struct exporter_request *request, void *context)
 {
     (void)context;
-    respond_text(request, 200, "handoff-exporter is healthy.\n");
+    respond_plain(request, 200, "handoff-exporter is healthy.\n");
 }
 
 void exporter_route_ready(struct exporter_request *request, void *context)
 {
     if (exporter_lifecycle_is_serving(context))
-        respond_text(request, 200, "handoff-exporter is ready.\n");
+        respond_plain(request, 200, "handoff-exporter is ready.\n");
     else
-        respond_text(request, 503, "handoff-exporter is shutting down.\n");
+        respond_plain(request, 503, "handoff-exporter is shutting down.\n");
 }
 
 struct reload_job {
@@ -53,7 +53,7 @@ static void respond_reload(struct exporter_request *request, const struct export
     const struct exporter_problem problem = {.code = HANDOFF_ERR_RELOAD_FAILED,
                                              .detail = reload->error.text};
     if (reload->ok)
-        respond_text(request, 200, "The configuration was reloaded.\n");
+        respond_plain(request, 200, "The configuration was reloaded.\n");
     else
         exporter_respond_problem(request, &problem);
 }

@@ -7,7 +7,7 @@
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
 
-static struct handoff_loop *loop_of(const struct exporter_request *request, void *context)
+static struct handoff_loop *memories_loop(const struct exporter_request *request, void *context)
 {
     return exporter_client_host_loop(context, exporter_request_loop(request));
 }
@@ -30,8 +30,8 @@ void exporter_call_put_memory(struct exporter_request *request, void *context)
     const char *body = exporter_request_body(request, &size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
     if (pending != NULL)
-        handoff_memory_put(loop_of(request, context), exporter_request_input(request)->id, body,
-                           size, exporter_pending_call_done, pending);
+        handoff_memory_put(memories_loop(request, context), exporter_request_input(request)->id,
+                           body, size, exporter_pending_call_done, pending);
 }
 
 void exporter_call_get_memory(struct exporter_request *request, void *context)
@@ -39,7 +39,7 @@ void exporter_call_get_memory(struct exporter_request *request, void *context)
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_memory);
     if (pending != NULL)
-        handoff_memory_get(loop_of(request, context), exporter_request_input(request)->id,
+        handoff_memory_get(memories_loop(request, context), exporter_request_input(request)->id,
                            exporter_pending_call_done, pending);
 }
 
@@ -47,7 +47,7 @@ void exporter_call_delete_memory(struct exporter_request *request, void *context
 {
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_deleted);
     if (pending != NULL)
-        handoff_memory_delete(loop_of(request, context), exporter_request_input(request)->id,
+        handoff_memory_delete(memories_loop(request, context), exporter_request_input(request)->id,
                               exporter_pending_call_done, pending);
 }
 
@@ -55,8 +55,8 @@ static void change_pin(struct exporter_request *request, void *context, bool pin
 {
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
     if (pending != NULL)
-        handoff_memory_pin(loop_of(request, context), exporter_request_input(request)->id, pinned,
-                           exporter_pending_call_done, pending);
+        handoff_memory_pin(memories_loop(request, context), exporter_request_input(request)->id,
+                           pinned, exporter_pending_call_done, pending);
 }
 
 void exporter_call_pin_memory(struct exporter_request *request, void *context)
@@ -75,5 +75,6 @@ void exporter_call_list_memories(struct exporter_request *request, void *context
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_memory);
     if (pending != NULL)
-        handoff_memory_list(loop_of(request, context), query, exporter_pending_call_done, pending);
+        handoff_memory_list(memories_loop(request, context), query, exporter_pending_call_done,
+                            pending);
 }

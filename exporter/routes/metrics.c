@@ -78,7 +78,7 @@ static void scrape_close(void *arg)
 /* ---- the stream ----------------------------------------------------------------------------- */
 
 /* Makes sure that there is something to send, unless the scrape is over. false: no memory. */
-static bool fill(struct scrape *scrape)
+static bool fill_scrape(struct scrape *scrape)
 {
     while (scrape->more && scrape->sent == scrape->buffer.length) {
         scrape->buffer.length = 0;
@@ -91,7 +91,7 @@ static bool fill(struct scrape *scrape)
 static ssize_t read_plain(void *arg, char *bytes, size_t max)
 {
     struct scrape *scrape = arg;
-    if (!fill(scrape))
+    if (!fill_scrape(scrape))
         return EXPORTER_STREAM_FAILED;
     size_t length = scrape->buffer.length - scrape->sent;
     if (length == 0) {
@@ -111,7 +111,7 @@ static ssize_t read_gzip(void *arg, char *bytes, size_t max)
     if (scrape->ended)
         return EXPORTER_STREAM_END;
     for (;;) {
-        if (!fill(scrape))
+        if (!fill_scrape(scrape))
             return EXPORTER_STREAM_FAILED;
         const char *from = scrape->buffer.data != NULL ? scrape->buffer.data + scrape->sent : "";
         const struct exporter_gzip_step step = exporter_gzip_run(
@@ -191,8 +191,8 @@ static int64_t scrape_timeout_ms(const struct exporter_request *request)
     return *text == '\0' ? ms : 0;
 }
 
-static void refuse(struct exporter_request *request, struct exporter_metrics_page *page,
-                   const struct exporter_problem *problem)
+static void refuse_scrape(struct exporter_request *request, struct exporter_metrics_page *page,
+                          const struct exporter_problem *problem)
 {
     collectors_scrape_done(page->collectors, (int)exporter_problem_status(problem), 0);
     exporter_respond_problem(request, problem);
@@ -244,16 +244,16 @@ void exporter_route_metrics(struct exporter_request *request, void *context)
         exporter_negotiate(exporter_request_header_list(request, "Accept"));
     collectors_scrape_started(page->collectors);
     if (nnames > NAMES_MAX) {
-        refuse(request, page, &too_many_names);
+        refuse_scrape(request, page, &too_many_names);
         return;
     }
     if (page->scrapes >= atomic_load(&page->scrapes_max)) {
-        refuse(request, page, &busy);
+        refuse_scrape(request, page, &busy);
         return;
     }
     struct scrape *scrape = begin_scrape(request, page, negotiated.format, names, nnames);
     if (scrape == NULL)
-        refuse(request, page, &no_memory);
+        refuse_scrape(request, page, &no_memory);
     else
         respond_scrape(request, scrape, negotiated.content_type);
 }

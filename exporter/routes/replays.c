@@ -7,8 +7,8 @@
 #include "exporter/http/pending_call.h"
 
 /* A run, or the list of them, that the client gave away; or its error. */
-static void respond(struct exporter_request *request, unsigned status, enum handoff_code code,
-                    struct handoff_text *text, const struct handoff_error *error)
+static void respond_run(struct exporter_request *request, unsigned status, enum handoff_code code,
+                        struct handoff_text *text, const struct handoff_error *error)
 {
     if (code != HANDOFF_OK) {
         exporter_respond_error(request, error);
@@ -30,7 +30,7 @@ void exporter_call_replay_parked(struct exporter_request *request, void *context
     struct handoff_error error;
     enum handoff_code code = handoff_replay_many(
         exporter_client_host_loop(context, exporter_request_loop(request)), &query, &text, &error);
-    respond(request, 202, code, &text, &error);
+    respond_run(request, 202, code, &text, &error);
 }
 
 void exporter_call_list_replays(struct exporter_request *request, void *context)
@@ -39,7 +39,7 @@ void exporter_call_list_replays(struct exporter_request *request, void *context)
     struct handoff_error error;
     enum handoff_code code =
         handoff_replay_list(exporter_client_host_client(context), &text, &error);
-    respond(request, 200, code, &text, &error);
+    respond_run(request, 200, code, &text, &error);
 }
 
 void exporter_call_get_replay(struct exporter_request *request, void *context)
@@ -48,7 +48,7 @@ void exporter_call_get_replay(struct exporter_request *request, void *context)
     struct handoff_error error;
     enum handoff_code code = handoff_replay_get(exporter_client_host_client(context),
                                                 exporter_request_input(request)->id, &text, &error);
-    respond(request, 200, code, &text, &error);
+    respond_run(request, 200, code, &text, &error);
 }
 
 void exporter_call_stop_replay(struct exporter_request *request, void *context)
@@ -57,5 +57,5 @@ void exporter_call_stop_replay(struct exporter_request *request, void *context)
     struct handoff_error error;
     enum handoff_code code = handoff_replay_stop(
         exporter_client_host_client(context), exporter_request_input(request)->id, &text, &error);
-    respond(request, 202, code, &text, &error);
+    respond_run(request, 202, code, &text, &error);
 }

@@ -58,7 +58,7 @@ static bool is_control(uint32_t character)
 }
 
 /* Copies as many whole characters as fit. What is no text becomes a question mark. */
-static void copy_text(char *to, size_t size, const char *from)
+static void copy_bounded(char *to, size_t size, const char *from)
 {
     size_t used = 0;
     size_t left = from != NULL ? strlen(from) : 0;
@@ -87,7 +87,7 @@ static bool is_failure(enum handoff_outcome outcome)
 }
 
 /* Whether it failed, and how. */
-static bool failed(const struct handoff_event *event, enum handoff_outcome *outcome)
+static bool ended_badly(const struct handoff_event *event, enum handoff_outcome *outcome)
 {
     *outcome = HANDOFF_OUTCOME_NONE;
     switch (event->kind) {
@@ -123,8 +123,8 @@ static const char *words_of(const struct handoff_event *event)
     return event->code != HANDOFF_OK ? handoff_code_meaning(event->code) : "";
 }
 
-static void describe(struct exporter_failure *entry, const struct handoff_event *event,
-                     enum handoff_outcome outcome)
+static void describe_failure(struct exporter_failure *entry, const struct handoff_event *event,
+                             enum handoff_outcome outcome)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -132,10 +132,10 @@ static void describe(struct exporter_failure *entry, const struct handoff_event 
     entry->times = 1;
     entry->outcome = outcome;
     entry->attempts = event->kind == HANDOFF_EVENT_MOVED ? event->of.moved.attempts : 0;
-    copy_text(entry->id, sizeof entry->id, event->who.id);
-    copy_text(entry->source, sizeof entry->source, event->who.source_agent);
-    copy_text(entry->target, sizeof entry->target, event->who.target_agent);
-    copy_text(entry->words, sizeof entry->words, words_of(event));
+    copy_bounded(entry->id, sizeof entry->id, event->who.id);
+    copy_bounded(entry->source, sizeof entry->source, event->who.source_agent);
+    copy_bounded(entry->target, sizeof entry->target, event->who.target_agent);
+    copy_bounded(entry->words, sizeof entry->words, words_of(event));
 }
 
 const char *exporter_failure_name(const struct exporter_failure *failure)
@@ -171,10 +171,10 @@ void exporter_failures_note(struct exporter_failures *failures, const struct han
 {
     BASE_CHECK_MAGIC(failures, FAILURES_MAGIC);
     enum handoff_outcome outcome;
-    if (!failed(event, &outcome))
+    if (!ended_badly(event, &outcome))
         return;
     struct exporter_failure entry;
-    describe(&entry, event, outcome);
+    describe_failure(&entry, event, outcome);
     pthread_mutex_lock(&failures->lock);
     failures->total++;
     put_first(failures, &entry);

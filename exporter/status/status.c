@@ -29,7 +29,7 @@ struct gathering {
     bool failed;
 };
 
-static bool make_room(struct gathering *gathering)
+static bool make_room_for_agent(struct gathering *gathering)
 {
     struct exporter_status *status = gathering->status;
     if (status->nagents < gathering->room)
@@ -45,20 +45,20 @@ static bool make_room(struct gathering *gathering)
     return true;
 }
 
-static int64_t later(int64_t a, int64_t b)
+static int64_t max_age(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 /* An agent that left the configuration is shown for as long as it has handoffs. */
-static void visit(void *context, const struct handoff_agent_stats *agent)
+static void gather_agent(void *context, const struct handoff_agent_stats *agent)
 {
     struct gathering *gathering = context;
     struct exporter_status *status = gathering->status;
     if (!agent->configured && agent->in_flight == 0 && agent->parked == 0)
         return;
     char *name = base_arena_copy(&status->arena, agent->name, strlen(agent->name));
-    if (name == NULL || !make_room(gathering)) {
+    if (name == NULL || !make_room_for_agent(gathering)) {
         gathering->failed = true;
         return;
     }
@@ -67,8 +67,8 @@ static void visit(void *context, const struct handoff_agent_stats *agent)
     kept->name = name;
     status->in_flight += agent->in_flight;
     status->parked += agent->parked;
-    status->oldest_in_flight_ns = later(status->oldest_in_flight_ns, agent->oldest_in_flight_ns);
-    status->oldest_parked_ns = later(status->oldest_parked_ns, agent->oldest_parked_ns);
+    status->oldest_in_flight_ns = max_age(status->oldest_in_flight_ns, agent->oldest_in_flight_ns);
+    status->oldest_parked_ns = max_age(status->oldest_parked_ns, agent->oldest_parked_ns);
 }
 
 static int circuit_rank(const struct handoff_agent_stats *agent)
@@ -95,10 +95,10 @@ static int worst_first(const void *left, const void *right)
     return order != 0 ? order : strcmp(a->name, b->name);
 }
 
-static bool read_agents(struct exporter_status *status, struct handoff_client *client)
+static bool gather_agents(struct exporter_status *status, struct handoff_client *client)
 {
     struct gathering gathering = {.status = status};
-    handoff_client_visit_agents(client, visit, &gathering);
+    handoff_client_visit_agents(client, gather_agent, &gathering);
     if (status->nagents > 1)
         qsort(status->agents, status->nagents, sizeof *status->agents, worst_first);
     return !gathering.failed;
@@ -106,8 +106,9 @@ static bool read_agents(struct exporter_status *status, struct handoff_client *c
 
 /* ---- what is not as it should be ------------------------------------------------------------ */
 
-__attribute__((format(printf, 3, 4))) static void
-find(struct exporter_status *status, enum exporter_standing standing, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void add_finding(struct exporter_status *status,
+                                                              enum exporter_standing standing,
+                                                              const char *format, ...)
 {
     char text[FINDING_TEXT_MAX];
     va_list arguments;
@@ -127,18 +128,18 @@ find(struct exporter_status *status, enum exporter_standing standing, const char
 static bool find_in_agent(struct exporter_status *status, const struct handoff_agent_stats *agent)
 {
     if (circuit_rank(agent) == 2)
-        find(
+        add_finding(
             status, EXPORTER_STANDING_TROUBLE,
             "The circuit to %s is open after %u consecutive failure%s; nothing is sent to it until "
             "the cooldown ends.",
             agent->name, agent->consecutive_failures, agent->consecutive_failures == 1 ? "" : "s");
     else if (circuit_rank(agent) == 1)
-        find(status, EXPORTER_STANDING_TROUBLE,
-             "The circuit to %s is half open: the next handoff probes it.", agent->name);
+        add_finding(status, EXPORTER_STANDING_TROUBLE,
+                    "The circuit to %s is half open: the next handoff probes it.", agent->name);
     else if (agent->consecutive_failures > 0)
-        find(status, EXPORTER_STANDING_ATTENTION, "The last %shandoff%s to %s failed.",
-             agent->consecutive_failures > 1 ? "few " : "",
-             agent->consecutive_failures > 1 ? "s" : "", agent->name);
+        add_finding(status, EXPORTER_STANDING_ATTENTION, "The last %shandoff%s to %s failed.",
+                    agent->consecutive_failures > 1 ? "few " : "",
+                    agent->consecutive_failures > 1 ? "s" : "", agent->name);
     return circuit_rank(agent) > 0 || agent->consecutive_failures > 0;
 }
 
@@ -153,13 +154,13 @@ static void find_in_others(struct exporter_status *status, size_t at)
         failed += closed && status->agents[at].consecutive_failures > 0;
     }
     if (circuits > 0)
-        find(status, EXPORTER_STANDING_TROUBLE,
-             "The circuit%s to %zu more agent%s not closed, see below.", circuits > 1 ? "s" : "",
-             circuits, circuits > 1 ? "s are" : " is");
+        add_finding(status, EXPORTER_STANDING_TROUBLE,
+                    "The circuit%s to %zu more agent%s not closed, see below.",
+                    circuits > 1 ? "s" : "", circuits, circuits > 1 ? "s are" : " is");
     if (failed > 0)
-        find(status, EXPORTER_STANDING_ATTENTION,
-             "The last handoff%s to %zu more agent%s failed, see below.", failed > 1 ? "s" : "",
-             failed, failed > 1 ? "s" : "");
+        add_finding(status, EXPORTER_STANDING_ATTENTION,
+                    "The last handoff%s to %zu more agent%s failed, see below.",
+                    failed > 1 ? "s" : "", failed, failed > 1 ? "s" : "");
 }
 
 /* They are sorted, so those with something to say come first. */
@@ -174,32 +175,35 @@ static void find_in_agents(struct exporter_status *status)
 static void find_in_daemon(struct exporter_status *status)
 {
     if (status->daemon.draining)
-        find(status, EXPORTER_STANDING_ATTENTION,
-             "The daemon is shutting down and accepts no new handoffs.");
+        add_finding(status, EXPORTER_STANDING_ATTENTION,
+                    "The daemon is shutting down and accepts no new handoffs.");
     if (!status->client.spine_up)
-        find(status, EXPORTER_STANDING_TROUBLE,
-             "The spine is not answering: envelopes are sent without the requested memories.");
+        add_finding(
+            status, EXPORTER_STANDING_TROUBLE,
+            "The spine is not answering: envelopes are sent without the requested memories.");
     if (status->daemon.config_refused)
-        find(status, EXPORTER_STANDING_ATTENTION,
-             "The last reload was rejected; the previous configuration stays in effect. The log "
-             "says "
-             "why.");
+        add_finding(
+            status, EXPORTER_STANDING_ATTENTION,
+            "The last reload was rejected; the previous configuration stays in effect. The log "
+            "says "
+            "why.");
     if (!status->client.exact_tokens)
-        find(status, EXPORTER_STANDING_ATTENTION,
-             "Tokens are estimated because no vocabulary is installed, so envelopes do not use "
-             "their "
-             "full budget.");
+        add_finding(
+            status, EXPORTER_STANDING_ATTENTION,
+            "Tokens are estimated because no vocabulary is installed, so envelopes do not use "
+            "their "
+            "full budget.");
 }
 
 static void find_parked(struct exporter_status *status)
 {
     if (status->parked == 1)
-        find(status, EXPORTER_STANDING_ATTENTION,
-             "One handoff could not be delivered and is waiting for a decision.");
+        add_finding(status, EXPORTER_STANDING_ATTENTION,
+                    "One handoff could not be delivered and is waiting for a decision.");
     else if (status->parked > 1)
-        find(status, EXPORTER_STANDING_ATTENTION,
-             "%" PRIu64 " handoffs could not be delivered and are waiting for a decision.",
-             status->parked);
+        add_finding(status, EXPORTER_STANDING_ATTENTION,
+                    "%" PRIu64 " handoffs could not be delivered and are waiting for a decision.",
+                    status->parked);
 }
 
 /* The worst first; among equals as they were found. */
@@ -228,7 +232,7 @@ bool exporter_status_read(struct exporter_status *status,
     exporter_lifecycle_look(lifecycle, &status->daemon);
     handoff_client_stats(client, &status->client);
     status->findings = base_arena_calloc(&status->arena, FINDINGS_MAX, sizeof *status->findings);
-    if (status->findings == NULL || !read_agents(status, client)) {
+    if (status->findings == NULL || !gather_agents(status, client)) {
         exporter_status_clear(status);
         return false;
     }

@@ -101,7 +101,7 @@ void exporter_status_page_policy(char policy[EXPORTER_PAGE_POLICY_SIZE])
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-static void write_time(FILE *out, int64_t at_ms)
+static void write_time_element(FILE *out, int64_t at_ms)
 {
     char text[BASE_RFC3339_SIZE];
     base_rfc3339_seconds(at_ms, text);
@@ -321,7 +321,7 @@ static void write_failure(FILE *out, const struct exporter_failure *failure)
         fputs("</p>", out);
     }
     fputs("\n<p class=\"soft\">", out);
-    write_time(out, failure->at_ms);
+    write_time_element(out, failure->at_ms);
     if (failure->attempts > 0)
         fprintf(out, ", %u attempt%s", failure->attempts, failure->attempts > 1 ? "s" : "");
     if (failure->id[0] != '\0') {
@@ -350,11 +350,11 @@ static void write_failures(FILE *out, const struct exporter_status *status)
 static void write_foot(FILE *out, const struct exporter_status *status)
 {
     fputs("</main>\n<footer>\n<p>As of ", out);
-    write_time(out, status->now_ms);
+    write_time_element(out, status->now_ms);
     fputs("; reload the page to refresh. Started ", out);
-    write_time(out, status->daemon.started_ms);
+    write_time_element(out, status->daemon.started_ms);
     fputs(", configuration of ", out);
-    write_time(out, status->daemon.config_ms);
+    write_time_element(out, status->daemon.config_ms);
     if (status->daemon.revision[0] != '\0') {
         fputs(", revision <code>", out);
         exporter_html_text(out, status->daemon.revision);

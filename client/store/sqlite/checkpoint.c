@@ -58,7 +58,7 @@ static void sync_bodies(struct handoff_db *db, int64_t number)
 }
 
 /* Gives the pages that were in the WAL when it began; -1: it failed. */
-static int copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
+static int copy_wal(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
 {
     int pages = -1;
     if (!db->sqlite && handoff_db_open(db, checkpoint->database, HANDOFF_DB_WRITE, checkpoint->vfs,
@@ -80,12 +80,12 @@ static bool has_grown(struct handoff_checkpoint *checkpoint, int pages)
    Without proof that something came, there is none: see the head of checkpoint.h. */
 static void copy_most(struct handoff_checkpoint *checkpoint, struct handoff_db *db, int64_t bodies)
 {
-    int copied = copy(checkpoint, db, bodies);
+    int copied = copy_wal(checkpoint, db, bodies);
     if (copied >= 0 && has_grown(checkpoint, copied))
-        copy(checkpoint, db, bodies);
+        copy_wal(checkpoint, db, bodies);
 }
 
-static void *run(void *argument)
+static void *run_checkpoints(void *argument)
 {
     struct handoff_checkpoint *checkpoint = argument;
     struct handoff_db db = {0};
@@ -109,17 +109,18 @@ static void *run(void *argument)
 
 /* ---- the writer's side --------------------------------------------------------------------- */
 
-static bool start(struct handoff_checkpoint *checkpoint)
+static bool start_checkpoint_thread(struct handoff_checkpoint *checkpoint)
 {
     if (!checkpoint->started)
-        checkpoint->started = pthread_create(&checkpoint->thread, NULL, run, checkpoint) == 0;
+        checkpoint->started =
+            pthread_create(&checkpoint->thread, NULL, run_checkpoints, checkpoint) == 0;
     return checkpoint->started;
 }
 
 bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int pages, int64_t bodies,
                                  bool wait)
 {
-    bool started = start(checkpoint);
+    bool started = start_checkpoint_thread(checkpoint);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->pages = pages;
     if (!started)

@@ -242,7 +242,7 @@ enum handoff_code handoff_db_number(struct handoff_db *db, const char *sql, int6
 
 /* Open addressing on the literal's address: the statements of a program are few and never change.
  */
-static size_t slot_of(struct handoff_db *db, const char *text)
+static size_t statement_slot(struct handoff_db *db, const char *text)
 {
     size_t slot = (size_t)((uintptr_t)text * UINT64_C(0x9E3779B97F4A7C15) >> 57);
     for (size_t tries = 0; db->cache[slot].text && db->cache[slot].text != text; tries++) {
@@ -256,7 +256,7 @@ sqlite3_stmt *handoff_db_statement(struct handoff_db *db, const char *text,
                                    struct handoff_error *error)
 {
     BASE_CHECK_MAGIC(db, MAGIC);
-    size_t slot = slot_of(db, text);
+    size_t slot = statement_slot(db, text);
     if (!db->cache[slot].text) {
         sqlite3_stmt *statement;
         if (sqlite3_prepare_v3(db->sqlite, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) !=

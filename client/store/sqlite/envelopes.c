@@ -93,8 +93,8 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
     return insert_state(db, *seq, put->finished ? put->created_ms : 0, error);
 }
 
-static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
-                                 struct handoff_error *error)
+static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct handoff_db *db,
+                                          struct handoff_error *error)
 {
     int64_t seq;
     return handoff_envelope_insert(db, (const struct handoff_store_put_envelope *)(void *)job, &seq,
@@ -103,7 +103,7 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
 
 void handoff_store_put_envelope(struct handoff_store *store, struct handoff_store_put_envelope *put)
 {
-    put->job.run = run_put;
+    put->job.run = run_put_envelope;
     handoff_store_submit(store, &put->job);
 }
 
@@ -180,9 +180,9 @@ static bool copy_span(struct base_arena *arena, struct base_span from, struct ba
 }
 
 /* From the row, or from the file that it names. */
-static enum handoff_code read_body(struct handoff_db *db, sqlite3_stmt *row,
-                                   struct base_arena *arena, struct base_span *body,
-                                   struct handoff_error *error)
+static enum handoff_code read_envelope_body(struct handoff_db *db, sqlite3_stmt *row,
+                                            struct base_arena *arena, struct base_span *body,
+                                            struct handoff_error *error)
 {
     struct handoff_body_place place;
     if (!handoff_body_place_column(row, 6, &place))
@@ -196,10 +196,10 @@ static enum handoff_code read_body(struct handoff_db *db, sqlite3_stmt *row,
     return handoff_body_read(db, &place, room, error);
 }
 
-static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
-                                  struct base_arena *arena,
-                                  struct handoff_stored_envelope *envelope,
-                                  struct handoff_error *error)
+static enum handoff_code read_envelope_row(struct handoff_db *db, sqlite3_stmt *row,
+                                           struct base_arena *arena,
+                                           struct handoff_stored_envelope *envelope,
+                                           struct handoff_error *error)
 {
     struct base_span id = handoff_db_column(row, 0), digest = handoff_db_column(row, 3);
     memset(envelope, 0, sizeof *envelope);
@@ -210,7 +210,7 @@ static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
     memcpy(envelope->digest, digest.data, digest.size);
     envelope->created_ms = sqlite3_column_int64(row, 2);
     envelope->finished_ms = sqlite3_column_int64(row, 7);
-    enum handoff_code code = read_body(db, row, arena, &envelope->body, error);
+    enum handoff_code code = read_envelope_body(db, row, arena, &envelope->body, error);
     if (code != HANDOFF_OK)
         return code;
     if (!handoff_envelope_intact(envelope->body, sqlite3_column_int64(row, 4),
@@ -221,9 +221,10 @@ static enum handoff_code read_row(struct handoff_db *db, sqlite3_stmt *row,
                : handoff_error_no_memory(error);
 }
 
-static enum handoff_code look_up(struct handoff_db *db, const struct base_uuid *id,
-                                 struct base_arena *arena, struct handoff_stored_envelope *envelope,
-                                 bool *found, struct handoff_error *error)
+static enum handoff_code look_up_envelope(struct handoff_db *db, const struct base_uuid *id,
+                                          struct base_arena *arena,
+                                          struct handoff_stored_envelope *envelope, bool *found,
+                                          struct handoff_error *error)
 {
     sqlite3_stmt *select = handoff_db_statement(
         db,
@@ -237,7 +238,7 @@ static enum handoff_code look_up(struct handoff_db *db, const struct base_uuid *
     enum handoff_code code = HANDOFF_OK;
     *found = handoff_db_row(select);
     if (*found)
-        code = read_row(db, select, arena, envelope, error);
+        code = read_envelope_row(db, select, arena, envelope, error);
     enum handoff_code end = handoff_db_end(db, select, code == HANDOFF_OK ? error : NULL);
     return code != HANDOFF_OK ? code : end;
 }
@@ -252,9 +253,9 @@ enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = look_up(db, id, arena, envelope, &found, error);
+    enum handoff_code code = look_up_envelope(db, id, arena, envelope, &found, error);
     if (code == HANDOFF_ERR_STORE_CORRUPT) /* unless retention took the file after we saw the row */
-        code = look_up(db, id, arena, envelope, &found, error);
+        code = look_up_envelope(db, id, arena, envelope, &found, error);
     handoff_store_reader_done(store, db);
     if (code != HANDOFF_OK || found)
         return code;

@@ -11,7 +11,7 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static enum handoff_code failed(struct handoff_db *db)
+static enum handoff_code handoff_row_failure(struct handoff_db *db)
 {
     return handoff_db_failure(db, NULL);
 }
@@ -34,7 +34,7 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
                              " ?6, ?7, ?8, ?9)",
                              error);
     if (!insert)
-        return failed(db);
+        return handoff_row_failure(db);
     sqlite3_bind_int64(insert, 1, accept->seq);
     sqlite3_bind_int(insert, 2, standing->state);
     bind_some(insert, 3, accept->source);
@@ -57,7 +57,7 @@ static enum handoff_code insert_key(struct handoff_db *db,
         db, "INSERT INTO idempotency (source, key, seq, request_digest) VALUES (?1, ?2, ?3, ?4)",
         error);
     if (!insert)
-        return failed(db);
+        return handoff_row_failure(db);
     bind_some(insert, 1, accept->source);
     bind_some(insert, 2, accept->idempotency_key);
     sqlite3_bind_int64(insert, 3, accept->seq);
@@ -76,7 +76,7 @@ static enum handoff_code find_seq(struct handoff_db *db, const struct base_uuid 
         " WHERE e.id = ?1",
         error);
     if (!find)
-        return failed(db);
+        return handoff_row_failure(db);
     sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
     if (handoff_db_row(find)) {
         *seq = sqlite3_column_int64(find, 0);
@@ -124,7 +124,7 @@ static enum handoff_code update_handoff(struct handoff_db *db,
         " attempts = ?7, failures = ?8, alternate = ?9, replays = ?10 WHERE seq = ?1",
         error);
     if (!update)
-        return failed(db);
+        return handoff_row_failure(db);
     sqlite3_bind_int64(update, 1, move->seq);
     sqlite3_bind_int(update, 2, standing->state);
     bind_some(update, 3, standing->target);
@@ -150,7 +150,7 @@ static enum handoff_code insert_attempt(struct handoff_db *db, int64_t seq,
                              " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                              error);
     if (!insert)
-        return failed(db);
+        return handoff_row_failure(db);
     sqlite3_bind_int64(insert, 1, seq);
     sqlite3_bind_int64(insert, 2, attempt->number);
     sqlite3_bind_int64(insert, 3, attempt->at_ms);
@@ -174,7 +174,7 @@ static enum handoff_code insert_passed_over(struct handoff_db *db, int64_t seq,
                              " VALUES (?1, ?2, ?3, ?4, ?5)",
                              error);
     if (!insert)
-        return failed(db);
+        return handoff_row_failure(db);
     sqlite3_bind_int64(insert, 1, seq);
     sqlite3_bind_int64(insert, 2, passed->number);
     sqlite3_bind_int64(insert, 3, passed->at_ms);
@@ -212,7 +212,7 @@ static enum handoff_code finish_envelope(struct handoff_db *db, int64_t seq, int
     sqlite3_stmt *update = handoff_db_statement(
         db, "UPDATE envelope_state SET finished_at = ?2 WHERE seq = ?1", error);
     if (!update)
-        return failed(db);
+        return handoff_row_failure(db);
     sqlite3_bind_int64(update, 1, seq);
     sqlite3_bind_int64(update, 2, finished_ms);
     return handoff_db_do(db, update, error);
@@ -248,7 +248,7 @@ static enum handoff_code run_circuit(struct handoff_store_job *job, struct hando
         " VALUES (?1, ?2, ?3)",
         error);
     if (!insert)
-        return failed(db);
+        return handoff_row_failure(db);
     bind_some(insert, 1, circuit->agent);
     sqlite3_bind_int64(insert, 2, circuit->consecutive_failures);
     sqlite3_bind_int64(insert, 3, circuit->open_until_ms);
@@ -386,7 +386,7 @@ enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const s
         sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
         code = read_rows(db, select, &rows, error);
     } else {
-        code = failed(db);
+        code = handoff_row_failure(db);
     }
     handoff_store_reader_done(store, db);
     if (code != HANDOFF_OK)
@@ -440,7 +440,7 @@ enum handoff_code handoff_store_list(struct handoff_store *store,
         handoff_db_bind_text(select, 7, filter->party);
         code = read_rows(db, select, &rows, error);
     } else {
-        code = failed(db);
+        code = handoff_row_failure(db);
     }
     handoff_store_reader_done(store, db);
     *list = (struct handoff_stored *)(void *)rows.entries;
@@ -482,7 +482,7 @@ enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t se
         sqlite3_bind_int64(select, 1, seq);
         code = read_rows(db, select, &rows, error);
     } else {
-        code = failed(db);
+        code = handoff_row_failure(db);
     }
     handoff_store_reader_done(store, db);
     *list = (struct handoff_attempt *)(void *)rows.entries;
@@ -490,8 +490,8 @@ enum handoff_code handoff_store_attempts(struct handoff_store *store, int64_t se
     return code;
 }
 
-static bool read_key(sqlite3_stmt *row, struct base_uuid *id,
-                     uint8_t request_digest[BASE_SHA256_BYTES])
+static bool read_idempotency_row(sqlite3_stmt *row, struct base_uuid *id,
+                                 uint8_t request_digest[BASE_SHA256_BYTES])
 {
     struct base_span stored_id = handoff_db_column(row, 0), digest = handoff_db_column(row, 1);
     if (stored_id.size != sizeof id->bytes || digest.size != BASE_SHA256_BYTES)
@@ -519,10 +519,10 @@ enum handoff_code handoff_store_find_key(struct handoff_store *store, struct bas
     if (select) {
         handoff_db_bind_text(select, 1, source);
         handoff_db_bind_text(select, 2, key);
-        found = handoff_db_row(select) && read_key(select, id, request_digest);
+        found = handoff_db_row(select) && read_idempotency_row(select, id, request_digest);
         code = handoff_db_end(db, select, error);
     } else {
-        code = failed(db);
+        code = handoff_row_failure(db);
     }
     handoff_store_reader_done(store, db);
     if (code != HANDOFF_OK || found)
@@ -547,7 +547,7 @@ static enum handoff_code read_all(struct handoff_store *store, const char *text,
     if (!db)
         return no_reader(error);
     sqlite3_stmt *select = handoff_db_statement(db, text, error);
-    enum handoff_code code = select ? read_rows(db, select, rows, error) : failed(db);
+    enum handoff_code code = select ? read_rows(db, select, rows, error) : handoff_row_failure(db);
     handoff_store_reader_done(store, db);
     return code;
 }
@@ -581,7 +581,7 @@ enum handoff_code handoff_store_visit_parked(struct handoff_store *store,
             visit(arg, handoff_db_column(select, 0), sqlite3_column_int64(select, 1));
         code = handoff_db_end(db, select, error);
     } else {
-        code = failed(db);
+        code = handoff_row_failure(db);
     }
     handoff_store_reader_done(store, db);
     return code;

@@ -161,8 +161,8 @@ int handoff_migrate_newest(void)
     return (int)(sizeof steps / sizeof *steps);
 }
 
-static enum handoff_code refuse(struct handoff_db *db, enum handoff_code code, const char *message,
-                                struct handoff_error *error)
+static enum handoff_code refuse_schema(struct handoff_db *db, enum handoff_code code,
+                                       const char *message, struct handoff_error *error)
 {
     return handoff_error_set(error, code, message, "storage.path", db->path);
 }
@@ -178,7 +178,7 @@ static enum handoff_code check_application(struct handoff_db *db, int64_t versio
         return code;
     if (application == 0 && version == 0 && tables == 0)
         return HANDOFF_OK; /* a new file */
-    return refuse(
+    return refuse_schema(
         db, HANDOFF_ERR_STORE_FOREIGN,
         "the database belongs to another program; point storage.path at another directory", error);
 }
@@ -194,10 +194,11 @@ enum handoff_code handoff_migrate_version(struct handoff_db *db, int *version,
     if (code != HANDOFF_OK)
         return code;
     if (number < 0 || number > handoff_migrate_newest()) {
-        refuse(db, HANDOFF_ERR_STORE_NEWER,
-               "the store was written by a newer version of this program; install that version, or "
-               "restore a backup made before the upgrade",
-               error);
+        refuse_schema(
+            db, HANDOFF_ERR_STORE_NEWER,
+            "the store was written by a newer version of this program; install that version, or "
+            "restore a backup made before the upgrade",
+            error);
         handoff_error_seen(error, "%s: schema version %lld", db->path, (long long)number);
         handoff_error_allow(error, "up to %d", handoff_migrate_newest());
         return HANDOFF_ERR_STORE_NEWER;

@@ -27,7 +27,8 @@ static int64_t body_file_bytes(int64_t retention_bytes)
     return share < least ? least : share;
 }
 
-static void set_defaults(struct handoff_store *store, const struct handoff_store_options *options)
+static void set_store_defaults(struct handoff_store *store,
+                               const struct handoff_store_options *options)
 {
     struct handoff_store_options *own = &store->options;
     *own = *options;
@@ -114,7 +115,7 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
                              NULL, NULL);
 }
 
-static void destroy(struct handoff_store *store)
+static void destroy_store(struct handoff_store *store)
 {
     handoff_reader_threads_stop(&store->readers);
     handoff_checkpoint_stop(&store->checkpoint);
@@ -143,7 +144,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
     opened->magic = HANDOFF_STORE_MAGIC;
     opened->place.lock = -1;
     opened->unindexed = HANDOFF_TASK_INDEX_BATCH; /* that many may wait since the last time */
-    set_defaults(opened, options);
+    set_store_defaults(opened, options);
     init_locks(opened);
     enum handoff_code code = handoff_place_take(&opened->place, options->path, error);
     handoff_checkpoint_init(&opened->checkpoint, opened->place.database, opened->options.vfs);
@@ -160,7 +161,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
     if (code == HANDOFF_OK)
         *store = opened;
     else
-        destroy(opened);
+        destroy_store(opened);
     return code;
 }
 
@@ -176,7 +177,7 @@ void handoff_store_close(struct handoff_store **store)
     pthread_mutex_unlock(&closing->queue_lock);
     pthread_cond_signal(&closing->queue_filled);
     pthread_join(closing->writer_thread, NULL);
-    destroy(closing);
+    destroy_store(closing);
 }
 
 /* ---- waiting for one job ------------------------------------------------------------------- */

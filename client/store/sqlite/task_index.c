@@ -10,7 +10,7 @@ static enum handoff_code count_waiting(struct handoff_db *db, int64_t *waiting,
                              waiting, error);
 }
 
-static enum handoff_code take_batch(struct handoff_db *db, struct handoff_error *error)
+static enum handoff_code index_batch(struct handoff_db *db, struct handoff_error *error)
 {
     enum handoff_code code =
         handoff_db_exec(db,
@@ -29,7 +29,8 @@ enum handoff_code handoff_task_index_step(struct handoff_db *db, struct handoff_
 {
     int64_t waiting;
     enum handoff_code code = count_waiting(db, &waiting, error);
-    return code == HANDOFF_OK && waiting >= HANDOFF_TASK_INDEX_BATCH ? take_batch(db, error) : code;
+    return code == HANDOFF_OK && waiting >= HANDOFF_TASK_INDEX_BATCH ? index_batch(db, error)
+                                                                     : code;
 }
 
 enum handoff_code handoff_task_index_trim(struct handoff_db *db, struct handoff_error *error)

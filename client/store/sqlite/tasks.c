@@ -44,9 +44,10 @@ enum handoff_code handoff_store_get_task(struct handoff_store *store, struct bas
 /* ---- completing ----------------------------------------------------------------------------- */
 
 /* How many handoffs the task has, and whether one of them concerns the agent. */
-static enum handoff_code look(struct handoff_db *db,
-                              const struct handoff_store_complete_task *complete, int64_t *handoffs,
-                              bool *takes_part, struct handoff_error *error)
+static enum handoff_code look_up_task(struct handoff_db *db,
+                                      const struct handoff_store_complete_task *complete,
+                                      int64_t *handoffs, bool *takes_part,
+                                      struct handoff_error *error)
 {
     *handoffs = 0;
     *takes_part = false;
@@ -87,7 +88,7 @@ static enum handoff_code run_complete(struct handoff_store_job *job, struct hand
     struct handoff_store_complete_task *complete = (void *)job;
     int64_t handoffs;
     bool takes_part;
-    enum handoff_code code = look(db, complete, &handoffs, &takes_part, error);
+    enum handoff_code code = look_up_task(db, complete, &handoffs, &takes_part, error);
     if (code == HANDOFF_OK && !takes_part) /* to others it reads as if there were no such task */
         code = handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff belongs to this task",
                                  "task_id", complete->task_id.data);

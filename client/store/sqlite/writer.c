@@ -201,7 +201,7 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
 
 /* ---- one transaction ----------------------------------------------------------------------- */
 
-static enum handoff_code begin(struct handoff_db *db, struct handoff_error *error)
+static enum handoff_code begin_transaction(struct handoff_db *db, struct handoff_error *error)
 {
     sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
     return statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
@@ -216,7 +216,7 @@ static enum handoff_code flush_bodies(struct handoff_db *db, struct handoff_erro
     return code;
 }
 
-static enum handoff_code commit(struct handoff_db *db, struct handoff_error *error)
+static enum handoff_code commit_transaction(struct handoff_db *db, struct handoff_error *error)
 {
     sqlite3_stmt *statement = handoff_db_statement(db, "COMMIT", error);
     enum handoff_code code =
@@ -233,7 +233,7 @@ static void fail_all(struct base_mail *group, const struct handoff_error *error)
 }
 
 /* true: the transaction is as if the job had never run, or the job did its work. */
-static bool run_job(struct handoff_db *db, struct handoff_store_job *job)
+static bool run_store_job(struct handoff_db *db, struct handoff_store_job *job)
 {
     sqlite3_int64 changes = sqlite3_total_changes64(db->sqlite);
     handoff_error_clear(&job->error);
@@ -253,19 +253,19 @@ enum group_outcome {
 static enum group_outcome run_together(struct handoff_db *db, struct base_mail *group,
                                        struct handoff_error *error)
 {
-    if (begin(db, error) != HANDOFF_OK) {
+    if (begin_transaction(db, error) != HANDOFF_OK) {
         fail_all(group, error);
         return GROUP_SETTLED;
     }
     for (struct base_mail *mail = group; mail; mail = mail->next) {
-        if (!run_job(db, job_of(mail))) {
+        if (!run_store_job(db, job_of(mail))) {
             handoff_db_roll_back(db);
             return GROUP_ONE_LEFT;
         }
     }
     if (flush_bodies(db, error) != HANDOFF_OK)
         return GROUP_ONE_LEFT; /* with the bodies in their rows */
-    if (commit(db, error) == HANDOFF_OK)
+    if (commit_transaction(db, error) == HANDOFF_OK)
         return GROUP_SETTLED;
     if (error->code == HANDOFF_ERR_STORE_FULL && group->next)
         return GROUP_ONE_LEFT;
@@ -277,17 +277,17 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
                       struct handoff_error *error)
 {
     struct handoff_error failure;
-    if (begin(db, &failure) != HANDOFF_OK) {
+    if (begin_transaction(db, &failure) != HANDOFF_OK) {
         job->error = *error = failure;
         return;
     }
-    run_job(db, job);
+    run_store_job(db, job);
     if (sqlite3_get_autocommit(db->sqlite) && job->error.code == HANDOFF_OK)
         handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended unexpectedly",
                           NULL, NULL);
     if (job->error.code != HANDOFF_OK)
         handoff_db_roll_back(db);
-    else if (commit(db, &failure) != HANDOFF_OK)
+    else if (commit_transaction(db, &failure) != HANDOFF_OK)
         job->error = *error = failure;
 }
 
