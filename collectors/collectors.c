@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registers the rows of metrics.def and owns their families. Created and freed on one thread;
+ * counting works on any thread.
+ */
 #include "collectors/collectors.h"
 
 #include <stdlib.h>

@@ -6,6 +6,8 @@
  * poor. The counters say what share of all memories arrived, which is a sum over a sum: a mean of
  * ratios would give an envelope of one memory the weight of one of a hundred. They also say why
  * not: missing is the spine's or the sender's fault, trimmed the budget's.
+ *
+ * Any thread.
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"

@@ -3,6 +3,8 @@
  * What the handoff client does and is, as metrics. Its events go to the measures
  * (measures.h), and to series that were resolved beforehand, so that an event costs a lookup and
  * atomics; its sizes are read when a scrape begins.
+ *
+ * Events on any thread; sizes on the thread that scrapes.
  */
 #include "collectors/collectors.h"
 #include "collectors/measures.h"

@@ -8,6 +8,8 @@
  *
  * A chain that reached its limit is refused, so it is no depth; it is the outcome hop_limit in
  * handoff_handoffs_total. That it turned in a circle is counted all the same.
+ *
+ * Any thread.
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"

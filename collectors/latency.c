@@ -10,6 +10,8 @@
  * durations would be 315 of the 396 samples of an agent, and most agents see one pattern. A
  * duration need not begin at 0 as a count of failures must: what its first sample loses to a rate
  * is one observation.
+ *
+ * Any thread.
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"

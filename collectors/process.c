@@ -5,6 +5,8 @@
  * /proc, an old kernel) keeps its last value.
  *
  * One hook runs at a time, so the mirrored counters have one writer.
+ *
+ * On the thread that scrapes.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -6,6 +6,8 @@
  * saved it gets the acknowledgement, and the agent that failed shows in its attempts. What a replay
  * comes to is not counted as another handoff, or one that a person got through at last would have
  * failed and succeeded; if it is parked again, that is counted as a parking.
+ *
+ * Any thread.
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"

@@ -6,6 +6,8 @@
  *
  * Agents that were removed may still have handoffs; those add up under "other", which has no
  * circuit because it is nobody.
+ *
+ * On the thread that scrapes.
  */
 #include <string.h>
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of targets and the series of each, see targets.h. Lookups on any thread without a
+ * lock; changes on any thread, one at a time.
+ */
 #include "collectors/targets.h"
 
 #include <stdint.h>

@@ -4,6 +4,8 @@
  *
  * Utilization low for long is money for a budget that nobody needs; at 1 something was probably
  * left out, which handoff_memory_refs_total{outcome="trimmed"} tells.
+ *
+ * Any thread.
  */
 #include "collectors/measures.h"
 #include "collectors/rows.h"

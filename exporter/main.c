@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoff-exporter: the daemon's entry. Reads the command line, then runs, or says why not. */
+/*
+ * handoff-exporter: the daemon's entry point. Reads the command line, then runs the daemon or says
+ * why it cannot. Main thread.
+ */
 #include <stdio.h>
 #include <unistd.h>
 

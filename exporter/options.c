@@ -3,6 +3,8 @@
  * The command line. Each row of options.def becomes a struct option_row; parsing walks argv once
  * and hands each value to the reader of the row's kind. Defaults go through the same readers, so
  * that a default outside its own bounds cannot exist.
+ *
+ * Main thread, before any other starts.
  */
 #include "exporter/options.h"
 

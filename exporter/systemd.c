@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* systemd's readiness and socket activation protocols, as their manual pages document them. */
+/*
+ * systemd's readiness and socket activation protocols, as documented in their manual pages. Main
+ * thread.
+ */
 #include "exporter/systemd.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon and handoffctl answer to --version. */
+/* The version that handoff-exporter and handoffctl print for --version. Any thread. */
 #include "exporter/version.h"
 
 const char *exporter_version(void)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of agents: looking up, reconfiguring and counting, see agents.h. Any thread: the
+ * directory is immutable and replaced whole, and each agent has a lock for its breaker and counts.
+ */
 #include "client/agents/agents.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The circuit breaker's state machine, see breaker.h. Pure: the caller holds the agent's lock and
+ * passes the time.
+ */
 #include "client/agents/breaker.h"
 
 /* The one place where the circuit changes. */

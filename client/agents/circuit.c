@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Persists the state of a breaker, see circuit.h. On the thread of the lane whose attempt changed
+ * it; the store's writer thread writes it.
+ */
 #include "client/agents/circuit.h"
 
 #include "client/deliver/delivery.h"

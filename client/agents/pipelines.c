@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pipelines and the lookup of the next agent, see pipelines.h. Any thread: the lock is held while
+ * a name is copied.
+ */
 #include "client/agents/pipelines.h"
 
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiver's later word on a handoff: an acknowledgement, a refusal, or a wish for more time.
+/*
+ * The receiver's deferred acknowledgement, rejection or request for more time. On the loop's
+ * thread.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person decides: that a parked handoff is sent again or discarded, that a breaker closes.
+/*
+ * What an operator decides: to replay or discard a parked handoff, or to close a circuit. On the
+ * loop's thread.
  */
 #include "client/deliver/decide.h"
 #include "client/calls/read.h"

@@ -5,6 +5,8 @@
  * One struct carries an assembly from the call to the answer. It is freed when the answer was
  * given; what the assembly learnt about token counts goes to the spine in a job of its own, for
  * which nobody waits.
+ *
+ * On the loop's thread.
  */
 #include <string.h>
 

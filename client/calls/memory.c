@@ -2,6 +2,8 @@
 /*
  * Memories as a host asks for them. Each call is one struct from the question to the answer, with
  * copies of what the host lent; the spine answers at once or later, which makes no difference here.
+ *
+ * On the loop's thread.
  */
 #include <string.h>
 

@@ -2,6 +2,8 @@
 /*
  * Memories as JSON. The spine says what a memory may be; here are the names and types of its
  * fields, one row each, and raw conversation logs without a summary are turned away.
+ *
+ * Pure.
  */
 #include "client/calls/memory_json.h"
 

@@ -9,6 +9,8 @@
  * An observation never opens a circuit and never closes one: that is about our own attempts, and a
  * report by a third party must not be able to stop deliveries. Its failures in a row are counted
  * beside the breaker's (agents.h).
+ *
+ * Any thread; never waits.
  */
 #include "client/assemble/request.h"
 #include "client/calls/observation.h"

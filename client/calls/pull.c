@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulling handoffs from an agent's inbox. */
+/* Pulls handoffs from an agent's inbox. On the loop's thread. */
 #include "client/client.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"

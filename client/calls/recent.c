@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recently seen keys as two sets of digests, see recent.h. Any thread: a lock protects both sets.
+ */
 #include "client/calls/recent.h"
 
 #include <string.h>

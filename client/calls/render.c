@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON objects for handoffs, attempts and agents, see render.h. Pure: it writes to the caller's
+ * buffer, on any thread.
+ */
 #include "client/calls/render.h"
 
 #include <yyjson.h>

@@ -6,6 +6,8 @@
  * The old one is held meanwhile, so that nobody else replays it, and it is discarded only when the
  * new one is durable. A crash between the two leaves both: one under way and one parked, which a
  * person sees; never none.
+ *
+ * On the loop's thread.
  */
 #include <stdio.h>
 #include <stdlib.h>

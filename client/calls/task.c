@@ -5,6 +5,8 @@
  * Counted when it is on the disk, and only by the call that wrote it: a repeat, also after a
  * restart, is answered with what was written and counted by nobody. A completed task still takes
  * handoffs; see docs/decisions.md.
+ *
+ * On the loop's thread; the store writes the end of the task on its writer thread.
  */
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,8 @@
  * token, where the configuration names some; on the web listener only who keeps to the rate limit
  * and knows a password, where the web configuration asks for that. Who is in may take the routes
  * that are for him.
+ *
+ * On the request's loop thread.
  */
 #include "exporter/access/admission.h"
 

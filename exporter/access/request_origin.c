@@ -5,6 +5,8 @@
  *
  * A page can also have its own name lead to 127.0.0.1, and is then of one origin with us (DNS
  * rebinding). It cannot keep its browser from sending that name as the Host.
+ *
+ * Pure.
  */
 #include "exporter/access/request_origin.h"
 

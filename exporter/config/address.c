@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking "host:port", "[v6]:port" and "unix:PATH" apart. */
+/* Parses "host:port", "[v6]:port" and "unix:PATH". Pure. */
 #include "exporter/config/address.h"
 
 #include <string.h>

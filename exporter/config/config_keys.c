@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mappings and their keys: what both configuration files, the daemon's and the web listener's, have
- * in common. */
+/*
+ * Mappings and their keys, for both configuration files: the daemon's and the web listener's. On
+ * the thread that loads the file.
+ */
 #include <string.h>
 
 #include "exporter/config/config_internal.h"

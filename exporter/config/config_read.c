@@ -6,6 +6,8 @@
  * other and are read last, in this order: the agents are named, so that any list may refer to any
  * of them; `defaults` make the agent that says nothing; each agent starts as a copy of that one;
  * pipelines come when all agents are known.
+ *
+ * On the thread that loads the file.
  */
 #include <string.h>
 

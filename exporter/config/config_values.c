@@ -2,6 +2,8 @@
 /*
  * One value: from a YAML node to a typed field, by the kind of its row. A refusal shows what was
  * seen and what the row allows.
+ *
+ * On the thread that loads the file.
  */
 #include <errno.h>
 #include <fcntl.h>

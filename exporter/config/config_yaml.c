@@ -6,6 +6,8 @@
  * Why: libyaml composes any depth and any number of anchors, and compares each new anchor with all
  * others. An alias is not expanded, it points to the same node, so that "billion laughs" costs
  * nothing here; the depth of our walk is the depth of our table.
+ *
+ * On the thread that loads the file.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -2,6 +2,8 @@
 /*
  * Reads a web configuration file. The keys stand in web_settings.def; walking, positions and
  * refusals are those of the configuration reader, so that both files complain alike.
+ *
+ * On the thread that loads the file: the control thread at startup, later the web loop's.
  */
 #include "exporter/config/web_settings.h"
 

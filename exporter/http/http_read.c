@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a handler may ask of a request. Strings that have to be made for it lie in its scratch. */
+/*
+ * What a handler can read of a request; strings made for it are in the request's scratch memory.
+ * On the request's loop thread.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

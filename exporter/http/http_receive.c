@@ -2,6 +2,8 @@
 /*
  * What comes in before a handler runs: the path, which chooses the route, and the body, within the
  * route's limit. What was refused is still read, up to a limit, and thrown away (http.c says why).
+ *
+ * On the request's loop thread.
  */
 #include <stdio.h>
 #include <stdlib.h>

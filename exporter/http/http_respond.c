@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a handler's answer to libmicrohttpd's. A request that cannot be answered is abandoned: its
- * connection is cut, so that the client does not wait. */
+/*
+ * Converts a handler's reply to libmicrohttpd's. A request that cannot be answered is aborted: its
+ * connection is closed, so that the client does not wait. On the request's loop thread.
+ */
 #include <stdlib.h>
 
 #include "exporter/access/admission.h"

@@ -8,6 +8,8 @@
  *
  * A unix socket outlives its process as a file. It is stale when nobody answers a connect; then,
  * and only then, it is removed.
+ *
+ * Control thread, before the loops start and after they have ended.
  */
 #include "exporter/http/listener.h"
 

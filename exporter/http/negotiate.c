@@ -6,6 +6,8 @@
  *
  * The escaping scheme says how names outside the legacy characters are written. All of our names
  * are inside them, so the schemes read the same and only the label differs.
+ *
+ * Pure.
  */
 #include "exporter/http/negotiate.h"
 

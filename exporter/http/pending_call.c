@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that wait for the client, see pending_call.h. */
+/* Requests that wait for the client, see pending_call.h. On the request's loop thread. */
 #include "exporter/http/pending_call.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How an error looks on the wire: one writer for all of them, so that no answer is hand-made JSON.
+/* Writes every error response, so that none contains hand-made JSON. On the request's loop thread.
  */
 #include "exporter/http/problem.h"
 

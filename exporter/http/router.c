@@ -5,6 +5,8 @@
  * would save nothing that could be measured.
  *
  * Segments are decoded after the path was cut, so that an encoded slash stays inside its segment.
+ *
+ * Pure: the tables do not change after startup.
  */
 #include "exporter/http/router.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the kernel, since libmicrohttpd tells of nothing before a whole line is there. */
+/*
+ * Asks the kernel, because libmicrohttpd reports nothing until a whole line has arrived. On the
+ * connection's loop thread.
+ */
 #include "exporter/http/socket_silence.h"
 
 #include <netinet/in.h>

@@ -4,6 +4,8 @@
  * exchanges and one of ciphers, for all versions, and allows every combination. So a list of suites
  * can be followed exactly only if it is such a set of combinations; any other is refused with the
  * suite that would be allowed without having been asked for. Nothing is widened in silence.
+ *
+ * Pure.
  */
 #include "exporter/http/tls_priority.h"
 

@@ -5,6 +5,8 @@
  * A handoff that goes well writes none: there may be thousands in a second, and metrics and store
  * know them. One that ends badly writes one line; when an agent is down and all of them do, the
  * log's limit for each event keeps the rest out and counts them.
+ *
+ * Any thread.
  */
 #include "exporter/log/delivery_log.h"
 

@@ -2,6 +2,8 @@
 /*
  * Envelopes, assembled and served. The bytes of version 2 go out as they are stored; Accept chooses
  * the Markdown brief or version 1 instead.
+ *
+ * On the request's loop thread.
  */
 #include "exporter/routes/calls.h"
 

@@ -5,6 +5,8 @@
  * An agent that is down fails every handoff in the same way, and twenty lines of that would push
  * out the one line that is different. So what is alike in agent, outcome and words is one entry
  * that counts and moves to the front.
+ *
+ * Any thread: a lock protects the entries.
  */
 #include "exporter/status/failures.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one escaper of our pages. */
+/* The only HTML escaper of our pages. Pure, apart from the stream that it writes to. */
 #include "exporter/status/html.h"
 
 void exporter_html_text(FILE *out, const char *text)

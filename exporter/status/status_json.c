@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status for programs: names and units as the metrics have them; what is not there is null. */
+/*
+ * The status as JSON, with the names and units of the metrics; unknown values are null. Control
+ * thread.
+ */
 #include "exporter/status/status_json.h"
 
 #include <yyjson.h>

@@ -9,6 +9,8 @@
  * that a table is one when its display changes.
  *
  * Everything that is not a literal here goes through exporter_html_text.
+ *
+ * Control thread.
  */
 #include "exporter/status/status_page.h"
 

@@ -5,6 +5,8 @@
  * whenever the daemon commits, and on a busy store never end.) The copy grows under another name,
  * is checked and synced, and only then linked to its own, so that a file of that name is a whole
  * one.
+ *
+ * On the caller's thread, which may block; handoffctl runs it beside the daemon.
  */
 #include <errno.h>
 #include <fcntl.h>

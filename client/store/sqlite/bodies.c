@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places of bodies and reading from body files, see bodies.h. Any thread that owns the connection:
+ * the writer or a reader.
+ */
 #include "client/store/sqlite/bodies.h"
 
 #include <limits.h>

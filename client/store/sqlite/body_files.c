@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of body files, see body_files.h. Writer thread, except for the check of a store. */
 #include "client/store/sqlite/body_files.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Appends bodies to the newest body file and syncs it, see body_log.h. Writer thread. */
 #include "client/store/sqlite/body_log.h"
 
 #include <string.h>

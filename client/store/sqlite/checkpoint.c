@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints beside the writer, see checkpoint.h. A thread of its own copies; the writer thread
+ * asks for it and copies the rest.
+ */
 #include "client/store/sqlite/checkpoint.h"
 
 #include "client/store/sqlite/bodies.h"

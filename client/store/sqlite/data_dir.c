@@ -3,6 +3,8 @@
  * The directory and its lock. The lock is flock(2): it belongs to the open file, so it also keeps a
  * second store in the same process out, and the kernel drops it when the process dies, however it
  * dies. The file's content (a process id) is only there to be shown.
+ *
+ * On the thread that opens the store.
  */
 #include "client/store/sqlite/data_dir.h"
 

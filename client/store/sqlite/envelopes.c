@@ -3,6 +3,8 @@
  * Envelopes in the store: put, finish, get. The body is stored as it came and served byte for byte;
  * the digest that the document carries is the store's checksum too, so a put hashes nothing and a
  * get hashes once.
+ *
+ * Puts run on the writer thread, gets on a reader thread.
  */
 #include <string.h>
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handoffs, attempts, circuits and idempotency keys in the store. Writes run on the writer thread,
+ * reads on a reader thread or where the store is opened.
+ */
 #include "client/store/handoffs.h"
 
 #include <string.h>

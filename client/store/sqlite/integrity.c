@@ -3,6 +3,8 @@
  * Checking a store from outside, beside a daemon or without one. SQLite's integrity_check knows the
  * structure (pages, B-trees, indexes) and nothing of the content, so every envelope is read and
  * compared with its digest, and the full-text index is counted against its table.
+ *
+ * On the caller's thread, which may block; handoffctl runs it.
  */
 #include <stdio.h>
 #include <string.h>

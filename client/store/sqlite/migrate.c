@@ -10,6 +10,8 @@
  * - seq grows with every insert, and UUIDv7 ids nearly do, so both B-trees grow at their right edge
  *   and a group of inserts touches few pages.
  * - body stands last: reading the columns before it does not follow the chain of overflow pages.
+ *
+ * On the thread that opens the store, before the writer thread starts.
  */
 #include "client/store/sqlite/migrate.h"
 

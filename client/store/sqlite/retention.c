@@ -4,6 +4,8 @@
  * or parked stays however old it is. A step is small, so that a commit that arrives meanwhile waits
  * for one step at most. Removed rows leave free pages that the next inserts use; the file itself
  * does not shrink, so `bytes` limits its growth and not its size on the day it is lowered.
+ *
+ * Writer thread.
  */
 #include "client/store/sqlite/retention.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Indexes tasks in batches, see task_index.h. Writer thread. */
 #include "client/store/sqlite/task_index.h"
 
 static enum handoff_code count_waiting(struct handoff_db *db, int64_t *waiting,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks and their completion in the store. Writes run on the writer thread, reads on a reader
+ * thread.
+ */
 #include "client/store/tasks.h"
 
 #include "client/store/sqlite/database.h"
