@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's version. It is compiled in, so that a host can tell what it was linked with. */
+/* The library's version. It is compiled in, so that a host can tell what it was linked with. Any
+   thread. */
 #include "client/handoff.h"
 
 const char *handoff_version(void)

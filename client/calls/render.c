@@ -137,7 +137,7 @@ void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *a
     base_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"", settings ? "true" : "false",
                        settings ? settings->protocol->name : "push");
     render_text(out, "circuit",
-               base_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
+                base_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
     render_number(out, "consecutive_failures", breaker.consecutive_failures);
     render_number(out, "retry_after_seconds", (wait_ms + 999) / 1000);
     render_number(out, "in_flight", in_flight);

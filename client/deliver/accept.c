@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A new handoff: who gets it, whether there is room, and its way into the store. Nothing is stored
- * of one that is refused.
+ * Accepts a new handoff: finds its agent, checks the limits and has it stored. A handoff that is
+ * rejected leaves nothing in the store. Runs on the lane of the sender.
  */
 #include <string.h>
 

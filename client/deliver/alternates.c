@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a handoff goes when an agent is done with: to its alternates, or to the people; and what
-   the breakers learn on the way. */
+/* What follows when an agent cannot be reached: its alternates are tried in order, then the handoff
+   is parked; and what the breakers learn on the way. Runs on the lane of the delivery. */
 #include "client/agents/circuit.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/obstacle.h"

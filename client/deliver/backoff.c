@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Exponential backoff with full jitter, see backoff.h. Pure; any thread. */
 #include "client/deliver/backoff.h"
 
 #include "lib/base/check.h"

@@ -11,7 +11,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
-static void tell(struct base_mail *mail)
+static void tell_caller(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
     reply->told(reply);
@@ -20,7 +20,7 @@ static void tell(struct base_mail *mail)
 /* Back to the caller's lane, from whichever thread this is. */
 static void send_back(struct handoff_reply *reply)
 {
-    reply->mail.deliver = tell;
+    reply->mail.deliver = tell_caller;
     base_mailbox_post(reply->lane->mailbox, &reply->mail);
 }
 

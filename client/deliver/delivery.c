@@ -10,7 +10,7 @@
  * A store that cannot write (a full disk) does not stop deliveries: the handoff goes on in memory,
  * its end is written again every second, and a sender that waits for a parking is told of the
  * store's error. The store meanwhile has it as live, so a crash delivers it again rather than
- * losing it.
+ * losing it. Runs on the lane of the delivery.
  */
 #include "client/deliver/delivery.h"
 
@@ -94,7 +94,7 @@ static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
 }
 
 /* READY, and its time has come. */
-static void begin(struct handoff_delivery *delivery)
+static void begin_attempt_or_wait(struct handoff_delivery *delivery)
 {
     int64_t wait_ms;
     struct handoff_breaker after;
@@ -297,7 +297,7 @@ void handoff_delivery_wind_down(struct handoff_delivery *delivery)
 static void go_on_at_the_end(struct handoff_delivery *delivery)
 {
     if (deserves_an_attempt(delivery))
-        begin(delivery);
+        begin_attempt_or_wait(delivery);
     handoff_delivery_wind_down(delivery);
 }
 
@@ -326,7 +326,7 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
     else if (expires)
         expire(delivery);
     else
-        begin(delivery);
+        begin_attempt_or_wait(delivery);
 }
 
 void handoff_delivery_timer_fired(struct base_timer *timer)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which lane has a handoff, see live_index.h. Any thread; a lock is held for a lookup only. */
 #include "client/deliver/live_index.h"
 
 #include <string.h>
@@ -43,8 +44,8 @@ static size_t bucket_of(uint32_t bits)
     return bits / HANDOFF_LIVE_SHARDS % HANDOFF_LIVE_BUCKETS;
 }
 
-static struct handoff_live_entry *find(const struct handoff_live_shard *shard, size_t bucket,
-                                       const struct base_uuid *id)
+static struct handoff_live_entry *find_entry(const struct handoff_live_shard *shard, size_t bucket,
+                                             const struct base_uuid *id)
 {
     struct handoff_live_entry *entry;
     LIST_FOREACH (entry, &shard->buckets[bucket], link) {
@@ -59,7 +60,7 @@ bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entr
     uint32_t bits = hash(entry->id);
     struct handoff_live_shard *shard = shard_of(live, bits);
     pthread_mutex_lock(&shard->lock);
-    bool there = find(shard, bucket_of(bits), entry->id) != NULL;
+    bool there = find_entry(shard, bucket_of(bits), entry->id) != NULL;
     if (!there)
         LIST_INSERT_HEAD(&shard->buckets[bucket_of(bits)], entry, link);
     pthread_mutex_unlock(&shard->lock);
@@ -90,7 +91,7 @@ struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct b
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);
     pthread_mutex_lock(&shard->lock);
-    const struct handoff_live_entry *entry = find(shard, bucket_of(bits), id);
+    const struct handoff_live_entry *entry = find_entry(shard, bucket_of(bits), id);
     struct handoff_lane *lane = entry ? entry->lane : NULL;
     pthread_mutex_unlock(&shard->lock);
     return lane;
@@ -101,7 +102,7 @@ int handoff_live_state(struct handoff_live *live, const struct base_uuid *id)
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);
     pthread_mutex_lock(&shard->lock);
-    const struct handoff_live_entry *entry = find(shard, bucket_of(bits), id);
+    const struct handoff_live_entry *entry = find_entry(shard, bucket_of(bits), id);
     int state = entry ? atomic_load_explicit(&entry->state, memory_order_relaxed) : 0;
     pthread_mutex_unlock(&shard->lock);
     return state;
@@ -122,7 +123,7 @@ bool handoff_live_look(struct handoff_live *live, const struct base_uuid *id,
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);
     pthread_mutex_lock(&shard->lock);
-    const struct handoff_live_entry *entry = find(shard, bucket_of(bits), id);
+    const struct handoff_live_entry *entry = find_entry(shard, bucket_of(bits), id);
     bool shown = entry && entry->view.state != 0;
     if (shown)
         *view = entry->view;
@@ -136,7 +137,7 @@ void *handoff_live_find(struct handoff_live *live, const struct base_uuid *id,
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);
     pthread_mutex_lock(&shard->lock);
-    const struct handoff_live_entry *entry = find(shard, bucket_of(bits), id);
+    const struct handoff_live_entry *entry = find_entry(shard, bucket_of(bits), id);
     void *owner = entry && entry->lane == lane ? entry->owner : NULL;
     pthread_mutex_unlock(&shard->lock);
     return owner;

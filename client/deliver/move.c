@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a delivery comes, moves and goes. handoff_delivery_move is the only function that changes the
- * state: it checks the move against the model, counts, tells the observer and has the store write
- * it.
+ * Makes, moves and frees a delivery. handoff_delivery_move is the only function that changes the
+ * state: it checks the move against the model, counts it, reports it to the observer and has the
+ * store write it. Runs on the lane of the delivery; the counts are atomic or under the agent's
+ * lock.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom a delivery tells: the waiter, who sent it or decided about it, and the observer, who counts.
- * The observer hears of every move, of every attempt once, and of circuits that change.
+ * Reports what happens to a delivery: to the waiter, which sent it or decided about it, and to the
+ * observer, which counts. The observer gets every move, every attempt once, and every change of a
+ * circuit. Runs on the lane of the delivery.
  */
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Why an envelope cannot go to an agent that it was not made for, see obstacle.h. Any thread. */
 #include "client/deliver/obstacle.h"
 
 static enum handoff_obstacle settings_obstacle(const struct handoff_settings *settings,

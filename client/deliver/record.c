@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the store is told of a delivery: one write at a time, and once more if it changed meanwhile.
- * When it is written, the delivery goes on; so an attempt is recorded before the next one begins,
- * and a parking before the sender hears of it.
+ * Has the store write a delivery: one write at a time, and another one if it changed meanwhile. The
+ * delivery continues when it is written, so an attempt is recorded before the next one begins, and
+ * a parking before the sender is answered. Runs on the lane of the delivery.
  */
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handoffs that the store has, loaded: those that were live when the last process ended, and single
-   ones that somebody decides about. */
+/* Loads handoffs from the store: at the start those that were live when the last process ended,
+   later single ones that an operator or a late acknowledgement decides about. Pages are read on the
+   thread that opens the client, before the lanes run; a single one is loaded on the lane that
+   asked. */
 #include <yyjson.h>
 
 #include "client/deliver/delivery.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The form of an envelope that an agent reads, see body.h. Runs on the lane of the delivery. */
 #include "client/protocol/body.h"
 
 #include "client/envelope/legacy.h"

@@ -12,10 +12,8 @@ static const struct handoff_protocol *const protocols[] = {
 
 const struct handoff_protocol *handoff_protocol_of(const struct handoff_agent_options *options)
 {
-    const size_t count = sizeof protocols / sizeof protocols[0];
-    size_t i = 0;
-    while (i < count && !protocols[i]->is_spoken(options))
-        i++;
-    BASE_CHECK(i < count); /* the last row takes every agent */
-    return protocols[i];
+    for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++)
+        if (protocols[i]->is_spoken(options))
+            return protocols[i];
+    base_check_failed("the last row takes every agent", __FILE__, __LINE__);
 }

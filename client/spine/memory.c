@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a memory may look like. Every refusal names the field, what was seen and what is allowed.
+ * Pure; any thread.
  */
 #include <yyjson.h>
 

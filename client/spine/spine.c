@@ -17,8 +17,8 @@ static enum handoff_spine_progress refused(void)
 }
 
 /* false: this kind of spine cannot do it, and the error says so. */
-static bool begin(const struct handoff_spine *spine, struct handoff_spine_call *call,
-                  enum handoff_spine_ability needed, const char *task)
+static bool begin_call(const struct handoff_spine *spine, struct handoff_spine_call *call,
+                       enum handoff_spine_ability needed, const char *task)
 {
     BASE_CHECK_MAGIC(spine, SPINE_MAGIC);
     handoff_error_clear(&call->error);
@@ -61,7 +61,7 @@ static bool within(struct handoff_spine_call *call, const char *field, size_t se
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
                                                   struct handoff_spine_resolve *resolve)
 {
-    bool able = begin(spine, &resolve->call, HANDOFF_SPINE_CAN_RESOLVE, "find memories");
+    bool able = begin_call(spine, &resolve->call, HANDOFF_SPINE_CAN_RESOLVE, "find memories");
     resolve->found = NULL;
     resolve->missing = NULL;
     resolve->found_count = resolve->missing_count = 0;
@@ -82,7 +82,7 @@ enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
 enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
                                                struct handoff_spine_list *list)
 {
-    bool able = begin(spine, &list->call, HANDOFF_SPINE_CAN_LIST, "list memories");
+    bool able = begin_call(spine, &list->call, HANDOFF_SPINE_CAN_LIST, "list memories");
     list->memories = NULL;
     list->count = 0;
     list->next = base_span(NULL, 0);
@@ -95,7 +95,7 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
 enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put)
 {
-    bool able = begin(spine, &put->call, HANDOFF_SPINE_CAN_PUT, "store a memory");
+    bool able = begin_call(spine, &put->call, HANDOFF_SPINE_CAN_PUT, "store a memory");
     if (!able ||
         handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK)
         return refused();
@@ -106,7 +106,7 @@ enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
 enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
                                                  struct handoff_spine_remove *remove)
 {
-    bool able = begin(spine, &remove->call, HANDOFF_SPINE_CAN_REMOVE, "delete a memory");
+    bool able = begin_call(spine, &remove->call, HANDOFF_SPINE_CAN_REMOVE, "delete a memory");
     if (!able || handoff_memory_validate_id(remove->id, "id", &remove->call.error) != HANDOFF_OK)
         return refused();
     remove->call.asked = true;
@@ -116,7 +116,7 @@ enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
 enum handoff_spine_progress handoff_spine_pin(struct handoff_spine *spine,
                                               struct handoff_spine_pin *pin)
 {
-    bool able = begin(spine, &pin->call, HANDOFF_SPINE_CAN_PIN, "pin a memory");
+    bool able = begin_call(spine, &pin->call, HANDOFF_SPINE_CAN_PIN, "pin a memory");
     if (!able || handoff_memory_validate_id(pin->id, "id", &pin->call.error) != HANDOFF_OK)
         return refused();
     pin->call.asked = true;
@@ -126,7 +126,7 @@ enum handoff_spine_progress handoff_spine_pin(struct handoff_spine *spine,
 enum handoff_spine_progress handoff_spine_keep_tokens(struct handoff_spine *spine,
                                                       struct handoff_spine_keep_tokens *keep)
 {
-    if (!begin(spine, &keep->call, HANDOFF_SPINE_CAN_KEEP_TOKENS, "keep token counts"))
+    if (!begin_call(spine, &keep->call, HANDOFF_SPINE_CAN_KEEP_TOKENS, "keep token counts"))
         return refused();
     keep->call.asked = true;
     return spine->driver->keep_tokens(spine, keep);
@@ -135,7 +135,7 @@ enum handoff_spine_progress handoff_spine_keep_tokens(struct handoff_spine *spin
 enum handoff_spine_progress handoff_spine_stats(struct handoff_spine *spine,
                                                 struct handoff_spine_stats *stats)
 {
-    if (!begin(spine, &stats->call, HANDOFF_SPINE_CAN_STATS, "count memories"))
+    if (!begin_call(spine, &stats->call, HANDOFF_SPINE_CAN_STATS, "count memories"))
         return refused();
     stats->call.asked = true;
     return spine->driver->stats(spine, stats);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of verdict.h. Pure; any thread. */
 #include "client/protocol/handoff/verdict.h"
 
 #include <string.h>
@@ -65,8 +66,8 @@ static void read_body(struct statement *statement, struct handoff_finding *findi
     yyjson_doc_free(doc);
 }
 
-static void find(struct handoff_finding *finding, enum handoff_verdict verdict,
-                 enum handoff_attempt_result result, const char *reason)
+static void set_finding(struct handoff_finding *finding, enum handoff_verdict verdict,
+                        enum handoff_attempt_result result, const char *reason)
 {
     finding->verdict = verdict;
     finding->result = result;
@@ -89,14 +90,15 @@ static void judge_success(struct handoff_finding *finding, int status,
                           const struct statement *statement, enum handoff_ack_mode mode)
 {
     if (acknowledges(statement, status, mode))
-        find(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
+        set_finding(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
     else if (statement->names_other)
-        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL, "acknowledges another id");
+        set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
+                    "acknowledges another id");
     else if (status == 202)
-        find(finding, HANDOFF_VERDICT_DEFERRED, HANDOFF_RESULT_ACK, "");
+        set_finding(finding, HANDOFF_VERDICT_DEFERRED, HANDOFF_RESULT_ACK, "");
     else
-        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
-             "success without an acknowledgement");
+        set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
+                    "success without an acknowledgement");
 }
 
 static const char *failure_reason(enum handoff_attempt_result failure)
@@ -114,13 +116,14 @@ static const char *failure_reason(enum handoff_attempt_result failure)
 static void judge_status(struct handoff_finding *finding, int status)
 {
     if (is_refusal(status))
-        find(finding, HANDOFF_VERDICT_REFUSED, HANDOFF_RESULT_HTTP,
-             "the agent refused the request");
+        set_finding(finding, HANDOFF_VERDICT_REFUSED, HANDOFF_RESULT_HTTP,
+                    "the agent refused the request");
     else if (status >= 300 && status < 400)
-        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP, "redirects are not followed");
+        set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
+                    "redirects are not followed");
     else
-        find(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
-             "the agent answered with an error");
+        set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
+                    "the agent answered with an error");
 }
 
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
@@ -128,7 +131,8 @@ void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
 {
     *finding = (struct handoff_finding){.retry_after_ms = answer->retry_after_ms};
     if (!answer->answered) {
-        find(finding, HANDOFF_VERDICT_RETRY, answer->failure, failure_reason(answer->failure));
+        set_finding(finding, HANDOFF_VERDICT_RETRY, answer->failure,
+                    failure_reason(answer->failure));
         return;
     }
     struct statement statement = {0};
@@ -137,8 +141,8 @@ void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
     read_body(&statement, finding, answer, handoff_id);
 
     if (statement.nacks_ours && (statement.retry_said || !is_refusal(answer->status)))
-        find(finding, statement.retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
-             HANDOFF_RESULT_NACK, "the agent did not take it");
+        set_finding(finding, statement.retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
+                    HANDOFF_RESULT_NACK, "the agent did not take it");
     else if (answer->status >= 200 && answer->status < 300)
         judge_success(finding, answer->status, &statement, mode);
     else

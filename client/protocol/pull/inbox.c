@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Pairing offers with pollers; inbox.h says which thread does what. Any lane calls it. */
 #include "client/protocol/pull/inbox.h"
 
 #include <string.h>

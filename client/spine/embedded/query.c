@@ -2,7 +2,7 @@
 /*
  * The query comes from an agent, that is from anywhere. FTS5 has a query language with operators
  * (NEAR, NOT, ^, *, column:), and none of it may be reachable. So nothing is escaped here: words
- * are cut out that consist of harmless bytes only, and each is quoted.
+ * are cut out that consist of harmless bytes only, and each is quoted. Pure; any thread.
  */
 #include "client/spine/embedded/query.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranking by BM25 over an FTS5 index, in time that does not grow with the number of memories.
+ * Ranking by BM25 over an FTS5 index, in time that does not grow with the number of memories. Runs
+ * on a reader thread of the store.
  *
  * FTS5 has bm25(), but it counts the occurrences of every word in the whole index before it looks
  * at the first row: 160 ms for six words at 100,000 memories. So the index only finds rows and

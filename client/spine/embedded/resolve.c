@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding memories: those asked for, the pins, and the best recent ones, in one snapshot.
+ * Finding memories: those asked for, the pins, and the best recent ones, in one snapshot. Runs
+ * on a reader thread of the store.
  *
  * The steps collect numbers only (seq, and why it was found); the text of a memory is read once, at
  * the end, and only for what is given back. The best recent ones are chosen from a bounded set: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formula of score.h, and nothing else. */
+/* The formula of score.h, and nothing else. Pure; any thread. */
 #include "client/spine/embedded/score.h"
 
 #include <math.h>

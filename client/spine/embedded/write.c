@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes of the embedded spine: jobs for the store's writer, so that they share its commits with
- * everything else that is written. `run` may run twice; it reads the call's inputs and sets
- * results.
+ * everything else that is written. `run` is called on the writer's thread, all else on the
+ * caller's. `run` may run twice; it reads the call's inputs and sets results.
  *
  * Every refusal comes before the first change, so that a refused job costs its neighbours nothing.
  */
