@@ -29,7 +29,7 @@ struct collectors_options {
     size_t max_series;
 };
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct collectors *collectors_new(const struct collectors_options *options);
 void collectors_free(struct collectors **collectors);
 
@@ -43,7 +43,7 @@ const struct metric_desc *collectors_metrics(size_t *count);
 void collectors_scrape_started(struct collectors *collectors);
 void collectors_scrape_done(struct collectors *collectors, int code, double seconds);
 
-/* A configuration file was read; `ok`: it is in force now. The first one counts too. */
+/* A configuration file was read; `ok`: it is now current. The first one counts too. */
 void collectors_config_reloaded(struct collectors *collectors, bool ok);
 
 /* An observer for handoff_client_open, with the collectors as the observer's argument. Any thread;
@@ -54,9 +54,9 @@ void collectors_observe(void *observer, const struct handoff_event *event);
  * as there are scrapes. */
 void collectors_watch_client(struct collectors *collectors, struct handoff_client *client);
 
-/* The agents that have series of their own from now on, at 0 from the start; all others share those
+/* The agents that have their own series from now on, at 0 from the start; all others share those
  * of the agent "other". The series of agents that are no longer named end. Before the first event,
- * and whenever the configuration changes. false: no memory, and nothing changed. */
+ * and whenever the configuration changes. false: out of memory, and nothing changed. */
 bool collectors_configure(struct collectors *collectors, const struct handoff_agent_options *agents,
                           size_t count);
 

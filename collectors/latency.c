@@ -2,7 +2,7 @@
 /*
  * Latency: how long a handoff takes from its acceptance to its end, and each stage of it.
  *
- * Handoffs that were given up are timed too, in series of their own: a receiver that answers in
+ * Handoffs that were given up are timed too, in separate series: a receiver that answers in
  * 10 ms or not at all has a fast "acknowledged" and a slow "exhausted", and a mean of the two would
  * tell neither. What was refused before it was accepted (hop_limit, an open circuit) took no time.
  *

@@ -7,7 +7,7 @@
  * reliability.c    how handoffs and attempts end, and what is parked and replayed
  * hops.c           how long chains become, and whether they turn in circles
  * tokens.c         how well budgets are used
- * standing.c       how it stands right now, read from the client when a scrape begins
+ * standing.c       the current state, read from the client when a scrape begins
  *
  * Each resolves its series of a target beforehand and then takes events, on any thread.
  */

@@ -98,7 +98,7 @@ void collectors_reliability_moved(struct collectors *collectors, const struct ha
     metric_add(is_sent_again(moved) ? target->replayed : target->parked[moved->reason], 1);
 }
 
-/* The parking of whoever made it is not ours, so it is not counted as one. */
+/* A parking at the agent that made it is not ours, so it is not counted as one. */
 void collectors_reliability_observed(struct collectors *collectors,
                                      const struct handoff_event *event)
 {

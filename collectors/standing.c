@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How it stands with every agent right now: circuit, failures in a row, what is in flight and what
+ * The current state of every agent: circuit, failures in a row, what is in flight and what
  * is parked. Not counted along with the events but read from the client when a scrape begins, so
  * that it is right from the first scrape after a restart, and cannot drift.
  *
  * Agents that were removed may still have handoffs; those add up under "other", which has no
- * circuit because it is nobody.
+ * circuit because it is not an agent.
  *
  * On the thread that scrapes.
  */
@@ -34,7 +34,7 @@ void collectors_standing_resolve(struct collectors *collectors, struct collector
 
 struct standing {
     const struct collectors_targets *targets;
-    struct handoff_agent_stats others; /* all that are no target of their own */
+    struct handoff_agent_stats others; /* all that are not targets themselves */
 };
 
 static void show_agent_stats(const struct collectors_target *target,

@@ -25,7 +25,7 @@ struct collectors_table {
 
 /* ---- looking up ----------------------------------------------------------------------------- */
 
-/* FNV-1a. The names in the table are the configuration's, so nobody can make its runs long. */
+/* FNV-1a. The names in the table are the configuration's, so a client cannot make its runs long. */
 static size_t hash_name(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -54,7 +54,7 @@ struct collectors_target *collectors_target(const struct collectors_targets *tar
 
 /* ---- changing ------------------------------------------------------------------------------- */
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct collectors_table *table_new(size_t count)
 {
     size_t size = 2;
@@ -83,7 +83,7 @@ static void resolve(struct collectors *collectors, struct collectors_target *tar
 }
 
 /* Without series yet. One that comes back is made anew, because events may still hold the old one;
- * its series are the same. NULL: no memory. */
+ * its series are the same. NULL: out of memory. */
 static struct collectors_target *make_target(struct collectors_targets *targets, const char *name)
 {
     size_t size = strlen(name) + 1;

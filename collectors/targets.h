@@ -67,7 +67,7 @@ struct collectors_targets {
     struct collectors_target *all;
 };
 
-/* Makes the target "other". false: no memory. */
+/* Makes the target "other". false: out of memory. */
 bool collectors_targets_init(struct collectors *collectors);
 /* Takes what is only half made too. */
 void collectors_targets_free(struct collectors_targets *targets);

@@ -2,7 +2,7 @@
 /*
  * Tokens: how large envelopes are, and how much of their budget they use.
  *
- * Utilization low for long is money for a budget that nobody needs; at 1 something was probably
+ * Utilization low for long is money for an unneeded budget; at 1 something was probably
  * left out, which handoff_memory_refs_total{outcome="trimmed"} tells.
  *
  * Any thread.

@@ -41,7 +41,7 @@ static const char *encoding_name(enum exporter_encoding encoding)
     return encoding == EXPORTER_ENCODING_CL100K_BASE ? "cl100k_base" : "o200k_base";
 }
 
-/* An estimate is safe but wasteful; whoever runs this should know. */
+/* An estimate is safe but wasteful; the operator should know. */
 static void log_tokenizer(const struct exporter_client_host *client_host)
 {
     struct handoff_error why;
@@ -271,7 +271,7 @@ static bool fill_agent(struct handoff_agent_options *options, const struct expor
     return agent->token_file == NULL || options->bearer_token != NULL;
 }
 
-/* Lends the configuration's texts; free() it. NULL: no memory. */
+/* Lends the configuration's texts; free() it. NULL: out of memory. */
 static struct handoff_pipeline_options *pipelines_of(const struct exporter_config *config)
 {
     struct handoff_pipeline_options *pipelines = calloc(config->npipelines + 1, sizeof *pipelines);

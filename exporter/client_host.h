@@ -40,7 +40,7 @@ bool exporter_client_host_attach(struct exporter_client_host *client_host,
 bool exporter_client_host_resume(struct exporter_client_host *client_host,
                                  struct exporter_error *error);
 
-/* Puts the agents and limits of a configuration in force, or leaves all as it was. */
+/* Applies the agents and limits of a configuration, or leaves all as it was. */
 bool exporter_client_host_configure(struct exporter_client_host *client_host,
                                     const struct exporter_config *config,
                                     struct exporter_error *error);

@@ -88,7 +88,7 @@ bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle)
     return atomic_load(&lifecycle->serving);
 }
 
-/* ---- what is told of it --------------------------------------------------------------------- */
+/* ---- status and log --------------------------------------------------------------------- */
 
 static int64_t lifecycle_wall_ms(void)
 {
@@ -125,7 +125,7 @@ static struct exporter_config *load_config(const struct exporter_lifecycle *life
     return exporter_config_load_option(lifecycle->options->config_file, "--config.file", error);
 }
 
-/* Hands a configuration to whoever uses it; they read it through atomics, so no loop stops. */
+/* Hands a configuration to its users; they read it through atomics, so no loop stops. */
 static void apply(struct exporter_lifecycle *lifecycle, struct exporter_config *config)
 {
     exporter_config_unref(&lifecycle->config);
@@ -216,7 +216,7 @@ static void look_at_drain(struct base_timer *timer)
     base_loop_start_timer(&lifecycle->control, &lifecycle->drain_look, DRAIN_LOOK_MS);
 }
 
-/* It is said when it is so: whoever reads of it finds nothing taken any more. */
+/* Logged once it is true: from then on nothing is accepted. */
 static void drain(struct exporter_lifecycle *lifecycle)
 {
     const unsigned in_flight = exporter_listeners_in_flight(lifecycle->listeners);
@@ -309,7 +309,7 @@ static void answer_watchdog(struct base_mail *mail)
     atomic_store(&watched->answered, true);
 }
 
-/* systemd is told that all is well only if every loop has come round since the last time. */
+/* systemd's watchdog is notified only if every loop has turned since the last time. */
 static void watchdog(struct base_timer *timer)
 {
     struct exporter_lifecycle *lifecycle =

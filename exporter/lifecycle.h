@@ -20,12 +20,12 @@ struct exporter_lifecycle;
 /* Any thread. */
 bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle);
 
-/* How the process stands. */
+/* The state of the process. */
 struct exporter_lifecycle_state {
     const char *revision; /* "" when it is not known */
     int64_t started_ms;   /* wall clock */
-    int64_t uptime_ms;    /* by the clock that nobody sets */
-    int64_t config_ms;    /* when the configuration in force was read; wall clock */
+    int64_t uptime_ms;    /* by the monotonic clock */
+    int64_t config_ms;    /* when the current configuration was read; wall clock */
     bool config_refused;  /* a later one was not good */
     bool draining;
 };
@@ -37,7 +37,7 @@ void exporter_lifecycle_look(const struct exporter_lifecycle *lifecycle,
 /* Has the mail delivered on the control thread, which may block. Any thread. */
 void exporter_lifecycle_post(struct exporter_lifecycle *lifecycle, struct base_mail *mail);
 
-/* A reload that somebody waits for. */
+/* A reload that a caller waits for. */
 struct exporter_reload {
     struct base_loop *loop; /* where `done` runs */
     void (*done)(struct exporter_reload *reload);

@@ -31,7 +31,7 @@ void exporter_systemd_notify(const char *state)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    /* Nobody listening is no reason to fail: the state is advice. */
+    /* No listener is not a failure: the state is advice. */
     ssize_t sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL,
                           (const struct sockaddr *)(const void *)&address,
                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));

@@ -249,7 +249,7 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
     return open;
 }
 
-/* As the breaker counts its own: whoever acknowledges or refuses is there. */
+/* As the breaker counts its own: an agent that acknowledges or rejects is up. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome)
 {
     BASE_CHECK_MAGIC(agent, MAGIC);

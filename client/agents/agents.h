@@ -3,10 +3,9 @@
  * agents.h - the agents that handoffs can be sent to: what is configured, and what was learnt.
  *
  * Two things lie under one name and live differently. The settings are a snapshot of the
- * configuration: immutable, counted, replaced as a whole by a reload, and kept by whoever works
- * with them until it is done. The agent itself stays for the life of the table, so that its breaker
- * and its counts survive a reload, and a handoff on its way to a removed agent still has somebody
- * to be counted for.
+ * configuration: immutable, counted, replaced as a whole by a reload, and kept by each user until
+ * it is done. The agent itself stays for the life of the table, so that its breaker and its counts
+ * survive a reload, and a handoff on its way to a removed agent is still counted.
  */
 #ifndef HANDOFF_AGENTS_AGENTS_H
 #define HANDOFF_AGENTS_AGENTS_H
@@ -50,7 +49,7 @@ struct handoff_agent {
     /* of the visitor in snapshot.c, under its lock */
     int64_t oldest_live_ns; /* monotonic; INT64_MAX: none */
 
-    struct handoff_inbox inbox; /* has a lock of its own */
+    struct handoff_inbox inbox; /* has its own lock */
 };
 
 struct handoff_agents;
@@ -64,7 +63,7 @@ enum handoff_code handoff_agent_options_check(const struct handoff_agent_options
                                               size_t count,
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Puts the configuration in force: all of it or, on failure, nothing. The options were checked, and
+/* Applies the configuration: all of it or, on failure, nothing. The options were checked, and
    each name is there once. An agent that is no longer
    named keeps its place but cannot be found. */
 enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
@@ -76,14 +75,14 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
 struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct base_span name);
 
 /* The same, but also one that was configured once: for handoffs that a restart finds. It is made,
-   without settings, where it is new. NULL: no memory. */
+   without settings, where it is new. NULL: out of memory. */
 struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name);
 
 /* Calls `visit` for every agent, configured or not, by name. No lock is held during a call. */
 void handoff_agents_each(struct handoff_agents *agents,
                          void (*visit)(struct handoff_agent *agent, void *arg), void *arg);
 
-/* What the breaker is told. */
+/* Events of the breaker. */
 enum handoff_lesson {
     HANDOFF_LESSON_ANSWERED,        /* it acknowledged or refused: it is there, and works */
     HANDOFF_LESSON_TOOK,            /* it will acknowledge later, it says */
@@ -103,11 +102,11 @@ enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t 
                                            int64_t *wait_ms, struct handoff_breaker *after);
 /* Is the circuit open now, and for how long? Any thread; changes nothing. */
 bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t *wait_ms);
-/* Somebody told how a handoff of its own to this agent ended. The breaker does not hear of it. Any
+/* An agent reported how its own handoff to this agent ended. The breaker ignores it. Any
    thread. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome);
 
-/* What is in force now, to be given back; NULL where the agent is no longer configured. */
+/* The current settings, to be given back; NULL where the agent is no longer configured. */
 struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent);
 /* Gives it back and sets *settings to NULL; harmless on NULL. */
 void handoff_settings_release(struct handoff_settings **settings);

@@ -30,7 +30,7 @@ void handoff_parked_forget(struct handoff_agent *agent, int64_t settled_ms);
 /* Under the agent's lock: wall clock; 0: none is parked. */
 int64_t handoff_parked_oldest_ms(const struct handoff_parked *parked);
 
-/* Nobody else has it any more. */
+/* No other reference is left. */
 void handoff_parked_free(struct handoff_parked *parked);
 
 #endif

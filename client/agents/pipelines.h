@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipelines.h - who comes next: what a target of "next" stands for.
+ * pipelines.h - pipelines and what the target "next" resolves to.
  *
  * The pipelines are a snapshot of the configuration, immutable and replaced as a whole. A lookup
- * copies the one name that it finds, so nobody holds a snapshot beyond a call.
+ * copies the one name that it finds, so no snapshot is held beyond a call.
  *
  * Any thread.
  */
@@ -26,7 +26,7 @@ struct handoff_pipelines {
 void handoff_pipelines_init(struct handoff_pipelines *pipelines);
 void handoff_pipelines_free(struct handoff_pipelines *pipelines);
 
-/* A copy of what the configuration says, to be put in force. */
+/* A copy of what the configuration says, to be applied. */
 enum handoff_code handoff_pipeline_set_new(struct handoff_pipeline_set **set,
                                            const struct handoff_pipeline_options *options,
                                            size_t count,

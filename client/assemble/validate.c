@@ -49,7 +49,7 @@ static const struct handoff_field output_rows[] = {
     {.name = "criteria",
      .type = HANDOFF_FIELD_ARRAY,
      .most = INT64_MAX,
-     .doc = "what it is judged by"},
+     .doc = "the criteria that it must meet"},
 };
 static const struct handoff_fields output_fields = {
     .rows = output_rows, .count = HANDOFF_FIELDS_COUNT(output_rows), .open = true};
@@ -254,7 +254,7 @@ static enum handoff_code in_place(enum handoff_code code, struct handoff_error *
     return code;
 }
 
-/* An object whose known members are judged by their rows, and the rest carried along. */
+/* An object whose known members are checked by their rows, and the rest carried along. */
 static enum handoff_code check_carried(const struct handoff_field *field, yyjson_val *value,
                                        void *at, struct handoff_error *error)
 {

@@ -4,7 +4,7 @@
  *
  * Each call is one row of calls.def: who may make it, what it changes, its input fields, its
  * answers and errors, a line of documentation and an example. The daemon's routes are bound to the
- * rows (exporter/routes/routes.c), and the fields are judged before a handler runs. The reference
+ * rows (exporter/routes/routes.c), and the fields are checked before a handler runs. The reference
  * in docs/api.md, the OpenAPI document, the JSON Schemas of requests and the access table in
  * docs/security.md are written from the rows.
  *
@@ -38,7 +38,7 @@ enum handoff_call_effect {
 enum handoff_call_body {
     HANDOFF_NO_BODY,
     HANDOFF_BODY_IGNORED,       /* up to 4 KiB, whatever it is */
-    HANDOFF_BODY_OF_WORDS,      /* a few fields: up to 4 KiB, judged like the query */
+    HANDOFF_BODY_OF_WORDS,      /* a few fields: up to 4 KiB, checked like the query */
     HANDOFF_BODY_WITH_DOCUMENT, /* fields too, of which one may be as large as a request */
     HANDOFF_DOCUMENT,           /* the call reads and judges it: `document` */
 };

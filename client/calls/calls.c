@@ -74,7 +74,7 @@
     "`Accept: text/markdown` renders a brief for a prompt, "                                       \
     "`Accept: application/vnd.handoff.envelope+json; version=1` the flat form for older readers."
 
-/* What an edit may have is judged when the old envelope is known. */
+/* What an edit may have is checked when the old envelope is known. */
 static enum handoff_code accept_edit(const struct handoff_field *field, yyjson_val *value, void *at,
                                      struct handoff_error *error)
 {

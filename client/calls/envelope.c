@@ -3,8 +3,8 @@
  * Envelopes as a host asks for them: assembled and stored, or read in one form or another.
  *
  * One struct carries an assembly from the call to the answer. It is freed when the answer was
- * given; what the assembly learnt about token counts goes to the spine in a job of its own, for
- * which nobody waits.
+ * given; what the assembly learnt about token counts goes to the spine in a separate job, for
+ * which no one waits.
  *
  * On the loop's thread.
  */

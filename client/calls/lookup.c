@@ -105,7 +105,7 @@ static void begin_lookup(struct lookup *lookup)
     handoff_store_submit_read(lookup->loop->client->store, &lookup->read);
 }
 
-/* NULL, and that is answered, where there is no memory. */
+/* NULL, and that is answered, if it is out of memory. */
 static struct lookup *make_lookup(struct handoff_loop *loop,
                                   enum handoff_code (*run)(struct lookup *, struct handoff_error *),
                                   handoff_answered *answered, void *context)
@@ -128,7 +128,7 @@ static struct lookup *make_lookup(struct handoff_loop *loop,
     return lookup;
 }
 
-/* Copies a text of the host's; an absent one stays so. false: no memory. */
+/* Copies a text of the host's; an absent one stays so. false: out of memory. */
 static bool keep_lookup_text(struct lookup *lookup, const char *from, const char **to)
 {
     *to = from ? base_arena_strdup(&lookup->arena, from) : NULL;

@@ -175,7 +175,7 @@ static void was_removed(struct handoff_spine_call *call)
     was_touched((struct touching *)(void *)((char *)call - offsetof(struct touching, remove.call)));
 }
 
-/* NULL, and the refusal is answered, where there is no memory. */
+/* NULL, and the refusal is answered, if it is out of memory. */
 static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
                                     enum handoff_operation operation, handoff_answered *answered,
                                     void *context)
@@ -278,7 +278,7 @@ static void was_read(struct handoff_spine_call *call)
     base_free(reading);
 }
 
-/* NULL, and the refusal is answered, where there is no memory. `text` is copied. */
+/* NULL, and the refusal is answered, if it is out of memory. `text` is copied. */
 static struct reading *begin_reading(struct handoff_loop *loop, const char *text,
                                      struct base_span *copy, handoff_answered *answered,
                                      void *context)

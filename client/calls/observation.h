@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * observation.h - one handoff that an agent made by itself and tells of, checked.
+ * observation.h - one handoff that an agent made by itself and reports, checked.
  *
  * docs/observations.md has the fields; the table in observation.c is what is read. What was not
  * told has a value of its own (below), which counts nothing. Texts are lent by the document.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents tell of handoffs that they made by themselves: judged one by one, told to the
- * observer, answered with what was refused.
+ * Observations: handoffs that agents made by themselves and report. Each is checked and passed to
+ * the observer; the answer lists those that were rejected.
  *
  * Nothing is stored and nothing is delivered: an observation is worth its increments. So a repeat
  * is recognized by its id only among the latest (recent.h), and not across a restart.

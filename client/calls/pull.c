@@ -15,7 +15,7 @@ struct handoff_puller {
     struct handoff_poller_request request;
 };
 
-/* A lease that nobody saw, on its way back. */
+/* An undelivered lease, on its way back. */
 struct giving_back {
     unsigned magic;
     struct handoff_loop *loop;

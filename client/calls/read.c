@@ -69,7 +69,7 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
 }
 
 /* What memory knows of it, else its row. Memory is looked at first: what has just left it is
-   written, so whoever reads the row afterwards never sees less than was told before. */
+   written, so a later reader of the row never sees less than was told before. */
 static enum handoff_code read_standing(struct handoff_client *client, const struct base_uuid *id,
                                        struct base_arena *arena, struct handoff_news *news,
                                        struct handoff_error *error)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * read.h - a handoff as the store and memory know it. Waits for the disk: for reader threads
- * (lookup.h), and for programs that serve nobody.
+ * (lookup.h), and for programs without clients.
  */
 #ifndef HANDOFF_CALLS_READ_H
 #define HANDOFF_CALLS_READ_H
 
 #include "client/client.h"
 
-/* not_found where the text is no id. */
+/* not_found where the text is not an id. */
 enum handoff_code handoff_read_id(const char *text, struct base_uuid *id,
                                   struct handoff_error *error);
 
@@ -33,7 +33,7 @@ enum handoff_code handoff_read_envelope(struct handoff_client *client, const cha
                                         const char *caller, enum handoff_rendering rendering,
                                         struct handoff_text *text,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* A handoff, for whoever may see it, as `view` has it where its state is not 0. */
+/* A handoff, for a caller that may see it, as `view` has it where its state is not 0. */
 enum handoff_code handoff_read_view(struct handoff_client *client, const struct base_uuid *id,
                                     const struct handoff_live_view *view, struct handoff_text *text,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;

@@ -3,9 +3,9 @@
  * A parked handoff edited: a new envelope that points to the old one is sent, and the old handoff
  * is discarded with the new one's id as its reason.
  *
- * The old one is held meanwhile, so that nobody else replays it, and it is discarded only when the
- * new one is durable. A crash between the two leaves both: one under way and one parked, which a
- * person sees; never none.
+ * The old one is held meanwhile, so that it cannot be replayed twice, and it is discarded only when
+ * the new one is durable. A crash between the two leaves both: one under way and one parked, which
+ * a person sees; never none.
  *
  * On the loop's thread.
  */
@@ -139,7 +139,7 @@ static void old_decided(struct handoff_waiter *waiter, const struct handoff_erro
     end_replacing(replacing);
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct replacing *make_replacing(struct handoff_loop *loop, const char *body, size_t size,
                                         handoff_answered *answered, void *context)
 {

@@ -42,7 +42,7 @@ struct handoff_replay_run {
 
     /* lock: */
     enum run_state state;
-    bool stop; /* somebody asked for it */
+    bool stop; /* a stop was requested */
     uint64_t replayed, skipped, failed;
     int64_t ended_ms;           /* 0: it goes on */
     struct handoff_error error; /* why it failed, or of the last handoff that did */
@@ -239,7 +239,7 @@ static void count_decision(struct handoff_replays *replays, struct handoff_repla
     if (error->code == HANDOFF_OK)
         run->replayed++;
     else if (error->code == HANDOFF_ERR_CONFLICT || error->code == HANDOFF_ERR_NOT_FOUND)
-        run->skipped++; /* somebody else has decided about it meanwhile, or its deadline passed */
+        run->skipped++; /* replayed or discarded by another caller meanwhile, or expired */
     else {
         run->failed++;
         run->error = *error;
@@ -466,7 +466,8 @@ static bool fill_run(struct handoff_replay_run *run, struct handoff_loop *loop,
            keep_name(run->to, query->to);
 }
 
-/* NULL: as many are running as may. Fills `out` while nobody else can change the run. */
+/* NULL: the limit of concurrent replays is reached. Fills `out` while nothing else can change the
+ * run. */
 static bool enter(struct handoff_replays *replays, struct handoff_replay_run *run,
                   struct base_buffer *out)
 {

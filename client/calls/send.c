@@ -225,7 +225,7 @@ static void key_was_read(struct handoff_store_read *read)
     base_free(lookup);
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool look_for_key(struct sending *sending, const struct handoff_error *conflict)
 {
     struct key_lookup *lookup = base_calloc(1, sizeof *lookup);

@@ -58,14 +58,14 @@ static const struct handoff_field ref_item = {
 static const struct handoff_field missing_rows[] = {
     ROW("id", TEXT,
         .doc = "the memory, or `*pinned` and `*recent` for those that were to be found"),
-    ROW("reason", TEXT, .doc = "why it could not be had"),
+    ROW("reason", TEXT, .doc = "why it is unavailable"),
 };
 static const struct handoff_fields missing_fields = {
     .rows = missing_rows, .count = HANDOFF_FIELDS_COUNT(missing_rows), .open = true};
 static const struct handoff_field missing_item = {
     .name = "missing", .type = HANDOFF_FIELD_OBJECT, .members = &missing_fields};
 static const struct handoff_field completeness_rows[] = {
-    ROW("requested", WHOLE, .doc = "memories that were asked for"),
+    ROW("requested", WHOLE, .doc = "requested memories"),
     ROW("included", WHOLE, .doc = "of these, in full or by their summary"),
     {.name = "ratio", .type = HANDOFF_FIELD_NUMBER, .required = true, .most = 1},
 };
@@ -84,9 +84,9 @@ static const struct handoff_field handoff_rows[] = {
     ROW("memory_refs", ARRAY, .nullable = true, .item = &ref_item,
         .doc = "memories that the envelope carries or points to"),
     ROW("missing", ARRAY, .nullable = true, .item = &missing_item,
-        .doc = "memories that were asked for and could not be had"),
+        .doc = "requested memories that are unavailable"),
     ROW("completeness", OBJECT, .nullable = true, .members = &completeness_fields,
-        .doc = "how much of what was asked for is in the envelope"),
+        .doc = "share of the requested memories that is in the envelope"),
     ROW("attempts", WHOLE, .doc = "so far, also before a replay"),
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it ended; null while it has not"),
@@ -101,7 +101,7 @@ static const struct handoff_field attempt_rows[] = {
         .doc = "its number; null where an agent was passed over"),
     ROW("at", TIME, .nullable = true, .doc = "when it began"),
     ROW("duration_seconds", NUMBER, .doc = "how long it took"),
-    ROW("target_agent", TEXT, .doc = "whom it went to"),
+    ROW("target_agent", TEXT, .doc = "the agent that it went to"),
     ROW("result", WORD, .words = record_names, .doc = "how it ended"),
     ROW("status", WHOLE, .doc = "of the HTTP answer; 0 where there was none"),
     ROW("error", TEXT, .doc = "why it failed, or why the agent was passed over"),
@@ -163,8 +163,8 @@ static const struct handoff_field replay_rows[] = {
     ROW("to", TEXT, .nullable = true),
     ROW("limit", WHOLE, .nullable = true),
     ROW("rate", WHOLE),
-    ROW("replayed", WHOLE, .doc = "how many are on their way again"),
-    ROW("skipped", WHOLE, .doc = "decided by others in the meantime, or expired"),
+    ROW("replayed", WHOLE, .doc = "how many are being delivered again"),
+    ROW("skipped", WHOLE, .doc = "replayed or discarded meanwhile, or expired"),
     ROW("failed", WHOLE, .doc = "could not be replayed, and are still parked"),
     ROW("started_at", TIME),
     ROW("ended_at", TIME, .nullable = true, .doc = "null while it goes on"),
@@ -214,7 +214,8 @@ static const struct handoff_field observed_rows[] = {
     ROW("repeated", WHOLE, .doc = "how many were reported before"),
     ROW("rejected", ARRAY, .item = &rejected_item),
 };
-SHAPE(handoff_shape_observed, observed_rows, "ObservationReceipt", "What became of observations.");
+SHAPE(handoff_shape_observed, observed_rows, "ObservationReceipt",
+      "The result of reporting observations.");
 
 /* ---- errors and documents ------------------------------------------------------------------- */
 
@@ -227,7 +228,7 @@ static const struct handoff_field problem_rows[] = {
     MAYBE("field", TEXT, .doc = "of the request that it is about"),
     MAYBE("seen", TEXT, .doc = "what was there"),
     MAYBE("allowed", TEXT, .doc = "what may be there"),
-    MAYBE("needed", WHOLE, .doc = "the number that would do"),
+    MAYBE("needed", WHOLE, .doc = "the number that is needed"),
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
           .doc = "where there is one in spite of the error"),
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a task, as whoever did its last work tells it.
+ * The end of a task, as reported by the agent that did its last work.
  *
  * Counted when it is on the disk, and only by the call that wrote it: a repeat, also after a
- * restart, is answered with what was written and counted by nobody. A completed task still takes
+ * restart, is answered with what was written and not counted again. A completed task still takes
  * handoffs; see docs/decisions.md.
  *
  * On the loop's thread; the store writes the end of the task on its writer thread.

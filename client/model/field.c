@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judge of fields, see field.h: one check for each type, and one walk over an object.
+ * Checks of fields, see field.h: one check for each type, and one walk over an object.
  *
  * Every request to hand off passes here on the thread that received it, so a name is found by its
  * first letter before it is compared, and a check stores the value in the same step.

@@ -26,7 +26,7 @@ bool handoff_state_from_number(int number, enum handoff_state *state);
 /* What happened when a handoff went from one to the other; NULL where it cannot. */
 const char *handoff_life_move(enum handoff_state from, enum handoff_state to);
 
-/* NONE for an empty or absent one, OTHER for one that is no reason's name. */
+/* NONE for an empty or absent one, OTHER for one that is not the name of a reason. */
 enum handoff_reason handoff_reason_from_name(struct base_span name);
 /* How a handoff ended that was parked for it, or expired. */
 enum handoff_outcome handoff_reason_outcome(enum handoff_reason reason);

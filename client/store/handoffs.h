@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoffs.h - what the store keeps of a handoff beside its envelope: where it stands, every
+ * handoffs.h - what the store keeps of a handoff beside its envelope: its state, every
  * attempt, the key under which its sender may repeat it, and the circuits of the agents.
  *
  * A handoff is written when it is accepted, and again when it moves in a way that a restart must
@@ -16,7 +16,7 @@
 #include "client/model/handoff_model.h"
 #include "client/store/store.h"
 
-/* Where a handoff stands. Times are wall-clock milliseconds, 0: none. */
+/* The state of a handoff. Times are wall-clock milliseconds, 0: none. */
 struct handoff_standing {
     int state;                  /* enum handoff_state */
     struct base_span target;    /* the agent that has it, or had it last */
@@ -52,7 +52,7 @@ struct handoff_store_accept {
     struct base_span source, asked_target; /* asked_target: as the sender named it */
     enum handoff_pattern pattern;
     int64_t deadline_ms;
-    struct base_span excerpt;         /* what a list tells of the envelope; absent: unknown */
+    struct base_span excerpt;         /* what a list shows of an envelope; absent: unknown */
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
 
@@ -107,7 +107,7 @@ struct handoff_stored {
 };
 
 /* Whether the agent is a party to it: its source, the agent it was sent to, or the one that has it.
-   Absent: somebody who may see all. */
+   Absent: the caller may see everything. */
 bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent);
 
 /* All texts are copied into the arena. not_found, or a failure of the store. */

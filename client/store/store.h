@@ -3,7 +3,7 @@
  * store.h - what must survive the process.
  *
  * A store is a directory with one SQLite database in WAL mode, and beside it files with the bodies
- * of envelopes that were accepted under load (bodies.h). Nobody outside client/store and
+ * of envelopes that were accepted under load (bodies.h). Nothing outside client/store and
  * client/spine knows that.
  *
  *     struct handoff_store *store;
@@ -78,7 +78,7 @@ struct handoff_store_options {
     int64_t body_file_bytes;    /* a file of bodies ends beyond this; 0 for the default of 64 MiB */
     unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
     const struct base_clock *clock; /* NULL: the system's */
-    /* Called on the writer thread after every commit; must be quick. NULL: nobody is told. */
+    /* Called on the writer thread after every commit; must be quick. NULL: none. */
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
     void *observer;
     const char *vfs; /* SQLite VFS, for tests with a failing disk; NULL: the system's */
@@ -109,10 +109,11 @@ struct handoff_store_job {
 
     /* set by the caller or NULL: where it waits until handoff_store_submit_batch */
     struct handoff_store_batch *batch;
-    /* set by the caller: nobody waits for it, so it may wait for company, a millisecond at most */
+    /* set by the caller: no caller waits for it, so it may wait for company, a millisecond at most
+     */
     bool lazy;
 
-    /* set by the caller, both: somebody always has to own the memory again */
+    /* set by the caller, both: done takes the memory of the job back */
     struct base_mailbox *mailbox;
     void (*done)(struct handoff_store_job *job); /* on the mailbox's loop */
 
@@ -173,7 +174,8 @@ struct handoff_store_put_envelope {
 void handoff_store_put_envelope(struct handoff_store *store,
                                 struct handoff_store_put_envelope *put);
 
-/* Says that an envelope's handoff is over. not_found if retention or nobody ever had it. */
+/* Says that an envelope's handoff is over. not_found if retention removed it or it never existed.
+ */
 struct handoff_store_finish_envelope {
     struct handoff_store_job job;
     struct base_uuid id;

@@ -33,7 +33,7 @@ struct handoff_store_complete_task {
 void handoff_store_complete_task(struct handoff_store *store,
                                  struct handoff_store_complete_task *complete);
 
-/* At once, any thread. A task that nobody knows is not completed, nor is one, as `party` sees it,
+/* At once, any thread. An unknown task is not completed, nor is one, as `party` sees it,
    that has no handoff which concerns that agent (absent: sees all). */
 enum handoff_code handoff_store_get_task(struct handoff_store *store, struct base_span task_id,
                                          struct base_span party, struct handoff_stored_task *task,

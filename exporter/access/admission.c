@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may come in: no browser on behalf of a page of another origin; on the API only who shows a
+ * Admission: no browser on behalf of a page of another origin; on the API only who shows a
  * token, where the configuration names some; on the web listener only who keeps to the rate limit
- * and knows a password, where the web configuration asks for that. Who is in may take the routes
- * that are for him.
+ * and knows a password, where the web configuration asks for that. An admitted caller may use the
+ * routes that are open to it.
  *
  * On the request's loop thread.
  */

@@ -116,7 +116,7 @@ static bool no_memory(const struct reader *reader)
     return false;
 }
 
-/* RFC 6750's b64token: what may stand behind "Bearer". */
+/* RFC 6750's b64token: what may follow "Bearer". */
 static bool is_token(const struct word *word)
 {
     static const char letters[] =
@@ -235,7 +235,7 @@ static bool read_lines(struct reader *reader, const char *text, size_t length)
     }
     if (reader->tokens->count > 0)
         return true;
-    /* nobody could come in: more likely a file that was cut than a wish */
+    /* no caller could be admitted: more likely a truncated file than intended */
     exporter_error_set(reader->error,
                        "%s: api.tokens_file: saw no token, allowed: a line NAME TOKEN for each",
                        reader->file);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api_tokens.h - the tokens file: bearer tokens of the agent API and the names that they stand for.
+ * api_tokens.h - the tokens file: bearer tokens of the agent API and the names of their owners.
  *
  * A line is NAME TOKEN. A name may have several tokens, so that one can be replaced while both are
  * good; a token has one name. A # at the beginning of a word begins a comment.
  *
- * Only digests are kept, and no message shows a word of the file: whoever reads the log need not
+ * Only digests are kept, and no message shows a word of the file: readers of the log need not
  * have the tokens, and a line whose words are swapped must not tell one.
  *
  * A table never changes after it was read; any thread may look things up.
@@ -33,12 +33,12 @@ struct exporter_api_tokens;
 /* Reads a file into the arena. NULL with `error` filled: "FILE:LINE: api.tokens_file: saw ...". */
 const struct exporter_api_tokens *
 exporter_api_tokens_load(const char *path, struct base_arena *arena, struct exporter_error *error);
-/* The same from memory; `file` stands for the file in errors. */
+/* The same from memory; errors call the file `file`. */
 const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, const char *text,
                                                            size_t length, struct base_arena *arena,
                                                            struct exporter_error *error);
 
-/* The name that a token stands for, or NULL. The time it takes says nothing about any token. */
+/* The name of a token's owner, or NULL. The time it takes says nothing about any token. */
 const char *exporter_api_tokens_name(const struct exporter_api_tokens *tokens, const char *token,
                                      size_t length);
 

@@ -77,7 +77,7 @@ static int base64_value(char letter)
     return at != NULL ? (int)(at - letters) : -1;
 }
 
-/* Padding may be left out. SIZE_MAX where it is no base64 or does not fit. */
+/* Padding may be left out. SIZE_MAX where it is not base64 or does not fit. */
 static size_t base64_decode(const char *text, char *out, size_t size)
 {
     size_t length = 0;

@@ -2,7 +2,7 @@
 /*
  * basic_auth.h - user names and passwords, checked against bcrypt hashes off the loop.
  *
- * bcrypt costs tens of milliseconds on purpose. So checks run on a thread of their own, one after
+ * bcrypt costs tens of milliseconds on purpose. So checks run on a dedicated thread, one after
  * the other, and their results are remembered.
  */
 #ifndef EXPORTER_ACCESS_BASIC_AUTH_H
@@ -31,7 +31,7 @@ void exporter_basic_auth_check(struct exporter_basic_auth *auth,
                                void (*done)(struct exporter_request *request,
                                             enum exporter_auth_result result));
 
-/* For tests: "Basic dXNlcjpwYXNz" into user and password. false: it is no such header. */
+/* For tests: "Basic dXNlcjpwYXNz" into user and password. false: not such a header. */
 bool exporter_basic_auth_parse(const char *header, char *buffer, size_t size, const char **user,
                                const char **password);
 

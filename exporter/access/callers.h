@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * callers.h - who calls the agent API: what the Authorization header of a request comes to under
- * the configuration in force.
+ * the current configuration.
  *
  * Threads: a new configuration comes from the control thread while API threads ask. They share a
  * read-write lock, held for a walk over the tokens: requests cost a hundred times as much.
@@ -15,21 +15,21 @@
 
 struct exporter_callers;
 
-/* NULL: no memory. Everybody may do everything until a configuration says otherwise. */
+/* NULL: out of memory. Every caller may do everything until a configuration restricts it. */
 struct exporter_callers *exporter_callers_new(void);
 void exporter_callers_free(struct exporter_callers **freeing);
 
-/* Puts the tokens of a configuration in force; takes a reference of its own. */
+/* Applies the tokens of a configuration; takes its own reference. */
 void exporter_callers_apply(struct exporter_callers *callers, struct exporter_config *config);
 
 enum exporter_caller_result {
     EXPORTER_CALLER_KNOWN,
     EXPORTER_CALLER_MISSING, /* there was no bearer token */
-    EXPORTER_CALLER_UNKNOWN, /* there was one, but it is nobody's */
+    EXPORTER_CALLER_UNKNOWN, /* there was one, but it is unknown */
 };
 
 struct exporter_caller {
-    char agent[EXPORTER_NAME_MAX + 1]; /* "": whoever it is may do everything */
+    char agent[EXPORTER_NAME_MAX + 1]; /* "": the caller may do everything */
 };
 
 /* Whether tokens are asked for. Any thread. */

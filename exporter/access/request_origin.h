@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Whether a request with these headers (each may be NULL) came from a page of another origin than
- * `host`. Clients that are no browsers send neither header and are never foreign. */
+ * `host`. Clients other than browsers send neither header and are never foreign. */
 bool exporter_origin_is_foreign(const char *origin, const char *sec_fetch_site, const char *host);
 
 /* Whether a Host (or NULL: none was sent) is an address, a name without a dot or one below

@@ -2,7 +2,7 @@
 /*
  * address.h - where a listener listens: "host:port", ":port", "[v6]:port" or "unix:PATH".
  *
- * Only the form is judged here; whether the host exists and the port is free is known when it is
+ * Only the form is checked here; whether the host exists and the port is free is known when it is
  * bound.
  */
 #ifndef EXPORTER_CONFIG_ADDRESS_H
@@ -23,7 +23,7 @@ struct exporter_address {
     char path[EXPORTER_UNIX_PATH_MAX + 1];
 };
 
-/* false where `text` is no such address; `address` is then all zero. */
+/* false where `text` is not such an address; `address` is then all zero. */
 bool exporter_address_parse(const char *text, struct exporter_address *address);
 
 #endif

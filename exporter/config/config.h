@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h - the configuration file, read and judged as a whole.
+ * config.h - the configuration file, read and checked as a whole.
  *
  * A load gives either a complete configuration, in which every value is within its bounds and every
  * name leads somewhere, or one error that names the file, the line, the key, what was seen and what
@@ -98,7 +98,7 @@ struct exporter_config *exporter_config_load(const char *path, struct exporter_e
 struct exporter_config *exporter_config_load_option(const char *path, const char *option,
                                                     struct exporter_error *error);
 
-/* The same from memory; `name` stands for the file in errors, and gives the folder. */
+/* The same from memory; `name` is the file in errors, and gives the directory. */
 struct exporter_config *exporter_config_load_memory(const char *name, const char *text,
                                                     size_t length, struct exporter_error *error);
 

@@ -31,7 +31,7 @@ enum config_kind {
     CONFIG_SECTION,
 };
 
-/* Where a key may stand; a row's scope is a set of them. */
+/* Where a key is allowed; a row's scope is a set of them. */
 enum config_scope {
     CONFIG_IN_ROOT = 1 << 0,
     CONFIG_IN_AGENT = 1 << 1,
@@ -93,7 +93,7 @@ bool exporter_config_no_memory(const struct config_reader *reader);
 bool exporter_config_is_null(const yaml_node_t *node);
 /* 1 to 128 of [A-Za-z0-9._-]. */
 bool exporter_config_is_name(const char *text, size_t length);
-/* A name that means something else where an agent's name stands. */
+/* A name that means something else in place of an agent's name. */
 bool exporter_config_is_reserved(const char *name, size_t length);
 
 /* A mapping, or nothing at all: a section whose keys are commented out. *pairs is 0 for the
@@ -105,7 +105,8 @@ yaml_node_t *exporter_config_key(const struct config_reader *reader, const yaml_
                                  size_t i);
 yaml_node_t *exporter_config_value(const struct config_reader *reader, const yaml_node_t *node,
                                    size_t i);
-/* Refuses a key that is no text or stands twice. All keys before `index` were checked already. */
+/* Refuses a key that is not text or is given twice. All keys before `index` were checked already.
+ */
 bool exporter_config_check_key(const struct config_reader *reader, const yaml_node_t *node,
                                size_t index, const struct config_place *above);
 struct config_place exporter_config_below(const struct config_place *above, const yaml_node_t *key);
@@ -128,7 +129,7 @@ bool exporter_config_refuse_unknown(const struct config_reader *reader,
                                     const struct config_keys *keys, const yaml_node_t *key,
                                     const struct config_place *place, const char *otherwise);
 
-/* Text of the node, or NULL where it is no text: another type, null, a tag, a zero inside. */
+/* Text of the node, or NULL where it is not text: another type, null, a tag, a zero inside. */
 const char *exporter_config_text(const yaml_node_t *node);
 /* Reads a whole file of up to EXPORTER_CONFIG_FILE_MAX bytes, and one more where it is larger; the
  * caller frees. NULL with `error` filled. */

@@ -56,7 +56,7 @@ static bool same_key(const yaml_node_t *a, const yaml_node_t *b)
            memcmp(a->data.scalar.value, b->data.scalar.value, a->data.scalar.length) == 0;
 }
 
-/* A key is text and stands once. All keys before `index` were checked already. */
+/* A key is text and given once. All keys before `index` were checked already. */
 bool exporter_config_check_key(const struct config_reader *reader, const yaml_node_t *node,
                                size_t index, const struct config_place *above)
 {

@@ -97,7 +97,7 @@ static struct config_keys keys_of(const struct level *level)
     return (struct config_keys){.path = below_level, .place = level, .count = ROWS};
 }
 
-/* The names that may stand at a level, joined with commas. */
+/* The names that are allowed at a level, joined with commas. */
 static void list_names(const struct level *level, struct exporter_error *list)
 {
     const char *last = "";
@@ -110,7 +110,7 @@ static void list_names(const struct level *level, struct exporter_error *list)
         size_t length = rest == NULL ? 0 : strcspn(rest, ".");
         bool again = length == last_length && rest != NULL && memcmp(rest, last, length) == 0;
         if (rest == NULL || again || used + length + 3 > sizeof(list->text)) {
-            continue; /* the rows of a section stand together */
+            continue; /* the rows of a section are adjacent */
         }
         if (used > 0) {
             memcpy(list->text + used, ", ", 2);
@@ -259,7 +259,7 @@ static bool read_agent_defaults(struct config_reader *reader)
             check_configured_agent(reader, &reader->every, reader->defaults_node, &defaults_place));
 }
 
-/* Words of the API that stand where an agent's name stands, and the label of all others. */
+/* Words of the API that stand in place of an agent's name, and the label of all others. */
 bool exporter_config_is_reserved(const char *name, size_t length)
 {
     static const char *const reserved[] = {"other", "next", "broadcast"};
@@ -338,7 +338,7 @@ static bool name_agents(struct config_reader *reader)
     return true;
 }
 
-/* An agent is no alternate of itself: `defaults` may name it for all others. */
+/* An agent cannot be its own alternate: `defaults` may name it for all others. */
 static bool leave_out_itself(const struct config_reader *reader,
                              struct handoff_agent_options *agent)
 {

@@ -390,7 +390,7 @@ static bool is_path_and_query(const char *text)
     return true;
 }
 
-/* "user@host" fails at the '@': it is no letter of a host and begins no path. */
+/* "user@host" fails at the '@': it is not a letter of a host and begins no path. */
 static bool is_url(const char *text)
 {
     if (strncmp(text, "http://", 7) == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * web_config.h - the web configuration in force: TLS, users, headers and the rate limit of the web
+ * web_config.h - the current web configuration: TLS, users, headers and the rate limit of the web
  * listener, taken anew when its files change.
  *
  * Threads: opened on the control thread before the web loop starts; from then on the web loop's.
@@ -29,7 +29,7 @@ void exporter_web_config_free(struct exporter_web_config **web_config);
 bool exporter_web_config_has_tls(const struct exporter_web_config *web_config);
 
 /* Looks for changed files, at most once a second. A file that cannot be used changes nothing: the
- * log tells, and what was in force stays. */
+ * log tells, and the previous one stays. */
 void exporter_web_config_refresh(struct exporter_web_config *web_config);
 
 /* In force until the next refresh. */

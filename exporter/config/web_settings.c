@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a web configuration file. The keys stand in web_settings.def; walking, positions and
+ * Reads a web configuration file. The keys are declared in web_settings.def; walking, positions and
  * refusals are those of the configuration reader, so that both files complain alike.
  *
  * On the thread that loads the file: the control thread at startup, later the web loop's.
@@ -174,7 +174,7 @@ static bool read_header_row(struct web_reader *reader, const struct web_row *row
 
 /* ---- users ---------------------------------------------------------------------------------- */
 
-/* "$2y$10$" and 53 characters; answers the cost, or 0 where it is no such hash. */
+/* "$2y$10$" and 53 characters; answers the cost, or 0 where it is not such a hash. */
 static unsigned bcrypt_cost(const char *hash)
 {
     static const char letters[] =

@@ -72,7 +72,7 @@ struct exporter_web_settings {
 /* NULL with `error` filled. Files that the settings name must be readable. */
 struct exporter_web_settings *exporter_web_settings_load(const char *path,
                                                          struct exporter_error *error);
-/* The same from memory; `name` stands for the file in errors, and gives the folder. */
+/* The same from memory; `name` is the file in errors, and gives the directory. */
 struct exporter_web_settings *exporter_web_settings_load_memory(const char *name, const char *text,
                                                                 size_t length,
                                                                 struct exporter_error *error);

@@ -8,7 +8,7 @@
 
 struct exporter_gzip;
 
-/* NULL when there is no memory (about 256 KiB). */
+/* NULL when out of memory (about 256 KiB). */
 struct exporter_gzip *exporter_gzip_new(void);
 void exporter_gzip_free(struct exporter_gzip **gzip);
 

@@ -33,7 +33,8 @@ const char *exporter_request_path(const struct exporter_request *request);
 const char *exporter_request_param(const struct exporter_request *request, size_t i);
 /* The first of that name, or NULL. Names of headers are compared without case. */
 const char *exporter_request_header(const struct exporter_request *request, const char *name);
-/* All of that name, joined by commas as RFC 9110 has it; "" where there is none. NULL: no memory.
+/* All of that name, joined by commas as RFC 9110 has it; "" where there is none. NULL: out of
+ * memory.
  */
 const char *exporter_request_header_list(struct exporter_request *request, const char *name);
 /* Decoded; the first of that name, or NULL. */
@@ -50,9 +51,9 @@ size_t exporter_request_query_all(struct exporter_request *request, const char *
                                   const char **values, size_t max);
 /* Lent until the handler returns, unlike all else: thousands may wait for their answers. */
 const char *exporter_request_body(const struct exporter_request *request, size_t *length);
-/* The inputs of the call, judged. Lent until the handler returns. */
+/* The inputs of the call, checked. Lent until the handler returns. */
 const struct handoff_call_input *exporter_request_input(const struct exporter_request *request);
-/* The agent that calls; NULL: somebody who may do everything. */
+/* The agent that calls; NULL: the caller may do everything. */
 const char *exporter_request_caller(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */
 const char *exporter_request_peer(const struct exporter_request *request);

@@ -126,7 +126,7 @@ void exporter_request_route(struct exporter_request *request);
 bool exporter_request_check_length(struct exporter_request *request);
 /* Takes a piece of the body. false: the client has to be cut. */
 bool exporter_request_take(struct exporter_request *request, const char *bytes, size_t length);
-/* Nobody needs the body any more. */
+/* The body is no longer needed. */
 void exporter_request_drop_body(struct exporter_request *request);
 /* No answer is possible. */
 void exporter_request_abandon(struct exporter_request *request);

@@ -120,7 +120,7 @@ static enum MHD_Result find_no_text(void *arg, enum MHD_ValueKind kind, const ch
     struct collected *found = arg;
     const char *decoded_name = decoded_copy(found->request, name);
     if (decoded_name == NULL || value == NULL || decoded_copy(found->request, value) != NULL)
-        return MHD_YES; /* no parameter of ours has a name that is no text */
+        return MHD_YES; /* no parameter of ours has a name that is not text */
     found->name = decoded_name;
     return MHD_NO;
 }

@@ -41,7 +41,7 @@ static void wake_connection(struct exporter_request *request)
     request->suspended = false;
     request->connection->waiting = NULL;
     MHD_resume_connection(request->mhd);
-    /* In external polling libmicrohttpd has no descriptor to tell of it. */
+    /* In external polling libmicrohttpd has no descriptor to report it. */
     base_source_wake(&request->server->source);
 }
 
@@ -58,7 +58,7 @@ void exporter_request_abandon(struct exporter_request *request)
     wake_connection(request);
 }
 
-/* Takes the response over; NULL (no memory) cuts the connection. */
+/* Takes the response over; NULL (out of memory) cuts the connection. */
 static void queue_response(struct exporter_request *request, const struct exporter_reply *reply,
                            struct MHD_Response *response)
 {

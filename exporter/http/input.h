@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input.h - the inputs of a call, out of the path, the query and a small body, judged by the rows
- * of the call (client/calls/call.h) before its handler runs.
+ * input.h - the inputs of a call, out of the path, the query and a small body, checked against the
+ * rows of the call (client/calls/call.h) before its handler runs.
  *
  * On the loop of the request.
  */

@@ -6,7 +6,7 @@
  * without a word. So the first socket binds without it, which fails where anyone listens already,
  * and gets it afterwards, which lets our further sockets join it.
  *
- * A unix socket outlives its process as a file. It is stale when nobody answers a connect; then,
+ * A unix socket outlives its process as a file. It is stale when a connect fails; then,
  * and only then, it is removed.
  *
  * Control thread, before the loops start and after they have ended.
@@ -206,7 +206,7 @@ static bool open_tcp(struct exporter_listener *listener, const struct exporter_a
 
 /* ---- unix ----------------------------------------------------------------------------------- */
 
-/* Removes a socket file that nobody listens on. false with `why`: the path cannot be used. */
+/* Removes a socket file without a listener. false with `why`: the path cannot be used. */
 static bool clear_stale(const struct sockaddr_un *address, const char **why)
 {
     struct stat found;

@@ -20,7 +20,7 @@ enum {
 /* One address, `count` sockets on it: the kernel spreads connections over TCP sockets that share a
  * port (SO_REUSEPORT); of a unix path and of an inherited socket there is one, duplicated. */
 struct exporter_listener {
-    int fds[EXPORTER_LISTENER_SOCKETS_MAX]; /* whoever takes one writes -1 in its place */
+    int fds[EXPORTER_LISTENER_SOCKETS_MAX]; /* the owner that takes one writes -1 in its place */
     size_t count;
     char name[EXPORTER_LISTENER_NAME_MAX]; /* the address that was bound, the real port included */
     bool is_local; /* only this machine can reach it: loopback, or a unix socket */

@@ -33,7 +33,7 @@ size_t exporter_listeners_threads(void);
 
 /* The functions below on the control thread. */
 
-/* Opens every socket, but serves nobody yet. NULL with `error` filled. The setup is lent until the
+/* Opens every socket, but does not serve yet. NULL with `error` filled. The setup is lent until the
  * listeners are freed. */
 struct exporter_listeners *exporter_listeners_open(const struct exporter_listeners_setup *setup,
                                                    struct exporter_error *error);

@@ -35,13 +35,13 @@ static struct span trimmed(const char *begin, size_t length)
     return (struct span){begin, length};
 }
 
-/* What stands between two places of a text. */
+/* What is between two places of a text. */
 static struct span between(const char *begin, const char *end)
 {
     return trimmed(begin, (size_t)(end - begin));
 }
 
-/* Cuts off what stands before `separator` outside of quotes; false at the end. */
+/* Cuts off what precedes `separator` outside of quotes; false at the end. */
 static bool next_piece(const char **rest, char separator, struct span *piece)
 {
     const char *begin = *rest;

@@ -18,7 +18,7 @@ void exporter_respond_bytes(struct exporter_request *request, unsigned status,
 
 /* Defers the request. Give the result to the client as context, with exporter_pending_call_done as
  * the function; `respond` is then called with what the client answered, if the request still waits,
- * unless that was an error, which is answered here. NULL: no memory, and that is answered. */
+ * unless that was an error, which is answered here. NULL: out of memory, and that is answered. */
 struct exporter_pending_call;
 struct exporter_pending_call *exporter_pending_call_start(
     struct exporter_request *request,

@@ -92,7 +92,7 @@ static char *problem_text(const struct exporter_problem *problem, size_t *length
     return text;
 }
 
-/* Who is told to come later is told when: soon, unless the problem knows better. */
+/* A client that must retry is told when: soon, unless the problem knows better. */
 static struct exporter_header header_of(const struct exporter_problem *problem)
 {
     const enum handoff_class class = handoff_code_class(problem->code);
@@ -112,7 +112,7 @@ void exporter_respond_problem(struct exporter_request *request,
     reply.content_type = json ? "application/problem+json" : "text/plain; charset=utf-8";
     char *bytes =
         json ? problem_json(problem, &reply.length) : problem_text(problem, &reply.length);
-    if (bytes == NULL) { /* no memory, or bytes that are no text: the status alone still tells */
+    if (bytes == NULL) { /* no memory, or bytes that are not text: the status alone still tells */
         reply.length = 0;
         reply.body = EXPORTER_BODY_STATIC;
     }

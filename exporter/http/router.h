@@ -29,7 +29,7 @@ struct exporter_route {
     void *context;
     size_t body_limit; /* bytes; more are answered 413 */
     enum handoff_call_access access;
-    const struct handoff_call *call; /* of the agent API; its inputs are judged. NULL: none */
+    const struct handoff_call *call; /* of the agent API; its inputs are checked. NULL: none */
 };
 
 struct exporter_routes {

@@ -9,7 +9,7 @@
  * sweep looks at every connection, four times a second at most: 10,000 of them cost it about 0.1
  * ms.
  *
- * Thread: the loop's. in_flight is the exception, it is read by whoever waits for the drain.
+ * Thread: the loop's. in_flight is the exception, the control thread reads it while it drains.
  */
 #include "exporter/http/server.h"
 
@@ -63,7 +63,7 @@ static void look_for_begin(struct exporter_connection *connection, int64_t now)
 }
 
 /* libmicrohttpd stops listening while there is no descriptor for another client. It begins again
- * when it is run after one has left, and where all others are silent nobody else would run it. */
+ * when it is run after one has left, and where all others are silent nothing else would run it. */
 static void listen_again(struct exporter_server *server)
 {
     base_source_wake(&server->source);
@@ -317,7 +317,7 @@ void exporter_server_quiesce(struct exporter_server *server)
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     if (server->quiesced)
         return;
-    MHD_run(server->daemon); /* whoever is in the kernel's queue already is let in */
+    MHD_run(server->daemon); /* clients already in the kernel's queue are accepted */
     server->quiesced = true;
     MHD_socket fd = MHD_quiesce_daemon(server->daemon);
     if (fd != MHD_INVALID_SOCKET)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* socket_silence.h - for how long a client has sent nothing, whoever has read what it sent before.
+/* socket_silence.h - how long a client has sent nothing.
  */
 #ifndef EXPORTER_HTTP_SOCKET_SILENCE_H
 #define EXPORTER_HTTP_SOCKET_SILENCE_H

@@ -4,7 +4,7 @@
  *
  * libmicrohttpd keeps one set of credentials for the life of its daemon. So it is given none, and
  * each session gets ours when its connection begins, before the handshake: certificate, trust list,
- * priorities, and whether a client certificate is asked for. The client's certificate is judged
+ * priorities, and whether a client certificate is asked for. The client's certificate is checked
  * within the handshake, so a client that is refused never reaches HTTP.
  */
 #include "exporter/http/tls.h"

@@ -21,7 +21,7 @@ struct exporter_tls *exporter_tls_new(const struct exporter_web_tls *settings,
 void exporter_tls_unref(struct exporter_tls **tls);
 
 /* Gives a session that has not yet shaken hands these credentials, and answers the reference that
- * has to be given back when the session is over. NULL: no memory. */
+ * has to be given back when the session is over. NULL: out of memory. */
 struct exporter_tls *exporter_tls_attach(struct exporter_tls *tls, gnutls_session_t session);
 
 #endif

@@ -302,7 +302,7 @@ static void pull_cancelled(void *arg)
         handoff_pull_withdraw(pulling->pull);
 }
 
-/* HEAD would take a handoff and have nobody get it. */
+/* HEAD would lease a handoff and deliver it to no one. */
 static bool shows_what_it_takes(struct exporter_request *request)
 {
     static const struct exporter_problem no_body = {

@@ -22,7 +22,7 @@ struct landing_job {
     bool json;
     struct base_mail mail;
     /* set on the control loop, then handed back */
-    char *bytes; /* NULL: no memory */
+    char *bytes; /* NULL: out of memory */
     size_t length;
 };
 

@@ -77,7 +77,7 @@ static void scrape_close(void *arg)
 
 /* ---- the stream ----------------------------------------------------------------------------- */
 
-/* Makes sure that there is something to send, unless the scrape is over. false: no memory. */
+/* Makes sure that there is something to send, unless the scrape is over. false: out of memory. */
 static bool fill_scrape(struct scrape *scrape)
 {
     while (scrape->more && scrape->sent == scrape->buffer.length) {

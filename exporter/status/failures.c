@@ -59,7 +59,7 @@ static bool is_control(uint32_t character)
     return character < 0x20 || (character >= 0x7f && character <= 0x9f);
 }
 
-/* Copies as many whole characters as fit. What is no text becomes a question mark. */
+/* Copies as many whole characters as fit. What is not text becomes a question mark. */
 static void copy_bounded(char *to, size_t size, const char *from)
 {
     size_t used = 0;

@@ -19,12 +19,12 @@ enum {
 };
 
 /* One failure, or several of one kind. Texts are valid UTF-8 without control characters; they come
- * from outside, so whoever shows them escapes them. */
+ * from outside, so they must be escaped when shown. */
 struct exporter_failure {
     int64_t at_ms;                /* the last time; wall clock */
     uint64_t times;               /* since it was first remembered */
     char id[40];                  /* of the handoff, the last one; "": it was not accepted */
-    char source[136];             /* the agent that handed off; "": nobody did */
+    char source[136];             /* the agent that handed off; "": unknown */
     char target[136];             /* "": it is about no agent */
     enum handoff_outcome outcome; /* NONE: it could not be stored */
     unsigned attempts;
@@ -36,11 +36,11 @@ const char *exporter_failure_name(const struct exporter_failure *failure);
 
 struct exporter_failures;
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 struct exporter_failures *exporter_failures_new(void);
 void exporter_failures_free(struct exporter_failures **freeing);
 
-/* Remembers the event where it tells of a failure. Any thread, no allocation; the lock in it is
+/* Remembers the event if it is a failure. Any thread, no allocation; the lock in it is
  * held for the copy of one entry, or of all of them by a page. */
 void exporter_failures_note(struct exporter_failures *failures, const struct handoff_event *event);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathering how it stands, see status.h. */
+/* Gathers the status, see status.h. */
 #include "exporter/status/status.h"
 
 #include <inttypes.h>

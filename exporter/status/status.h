@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * status.h - how the daemon and its agents stand, gathered for one answer of the status page.
+ * status.h - the state of the daemon and its agents, gathered for one answer of the status page.
  *
  * Read on the control thread, which may block on the disk: what is parked comes from the store.
  */
@@ -19,7 +19,7 @@
 
 enum exporter_standing {
     EXPORTER_STANDING_OK,
-    EXPORTER_STANDING_ATTENTION, /* somebody should look, in working hours */
+    EXPORTER_STANDING_ATTENTION, /* to be looked at, in working hours */
     EXPORTER_STANDING_TROUBLE,   /* work does not arrive, or not whole */
 };
 
@@ -50,7 +50,7 @@ struct exporter_status {
 /* "ok", "attention" or "trouble"; static. */
 const char *exporter_standing_name(enum exporter_standing standing);
 
-/* Fills a status that exporter_status_clear releases. false: no memory, and it is empty. */
+/* Fills a status that exporter_status_clear releases. false: out of memory, and it is empty. */
 bool exporter_status_read(struct exporter_status *status,
                           const struct exporter_lifecycle *lifecycle,
                           struct exporter_client_host *client_host);

@@ -7,7 +7,7 @@
 
 #include "exporter/status/status.h"
 
-/* free() it. NULL: no memory. */
+/* free() it. NULL: out of memory. */
 char *exporter_status_json(const struct exporter_status *status, size_t *length);
 
 #endif

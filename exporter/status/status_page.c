@@ -2,7 +2,7 @@
 /*
  * The status for people: made on the server, without scripts, images or fonts, under a policy that
  * would load none. The policy names the style by its digest, so that text which found a way to be
- * markup could not even bring a style of its own.
+ * markup could not even bring its own style.
  *
  * The first thing to be read is the verdict, in words; colour only repeats it. On a narrow screen
  * the rows of the table become cards, which is why its parts say their roles: a browser forgets
@@ -135,7 +135,7 @@ static void write_link(FILE *out, const char *path, const char *name)
 
 /* ---- the head ------------------------------------------------------------------------------- */
 
-/* What a tab shows: somebody who keeps several sees which one to look at. */
+/* What a tab shows: with several tabs open, it shows which one to look at. */
 static const char *title_of(const struct exporter_status *status)
 {
     static const char *const titles[] = {"Healthy", "Needs attention", "Failing"};
@@ -283,7 +283,7 @@ static void write_agents(FILE *out, const struct exporter_status *status)
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* What an outcome means to somebody who reads it here for the first time. */
+/* The meaning of an outcome for first-time readers. */
 static const char *outcome_words(enum handoff_outcome outcome)
 {
     static const char *const words[HANDOFF_OUTCOME_COUNT] = {

@@ -186,7 +186,7 @@ static enum handoff_code name_copy(const char *partial, const char *destination,
     return number == 0 ? HANDOFF_OK : destination_failure(destination, number, error);
 }
 
-/* The name is made by us alone: O_EXCL also refuses a link that somebody left there. NULL on
+/* The name is made by us alone: O_EXCL also refuses a link that was left there. NULL on
    failure, with error filled. */
 static char *make_partial(const char *destination, struct handoff_error *error)
 {

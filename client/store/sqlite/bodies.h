@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bodies.h - bodies of envelopes that lie beside the database, in files of their own.
+ * bodies.h - bodies of envelopes that lie beside the database, in separate files.
  *
  * What SQLite stores in WAL mode is written twice: to the WAL, and from there to the database. For
  * the body of an envelope, which never changes, once is enough. So where many are accepted at once,
@@ -52,7 +52,7 @@ enum handoff_code handoff_body_store_in_row(struct handoff_db *db, int64_t seq, 
 int handoff_body_file_open(struct handoff_db *db, int64_t number, int flags, sqlite3_file **file);
 /* Closes and releases. Takes pointers to NULL. */
 void handoff_body_file_close(sqlite3_file **file);
-/* Lets those at a new file that may read the database, and nobody else. false: it could not. */
+/* Lets those at a new file that may read the database, and no one else. false: it could not. */
 bool handoff_body_file_protect(struct handoff_db *db, int64_t number);
 /* Removes a file; one that is not there is removed. An SQLite result. */
 int handoff_body_file_remove(struct handoff_db *db, int64_t number);

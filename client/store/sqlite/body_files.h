@@ -5,9 +5,9 @@
  * A file goes when no row names it any more. Retention takes envelopes roughly in the order in
  * which they came, so files empty from the oldest; what stays behind in one (parked for weeks, say)
  * is moved into its rows as soon as the next younger file is half empty or gone, so that a few
- * stragglers do not keep megabytes. What is damaged is not moved, since its file may yet be put
- * right, and keeps that file. The counts are put right before a file goes, should a hand have
- * touched the rows. Writer thread, unless told otherwise.
+ * stragglers do not keep megabytes. What is damaged is not moved, since its file may still be
+ * repaired, and keeps that file. The counts are corrected before a file is removed, should a hand
+ * have touched the rows. Writer thread, unless told otherwise.
  */
 #ifndef HANDOFF_STORE_SQLITE_BODY_FILES_H
 #define HANDOFF_STORE_SQLITE_BODY_FILES_H
@@ -33,7 +33,7 @@ enum handoff_code handoff_body_files_add(struct handoff_db *db, int64_t file,
 enum handoff_code handoff_body_files_release(struct handoff_db *db, int64_t seq,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Removes one file that nothing is left in, or moves some stragglers, in a transaction of its own.
+/* Removes one file that nothing is left in, or moves some stragglers, in its own transaction.
  What is damaged, or cannot be read, stays where it is and keeps nothing else there.
  *more: there may be more to do. *damaged: the newest file in which any was found; 0 at first. */
 enum handoff_code handoff_body_files_tidy(struct handoff_db *db, int64_t *damaged, bool *more,

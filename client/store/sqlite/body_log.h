@@ -2,7 +2,7 @@
 /*
  * body_log.h - the end of the newest file of bodies, to which the writer appends. Writer thread.
  *
- *     handoff_body_log_begin(log);                   a group that is worth a sync of its own
+ *     handoff_body_log_begin(log);                   a group that is worth a separate sync
  *     handoff_body_log_append(log, body, &place);    any number, gathered in memory
  *     handoff_body_log_flush(log, &error);           written and synced: now COMMIT
  *     handoff_body_log_end(log);                     however it ended

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints beside the writer, see checkpoint.h. A thread of its own copies; the writer thread
+ * Checkpoints beside the writer, see checkpoint.h. A dedicated thread copies; the writer thread
  * asks for it and copies the rest.
  */
 #include "client/store/sqlite/checkpoint.h"

@@ -2,12 +2,12 @@
 /*
  * checkpoint.h - copying the WAL into the database beside the writer.
  *
- * A checkpoint of 16 MiB takes tens of milliseconds, and whoever waits for a commit would wait for
- * it. So a thread with a connection of its own copies while the writer goes on. But SQLite begins
- * the WAL anew only when all of it was copied, and meanwhile the writer has added to it. So the
- * thread copies twice, the second time only what came during the first, and then it is the writer's
- * turn to copy the little that came since, between two commits. A writer that is far ahead of the
- * thread waits for it: the WAL stays bounded, whatever the disk does.
+ * A checkpoint of 16 MiB takes tens of milliseconds, and callers that wait for a commit would wait
+ * for it too. So a thread with its own connection copies while the writer goes on. But SQLite
+ * begins the WAL anew only when all of it was copied, and meanwhile the writer has added to it. So
+ * the thread copies twice, the second time only what came during the first, and then it is the
+ * writer's turn to copy the little that came since, between two commits. A writer that is far ahead
+ * of the thread waits for it: the WAL stays bounded, whatever the disk does.
  *
  *     if (the WAL is long && handoff_checkpoint_prepared(checkpoint, pages, bodies, far_too_long))
  *         copy the rest
@@ -19,7 +19,7 @@
  * the pages that the writer has told since.
  *
  * A copy is synced when all of the WAL was copied, and only then. Should that sync fail, what was
- * copied before may not be on the disk, and nobody tries it again: SQLite knows how far it came,
+ * copied before may not be on the disk, and it is not tried again: SQLite knows how far it came,
  * and Linux forgets what it could not write. The WAL has all of it. So from then on nothing is
  * copied, the WAL is not begun anew but grows, and the next process, which starts at its beginning,
  * copies it whole.
@@ -66,7 +66,7 @@ void handoff_checkpoint_init(struct handoff_checkpoint *checkpoint, const char *
 bool handoff_checkpoint_prepared(struct handoff_checkpoint *checkpoint, int pages, int64_t bodies,
                                  bool wait);
 
-/* Copies from the WAL what no reader is looking at, and waits for nobody. Gives SQLite's result,
+/* Copies from the WAL what no reader is looking at, without waiting. Gives SQLite's result,
    and the pages that were in the WAL when it began, unless pages is NULL. */
 int handoff_checkpoint_copy(struct handoff_checkpoint *checkpoint, struct handoff_db *db,
                             int *pages);

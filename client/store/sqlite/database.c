@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections. Each is opened without SQLite's own mutexes, because a connection is used by one
- * thread at a time: the writer's by the writer, a reader's by whoever borrowed it.
+ * thread at a time: the writer's by the writer, a reader's by the thread that borrowed it.
  *
  * SQLite's result codes become the client's codes here and nowhere else, with a message that says
  * what to do. The result text of SQLite goes into `seen`, for the log.
@@ -18,7 +18,7 @@
 
 enum { MAGIC = 0x68646220u };
 
-/* Waiting only happens when somebody outside (a backup, a shell) holds a lock for a moment. */
+/* Waiting only happens when another process (a backup, a shell) holds a lock for a moment. */
 enum { BUSY_TIMEOUT_MS = 5000 };
 
 static const struct failure {
@@ -177,7 +177,7 @@ void handoff_db_close(struct handoff_db *db)
         sqlite3_finalize(db->cache[i].statement);
     handoff_body_file_close(&db->bodies);
     int result = sqlite3_close(db->sqlite);
-    BASE_CHECK(result == SQLITE_OK); /* anything else is a statement that nobody ended */
+    BASE_CHECK(result == SQLITE_OK); /* anything else is a statement that was not reset */
     memset(db, 0, sizeof *db);
 }
 
@@ -213,7 +213,7 @@ static int write_anew(sqlite3_file *file)
     return result;
 }
 
-/* In a transaction that writes: so nobody else does. */
+/* In a transaction that writes: so nothing else does. */
 enum handoff_code handoff_db_save_wal(struct handoff_db *db, struct handoff_error *error)
 {
     sqlite3_file *wal = NULL;

@@ -54,7 +54,8 @@ static enum handoff_code insert_state(struct handoff_db *db, int64_t seq, int64_
     return handoff_db_do(db, insert, error);
 }
 
-/* The id is there: harmless when it is the same envelope, sent again because nobody knew. */
+/* The id exists: harmless when it is the same envelope, sent again because the result was not
+ * known. */
 static enum handoff_code compare_with_stored(struct handoff_db *db,
                                              const struct handoff_store_put_envelope *put,
                                              struct handoff_error *error)

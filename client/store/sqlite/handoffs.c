@@ -309,7 +309,7 @@ static bool copy_column(sqlite3_stmt *row, int at, struct base_arena *arena, str
     return to->data != NULL;
 }
 
-/* What is no reason's name is what a person said, or what another version wrote. */
+/* What is not the name of a reason is what a person said, or what another version wrote. */
 static bool copy_reason(sqlite3_stmt *row, int at, struct base_arena *arena,
                         struct handoff_standing *standing)
 {

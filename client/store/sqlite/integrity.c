@@ -108,7 +108,7 @@ static void note_envelope(struct handoff_store_report *report, const struct chec
     note(report, "an envelope does not match its digest: ", text);
 }
 
-/* Each in a snapshot of its own: beside a daemon, retention may take a row, and then the file of
+/* Each in its own snapshot: beside a daemon, retention may take a row, and then the file of
    its body, while we are about to read it. So what is not intact is looked at once more. */
 static enum handoff_code check_envelopes(struct handoff_db *db, struct handoff_store_report *report,
                                          struct handoff_error *error)

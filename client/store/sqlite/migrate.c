@@ -153,7 +153,7 @@ static const char *const steps[] = {
     "CREATE VIEW task_envelopes AS SELECT task_id, seq FROM task_index UNION ALL"
     "  SELECT task_id, seq FROM envelopes WHERE seq > (SELECT through FROM task_indexed);",
 
-    /* 9: what a list tells of an envelope, so that it reads rows alone. NULL where an older version
+    /* 9: what a list shows of an envelope, so that it reads rows alone. NULL where an older version
        accepted the handoff; then the envelope is read, on a reader thread. */
     "ALTER TABLE handoffs ADD COLUMN excerpt TEXT;",
 };

@@ -4,7 +4,7 @@
  * there are two threads, so that one long list does not keep all others waiting.
  *
  * The queue is a list of what the askers own, so it allocates nothing. It is as long as there are
- * requests that wait, which whoever takes requests bounds.
+ * requests that wait, which the listener limits.
  */
 #include <pthread.h>
 

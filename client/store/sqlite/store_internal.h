@@ -17,7 +17,7 @@ enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
 enum { HANDOFF_READER_THREADS = 2 };
 
 struct handoff_reader_threads {
-    pthread_t threads[HANDOFF_READER_THREADS]; /* of whoever opens and closes the store */
+    pthread_t threads[HANDOFF_READER_THREADS]; /* of the thread that opens and closes the store */
     unsigned count;
 
     /* lock: */
@@ -60,7 +60,7 @@ struct handoff_store {
     bool writer_holds; /* lazy ones back, until one comes that is not */
     bool stopping;
 
-    struct handoff_reader_threads readers; /* has a lock of its own */
+    struct handoff_reader_threads readers; /* has its own lock */
 
     /* readers_lock: */
     pthread_mutex_t readers_lock;

@@ -15,7 +15,7 @@
 /* So few that looking through them takes a reader less than a millisecond. */
 enum { HANDOFF_TASK_INDEX_BATCH = 1000 };
 
-/* Takes what waits, if it has become a batch, in a transaction of its own. */
+/* Takes what waits, if it has become a batch, in its own transaction. */
 enum handoff_code handoff_task_index_step(struct handoff_db *db,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 

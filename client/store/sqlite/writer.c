@@ -2,19 +2,19 @@
 /*
  * The writer thread: takes all jobs that wait, runs them in one transaction, commits, posts the
  * completions. While the disk works on one commit, the jobs of the next group gather; so the group
- * grows by itself with the load. No job that somebody waits for is ever made to wait for company;
+ * grows by itself with the load. No job that a caller waits for is ever made to wait for company;
  * lazy ones are, for a millisecond at most, so that a sender's next handoff does not stand in line
  * behind the record of its last one.
  *
  * One bad job must not fail its neighbours. A savepoint per job would copy every page it touches,
  * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
- * something, the transaction is rolled back and the group is run again one job at a time, each in a
- * transaction of its own. A job that fails before it changed anything (the usual refusal) costs
+ * something, the transaction is rolled back and the group is run again one job at a time, each in
+ * its own transaction. A job that fails before it changed anything (the usual refusal) costs
  * nothing. The same is done when a group meets a full disk, because a smaller job may still fit,
  * and when its bodies cannot be written beside the database, because they can go into their rows;
  * any other failure of the commit fails the group, because it says nothing about single jobs.
  *
- * Between groups, never within a commit that somebody waits for: checkpoints (the WAL is copied
+ * Between groups, never within a commit that a caller waits for: checkpoints (the WAL is copied
  * into the database and reused), the index of tasks, and steps of retention: one once per retention
  * period, and while they find something, more in quiet moments, or under load as handoffs come.
  */
@@ -37,7 +37,7 @@ enum { HOLD_NS = 1000000 };
 /* So soon after a write, and no more often, its size is known to a scrape. */
 #define MEASURE_EVERY_NS INT64_C(100000000)
 
-/* So many jobs that somebody waits for make a sync of the bodies' file worth its while. */
+/* So many jobs that a caller waits for make a sync of the bodies' file worth its while. */
 enum { SHARED_SYNC = 2 };
 
 /* Under load, one step of retention for so many jobs, which is less than it removes: what is kept
@@ -291,7 +291,7 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
         job->error = *error = failure;
 }
 
-/* A body in a file is written once instead of twice, but the file has a sync of its own: worth it
+/* A body in a file is written once instead of twice, but the file has a separate sync: worth it
    where a few share it, or where nothing is synced. */
 static bool bodies_go_outside(const struct handoff_store *store)
 {
