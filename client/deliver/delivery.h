@@ -4,8 +4,6 @@
 #ifndef HANDOFF_DELIVER_DELIVERY_H
 #define HANDOFF_DELIVER_DELIVERY_H
 
-#include <stddef.h>
-
 #include "client/deliver/engine.h"
 #include "client/deliver/live_index.h"
 #include "client/protocol/protocol.h"
@@ -60,6 +58,8 @@ struct handoff_delivery {
     enum handoff_reason reason;
     const char *words; /* where that is OTHER; lives as long as the delivery */
     bool replaced;     /* discarded, because an edited one took its place */
+    bool probe;        /* the attempt that is out is the breaker's probe */
+    bool attempting;   /* an attempt of ours is out, which the end waits for */
     uint32_t attempts, failures, alternate, replays;
     int64_t due_mono_ms;      /* monotonic clock; 0: now */
     int64_t circuit_until_ms; /* the same; so long it waits for a circuit. 0: it has not yet */
@@ -68,12 +68,10 @@ struct handoff_delivery {
     int64_t parked_ms;
     int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
-    bool probe;      /* the attempt that is out is the breaker's probe */
-    bool attempting; /* an attempt of ours is out, which the end waits for */
 
     /* how it reaches its agent; set when it is due, and NULL before */
     const struct handoff_protocol *protocol;
-    _Alignas(max_align_t) char space[HANDOFF_PROTOCOL_SPACE]; /* the protocol's */
+    _Alignas(int64_t) char space[HANDOFF_PROTOCOL_SPACE]; /* the protocol's */
 
     /* the attempt that is out, or was the last */
     struct base_timer timer;

@@ -30,7 +30,9 @@ struct push {
     char attempt_header[sizeof ATTEMPT_HEADER - 1 + BASE_DECIMAL_SIZE];
     bool unheard; /* the last one timed out: its connection may have been dead */
 };
-_Static_assert(sizeof(struct push) <= HANDOFF_PROTOCOL_SPACE, "it fits into a delivery");
+_Static_assert(sizeof(struct push) <= HANDOFF_PROTOCOL_SPACE &&
+                   _Alignof(struct push) <= _Alignof(int64_t),
+               "it fits into a delivery");
 
 static struct push *push_of(struct handoff_delivery *delivery)
 {

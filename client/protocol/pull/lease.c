@@ -24,7 +24,9 @@ struct lease {
     struct handoff_offer offer;
     bool offered; /* in its agent's inbox, or on its way from there to a poller */
 };
-_Static_assert(sizeof(struct lease) <= HANDOFF_PROTOCOL_SPACE, "it fits into a delivery");
+_Static_assert(sizeof(struct lease) <= HANDOFF_PROTOCOL_SPACE &&
+                   _Alignof(struct lease) <= _Alignof(int64_t),
+               "it fits into a delivery");
 
 static struct lease *lease_of(struct handoff_delivery *delivery)
 {
