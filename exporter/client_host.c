@@ -11,7 +11,7 @@
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
 
-enum { HOSTING_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
+enum { CLIENT_HOST_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
 
 struct hosted_loop {
     struct base_loop *outer;
@@ -60,19 +60,19 @@ static void log_tokenizer(const struct exporter_client_host *client_host)
 static void dispatch_event(void *observer, const struct handoff_event *event)
 {
     struct exporter_client_host *client_host = observer;
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     collectors_observe(client_host->collectors, event);
     exporter_failures_note(client_host->failures, event);
     exporter_delivery_log(event);
 }
 
 /* Whole enough for events, which come as soon as the client opens. */
-static struct exporter_client_host *new_hosting(struct collectors *collectors)
+static struct exporter_client_host *new_client_host(struct collectors *collectors)
 {
     struct exporter_client_host *client_host = calloc(1, sizeof *client_host);
     if (client_host == NULL)
         return NULL;
-    client_host->magic = HOSTING_MAGIC;
+    client_host->magic = CLIENT_HOST_MAGIC;
     client_host->collectors = collectors;
     client_host->failures = exporter_failures_new();
     if (client_host->failures == NULL) {
@@ -88,7 +88,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
                                                        struct exporter_error *error)
 {
     struct handoff_error why = {0};
-    struct exporter_client_host *client_host = new_hosting(collectors);
+    struct exporter_client_host *client_host = new_client_host(collectors);
     if (client_host == NULL) {
         exporter_error_set(error, "out of memory (handoff client)");
         return NULL;
@@ -119,7 +119,7 @@ void exporter_client_host_close(struct exporter_client_host **closing)
     struct exporter_client_host *client_host = *closing;
     if (client_host == NULL)
         return;
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     *closing = NULL;
     exporter_client_host_detach(client_host);
     handoff_client_close(&client_host->client);
@@ -130,13 +130,13 @@ void exporter_client_host_close(struct exporter_client_host **closing)
 
 struct handoff_client *exporter_client_host_client(struct exporter_client_host *client_host)
 {
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     return client_host->client;
 }
 
 struct exporter_failures *exporter_client_host_failures(struct exporter_client_host *client_host)
 {
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     return client_host->failures;
 }
 
@@ -156,7 +156,7 @@ static bool attach_one(struct exporter_client_host *client_host, struct hosted_l
 bool exporter_client_host_attach(struct exporter_client_host *client_host,
                                  struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     const size_t count = exporter_listeners_loop_count(listeners);
     client_host->loops = calloc(count, sizeof *client_host->loops);
     if (client_host->loops == NULL) {
@@ -215,7 +215,7 @@ static void finish_loops(struct exporter_client_host *client_host)
 
 void exporter_client_host_detach(struct exporter_client_host *client_host)
 {
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     finish_loops(client_host);
     for (size_t i = 0; i < client_host->nloops; i++)
         handoff_loop_close(&client_host->loops[i].inner);
@@ -227,7 +227,7 @@ void exporter_client_host_detach(struct exporter_client_host *client_host)
 struct handoff_loop *exporter_client_host_loop(struct exporter_client_host *client_host,
                                                const struct base_loop *loop)
 {
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     size_t i = 0;
     while (i < client_host->nloops && client_host->loops[i].outer != loop)
         i++;
@@ -317,7 +317,7 @@ bool exporter_client_host_configure(struct exporter_client_host *client_host,
                                     const struct exporter_config *config,
                                     struct exporter_error *error)
 {
-    BASE_CHECK_MAGIC(client_host, HOSTING_MAGIC);
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     struct handoff_agent_options *agents = calloc(config->nagents + 1, sizeof *agents);
     bool good = agents != NULL;
     if (!good)

@@ -378,7 +378,7 @@ static bool open_web_config(struct exporter_lifecycle *lifecycle, struct exporte
     return path == NULL || lifecycle->web_config != NULL;
 }
 
-static bool start_front(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
+static bool start_listeners(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
     const struct exporter_listeners_setup setup = {
         .options = lifecycle->options,
@@ -440,7 +440,7 @@ static bool start_lifecycle(struct exporter_lifecycle *lifecycle, struct exporte
     /* The signals are blocked before the client makes its threads, which inherit that. */
     return start_metrics(lifecycle, error) && start_control(lifecycle, error) &&
            open_web_config(lifecycle, error) && start_client(lifecycle, error) &&
-           start_front(lifecycle, error) && start_timers(lifecycle, error);
+           start_listeners(lifecycle, error) && start_timers(lifecycle, error);
 }
 
 /* The threads end first; then what they and we still told each other is settled. */

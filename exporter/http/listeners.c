@@ -24,7 +24,7 @@
 #include "lib/base/container.h"
 
 enum {
-    FRONT_MAGIC = 0xf707700f,
+    LISTENERS_MAGIC = 0xf707700f,
     WEB_LISTENERS_MAX = EXPORTER_WEB_LISTEN_MAX,
     /* Web: a Prometheus pair, probes and people, with room to spare. */
     WEB_CONNECTIONS = 512,
@@ -224,7 +224,7 @@ struct exporter_listeners *exporter_listeners_open(const struct exporter_listene
         exporter_error_set(error, "out of memory (listeners)");
         return NULL;
     }
-    listeners->magic = FRONT_MAGIC;
+    listeners->magic = LISTENERS_MAGIC;
     listeners->setup = *setup;
     listeners->ninherited =
         exporter_systemd_sockets(listeners->inherited, EXPORTER_SYSTEMD_SOCKETS_MAX);
@@ -245,7 +245,7 @@ static void log_listening(const struct exporter_listeners *listeners)
 
 bool exporter_listeners_start(struct exporter_listeners *listeners, struct exporter_error *error)
 {
-    BASE_CHECK_MAGIC(listeners, FRONT_MAGIC);
+    BASE_CHECK_MAGIC(listeners, LISTENERS_MAGIC);
     for (size_t i = 0; i < listeners->nworkers; i++) {
         if (!exporter_worker_start(&listeners->workers[i], error))
             return false;
@@ -286,7 +286,7 @@ static void quiesce_seat(struct base_mail *mail)
 
 void exporter_listeners_quiesce(struct exporter_listeners *listeners, enum exporter_side side)
 {
-    BASE_CHECK_MAGIC(listeners, FRONT_MAGIC);
+    BASE_CHECK_MAGIC(listeners, LISTENERS_MAGIC);
     for (size_t i = 0; i < listeners->nseats; i++) {
         struct seat *seat = &listeners->seats[i];
         if (seat->side != side || seat->asked)
@@ -324,13 +324,13 @@ void exporter_listeners_join(struct exporter_listeners *listeners)
         exporter_server_unhook(listeners->seats[i].server);
 }
 
-void exporter_listeners_free(struct exporter_listeners **front_pointer)
+void exporter_listeners_free(struct exporter_listeners **freeing)
 {
-    struct exporter_listeners *listeners = *front_pointer;
+    struct exporter_listeners *listeners = *freeing;
     if (listeners == NULL)
         return;
-    *front_pointer = NULL;
-    BASE_CHECK_MAGIC(listeners, FRONT_MAGIC);
+    *freeing = NULL;
+    BASE_CHECK_MAGIC(listeners, LISTENERS_MAGIC);
     exporter_listeners_join(listeners);
     for (size_t i = 0; i < listeners->nseats; i++)
         exporter_server_stop(&listeners->seats[i].server);

@@ -57,6 +57,6 @@ unsigned exporter_listeners_in_flight(const struct exporter_listeners *listeners
 
 /* Ends the threads; their loops and servers stay, so that what they were told can be settled. */
 void exporter_listeners_join(struct exporter_listeners *listeners);
-void exporter_listeners_free(struct exporter_listeners **listeners);
+void exporter_listeners_free(struct exporter_listeners **freeing);
 
 #endif

@@ -9,7 +9,7 @@
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
 
-enum { ASKING_MAGIC = 0x61736b21 };
+enum { PENDING_CALL_MAGIC = 0x61736b21 };
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ struct exporter_pending_call {
 static void call_cancelled(void *arg)
 {
     struct exporter_pending_call *pending = arg;
-    BASE_CHECK_MAGIC(pending, ASKING_MAGIC);
+    BASE_CHECK_MAGIC(pending, PENDING_CALL_MAGIC);
     pending->request = NULL;
 }
 
@@ -85,7 +85,7 @@ struct exporter_pending_call *exporter_pending_call_start(
         exporter_respond_problem(request, &no_memory);
         return NULL;
     }
-    *pending = (struct exporter_pending_call){ASKING_MAGIC, request, respond};
+    *pending = (struct exporter_pending_call){PENDING_CALL_MAGIC, request, respond};
     exporter_request_defer(request, call_cancelled, pending);
     return pending;
 }
@@ -103,7 +103,7 @@ struct exporter_pending_call *exporter_pending_call_start_read(
 void exporter_pending_call_done(void *context, const struct handoff_result *result)
 {
     struct exporter_pending_call *pending = context;
-    BASE_CHECK_MAGIC(pending, ASKING_MAGIC);
+    BASE_CHECK_MAGIC(pending, PENDING_CALL_MAGIC);
     if (pending->request != NULL && result->error.code != HANDOFF_OK)
         respond_failure(pending->request, result);
     else if (pending->request != NULL)
