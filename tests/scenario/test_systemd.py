@@ -141,8 +141,8 @@ class SocketActivation(unittest.TestCase):
     def test_no_socket_is_an_error(self):
         code, log, _ = refused("--web.systemd-socket")
         self.assertEqual(code, 1)
-        self.assertIn("systemd passed no web socket; start the socket unit, or leave "
-                      "--web.systemd-socket out", log)
+        self.assertIn("systemd passed no web socket; start the socket unit, or remove "
+                      "--web.systemd-socket", log)
 
     def test_sockets_of_another_process_are_not_taken(self):
         with Daemon(env={"LISTEN_PID": "1", "LISTEN_FDS": "1"}) as daemon:
