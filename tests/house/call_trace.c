@@ -51,6 +51,11 @@ __attribute__((no_instrument_function)) static void switch_on(int signal)
     for (size_t i = 0; i < SLOTS; i++)
         atomic_store(&seen[i], 0);
     atomic_store(&tracing, true);
+    int fd = open(getenv("CALL_TRACE_FILE"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        dprintf(fd, "tracing\n");
+        close(fd);
+    }
 }
 
 __attribute__((no_instrument_function)) static void switch_off(int signal)

@@ -141,15 +141,15 @@ def crossings(top):
         folder = pathlib.Path(name)
         program, tracer = build_traced(top, folder / "build")
         os.environ["HANDOFF_EXPORTER"] = str(program)  # the harness reads it when it is imported
-        from harness import daemon as harness
+        from harness import Daemon
         from harness.receiver import Receiver, ack
         from harness.wait import eventually
-        harness.EXPORTER = str(program)
         trace = folder / "trace"
 
         def during(daemon, action):
             trace.unlink(missing_ok=True)
             daemon.process.send_signal(signal.SIGRTMIN)
+            eventually(lambda: trace.exists() and trace.read_text() == "tracing\n", "tracing is on")
             action()
             daemon.process.send_signal(signal.SIGRTMIN + 1)
             eventually(lambda: trace.exists() and trace.read_text().endswith("end\n"), "the trace is written")
@@ -158,7 +158,8 @@ def crossings(top):
         request = json.dumps({"source_agent": "analyst", "target_agent": "coder", "task_summary": "Write it"})
         with Receiver(ack) as receiver:
             config = f"agents: {{coder: {{url: '{receiver.url}'}}, analyst: {{}}}}\n"
-            with harness.Daemon(config=config, env={"LD_PRELOAD": str(tracer), "CALL_TRACE_FILE": str(trace)}) as daemon:
+            traced = {"LD_PRELOAD": str(tracer), "CALL_TRACE_FILE": str(trace)}
+            with Daemon(config=config, program=str(program), env=traced) as daemon:
                 def post():
                     status = daemon.api.post("/v1/handoffs", request.encode()).status
                     assert status == 200, status
