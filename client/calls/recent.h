@@ -5,7 +5,7 @@
  * Two sets of digests, each of HANDOFF_RECENT_KEYS at most: the newer one is filled, then the older
  * one is emptied and they change places. So at least the last HANDOFF_RECENT_KEYS keys are known,
  * and at most twice as many; nothing is allocated before the first key, and 2 MiB in all. A digest
- * stands for a key: SHA-256 cut to 16 bytes, so that no one can construct a collision.
+ * represents a key: SHA-256 cut to 16 bytes, so that no one can construct a collision.
  *
  * Any thread.
  */

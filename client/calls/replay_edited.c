@@ -3,9 +3,9 @@
  * A parked handoff edited: a new envelope that points to the old one is sent, and the old handoff
  * is discarded with the new one's id as its reason.
  *
- * The old one is held meanwhile, so that it cannot be replayed twice, and it is discarded only when
- * the new one is durable. A crash between the two leaves both: one under way and one parked, which
- * a person sees; never none.
+ * Meanwhile the old handoff is held, which keeps it from being replayed twice. It is discarded only
+ * when the new one is durable. A crash between the two leaves both, one in flight and one parked
+ * for an operator to see; it never leaves none.
  *
  * On the loop's thread.
  */

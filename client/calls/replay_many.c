@@ -247,7 +247,7 @@ static void count_decision(struct handoff_replays *replays, struct handoff_repla
     pthread_mutex_unlock(&replays->lock);
 }
 
-/* Whoever looks after the replayed one is not this run. */
+/* A run does not follow what it replayed. */
 static void replay_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
     struct handoff_replay_run *run =

@@ -18,7 +18,7 @@ static size_t texts_size(const struct handoff_parcel *parcel)
            parcel->tracestate.size + handoff_excerpt_size(&parcel->excerpt);
 }
 
-/* Absent where nobody has written the envelope just now, as in a test. */
+/* Absent if the envelope was not assembled in this process, as in tests. */
 static bool copy_parcel_excerpt(struct handoff_delivery *delivery,
                                 const struct handoff_parcel *parcel)
 {

@@ -80,8 +80,8 @@ void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe)
     handoff_delivery_move(delivery, HANDOFF_STATE_IN_FLIGHT);
 }
 
-/* Whoever pulls is there, so the circuit keeps nothing back. The first one after the cooldown is
-   the probe. */
+/* An agent that pulls is up, so its circuit withholds nothing. The first lease after the cooldown
+   is the probe. */
 static void take_probe(struct handoff_delivery *delivery)
 {
     int64_t wait_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decisions about parked handoffs. Which rows and envelopes they are about is read on a reader
- * thread; all else runs on the lane of whoever decides.
+ * thread; all else runs on the lane that decides.
  */
 #include "client/deliver/decide.h"
 

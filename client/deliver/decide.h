@@ -4,9 +4,9 @@
  *
  * A parked handoff is not in memory. A decision claims it in the table of live handoffs, has a
  * reader thread read its row and its envelope, puts it on the caller's lane, moves it like any
- * other, and has it written before the caller is told. Claimed before it is read: whoever decides
- * at the same time on another lane finds the claim, or the row as the first decision left it, never
- * a row that has just become untrue.
+ * other, and has it written before the caller is told. The claim comes before the
+ * read, so a concurrent decision on another lane finds either the claim or the row as the first
+ * decision left it, never a row that has just become outdated.
  */
 #ifndef HANDOFF_DELIVER_DECIDE_H
 #define HANDOFF_DELIVER_DECIDE_H
@@ -20,12 +20,12 @@ enum handoff_decision {
     HANDOFF_DECISION_HOLD,        /* none yet; internal */
 };
 
-/* Decides about one, on the lane's thread. The waiter is `decided`, never from within this call but
-   for want of memory: OK, and then it is told of the outcome as for a new handoff: a replay
-   `accepted` (never, for the others), then `settled`. Otherwise: not_found, conflict (it is not
-   parked, or its deadline has passed, or somebody else just decided), unknown_agent,
-   too_many_in_flight, shutting_down, out_of_memory, or a failure of the store. target: to another
-   agent; absent: to the one it was parked for. reason: for a discard. Both are copied. */
+/* Decides about one, on the lane's thread. Calls `decided` of the waiter, later unless memory ran
+   out. After OK it reports as for a new handoff: `accepted` for a replay only, then `settled`.
+   Other codes: not_found, conflict (it is not parked, its deadline has passed, or a concurrent
+   decision came first), unknown_agent, too_many_in_flight, shutting_down, out_of_memory, or a
+   failure of the store. target: to another agent; absent: to the one it was parked for. reason: for
+   a discard. Both are copied. */
 void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id,
                            enum handoff_decision decision, struct base_span target,
                            struct base_span reason, struct handoff_waiter *waiter);
