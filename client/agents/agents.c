@@ -140,7 +140,7 @@ static void agent_free(struct handoff_agent *agent)
     BASE_CHECK_MAGIC(agent, MAGIC);
     handoff_settings_release(&agent->settings);
     handoff_inbox_free(&agent->inbox);
-    handoff_parked_free(&agent->parked);
+    handoff_parked_clear(&agent->parked);
     pthread_mutex_destroy(&agent->lock);
     agent->magic = 0;
     base_free(agent);
@@ -195,34 +195,34 @@ static size_t position(const struct directory *directory, struct base_span name,
 
 /* ---- the breaker ---------------------------------------------------------------------------- */
 
-static bool teach(struct handoff_breaker *breaker, enum handoff_lesson lesson, int64_t now_ms)
+static bool teach(struct handoff_breaker *breaker, enum handoff_breaker_event event, int64_t now_ms)
 {
     breaker->opened = breaker->closed = false;
-    switch (lesson) {
-    case HANDOFF_LESSON_ANSWERED:
+    switch (event) {
+    case HANDOFF_BREAKER_ANSWERED:
         return handoff_breaker_answered(breaker);
-    case HANDOFF_LESSON_TOOK:
+    case HANDOFF_BREAKER_DEFERRED:
         return handoff_breaker_took(breaker);
-    case HANDOFF_LESSON_PROBE_FAILED:
+    case HANDOFF_BREAKER_PROBE_FAILED:
         return handoff_breaker_probe_failed(breaker, now_ms);
-    case HANDOFF_LESSON_PROBE_ABANDONED:
+    case HANDOFF_BREAKER_PROBE_ABANDONED:
         return handoff_breaker_probe_abandoned(breaker, now_ms);
-    case HANDOFF_LESSON_EXHAUSTED:
+    case HANDOFF_BREAKER_EXHAUSTED:
         return handoff_breaker_exhausted(breaker, now_ms);
-    case HANDOFF_LESSON_RESET:
+    case HANDOFF_BREAKER_RESET:
         return handoff_breaker_reset(breaker);
     }
     return false;
 }
 
-bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson, int64_t now_ms,
-                         struct handoff_breaker *after)
+bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_breaker_event event,
+                         int64_t now_ms, struct handoff_breaker *after)
 {
     BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     unsigned failures = agent->breaker.consecutive_failures;
-    bool changed = teach(&agent->breaker, lesson, now_ms);
-    if (lesson == HANDOFF_LESSON_RESET)
+    bool changed = teach(&agent->breaker, event, now_ms);
+    if (event == HANDOFF_BREAKER_RESET)
         agent->observed_failures = 0;
     *after = agent->breaker;
     pthread_mutex_unlock(&agent->lock);

@@ -83,19 +83,19 @@ void handoff_agents_each(struct handoff_agents *agents,
                          void (*visit)(struct handoff_agent *agent, void *arg), void *arg);
 
 /* Events of the breaker. */
-enum handoff_lesson {
-    HANDOFF_LESSON_ANSWERED,        /* it acknowledged or refused: it is there, and works */
-    HANDOFF_LESSON_TOOK,            /* it will acknowledge later, it says */
-    HANDOFF_LESSON_PROBE_FAILED,    /* the probe's attempt failed */
-    HANDOFF_LESSON_PROBE_ABANDONED, /* the probe found nothing out */
-    HANDOFF_LESSON_EXHAUSTED,       /* a handoff used up its attempts */
-    HANDOFF_LESSON_RESET,           /* by hand */
+enum handoff_breaker_event {
+    HANDOFF_BREAKER_ANSWERED,        /* it acknowledged or refused: it is there, and works */
+    HANDOFF_BREAKER_DEFERRED,        /* it will acknowledge later, it says */
+    HANDOFF_BREAKER_PROBE_FAILED,    /* the probe's attempt failed */
+    HANDOFF_BREAKER_PROBE_ABANDONED, /* the probe found nothing out */
+    HANDOFF_BREAKER_EXHAUSTED,       /* a handoff used up its attempts */
+    HANDOFF_BREAKER_RESET,           /* by hand */
 };
 
 /* Tells the breaker; any thread. True when the circuit or the count of failures changed, and then
  *after says to what. */
-bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_lesson lesson, int64_t now_ms,
-                         struct handoff_breaker *after);
+bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_breaker_event event,
+                         int64_t now_ms, struct handoff_breaker *after);
 /* May an attempt start? As handoff_breaker_admit; any thread. *after is filled where the circuit
    went from open to half open, which is when the answer is HANDOFF_ADMIT_PROBE. */
 enum handoff_admission handoff_agent_admit(struct handoff_agent *agent, int64_t now_ms,

@@ -109,7 +109,7 @@ int64_t handoff_parked_oldest_ms(const struct handoff_parked *parked)
     return parked->here ? parked->here->settled_ms : 0;
 }
 
-void handoff_parked_free(struct handoff_parked *parked)
+void handoff_parked_clear(struct handoff_parked *parked)
 {
     struct handoff_parked_entry *freed = NULL;
     while (parked->here)

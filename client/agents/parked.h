@@ -31,6 +31,6 @@ void handoff_parked_forget(struct handoff_agent *agent, int64_t settled_ms);
 int64_t handoff_parked_oldest_ms(const struct handoff_parked *parked);
 
 /* No other reference is left. */
-void handoff_parked_free(struct handoff_parked *parked);
+void handoff_parked_clear(struct handoff_parked *parked);
 
 #endif

@@ -46,12 +46,12 @@ static void decided(struct handoff_waiter *waiter, const struct handoff_error *e
     end_deciding(deciding);
 }
 
-static void carried_out(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void carried_out(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct deciding *deciding = deciding_of(waiter);
     struct base_buffer body = {0};
-    struct handoff_result result = {.error = news->error};
-    handoff_object_write(&body, news);
+    struct handoff_result result = {.error = status->error};
+    handoff_object_write(&body, status);
     result.body = body.data;
     result.size = body.size;
     if (body.failed)

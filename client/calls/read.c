@@ -39,39 +39,39 @@ static enum handoff_code get_stored(struct handoff_client *client, const char *i
     return no_handoff(id, error);
 }
 
-void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view)
+void handoff_read_overlay(struct handoff_status *status, const struct handoff_live_view *view)
 {
-    news->state = view->state;
-    news->target = view->target;
+    status->state = view->state;
+    status->target = view->target;
     if (view->reason != HANDOFF_REASON_OTHER)
-        news->words = "";
-    news->reason = view->reason;
-    news->attempts = view->attempts;
-    news->settled_ms = view->settled_ms;
+        status->words = "";
+    status->reason = view->reason;
+    status->attempts = view->attempts;
+    status->settled_ms = view->settled_ms;
 }
 
-static void describe_stored(const struct handoff_stored *stored, struct handoff_news *news)
+static void describe_stored(const struct handoff_stored *stored, struct handoff_status *status)
 {
     const struct handoff_standing *standing = &stored->standing;
-    *news = (struct handoff_news){.label = {.pattern = stored->pattern,
-                                            .source = stored->source,
-                                            .task_id = stored->task_id,
-                                            .created_ms = stored->created_ms},
-                                  .envelope = base_span("", 0),
-                                  .excerpt = stored->excerpt,
-                                  .state = (enum handoff_state)standing->state,
-                                  .target = standing->target.data, /* copies end in a NUL */
-                                  .reason = standing->reason,
-                                  .words = standing->words.data,
-                                  .attempts = standing->attempts,
-                                  .settled_ms = standing->settled_ms};
-    base_uuid_format(&stored->id, news->label.id);
+    *status = (struct handoff_status){.label = {.pattern = stored->pattern,
+                                                .source = stored->source,
+                                                .task_id = stored->task_id,
+                                                .created_ms = stored->created_ms},
+                                      .envelope = base_span("", 0),
+                                      .excerpt = stored->excerpt,
+                                      .state = (enum handoff_state)standing->state,
+                                      .target = standing->target.data, /* copies end in a NUL */
+                                      .reason = standing->reason,
+                                      .words = standing->words.data,
+                                      .attempts = standing->attempts,
+                                      .settled_ms = standing->settled_ms};
+    base_uuid_format(&stored->id, status->label.id);
 }
 
 /* What memory knows of it, else its row. Memory is looked at first: what has just left it is
    written, so a later reader of the row never sees less than was told before. */
 static enum handoff_code read_standing(struct handoff_client *client, const struct base_uuid *id,
-                                       struct base_arena *arena, struct handoff_news *news,
+                                       struct base_arena *arena, struct handoff_status *status,
                                        struct handoff_error *error)
 {
     struct handoff_live_view view;
@@ -80,35 +80,35 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
     enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
     if (code != HANDOFF_OK)
         return code;
-    describe_stored(&stored, news);
+    describe_stored(&stored, status);
     if (shown)
-        handoff_read_overlay(news, &view);
+        handoff_read_overlay(status, &view);
     return HANDOFF_OK;
 }
 
 /* The envelope, where the row has no excerpt of it. One that is damaged, or that retention has just
    removed, is no reason to show nothing. */
 static enum handoff_code add_envelope(struct handoff_client *client, const struct base_uuid *id,
-                                      struct base_arena *arena, struct handoff_news *news,
+                                      struct base_arena *arena, struct handoff_status *status,
                                       struct handoff_error *error)
 {
     struct handoff_stored_envelope envelope;
-    if (news->excerpt.data)
+    if (status->excerpt.data)
         return HANDOFF_OK;
     enum handoff_code code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
     if (code == HANDOFF_OK)
-        news->envelope = envelope.body;
+        status->envelope = envelope.body;
     if (code == HANDOFF_ERR_STORE_CORRUPT || code == HANDOFF_ERR_NOT_FOUND)
         return handoff_error_clear(error);
     return code;
 }
 
-enum handoff_code handoff_read_news(struct handoff_client *client, const struct base_uuid *id,
-                                    struct base_arena *arena, struct handoff_news *news,
-                                    struct handoff_error *error)
+enum handoff_code handoff_read_status(struct handoff_client *client, const struct base_uuid *id,
+                                      struct base_arena *arena, struct handoff_status *status,
+                                      struct handoff_error *error)
 {
-    enum handoff_code code = read_standing(client, id, arena, news, error);
-    return code == HANDOFF_OK ? add_envelope(client, id, arena, news, error) : code;
+    enum handoff_code code = read_standing(client, id, arena, status, error);
+    return code == HANDOFF_OK ? add_envelope(client, id, arena, status, error) : code;
 }
 
 enum handoff_code handoff_read_handoff(struct handoff_client *client, const char *id,
@@ -117,15 +117,15 @@ enum handoff_code handoff_read_handoff(struct handoff_client *client, const char
 {
     struct base_arena arena;
     struct handoff_stored stored;
-    struct handoff_news news;
+    struct handoff_status status;
     struct base_buffer out = {0};
     *text = (struct handoff_text){0};
     base_arena_init(&arena, 0);
     enum handoff_code code = get_stored(client, id, caller, &arena, &stored, error);
     if (code == HANDOFF_OK)
-        code = handoff_read_news(client, &stored.id, &arena, &news, error);
+        code = handoff_read_status(client, &stored.id, &arena, &status, error);
     if (code == HANDOFF_OK) {
-        handoff_object_write(&out, &news);
+        handoff_object_write(&out, &status);
         code = handoff_client_give(&out, text, error);
     }
     base_arena_free(&arena);
@@ -137,15 +137,15 @@ enum handoff_code handoff_read_view(struct handoff_client *client, const struct 
                                     struct handoff_error *error)
 {
     struct base_arena arena;
-    struct handoff_news news;
+    struct handoff_status status;
     struct base_buffer out = {0};
     *text = (struct handoff_text){0};
     base_arena_init(&arena, 0);
-    enum handoff_code code = handoff_read_news(client, id, &arena, &news, error);
+    enum handoff_code code = handoff_read_status(client, id, &arena, &status, error);
     if (code == HANDOFF_OK) {
         if (view->state != 0)
-            handoff_read_overlay(&news, view);
-        handoff_object_write(&out, &news);
+            handoff_read_overlay(&status, view);
+        handoff_object_write(&out, &status);
         code = handoff_client_give(&out, text, error);
     }
     base_arena_free(&arena);
@@ -211,18 +211,18 @@ static enum handoff_code write_item(struct handoff_client *client, struct base_b
                                     struct handoff_error *error)
 {
     struct base_arena arena;
-    struct handoff_news news;
+    struct handoff_status status;
     enum handoff_code code = HANDOFF_OK;
     base_arena_init(&arena, 0);
-    describe_stored(stored, &news);
-    if (!handoff_state_is_over(news.state))
-        code = read_standing(client, &stored->id, &arena, &news, error);
-    bool wanted = code == HANDOFF_OK && (!parked || news.state == HANDOFF_STATE_PARKED);
+    describe_stored(stored, &status);
+    if (!handoff_state_is_over(status.state))
+        code = read_standing(client, &stored->id, &arena, &status, error);
+    bool wanted = code == HANDOFF_OK && (!parked || status.state == HANDOFF_STATE_PARKED);
     if (wanted)
-        code = add_envelope(client, &stored->id, &arena, &news, error);
+        code = add_envelope(client, &stored->id, &arena, &status, error);
     if (wanted && code == HANDOFF_OK) {
         separate(out);
-        handoff_object_write(out, &news);
+        handoff_object_write(out, &status);
     }
     base_arena_free(&arena);
     return code;

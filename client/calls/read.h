@@ -12,10 +12,10 @@
 enum handoff_code handoff_read_id(const char *text, struct base_uuid *id,
                                   struct handoff_error *error);
 
-/* The news live in the arena. */
-enum handoff_code handoff_read_news(struct handoff_client *client, const struct base_uuid *id,
-                                    struct base_arena *arena, struct handoff_news *news,
-                                    struct handoff_error *error);
+/* Its texts live in the arena. */
+enum handoff_code handoff_read_status(struct handoff_client *client, const struct base_uuid *id,
+                                      struct base_arena *arena, struct handoff_status *status,
+                                      struct handoff_error *error);
 
 /* The answers' bodies of handoff_get, handoff_get_attempts, handoff_list and handoff_envelope_get.
  */
@@ -39,6 +39,6 @@ enum handoff_code handoff_read_view(struct handoff_client *client, const struct 
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Puts in what memory knows better than the row. */
-void handoff_read_overlay(struct handoff_news *news, const struct handoff_live_view *view);
+void handoff_read_overlay(struct handoff_status *status, const struct handoff_live_view *view);
 
 #endif

@@ -61,27 +61,27 @@ static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 
 enum { USUAL_SIZE = 640 }; /* of a handoff that lacks no memories */
 
-void handoff_object_write(struct base_buffer *out, const struct handoff_news *news)
+void handoff_object_write(struct base_buffer *out, const struct handoff_status *status)
 {
-    const struct handoff_label *label = &news->label;
+    const struct handoff_label *label = &status->label;
     base_buffer_reserve(out, USUAL_SIZE);
     base_buffer_byte(out, '{');
     render_text(out, "id", base_span_text(label->id));
-    render_text(out, "state", base_span_text(handoff_state_name(news->state)));
+    render_text(out, "state", base_span_text(handoff_state_name(status->state)));
     render_text(out, "pattern", base_span_text(handoff_pattern_name(label->pattern)));
     render_text(out, "source_agent", label->source);
-    render_text(out, "target_agent", base_span_text(news->target));
+    render_text(out, "target_agent", base_span_text(status->target));
     render_text(out, "task_id", label->task_id);
-    if (news->excerpt.data) {
+    if (status->excerpt.data) {
         base_buffer_byte(out, ',');
-        base_buffer_append(out, news->excerpt.data, news->excerpt.size);
+        base_buffer_append(out, status->excerpt.data, status->excerpt.size);
     } else {
-        read_excerpt(out, news->envelope);
+        read_excerpt(out, status->envelope);
     }
-    render_number(out, "attempts", news->attempts);
-    render_time(out, "created_at", news->label.created_ms);
-    render_time(out, "settled_at", news->settled_ms);
-    render_text(out, "reason", base_span_text(handoff_news_reason(news)));
+    render_number(out, "attempts", status->attempts);
+    render_time(out, "created_at", status->label.created_ms);
+    render_time(out, "settled_at", status->settled_ms);
+    render_text(out, "reason", base_span_text(handoff_status_reason(status)));
     base_buffer_byte(out, '}');
 }
 

@@ -10,7 +10,7 @@
 #include "lib/base/buffer.h"
 
 /* An envelope that cannot be read leaves null in the fields that only it knows. */
-void handoff_object_write(struct base_buffer *out, const struct handoff_news *news);
+void handoff_object_write(struct base_buffer *out, const struct handoff_status *status);
 
 void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_attempt *attempt);
 

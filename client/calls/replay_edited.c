@@ -57,11 +57,11 @@ static void answer_and_end(struct replacing *replacing)
 
 /* The old one is discarded; or the loop ends while it is held, and the new one's fate is told by
    its own sending. */
-static void old_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void old_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct replacing *replacing = (void *)((char *)waiter - offsetof(struct replacing, waiter));
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
-    (void)news; /* what could not be written is written again later; the new one is sent */
+    (void)status; /* what could not be written is written again later; the new one is sent */
     if (replacing->sent)
         answer_and_end(replacing);
 }
@@ -111,7 +111,7 @@ static void new_sent(void *context, const struct handoff_result *result)
 /* The old one is held. */
 static void send_new(struct replacing *replacing)
 {
-    struct handoff_news held;
+    struct handoff_status held;
     struct handoff_error error;
     struct handoff_ask ask = {.respond_async = true};
     char *request;

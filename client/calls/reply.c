@@ -5,33 +5,33 @@
 #include "lib/base/error.h"
 
 /* How a settled handoff reads as an error; OK where it was acknowledged or goes on. */
-static void judge_news(const struct handoff_news *news, struct handoff_error *error)
+static void error_of_status(const struct handoff_status *status, struct handoff_error *error)
 {
     handoff_error_clear(error);
-    if (news->error.code != HANDOFF_OK)
-        *error = news->error;
-    else if (news->state == HANDOFF_STATE_EXPIRED)
+    if (status->error.code != HANDOFF_OK)
+        *error = status->error;
+    else if (status->state == HANDOFF_STATE_EXPIRED)
         handoff_error_set(error, HANDOFF_ERR_EXPIRED, handoff_code_meaning(HANDOFF_ERR_EXPIRED),
-                          "target_agent", news->target);
-    else if (news->state == HANDOFF_STATE_DISCARDED)
+                          "target_agent", status->target);
+    else if (status->state == HANDOFF_STATE_DISCARDED)
         handoff_error_set(error, HANDOFF_ERR_DISCARDED, handoff_code_meaning(HANDOFF_ERR_DISCARDED),
-                          "reason", handoff_news_reason(news));
-    else if (news->state == HANDOFF_STATE_PARKED) {
+                          "reason", handoff_status_reason(status));
+    else if (status->state == HANDOFF_STATE_PARKED) {
         enum handoff_code code =
-            news->reason == HANDOFF_REASON_REFUSED ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
-        handoff_error_set(error, code, handoff_code_meaning(code), "target_agent", news->target);
+            status->reason == HANDOFF_REASON_REFUSED ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
+        handoff_error_set(error, code, handoff_code_meaning(code), "target_agent", status->target);
     }
 }
 
-void handoff_give_news(handoff_answered *answered, void *context, const struct handoff_news *news,
-                       bool created)
+void handoff_answer_with_status(handoff_answered *answered, void *context,
+                                const struct handoff_status *status, bool created)
 {
     struct base_buffer body = {0};
     struct handoff_result result = {.created = created};
-    result.under_way = handoff_state_is_live(news->state);
-    judge_news(news, &result.error);
-    if (news->envelope.data)
-        handoff_object_write(&body, news);
+    result.under_way = handoff_state_is_live(status->state);
+    error_of_status(status, &result.error);
+    if (status->envelope.data)
+        handoff_object_write(&body, status);
     if (body.failed)
         handoff_error_no_memory(&result.error);
     else if (body.size > 0) {

@@ -8,8 +8,8 @@
 #include "lib/base/buffer.h"
 
 /* The handoff as the body, and the error where it ended without an acknowledgement. */
-void handoff_give_news(handoff_answered *answered, void *context, const struct handoff_news *news,
-                       bool created);
+void handoff_answer_with_status(handoff_answered *answered, void *context,
+                                const struct handoff_status *status, bool created);
 void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error);
 void handoff_give_no_memory(handoff_answered *answered, void *context);

@@ -3,9 +3,9 @@
  * Sending a handoff, on the loop's thread.
  *
  * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
- * a parcel, and then only waits. What it needed for assembling is released before it waits, because
- * thousands may wait for slow receivers. One with a key first looks on a reader thread for the
- * handoff that was accepted under it.
+ * a submission, and then only waits. What it needed for assembling is released before it waits,
+ * because thousands may wait for slow receivers. One with a key first looks on a reader thread for
+ * the handoff that was accepted under it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +42,8 @@ struct key_lookup {
     struct handoff_error conflict;
 
     /* the reader's, then the loop's */
-    struct base_arena arena; /* of the news */
-    struct handoff_news news;
+    struct base_arena arena; /* of the status */
+    struct handoff_status status;
     struct handoff_error error; /* not_found: there is none */
 };
 
@@ -72,26 +72,26 @@ static void fail_sending(struct sending *sending, const struct handoff_error *er
     handoff_give_error(answered, context, &copy);
 }
 
-static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sending *sending = sending_of(waiter);
     if (!sending->respond_async)
         return;
     handoff_waiter_withdraw(waiter);
-    handoff_give_news(sending->answered, sending->context, news, true);
+    handoff_answer_with_status(sending->answered, sending->context, status, true);
     end_sending(sending);
 }
 
 static bool look_for_key(struct sending *sending, const struct handoff_error *conflict);
 
-static void sender_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void sender_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sending *sending = sending_of(waiter);
     /* two requests with one key at the same time: the store took the other */
-    if (news->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] &&
-        look_for_key(sending, &news->error))
+    if (status->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] &&
+        look_for_key(sending, &status->error))
         return;
-    handoff_give_news(sending->answered, sending->context, news, true);
+    handoff_answer_with_status(sending->answered, sending->context, status, true);
     end_sending(sending);
 }
 
@@ -115,7 +115,7 @@ static void tell_assembled(struct sending *sending)
 static enum handoff_code hand_over(struct sending *sending, struct handoff_error *error)
 {
     const struct handoff_assembly *assembly = sending->assembly;
-    struct handoff_parcel parcel = {
+    struct handoff_submission submission = {
         .id = assembly->id,
         .envelope = base_buffer_span(&assembly->out),
         .cut_at = HANDOFF_DIGEST_AT,
@@ -132,9 +132,9 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
         .tracestate = assembly->tracestate,
         .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
     };
-    memcpy(parcel.digest, assembly->digest, sizeof parcel.digest);
-    memcpy(parcel.request_digest, sending->request_digest, sizeof parcel.request_digest);
-    return handoff_engine_deliver(sending->loop->lane, &parcel, &sending->waiter, error);
+    memcpy(submission.digest, assembly->digest, sizeof submission.digest);
+    memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
+    return handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
 }
 
 static void sender_assembled(struct handoff_assembly *assembly)
@@ -195,8 +195,8 @@ static void run_key_lookup(struct handoff_store_read *read)
     struct key_lookup *lookup = key_lookup_of(read);
     struct base_uuid id;
     if (find_key(lookup, &id) == HANDOFF_OK &&
-        handoff_read_news(lookup->sending->loop->client, &id, &lookup->arena, &lookup->news,
-                          &lookup->error) == HANDOFF_ERR_NOT_FOUND)
+        handoff_read_status(lookup->sending->loop->client, &id, &lookup->arena, &lookup->status,
+                            &lookup->error) == HANDOFF_ERR_NOT_FOUND)
         lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key goes with its handoff */
 }
 
@@ -215,7 +215,7 @@ static void key_was_read(struct handoff_store_read *read)
     if (lookup->error.code == HANDOFF_ERR_NOT_FOUND) {
         go_on_without_key(sending, &lookup->conflict);
     } else if (lookup->error.code == HANDOFF_OK) {
-        handoff_give_news(sending->answered, sending->context, &lookup->news, false);
+        handoff_answer_with_status(sending->answered, sending->context, &lookup->status, false);
         end_sending(sending);
     } else {
         fail_sending(sending, &lookup->error);

@@ -11,46 +11,48 @@
 
 /* ---- durable -------------------------------------------------------------------------------- */
 
-static size_t texts_size(const struct handoff_parcel *parcel)
+static size_t texts_size(const struct handoff_submission *submission)
 {
-    return parcel->envelope.size + parcel->source.size + parcel->target.size +
-           parcel->task_id.size + parcel->idempotency_key.size + parcel->traceparent.size +
-           parcel->tracestate.size + handoff_excerpt_size(&parcel->excerpt);
+    return submission->envelope.size + submission->source.size + submission->target.size +
+           submission->task_id.size + submission->idempotency_key.size +
+           submission->traceparent.size + submission->tracestate.size +
+           handoff_excerpt_size(&submission->excerpt);
 }
 
 /* Absent if the envelope was not assembled in this process, as in tests. */
-static bool copy_parcel_excerpt(struct handoff_delivery *delivery,
-                                const struct handoff_parcel *parcel)
+static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
+                                   const struct handoff_submission *submission)
 {
-    if (parcel->excerpt.lists_size == 0)
+    if (submission->excerpt.lists_size == 0)
         return true;
-    delivery->excerpt =
-        handoff_excerpt_copy(&parcel->excerpt, parcel->envelope, parcel->tokens, &delivery->arena);
+    delivery->excerpt = handoff_excerpt_copy(&submission->excerpt, submission->envelope,
+                                             submission->tokens, &delivery->arena);
     return delivery->excerpt.data != NULL;
 }
 
-static bool copy_parcel(struct handoff_delivery *delivery, const struct handoff_parcel *parcel)
+static bool copy_submission(struct handoff_delivery *delivery,
+                            const struct handoff_submission *submission)
 {
     struct handoff_store_accept *accept = &delivery->write.accept;
-    delivery->pattern = parcel->pattern;
-    delivery->created_ms = parcel->created_ms;
-    handoff_delivery_set_deadline(delivery, parcel->deadline_ms);
-    delivery->tokens = parcel->tokens;
-    accept->put.id = parcel->id;
-    accept->put.cut_at = parcel->cut_at;
-    accept->put.cut_size = parcel->cut_size;
-    accept->put.created_ms = parcel->created_ms;
-    memcpy(accept->put.digest, parcel->digest, sizeof accept->put.digest);
-    memcpy(accept->request_digest, parcel->request_digest, sizeof accept->request_digest);
-    accept->pattern = parcel->pattern;
-    accept->deadline_ms = parcel->deadline_ms;
-    return handoff_delivery_keep(delivery, parcel->source, &delivery->source) &&
-           handoff_delivery_keep(delivery, parcel->target, &delivery->asked_target) &&
-           handoff_delivery_keep(delivery, parcel->task_id, &delivery->task_id) &&
-           handoff_delivery_keep(delivery, parcel->idempotency_key, &accept->idempotency_key) &&
-           handoff_delivery_keep_trace(delivery, parcel->traceparent, parcel->tracestate) &&
-           handoff_delivery_keep(delivery, parcel->envelope, &delivery->envelope) &&
-           copy_parcel_excerpt(delivery, parcel);
+    delivery->pattern = submission->pattern;
+    delivery->created_ms = submission->created_ms;
+    handoff_delivery_set_deadline(delivery, submission->deadline_ms);
+    delivery->tokens = submission->tokens;
+    accept->put.id = submission->id;
+    accept->put.cut_at = submission->cut_at;
+    accept->put.cut_size = submission->cut_size;
+    accept->put.created_ms = submission->created_ms;
+    memcpy(accept->put.digest, submission->digest, sizeof accept->put.digest);
+    memcpy(accept->request_digest, submission->request_digest, sizeof accept->request_digest);
+    accept->pattern = submission->pattern;
+    accept->deadline_ms = submission->deadline_ms;
+    return handoff_delivery_keep(delivery, submission->source, &delivery->source) &&
+           handoff_delivery_keep(delivery, submission->target, &delivery->asked_target) &&
+           handoff_delivery_keep(delivery, submission->task_id, &delivery->task_id) &&
+           handoff_delivery_keep(delivery, submission->idempotency_key, &accept->idempotency_key) &&
+           handoff_delivery_keep_trace(delivery, submission->traceparent, submission->tracestate) &&
+           handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope) &&
+           copy_submitted_excerpt(delivery, submission);
 }
 
 static void accepted(struct handoff_store_job *job)
@@ -68,9 +70,9 @@ static void accepted(struct handoff_store_job *job)
     delivery->seq = delivery->write.accept.seq;
     handoff_delivery_observe_start(delivery, false);
     if (delivery->waiter && delivery->waiter->accepted) {
-        struct handoff_news news;
-        handoff_delivery_news(delivery, &news);
-        delivery->waiter->accepted(delivery->waiter, &news);
+        struct handoff_status status;
+        handoff_delivery_status(delivery, &status);
+        delivery->waiter->accepted(delivery->waiter, &status);
     }
     if (delivery->nrecords > 0)
         handoff_delivery_write(delivery); /* who was passed over; then it goes on */
@@ -98,16 +100,16 @@ static void submit_accept(struct handoff_delivery *delivery)
 }
 
 static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
-                                        const struct handoff_parcel *parcel,
+                                        const struct handoff_submission *submission,
                                         struct handoff_agent *agent, int64_t wait_ms,
                                         struct handoff_error *error)
 {
     const struct handoff_engine_options *options = &lane->engine->options;
     struct handoff_event event = {.kind = HANDOFF_EVENT_REJECTED,
-                                  .who = {.source_agent = parcel->source.data,
+                                  .who = {.source_agent = submission->source.data,
                                           .target_agent = agent->name,
-                                          .pattern = parcel->pattern}};
-    handoff_copy_trace_id(event.who.trace_id, handoff_trace_id(parcel->traceparent));
+                                          .pattern = submission->pattern}};
+    handoff_copy_trace_id(event.who.trace_id, handoff_trace_id(submission->traceparent));
     if (options->observe)
         options->observe(options->observer, &event);
     handoff_error_set(error, HANDOFF_ERR_CIRCUIT_OPEN,
@@ -119,13 +121,14 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
     return HANDOFF_ERR_CIRCUIT_OPEN;
 }
 
-static enum handoff_code refuse_unknown(const struct handoff_parcel *parcel,
+static enum handoff_code refuse_unknown(const struct handoff_submission *submission,
                                         struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
                       "the configuration has no agent of this name", "target_agent", NULL);
-    handoff_error_seen(error, "%.*s", (int)(parcel->target.size < 128 ? parcel->target.size : 128),
-                       parcel->target.data);
+    handoff_error_seen(error, "%.*s",
+                       (int)(submission->target.size < 128 ? submission->target.size : 128),
+                       submission->target.data);
     return HANDOFF_ERR_UNKNOWN_AGENT;
 }
 
@@ -140,10 +143,12 @@ static enum handoff_code refuse_full(const struct handoff_agent *agent, struct h
 /* ---- whom to -------------------------------------------------------------------------------- */
 
 /* NULL: no memory. */
-static struct handoff_delivery *make(struct handoff_lane *lane, const struct handoff_parcel *parcel)
+static struct handoff_delivery *make(struct handoff_lane *lane,
+                                     const struct handoff_submission *submission)
 {
-    struct handoff_delivery *delivery = handoff_delivery_new(lane, &parcel->id, texts_size(parcel));
-    if (!delivery || copy_parcel(delivery, parcel))
+    struct handoff_delivery *delivery =
+        handoff_delivery_new(lane, &submission->id, texts_size(submission));
+    if (!delivery || copy_submission(delivery, submission))
         return delivery;
     handoff_delivery_free(delivery);
     return NULL;
@@ -163,14 +168,14 @@ static void start(struct handoff_delivery *delivery, struct handoff_agent *agent
 }
 
 static enum handoff_code deliver_straight(struct handoff_lane *lane,
-                                          const struct handoff_parcel *parcel,
+                                          const struct handoff_submission *submission,
                                           struct handoff_agent *agent,
                                           struct handoff_waiter *waiter,
                                           struct handoff_error *error)
 {
     if (!handoff_delivery_count(lane->engine, agent, true))
         return refuse_full(agent, error);
-    struct handoff_delivery *delivery = make(lane, parcel);
+    struct handoff_delivery *delivery = make(lane, submission);
     if (!delivery) {
         handoff_delivery_uncount(lane->engine, agent);
         return handoff_error_no_memory(error);
@@ -181,11 +186,11 @@ static enum handoff_code deliver_straight(struct handoff_lane *lane,
 
 /* The circuit of the agent that was asked for is open: the first alternate that can take it. */
 static enum handoff_code deliver_around(struct handoff_lane *lane,
-                                        const struct handoff_parcel *parcel,
+                                        const struct handoff_submission *submission,
                                         struct handoff_agent *asked, int64_t wait_ms,
                                         struct handoff_waiter *waiter, struct handoff_error *error)
 {
-    struct handoff_delivery *delivery = make(lane, parcel);
+    struct handoff_delivery *delivery = make(lane, submission);
     if (!delivery)
         return handoff_error_no_memory(error);
     handoff_delivery_pass_over(delivery, asked->name, HANDOFF_OBSTACLE_CIRCUIT_OPEN);
@@ -195,11 +200,12 @@ static enum handoff_code deliver_around(struct handoff_lane *lane,
         return HANDOFF_OK;
     }
     handoff_delivery_free(delivery);
-    return agent ? refuse_full(agent, error) : refuse_circuit(lane, parcel, asked, wait_ms, error);
+    return agent ? refuse_full(agent, error)
+                 : refuse_circuit(lane, submission, asked, wait_ms, error);
 }
 
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
-                                         const struct handoff_parcel *parcel,
+                                         const struct handoff_submission *submission,
                                          struct handoff_waiter *waiter, struct handoff_error *error)
 {
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
@@ -208,10 +214,11 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
                                  "the process drains and takes nothing new; try another, or again",
                                  NULL, NULL);
-    struct handoff_agent *agent = handoff_agents_find(lane->engine->options.agents, parcel->target);
+    struct handoff_agent *agent =
+        handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
-        return refuse_unknown(parcel, error);
+        return refuse_unknown(submission, error);
     if (!handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
-        return deliver_straight(lane, parcel, agent, waiter, error);
-    return deliver_around(lane, parcel, agent, wait_ms, waiter, error);
+        return deliver_straight(lane, submission, agent, waiter, error);
+    return deliver_around(lane, submission, agent, wait_ms, waiter, error);
 }

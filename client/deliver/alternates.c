@@ -8,19 +8,20 @@
 
 /* ---- the breaker ---------------------------------------------------------------------------- */
 
-void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_lesson lesson)
+void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_breaker_event event)
 {
     struct handoff_breaker after;
-    if (!handoff_agent_learn(delivery->agent, lesson, handoff_lane_now_ms(delivery->lane), &after))
+    if (!handoff_agent_learn(delivery->agent, event, handoff_lane_now_ms(delivery->lane), &after))
         return;
     handoff_delivery_observe_circuit(delivery, &after);
     handoff_circuit_save(delivery->lane, delivery->agent);
 }
 
-void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson)
+void handoff_delivery_report_probe(struct handoff_delivery *delivery,
+                                   enum handoff_breaker_event event)
 {
     if (delivery->probe)
-        handoff_delivery_learn(delivery, lesson);
+        handoff_delivery_learn(delivery, event);
     delivery->probe = false;
 }
 

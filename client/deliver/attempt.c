@@ -71,7 +71,7 @@ void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe)
     delivery->probe = probe;
     note_attempt(delivery);
     if (!delivery->protocol->begin(delivery)) {
-        handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
+        handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
         handoff_settings_release(&delivery->settings);
         handoff_delivery_wake_in(delivery, MEMORY_AGAIN_MS);
         return;
@@ -113,7 +113,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
 {
     if (!handoff_delivery_is_taken(delivery) || delivery->attempts + 1 != number)
         return false;
-    handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
     delivery->due_mono_ms = 0;
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* it is offered again when written */

@@ -327,9 +327,9 @@ void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
     handoff_engine_decide(lane, id, HANDOFF_DECISION_HOLD, none, none, waiter);
 }
 
-void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_news *news)
+void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_status *status)
 {
-    handoff_delivery_news(waiter->delivery, news);
+    handoff_delivery_status(waiter->delivery, status);
 }
 
 void handoff_engine_let_go(struct handoff_waiter *waiter)

@@ -39,7 +39,7 @@ void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id
 void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                          struct handoff_waiter *waiter);
 /* How it stands with the one that is held. */
-void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_news *news);
+void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_status *status);
 /* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more.
  */
 void handoff_engine_let_go(struct handoff_waiter *waiter);

@@ -183,15 +183,15 @@ static void on_owning_lane(struct base_mail *mail)
     send_back(reply);
 }
 
-static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
-    reply->view = (struct handoff_live_view){.state = news->state,
-                                             .target = news->target,
-                                             .reason = news->reason,
-                                             .attempts = news->attempts,
-                                             .settled_ms = news->settled_ms};
-    reply->error = news->error;
+    reply->view = (struct handoff_live_view){.state = status->state,
+                                             .target = status->target,
+                                             .reason = status->reason,
+                                             .attempts = status->attempts,
+                                             .settled_ms = status->settled_ms};
+    reply->error = status->error;
     reply->told(reply);
 }
 

@@ -144,7 +144,7 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
 static void expire(struct handoff_delivery *delivery)
 {
     handoff_delivery_break_off(delivery);
-    handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_ABANDONED);
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
     delivery->reason = HANDOFF_REASON_EXPIRED;
     handoff_delivery_move(delivery, HANDOFF_STATE_EXPIRED);
 }
@@ -156,7 +156,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
         expire(delivery);
         return;
     }
-    handoff_delivery_report_probe(delivery, HANDOFF_LESSON_PROBE_FAILED);
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_FAILED);
     if (!delivery->settings) /* it was resumed */
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!delivery->settings) {
@@ -167,7 +167,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
     const struct handoff_backoff backoff = {options->backoff_base_ms, options->backoff_max_ms};
     delivery->failures++;
     if (delivery->failures > options->retries) {
-        handoff_delivery_learn(delivery, HANDOFF_LESSON_EXHAUSTED);
+        handoff_delivery_learn(delivery, HANDOFF_BREAKER_EXHAUSTED);
         handoff_delivery_give_up(delivery, HANDOFF_REASON_EXHAUSTED);
         return;
     }
@@ -202,8 +202,8 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
     if (finding->verdict != HANDOFF_VERDICT_RETRY) {
         delivery->probe = false;
         handoff_delivery_learn(delivery, finding->verdict == HANDOFF_VERDICT_DEFERRED
-                                             ? HANDOFF_LESSON_TOOK
-                                             : HANDOFF_LESSON_ANSWERED);
+                                             ? HANDOFF_BREAKER_DEFERRED
+                                             : HANDOFF_BREAKER_ANSWERED);
     }
     switch (finding->verdict) {
     case HANDOFF_VERDICT_ACKNOWLEDGED:
@@ -255,7 +255,7 @@ void handoff_delivery_discard(struct handoff_delivery *delivery, const char *wor
 void handoff_delivery_settle_late(struct handoff_delivery *delivery)
 {
     delivery->reason = HANDOFF_REASON_NONE;
-    handoff_delivery_learn(delivery, HANDOFF_LESSON_ANSWERED);
+    handoff_delivery_learn(delivery, HANDOFF_BREAKER_ANSWERED);
     handoff_delivery_move(delivery, HANDOFF_STATE_ACKNOWLEDGED);
 }
 

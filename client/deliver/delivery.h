@@ -220,9 +220,10 @@ void handoff_delivery_give_up_untried(struct handoff_delivery *delivery,
 /* The next alternate of the agent that was asked for that can be given the handoff now, or NULL. It
    is used up, and so are those that are passed over. */
 struct handoff_agent *handoff_delivery_next_alternate(struct handoff_delivery *delivery);
-void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_lesson lesson);
+void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_breaker_event event);
 /* The attempt that was out has been answered, or has failed. */
-void handoff_delivery_report_probe(struct handoff_delivery *delivery, enum handoff_lesson lesson);
+void handoff_delivery_report_probe(struct handoff_delivery *delivery,
+                                   enum handoff_breaker_event event);
 
 /* attempt.c: READY and due, and the settings are in force. Offers it to an agent that pulls, where
    again is harmless; false: the agent does not. */
@@ -235,7 +236,8 @@ bool handoff_delivery_is_taken(const struct handoff_delivery *delivery);
 void handoff_delivery_clear_protocol(struct handoff_delivery *delivery);
 
 /* notify.c */
-void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news);
+void handoff_delivery_status(const struct handoff_delivery *delivery,
+                             struct handoff_status *status);
 void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view);
 /* For one that was replayed; who waits for the end of a sending has been told of its acceptance. */
 void handoff_delivery_tell_ready(struct handoff_delivery *delivery);

@@ -82,7 +82,7 @@ bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *la
     struct handoff_agent *agent = handoff_agents_find(engine->options.agents, name);
     if (!agent)
         return false;
-    if (!handoff_agent_learn(agent, HANDOFF_LESSON_RESET, handoff_lane_now_ms(lane), &after))
+    if (!handoff_agent_learn(agent, HANDOFF_BREAKER_RESET, handoff_lane_now_ms(lane), &after))
         return true;
     const struct handoff_event event = {
         .kind = HANDOFF_EVENT_CIRCUIT,

@@ -4,8 +4,8 @@
  *
  *     accept ─▶ READY ─▶ IN_FLIGHT ─▶ ACKNOWLEDGED
  *                 ▲          │  │
- *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...        (handoff_model.def has all the
- * moves) └─▶ PARKED, EXPIRED
+ *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...
+ *                               └─▶ PARKED, EXPIRED              (all moves: handoff_model.def)
  *
  * Accepted means durable: the envelope and its standing are committed before the sender is told,
  * and before the first attempt. An acknowledgement is passed on at once and written behind it,
@@ -86,7 +86,7 @@ void handoff_copy_trace_id(char to[33], struct base_span trace_id);
 /* ---- handing over --------------------------------------------------------------------------- */
 
 /* An assembled envelope on its way in. Everything is copied. */
-struct handoff_parcel {
+struct handoff_submission {
     struct base_uuid id;
     struct base_span envelope;
     uint8_t digest[BASE_SHA256_BYTES];
@@ -111,7 +111,7 @@ struct handoff_label {
 };
 
 /* How it stands with a handoff, as the sender is told. */
-struct handoff_news {
+struct handoff_status {
     struct handoff_label label;
     struct base_span envelope; /* as it was assembled; empty where it cannot be read any more */
     struct base_span excerpt;  /* of the envelope (excerpt.h); absent: look into the envelope */
@@ -125,9 +125,10 @@ struct handoff_news {
 };
 
 /* Why it was parked, or what was said when it was discarded; "" for neither. */
-static inline const char *handoff_news_reason(const struct handoff_news *news)
+static inline const char *handoff_status_reason(const struct handoff_status *status)
 {
-    return news->reason == HANDOFF_REASON_OTHER ? news->words : handoff_reason_name(news->reason);
+    return status->reason == HANDOFF_REASON_OTHER ? status->words
+                                                  : handoff_reason_name(status->reason);
 }
 
 /* Who wants to know. Embedded in its owner, who keeps it until `settled` was called, or until it
@@ -137,9 +138,9 @@ struct handoff_waiter {
        call. */
     void (*decided)(struct handoff_waiter *waiter, const struct handoff_error *error);
     /* It is durable. May be NULL. */
-    void (*accepted)(struct handoff_waiter *waiter, const struct handoff_news *news);
+    void (*accepted)(struct handoff_waiter *waiter, const struct handoff_status *status);
     /* Acknowledged, parked or expired; or not accepted, and then error says why. The last call. */
-    void (*settled)(struct handoff_waiter *waiter, const struct handoff_news *news);
+    void (*settled)(struct handoff_waiter *waiter, const struct handoff_status *status);
     struct handoff_delivery *delivery; /* the engine's */
 };
 
@@ -147,7 +148,7 @@ struct handoff_waiter {
    unknown_agent, circuit_open (error->needed: milliseconds until it is worth another try),
    too_many_in_flight, shutting_down, out_of_memory. The waiter may be NULL. */
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
-                                         const struct handoff_parcel *parcel,
+                                         const struct handoff_submission *submission,
                                          struct handoff_waiter *waiter,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -10,21 +10,21 @@
 #include "client/model/model.h"
 #include "lib/base/check.h"
 
-void handoff_delivery_news(const struct handoff_delivery *delivery, struct handoff_news *news)
+void handoff_delivery_status(const struct handoff_delivery *delivery, struct handoff_status *status)
 {
-    *news = (struct handoff_news){.label = {.pattern = delivery->pattern,
-                                            .source = delivery->source,
-                                            .task_id = delivery->task_id,
-                                            .created_ms = delivery->created_ms},
-                                  .envelope = delivery->envelope,
-                                  .excerpt = delivery->excerpt,
-                                  .state = delivery->state,
-                                  .target = delivery->agent->name,
-                                  .reason = delivery->reason,
-                                  .words = delivery->words,
-                                  .attempts = delivery->attempts,
-                                  .settled_ms = delivery->settled_ms};
-    memcpy(news->label.id, delivery->id_text, sizeof news->label.id);
+    *status = (struct handoff_status){.label = {.pattern = delivery->pattern,
+                                                .source = delivery->source,
+                                                .task_id = delivery->task_id,
+                                                .created_ms = delivery->created_ms},
+                                      .envelope = delivery->envelope,
+                                      .excerpt = delivery->excerpt,
+                                      .state = delivery->state,
+                                      .target = delivery->agent->name,
+                                      .reason = delivery->reason,
+                                      .words = delivery->words,
+                                      .attempts = delivery->attempts,
+                                      .settled_ms = delivery->settled_ms};
+    memcpy(status->label.id, delivery->id_text, sizeof status->label.id);
 }
 
 void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view)
@@ -41,9 +41,9 @@ void handoff_delivery_tell_ready(struct handoff_delivery *delivery)
     struct handoff_waiter *waiter = delivery->waiter;
     if (!waiter || !waiter->accepted || delivery->state != HANDOFF_STATE_READY)
         return;
-    struct handoff_news news;
-    handoff_delivery_news(delivery, &news);
-    waiter->accepted(waiter, &news);
+    struct handoff_status status;
+    handoff_delivery_status(delivery, &status);
+    waiter->accepted(waiter, &status);
 }
 
 void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
@@ -52,15 +52,15 @@ void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
     struct handoff_waiter *waiter = delivery->waiter;
     if (!waiter)
         return;
-    struct handoff_news news;
-    handoff_delivery_news(delivery, &news);
+    struct handoff_status status;
+    handoff_delivery_status(delivery, &status);
     if (error)
-        news.error = *error;
+        status.error = *error;
     if (!delivery->seq) /* there is no such handoff */
-        news.envelope = base_span(NULL, 0);
+        status.envelope = base_span(NULL, 0);
     delivery->waiter = NULL;
     waiter->delivery = NULL;
-    waiter->settled(waiter, &news);
+    waiter->settled(waiter, &status);
 }
 
 void handoff_waiter_withdraw(struct handoff_waiter *waiter)
@@ -120,7 +120,7 @@ static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery)
 
 /* Each attempt is told of once, when it has ended: not when it begins, not while the word on a 202
    is still to come, and not again where a late acknowledgement follows a time-out. */
-static bool attempt_is_news(struct handoff_delivery *delivery)
+static bool attempt_is_new(struct handoff_delivery *delivery)
 {
     if (!delivery->has_attempt || delivery->attempt.number == delivery->attempt_told ||
         delivery->state == HANDOFF_STATE_IN_FLIGHT || delivery->state == HANDOFF_STATE_AWAITING_ACK)
@@ -144,7 +144,7 @@ void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum hando
                      .elapsed_ns = elapsed_us * 1000,
                      .attempts = delivery->attempts,
                      .replays = delivery->replays,
-                     .attempted = attempt_is_news(delivery),
+                     .attempted = attempt_is_new(delivery),
                      .attempt_target = delivery->attempt_target,
                      .result = delivery->attempt.result,
                      .attempt_ns = delivery->attempt.duration_us * 1000,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of protocols, a row for each, and which of them an agent speaks. Any thread. */
-#include "client/protocol/handoff/push.h"
 #include "client/protocol/protocol.h"
 #include "client/protocol/pull/lease.h"
+#include "client/protocol/push/push.h"
 #include "lib/base/check.h"
 
 static const struct handoff_protocol *const protocols[] = {

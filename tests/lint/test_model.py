@@ -32,8 +32,8 @@ OTHER_WORDS = {
 ELSEWHERE = {
     ("client/assemble/assemble.c", "resolve"): "a stage of assembling",
     ("client/assemble/constraints.c", "forbidden"): "a word of a constraint's text",
-    ("client/protocol/handoff/verdict.c", "ack"): "a member of an agent's answer",
-    ("client/protocol/handoff/verdict.c", "nack"): "the same",
+    ("client/protocol/push/verdict.c", "ack"): "a member of an agent's answer",
+    ("client/protocol/push/verdict.c", "nack"): "the same",
     ("collectors/collectors.c", "unknown"): "the revision of a build without git",
     ("collectors/events.c", "refused"): "an answer of the spine",
     ("collectors/latency.c", "resolve"): "a stage of assembling",

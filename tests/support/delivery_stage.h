@@ -200,32 +200,32 @@ static inline void turn(void)
 struct sender {
     struct handoff_waiter waiter; /* first */
     struct handoff_store_put_envelope envelope;
-    struct handoff_parcel parcel;
+    struct handoff_submission submission;
     unsigned accepted, settled;
-    struct handoff_news news; /* the last */
+    struct handoff_status status; /* the last */
     bool decided;
     struct handoff_error error; /* of the last decision */
 };
 
-static inline void on_accepted(struct handoff_waiter *waiter, const struct handoff_news *news)
+static inline void on_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sender *sender = (struct sender *)waiter;
     sender->accepted++;
-    sender->news = *news;
+    sender->status = *status;
     struct base_arena arena; /* accepted means durable */
     struct handoff_stored stored;
     base_arena_init(&arena, 0);
     assert_int_equal(
-        handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &stored, NULL),
+        handoff_store_get_handoff(stage.store, &sender->submission.id, &arena, &stored, NULL),
         HANDOFF_OK);
     base_arena_free(&arena);
 }
 
-static inline void on_settled(struct handoff_waiter *waiter, const struct handoff_news *news)
+static inline void on_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sender *sender = (struct sender *)waiter;
     sender->settled++;
-    sender->news = *news;
+    sender->status = *status;
 }
 
 static inline void on_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
@@ -250,7 +250,7 @@ static inline void prepare(struct sender *sender, const char *target, int64_t de
     sender->waiter.accepted = on_accepted;
     sender->waiter.settled = on_settled;
     temp_envelope(&sender->envelope, &stage.ids, "task-1", 500);
-    sender->parcel = (struct handoff_parcel){
+    sender->submission = (struct handoff_submission){
         .id = sender->envelope.id,
         .envelope = sender->envelope.body,
         .cut_at = sender->envelope.cut_at,
@@ -263,7 +263,7 @@ static inline void prepare(struct sender *sender, const char *target, int64_t de
         .tokens = 100,
         .traceparent = base_span_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     };
-    memcpy(sender->parcel.digest, sender->envelope.digest, sizeof sender->parcel.digest);
+    memcpy(sender->submission.digest, sender->envelope.digest, sizeof sender->submission.digest);
 }
 
 static inline enum handoff_code try_send(struct sender *sender, const char *target,
@@ -271,7 +271,7 @@ static inline enum handoff_code try_send(struct sender *sender, const char *targ
 {
     prepare(sender, target, 0);
     enum handoff_code code =
-        handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, error);
+        handoff_engine_deliver(stage.lane, &sender->submission, &sender->waiter, error);
     temp_envelope_free(&sender->envelope); /* the engine has its own copy */
     return code;
 }
@@ -285,7 +285,7 @@ static inline void send_to(struct sender *sender, const char *target)
 static inline void send_within(struct sender *sender, const char *target, int64_t deadline_in_ms)
 {
     prepare(sender, target, deadline_in_ms);
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender->parcel, &sender->waiter, NULL),
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender->submission, &sender->waiter, NULL),
                      HANDOFF_OK);
     temp_envelope_free(&sender->envelope);
 }
@@ -342,8 +342,8 @@ static inline bool read_row(const struct sender *sender, struct row *row)
     size_t count = 0;
     memset(row, 0, sizeof *row);
     base_arena_init(&arena, 0);
-    bool there = handoff_store_get_handoff(stage.store, &sender->parcel.id, &arena, &found, NULL) ==
-                 HANDOFF_OK;
+    bool there = handoff_store_get_handoff(stage.store, &sender->submission.id, &arena, &found,
+                                           NULL) == HANDOFF_OK;
     if (there) {
         assert_int_equal(
             handoff_store_attempts(stage.store, found.seq, &arena, &attempts, &count, NULL),
@@ -428,7 +428,7 @@ static inline enum handoff_code say_why(const struct sender *about, enum handoff
 {
     struct speaker speaker = {.reply = {.lane = stage.lane,
                                         .told = on_told,
-                                        .id = about->parcel.id,
+                                        .id = about->submission.id,
                                         .word = word,
                                         .agent = base_span_text(agent)}};
     snprintf(speaker.reply.said, sizeof speaker.reply.said, "%s", why);

@@ -152,20 +152,20 @@ static int64_t number_at(yyjson_val *root, const char *object, const char *name)
 static void check_answer(const struct handoff_assembly *assembly)
 {
     struct base_buffer copied = {0}, read = {0};
-    struct handoff_news news = {.label = {.source = assembly->request.source_agent,
-                                          .task_id = assembly->task_id,
-                                          .created_ms = assembly->created_ms},
-                                .envelope = base_buffer_span(&assembly->out),
-                                .state = HANDOFF_STATE_ACKNOWLEDGED,
-                                .target = "b",
-                                .words = ""};
+    struct handoff_status status = {.label = {.source = assembly->request.source_agent,
+                                              .task_id = assembly->task_id,
+                                              .created_ms = assembly->created_ms},
+                                    .envelope = base_buffer_span(&assembly->out),
+                                    .state = HANDOFF_STATE_ACKNOWLEDGED,
+                                    .target = "b",
+                                    .words = ""};
     struct base_arena arena = {0};
-    handoff_object_write(&read, &news);
-    news.excerpt =
-        handoff_excerpt_copy(&assembly->excerpt, news.envelope, assembly->plan.count, &arena);
-    assert_non_null(news.excerpt.data);
-    news.envelope = base_span("", 0);
-    handoff_object_write(&copied, &news);
+    handoff_object_write(&read, &status);
+    status.excerpt =
+        handoff_excerpt_copy(&assembly->excerpt, status.envelope, assembly->plan.count, &arena);
+    assert_non_null(status.excerpt.data);
+    status.envelope = base_span("", 0);
+    handoff_object_write(&copied, &status);
     assert_string_equal(copied.data, read.data);
     base_arena_free(&arena);
     base_buffer_free(&copied);

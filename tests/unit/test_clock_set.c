@@ -32,7 +32,8 @@ static int set_up_clock(void **state)
 
 static bool is_live(const struct sender *sender, enum handoff_state state)
 {
-    return handoff_live_state(handoff_engine_live(stage.engine), &sender->parcel.id) == (int)state;
+    return handoff_live_state(handoff_engine_live(stage.engine), &sender->submission.id) ==
+           (int)state;
 }
 
 /* The attempt's end is known to all, and not on the disk yet. */

@@ -18,8 +18,8 @@ static void test_acknowledged_at_once(void **state)
     static struct sender sender;
     send_and_wait(&sender, "coder");
     assert_int_equal(sender.accepted, 1);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
-    assert_int_equal(sender.news.attempts, 1);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.attempts, 1);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 1);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_ACK);
@@ -37,7 +37,7 @@ static void test_the_receiver_gets_its_headers(void **state)
     stage.options[0].bearer_token = "s3cret";
     behave(0, "ack");
     send_and_wait(&sender, "coder");
-    base_uuid_format(&sender.parcel.id, id);
+    base_uuid_format(&sender.submission.id, id);
     pthread_mutex_lock(&receiver.lock);
     const char *head = receiver.last_head;
     snprintf(line, sizeof line, "\r\nHandoff-Id: %s\r\n", id);
@@ -59,7 +59,7 @@ static void test_tried_again_until_acknowledged(void **state)
     behave(0, "503,close,garbage,ack");
     send_and_wait(&sender, "coder");
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
-    assert_int_equal(sender.news.attempts, 4);
+    assert_int_equal(sender.status.attempts, 4);
     assert_int_equal(row.nrecorded, 4);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_HTTP);
     assert_int_equal(row.recorded[0].status, 503);
@@ -89,8 +89,8 @@ static void test_exhausted_after_three_retries_and_no_wait_after_the_last(void *
     behave(0, "503");
     send_and_wait(&sender, "coder");
     assert_int_equal(atomic_load(&receiver.requests) - before, 4);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_EXHAUSTED);
     struct row row; /* the sender was told after it was written */
     assert_true(read_row(&sender, &row));
     assert_int_equal(row.state, HANDOFF_STATE_PARKED);
@@ -110,9 +110,9 @@ static void test_every_transient_failure_is_tried_again(void **state)
         static struct sender sender;
         behave(0, scripts[i]);
         send_and_wait(&sender, "coder");
-        if (sender.news.state != HANDOFF_STATE_ACKNOWLEDGED || sender.news.attempts != 2)
-            fail_msg("%s: %s after %u attempts", scripts[i], handoff_state_name(sender.news.state),
-                     sender.news.attempts);
+        if (sender.status.state != HANDOFF_STATE_ACKNOWLEDGED || sender.status.attempts != 2)
+            fail_msg("%s: %s after %u attempts", scripts[i],
+                     handoff_state_name(sender.status.state), sender.status.attempts);
         stage.nevents = 0;
     }
 }
@@ -168,9 +168,9 @@ static void test_refused_for_good_at_the_first_answer(void **state)
         static struct sender sender;
         behave(0, scripts[i]);
         send_and_wait(&sender, "coder");
-        assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-        assert_int_equal(sender.news.reason, HANDOFF_REASON_REFUSED);
-        assert_int_equal(sender.news.attempts, 1);
+        assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+        assert_int_equal(sender.status.reason, HANDOFF_REASON_REFUSED);
+        assert_int_equal(sender.status.attempts, 1);
     }
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_REFUSED), 4);
 }
@@ -194,7 +194,7 @@ static void test_expires_at_its_deadline(void **state)
     send_within(&sender, "coder", DEADLINE_MS);
     let_pass(DEADLINE_MS);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_EXPIRED);
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_EXPIRED), 1);
     stored(&sender, HANDOFF_STATE_EXPIRED);
 }
@@ -245,9 +245,9 @@ static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
     behave(0, "503wait=60,ack"); /* 60 s */
     send_within(&sender, "coder", 50000);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
-    assert_int_equal(sender.news.attempts, 1);
-    assert_true(base_wall_ms(&base_clock_system) < sender.parcel.deadline_ms);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(sender.status.attempts, 1);
+    assert_true(base_wall_ms(&base_clock_system) < sender.submission.deadline_ms);
 }
 
 /* ---- escalation ----------------------------------------------------------------------------- */
@@ -263,8 +263,8 @@ static void test_an_alternate_takes_over(void **state)
     stage.options[0].retries = 1;
     behave(0, "503");
     send_and_wait(&sender, "coder");
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
-    assert_string_equal(sender.news.target, "coder-b");
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_string_equal(sender.status.target, "coder-b");
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_string_equal(row.target, "coder-b");
     assert_int_equal(row.nrecorded, 3);
@@ -281,9 +281,9 @@ static void test_parked_when_the_alternates_fail_too(void **state)
     behave(0, "503");
     behave(1, "503");
     send_and_wait(&sender, "coder");
-    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_int_equal(sender.news.attempts, 8);
-    assert_string_equal(sender.news.target, "coder-b");
+    assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+    assert_int_equal(sender.status.attempts, 8);
+    assert_string_equal(sender.status.target, "coder-b");
 }
 
 static const char *const both[] = {"coder-b", "reviewer"};
@@ -304,8 +304,8 @@ static void test_an_alternate_with_too_small_a_budget_is_passed_over(void **stat
     stage.options[1].token_budget = 99; /* the envelope has 100 */
     escalate_to(both, 1);
     send_and_wait(&sender, "coder");
-    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_string_equal(sender.news.target, "coder");
+    assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+    assert_string_equal(sender.status.target, "coder");
     struct row row = stored(&sender, HANDOFF_STATE_PARKED);
     assert_int_equal(row.nrecorded, 1);
     assert_int_equal(row.attempts, 1);
@@ -322,7 +322,7 @@ static void test_an_alternate_that_does_not_read_the_envelope_is_passed_over(voi
     stage.options[1].emit = HANDOFF_EMIT_DUAL;
     escalate_to(both, 2);
     send_and_wait(&sender, "coder");
-    assert_string_equal(sender.news.target, "reviewer");
+    assert_string_equal(sender.status.target, "reviewer");
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_string_equal(row.passed_over, "1 coder-b version");
     assert_int_equal(row.nrecorded, 2);
@@ -350,7 +350,7 @@ static void open_the_circuit(void)
     for (int i = 0; i < 3; i++) {
         static struct sender sender;
         send_and_wait(&sender, "coder");
-        assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
+        assert_int_equal(sender.status.reason, HANDOFF_REASON_EXHAUSTED);
     }
 }
 
@@ -366,7 +366,7 @@ static void test_an_open_circuit_refuses_at_once_and_others_are_not_touched(void
     assert_int_equal(atomic_load(&receiver.requests), before);
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_CIRCUIT_OPEN), 1);
     send_and_wait(&sender, "reviewer"); /* one breaker for each agent */
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
 }
 
 static void test_an_open_circuit_goes_to_the_alternate(void **state)
@@ -378,8 +378,8 @@ static void test_an_open_circuit_goes_to_the_alternate(void **state)
     stage.options[0].nalternates = 1;
     behave(0, "503");
     send_and_wait(&sender, "coder");
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
-    assert_string_equal(sender.news.target, "coder-b");
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_string_equal(sender.status.target, "coder-b");
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_string_equal(row.passed_over, "0 coder circuit_open");
 }
@@ -416,7 +416,7 @@ static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
     let_pass(COOLDOWN_MS);
     send_and_wait(&sender, "coder");
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     enum handoff_circuit circuits[16];
     size_t count = 0;
     for (size_t i = 0; i < stage.nevents; i++)
@@ -439,7 +439,7 @@ static void test_the_breaker_survives_a_restart(void **state)
     assert_true(handoff_engine_reset(stage.engine, stage.lane, base_span_text("coder")));
     behave(0, "ack");
     send_and_wait(&sender, "coder");
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     assert_false(handoff_engine_reset(stage.engine, stage.lane, base_span_text("nobody")));
 }
 
@@ -453,7 +453,7 @@ static void test_circuits_that_overtake_each_other_are_stored_as_they_are(void *
     struct handoff_agent *coder = handoff_agents_find(stage.agents, base_span_text("coder"));
     int64_t now_ms = handoff_lane_now_ms(stage.lane);
     for (int i = 0; i < 3; i++)
-        assert_true(handoff_agent_learn(coder, HANDOFF_LESSON_EXHAUSTED, now_ms, &after));
+        assert_true(handoff_agent_learn(coder, HANDOFF_BREAKER_EXHAUSTED, now_ms, &after));
     assert_int_equal(after.circuit, HANDOFF_CIRCUIT_OPEN);
     assert_true(handoff_engine_reset(stage.engine, stage.lane, base_span_text("coder")));
     handoff_circuit_save(stage.lane, coder);
@@ -476,7 +476,7 @@ static void test_a_deferred_acknowledgement(void **state)
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "reviewer"), HANDOFF_ERR_NOT_FOUND);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     assert_int_equal(sender.settled, 1);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.attempts, 1);
     assert_int_equal(count_results(HANDOFF_RESULT_ACK), 1);
@@ -494,7 +494,7 @@ static void test_a_deferred_refusal(void **state)
     stored(&sender, HANDOFF_STATE_AWAITING_ACK);
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, NULL), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.reason, HANDOFF_REASON_REFUSED);
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_REFUSED);
 }
 
 static void test_an_announced_acknowledgement_that_never_comes_is_a_timeout(void **state)
@@ -523,7 +523,7 @@ static void test_a_late_acknowledgement_ends_the_waiting_for_a_retry(void **stat
         turn();
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.attempts, 1);
     assert_int_equal(row.recorded[0].status, 503);
@@ -591,7 +591,7 @@ static void test_what_was_in_flight_is_delivered_after_a_restart(void **state)
     behave(0, "close,close,ack"); /* the second attempt is made again, and fails */
     restart();
     assert_int_equal(sender.settled, 1);
-    assert_int_equal(sender.news.error.code, HANDOFF_ERR_SHUTTING_DOWN);
+    assert_int_equal(sender.status.error.code, HANDOFF_ERR_SHUTTING_DOWN);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.attempts, 3);
     assert_int_equal(row.nrecorded, 3);

@@ -29,7 +29,8 @@ static int set_up_fault(void **state)
 
 static bool is_live(const struct sender *sender, enum handoff_state state)
 {
-    return handoff_live_state(handoff_engine_live(stage.engine), &sender->parcel.id) == (int)state;
+    return handoff_live_state(handoff_engine_live(stage.engine), &sender->submission.id) ==
+           (int)state;
 }
 
 static void until_idle(void)
@@ -90,15 +91,15 @@ static void send_all(struct sender senders[SENDERS])
 /* What each sender was told while the disk failed. */
 static void check_told(const struct sender *sender, int way, enum handoff_code told)
 {
-    if (sender->news.error.code != HANDOFF_OK)
-        assert_int_equal(sender->news.error.code, told);
+    if (sender->status.error.code != HANDOFF_OK)
+        assert_int_equal(sender->status.error.code, told);
     if (!sender->accepted) {
-        assert_int_equal(sender->news.error.code, told);
-        assert_null(sender->news.envelope.data); /* there is no such handoff */
+        assert_int_equal(sender->status.error.code, told);
+        assert_null(sender->status.envelope.data); /* there is no such handoff */
     } else {
-        assert_int_equal(sender->news.state, ways[way].end);
+        assert_int_equal(sender->status.state, ways[way].end);
         if (ways[way].end == HANDOFF_STATE_ACKNOWLEDGED)
-            assert_int_equal(sender->news.error.code, HANDOFF_OK);
+            assert_int_equal(sender->status.error.code, HANDOFF_OK);
     }
 }
 
@@ -152,9 +153,9 @@ static void test_whichever_write_fails(void **state)
 
 static struct disk_fault fault_at_acceptance;
 
-static void break_the_disk(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void break_the_disk(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
-    on_accepted(waiter, news);
+    on_accepted(waiter, status);
     fault_at(fault_at_acceptance.kinds, 1, true, fault_at_acceptance.result);
 }
 
@@ -168,12 +169,13 @@ static void test_parked_on_a_broken_disk(void **state)
         fault_at_acceptance = disk_faults[i];
         prepare(&sender, "coder", 0);
         sender.waiter.accepted = break_the_disk;
-        assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
-                         HANDOFF_OK);
+        assert_int_equal(
+            handoff_engine_deliver(stage.lane, &sender.submission, &sender.waiter, NULL),
+            HANDOFF_OK);
         until_settled(&sender);
         assert_int_equal(sender.accepted, 1);
-        assert_int_equal(sender.news.error.code, disk_faults[i].told);
-        assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
+        assert_int_equal(sender.status.error.code, disk_faults[i].told);
+        assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
         assert_true(read_row(&sender, &row));
         assert_int_equal(row.state, HANDOFF_STATE_READY); /* a crash now would deliver it again */
         fault_lift();
@@ -212,9 +214,9 @@ static void gate_passed(struct handoff_store_job *job)
     gate.passed = true;
 }
 
-static void hold_the_writer(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void hold_the_writer(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
-    on_accepted(waiter, news);
+    on_accepted(waiter, status);
     gate.passed = false;
     gate.job = (struct handoff_store_job){
         .mailbox = stage.lane->mailbox, .done = gate_passed, .run = run_gate};
@@ -234,7 +236,7 @@ static void test_a_word_while_the_attempt_is_written(void **state)
     stage.nevents = 0;
     prepare(&sender, "coder", 0);
     sender.waiter.accepted = hold_the_writer;
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.submission, &sender.waiter, NULL),
                      HANDOFF_OK);
     while (count_results(HANDOFF_RESULT_HTTP) == 0)
         turn();
@@ -260,7 +262,7 @@ static void test_acknowledged_while_its_parking_is_written(void **state)
     behave(0, "nack");
     prepare(&sender, "coder", 0);
     sender.waiter.accepted = hold_the_writer;
-    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL),
+    assert_int_equal(handoff_engine_deliver(stage.lane, &sender.submission, &sender.waiter, NULL),
                      HANDOFF_OK);
     while (count_moves(HANDOFF_STATE_PARKED) == 0)
         turn();
@@ -268,7 +270,7 @@ static void test_acknowledged_while_its_parking_is_written(void **state)
     pthread_mutex_unlock(&gate.lock);
     assert_int_equal(code, HANDOFF_OK);
     assert_int_equal(sender.settled, 1);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     while (!gate.passed)
         turn();
     assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).nrecorded, 1);
@@ -280,11 +282,11 @@ static void test_acknowledged_while_its_parking_is_written(void **state)
 /* ---- memory that runs out ----------------------------------------------------------------------
  */
 
-static void note_accepted(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void note_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sender *sender = (struct sender *)waiter;
     sender->accepted++;
-    sender->news = *news;
+    sender->status = *status;
 }
 
 static void test_whichever_allocation_of_a_delivery_fails(void **state)
@@ -300,7 +302,7 @@ static void test_whichever_allocation_of_a_delivery_fails(void **state)
         sender.waiter.accepted = note_accepted;
         failing_memory_at(n);
         enum handoff_code code =
-            handoff_engine_deliver(stage.lane, &sender.parcel, &sender.waiter, NULL);
+            handoff_engine_deliver(stage.lane, &sender.submission, &sender.waiter, NULL);
         while (code == HANDOFF_OK && !sender.settled)
             turn();
         reached = atomic_load(&failing_memory_hit);
@@ -311,10 +313,10 @@ static void test_whichever_allocation_of_a_delivery_fails(void **state)
             assert_int_equal(code, HANDOFF_ERR_OUT_OF_MEMORY);
             assert_false(read_row(&sender, &row));
         } else if (sender.accepted) {
-            assert_int_equal(sender.news.error.code, HANDOFF_OK);
+            assert_int_equal(sender.status.error.code, HANDOFF_OK);
             stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
         } else {
-            assert_int_equal(sender.news.error.code, HANDOFF_ERR_OUT_OF_MEMORY);
+            assert_int_equal(sender.status.error.code, HANDOFF_ERR_OUT_OF_MEMORY);
         }
         assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
     }

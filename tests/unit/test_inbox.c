@@ -39,7 +39,7 @@ static void until_told(struct poller *poller)
 static bool got(struct poller *poller, const struct sender *sender)
 {
     bool same = poller->request.envelope &&
-                memcmp(poller->request.id.bytes, sender->parcel.id.bytes, 16) == 0;
+                memcmp(poller->request.id.bytes, sender->submission.id.bytes, 16) == 0;
     base_free(poller->request.envelope);
     return same;
 }
@@ -72,7 +72,7 @@ static void test_a_handoff_waits_for_a_poller(void **state)
     assert_int_equal(sender.settled, 0);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 1);
     assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_ACK);
@@ -169,7 +169,7 @@ static void test_leases_that_all_run_out_park_it(void **state)
         let_pass(LEASE_MS);
     }
     until_settled(&sender);
-    assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_EXHAUSTED);
 }
 
 static void test_more_time_on_request(void **state)
@@ -206,7 +206,7 @@ static void test_given_back(void **state)
     assert_true(got(&poller, &sender));
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_FINAL, "coder"), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.reason, HANDOFF_REASON_REFUSED);
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_REFUSED);
 }
 
 static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
@@ -219,7 +219,7 @@ static void test_waiting_handoffs_expire_and_are_not_handed_out(void **state)
     until_accepted(&sender);
     let_pass(60000);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_EXPIRED);
     poll_inbox(&poller, 1);
     until_told(&poller);
     assert_null(poller.request.envelope);
@@ -238,7 +238,7 @@ static void test_a_lease_that_the_deadline_ends_is_recorded(void **state)
     assert_true(got(&poller, &sender));
     let_pass(LEASE_MS / 2);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_EXPIRED);
     struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
     assert_int_equal(row.attempts, 1);
     assert_int_equal(row.nrecorded, 1);
@@ -291,7 +291,7 @@ static enum handoff_code give_back(const struct sender *about, uint32_t attempt)
 {
     struct speaker speaker = {.reply = {.lane = stage.lane,
                                         .told = on_told,
-                                        .id = about->parcel.id,
+                                        .id = about->submission.id,
                                         .word = HANDOFF_WORD_RETURN,
                                         .attempt = attempt}};
     handoff_engine_reply(stage.engine, &speaker.reply);
@@ -388,7 +388,7 @@ static void test_what_was_offered_and_is_posted_now_is_not_leased(void **state)
     while (count_results(HANDOFF_RESULT_HTTP) == 0)
         turn();
     struct handoff_delivery *delivery =
-        handoff_live_find(handoff_engine_live(stage.engine), &sender.parcel.id, stage.lane);
+        handoff_live_find(handoff_engine_live(stage.engine), &sender.submission.id, stage.lane);
     while (delivery->writing)
         turn();
     assert_int_equal(delivery->state, HANDOFF_STATE_READY);
@@ -409,8 +409,8 @@ static void test_what_is_offered_is_parked_when_its_agent_is_gone(void **state)
     pulls();
     until_it_looks();
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_int_equal(sender.news.reason, HANDOFF_REASON_UNKNOWN_AGENT);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_UNKNOWN_AGENT);
     stored(&sender, HANDOFF_STATE_PARKED);
 }
 
@@ -451,7 +451,7 @@ static void test_an_offer_that_moved_on_is_not_leased(void **state)
     send_to(&sender, "coder");
     until_accepted(&sender);
     struct handoff_delivery *delivery =
-        handoff_live_find(handoff_engine_live(stage.engine), &sender.parcel.id, stage.lane);
+        handoff_live_find(handoff_engine_live(stage.engine), &sender.submission.id, stage.lane);
     assert_false(handoff_pull_lease(delivery, &late.request));
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED); /* an inbox that closes with offers complains */
@@ -524,7 +524,7 @@ static void test_a_probe_that_fails_opens_the_circuit_anew(void **state)
     assert_true(got(&poller, &sender));
     assert_int_equal(say(&sender, HANDOFF_WORD_NACK_RETRY, "coder"), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.reason, HANDOFF_REASON_EXHAUSTED);
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_EXHAUSTED);
     assert_int_equal(try_send(&another, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
     assert_string_equal(circuits(), "ohoo"); /* the last tells of the count of failures */
 }

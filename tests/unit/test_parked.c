@@ -12,9 +12,9 @@ static void park(struct sender *sender)
     stage.options[0].breaker_failures = 0; /* never opens: it would stand in the way */
     behave(0, "503");
     send_and_wait(sender, "coder");
-    assert_int_equal(sender->news.state, HANDOFF_STATE_PARKED);
+    assert_int_equal(sender->status.state, HANDOFF_STATE_PARKED);
     stored(sender, HANDOFF_STATE_PARKED);
-    while (handoff_live_state(handoff_engine_live(stage.engine), &sender->parcel.id) != 0)
+    while (handoff_live_state(handoff_engine_live(stage.engine), &sender->submission.id) != 0)
         turn();
     stage.nevents = 0;
     sender->settled = sender->accepted = 0;
@@ -23,7 +23,7 @@ static void park(struct sender *sender)
 static enum handoff_code decide(struct sender *sender, enum handoff_decision decision,
                                 const char *target, const char *reason, struct handoff_error *error)
 {
-    handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span_text(target),
+    handoff_engine_decide(stage.lane, &sender->submission.id, decision, base_span_text(target),
                           base_span_text(reason), &sender->waiter);
     enum handoff_code code = until_decided(sender);
     if (error)
@@ -39,7 +39,7 @@ static void test_replayed_to_the_same_agent(void **state)
     behave(0, "503,503,503,503,ack"); /* the fifth attempt in all: the count goes on */
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 5);
     assert_int_equal(move_at(0)->from, HANDOFF_STATE_PARKED);
@@ -54,7 +54,7 @@ static void test_replayed_to_another(void **state)
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, "reviewer", NULL, NULL), HANDOFF_OK);
     until_settled(&sender);
-    assert_string_equal(sender.news.target, "reviewer");
+    assert_string_equal(sender.status.target, "reviewer");
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_string_equal(row.target, "reviewer");
 }
@@ -66,8 +66,8 @@ static void test_a_replay_has_all_its_attempts_and_is_parked_again(void **state)
     park(&sender);
     assert_int_equal(decide(&sender, HANDOFF_DECISION_REPLAY, NULL, NULL, NULL), HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_PARKED);
-    assert_int_equal(sender.news.attempts, 8);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+    assert_int_equal(sender.status.attempts, 8);
 }
 
 static void test_discarded_with_a_reason(void **state)
@@ -79,7 +79,7 @@ static void test_discarded_with_a_reason(void **state)
     assert_int_equal(decide(&sender, HANDOFF_DECISION_DISCARD, NULL, "asked twice", NULL),
                      HANDOFF_OK);
     until_settled(&sender);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_DISCARDED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_DISCARDED);
     assert_false(move_at(0)->replaced);
     struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
     assert_string_equal(row.reason, "asked twice");
@@ -93,7 +93,7 @@ static void test_replaced_is_told_as_such(void **state)
     (void)state;
     static struct sender sender;
     park(&sender);
-    handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter);
+    handoff_engine_hold(stage.lane, &sender.submission.id, &sender.waiter);
     assert_int_equal(until_decided(&sender), HANDOFF_OK);
     handoff_engine_replace(&sender.waiter, "replaced by another");
     assert_int_equal(move_at(0)->to, HANDOFF_STATE_DISCARDED);
@@ -135,7 +135,7 @@ static void test_only_one_decides(void **state)
     static struct sender other;
     prepare(&other, "coder", 0);
     temp_envelope_free(&other.envelope);
-    other.parcel.id = sender.parcel.id;
+    other.submission.id = sender.submission.id;
     assert_int_equal(decide(&other, HANDOFF_DECISION_DISCARD, NULL, NULL, &error),
                      HANDOFF_ERR_CONFLICT);
     handoff_waiter_withdraw(&sender.waiter);
@@ -164,10 +164,10 @@ static void run_lane(struct handoff_lane *lane)
     base_loop_turn(lane->loop, 0);
 }
 
-static void nothing(struct handoff_waiter *waiter, const struct handoff_news *news)
+static void nothing(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     (void)waiter;
-    (void)news;
+    (void)status;
 }
 
 static void decided_meanwhile(struct handoff_waiter *waiter, const struct handoff_error *error)
@@ -179,7 +179,7 @@ static void decided_meanwhile(struct handoff_waiter *waiter, const struct handof
 
 static void decide_meanwhile(void)
 {
-    const struct base_uuid *id = &meanwhile.sender->parcel.id;
+    const struct base_uuid *id = &meanwhile.sender->submission.id;
     meanwhile.happened = true;
     meanwhile.decided = false;
     meanwhile.waiter = (struct handoff_waiter){
@@ -271,14 +271,14 @@ static struct speaker acknowledgement_of(const struct sender *sender)
 {
     return (struct speaker){.reply = {.lane = stage.lane,
                                       .told = on_told,
-                                      .id = sender->parcel.id,
+                                      .id = sender->submission.id,
                                       .word = HANDOFF_WORD_ACK,
                                       .agent = base_span_text("coder")}};
 }
 
 static void until_gone(const struct sender *sender)
 {
-    while (handoff_live_state(handoff_engine_live(stage.engine), &sender->parcel.id) != 0) {
+    while (handoff_live_state(handoff_engine_live(stage.engine), &sender->submission.id) != 0) {
         run_lane(stage.lane);
         run_lane(meanwhile.lane);
     }
@@ -297,7 +297,7 @@ static void test_acknowledged_while_it_is_replayed(void **state)
     assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL, NULL), HANDOFF_OK);
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
-    handoff_engine_decide(meanwhile.lane, &sender.parcel.id, HANDOFF_DECISION_REPLAY,
+    handoff_engine_decide(meanwhile.lane, &sender.submission.id, HANDOFF_DECISION_REPLAY,
                           base_span(NULL, 0), base_span(NULL, 0), &waiter);
     assert_int_equal(finish_saying(&speaker), HANDOFF_OK);
     assert_int_equal(speaker.reply.view.state, HANDOFF_STATE_ACKNOWLEDGED);
@@ -319,7 +319,7 @@ static void test_acknowledged_while_it_is_discarded(void **state)
     assert_int_equal(handoff_lane_new(&meanwhile.lane, stage.engine, NULL, NULL), HANDOFF_OK);
     struct speaker speaker = acknowledgement_of(&sender);
     handoff_engine_reply(stage.engine, &speaker.reply);
-    handoff_engine_decide(meanwhile.lane, &sender.parcel.id, HANDOFF_DECISION_DISCARD,
+    handoff_engine_decide(meanwhile.lane, &sender.submission.id, HANDOFF_DECISION_DISCARD,
                           base_span(NULL, 0), base_span_text("no use"), &waiter);
     assert_int_equal(finish_saying(&speaker), HANDOFF_ERR_CONFLICT);
     assert_string_equal(speaker.reply.error.seen, "discarded");
@@ -335,11 +335,11 @@ static void test_acknowledged_while_it_is_held(void **state)
     (void)state;
     static struct sender sender;
     park(&sender);
-    handoff_engine_hold(stage.lane, &sender.parcel.id, &sender.waiter);
+    handoff_engine_hold(stage.lane, &sender.submission.id, &sender.waiter);
     assert_int_equal(until_decided(&sender), HANDOFF_OK);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     assert_int_equal(sender.settled, 1);
-    assert_int_equal(sender.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     handoff_engine_let_go(&sender.waiter); /* harmless by then */
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_ACKNOWLEDGED), 1);
@@ -359,7 +359,7 @@ static void test_a_late_acknowledgement_closes_the_circuit(void **state)
     assert_int_equal(try_send(&next, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     send_and_wait(&next, "coder");
-    assert_int_equal(next.news.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(next.status.state, HANDOFF_STATE_ACKNOWLEDGED);
 }
 
 static void test_refusals(void **state)

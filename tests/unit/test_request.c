@@ -47,7 +47,7 @@ static void test_every_field(void **state)
         "\"execution_history\":[{\"agent\":\"r\",\"action\":\"did\",\"memory_id\":\"m1\",\"z\":1}],"
         "\"expected_output\":{\"format\":\"md\",\"criteria\":[\"c\"]},\"strategy\":\"lazy\","
         "\"previous_id\":\"0190aaaa-bbbb-7ccc-8ddd-eeeeffff0000\",\"pattern\":\"broadcast\","
-        "\"channel\":\"news\",\"raw_log\":false}";
+        "\"channel\":\"status\",\"raw_log\":false}";
     assert_int_equal(read_text(text, &request, &error), HANDOFF_OK);
     assert_int_equal(request.include_recent, 20);
     assert_false(request.include_pins);

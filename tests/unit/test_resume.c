@@ -18,7 +18,7 @@ static void change_envelope(const struct sender *sender, const char *assignment)
     snprintf(sql, sizeof sql, "UPDATE envelopes SET %s WHERE id = ?1", assignment);
     assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &update, NULL), SQLITE_OK);
-    sqlite3_bind_blob(update, 1, sender->parcel.id.bytes, 16, SQLITE_STATIC);
+    sqlite3_bind_blob(update, 1, sender->submission.id.bytes, 16, SQLITE_STATIC);
     assert_int_equal(sqlite3_step(update), SQLITE_DONE);
     assert_int_equal(sqlite3_changes(database), 1);
     sqlite3_finalize(update);
@@ -38,7 +38,7 @@ static void accept_all(struct sender senders[MANY])
 static enum handoff_code decide(struct sender *sender, enum handoff_decision decision)
 {
     sender->settled = 0;
-    handoff_engine_decide(stage.lane, &sender->parcel.id, decision, base_span(NULL, 0),
+    handoff_engine_decide(stage.lane, &sender->submission.id, decision, base_span(NULL, 0),
                           base_span_text("damaged"), &sender->waiter);
     return until_decided(sender);
 }
@@ -71,8 +71,8 @@ static void test_a_damaged_envelope_is_parked_and_the_others_go_on(void **state)
             assert_string_equal(row.reason, k == DAMAGED ? "store_corrupt" : "");
             assert_int_equal(row.attempts, k == DAMAGED ? 0 : 1);
         }
-        while (handoff_live_state(handoff_engine_live(stage.engine), &senders[DAMAGED].parcel.id) !=
-               0)
+        while (handoff_live_state(handoff_engine_live(stage.engine),
+                                  &senders[DAMAGED].submission.id) != 0)
             turn();
         assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
         assert_int_equal(count_moves(HANDOFF_STATE_PARKED), 1);
@@ -82,8 +82,8 @@ static void test_a_damaged_envelope_is_parked_and_the_others_go_on(void **state)
                          HANDOFF_ERR_STORE_CORRUPT);
         assert_int_equal(decide(&senders[DAMAGED], HANDOFF_DECISION_DISCARD), HANDOFF_OK);
         until_settled(&senders[DAMAGED]);
-        assert_int_equal(senders[DAMAGED].news.state, HANDOFF_STATE_DISCARDED);
-        assert_int_equal(senders[DAMAGED].news.error.code, HANDOFF_OK);
+        assert_int_equal(senders[DAMAGED].status.state, HANDOFF_STATE_DISCARDED);
+        assert_int_equal(senders[DAMAGED].status.error.code, HANDOFF_OK);
         stored(&senders[DAMAGED], HANDOFF_STATE_DISCARDED);
     }
 }

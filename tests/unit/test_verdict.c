@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "client/protocol/handoff/verdict.h"
+#include "client/protocol/push/verdict.h"
 
 #define OUR_ID   "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 #define OTHER_ID "0199a1b2-c3d4-7e5f-8a9b-ffffffffffff"

@@ -3,13 +3,13 @@
  * Pushing: an attempt is one POST, and its answer is the finding (verdict.h). The headers name the
  * handoff, so that an agent recognizes one that it was sent before. On the delivery's lane.
  */
-#include "client/protocol/handoff/push.h"
+#include "client/protocol/push/push.h"
 
 #include <string.h>
 
 #include "client/deliver/delivery.h"
 #include "client/protocol/body.h"
-#include "client/protocol/handoff/verdict.h"
+#include "client/protocol/push/verdict.h"
 #include "client/transport/transport.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"

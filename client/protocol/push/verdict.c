@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of verdict.h. Pure; any thread. */
-#include "client/protocol/handoff/verdict.h"
+#include "client/protocol/push/verdict.h"
 
 #include <string.h>
 #include <strings.h>
