@@ -9,6 +9,7 @@
 #include "client/assemble/constraints.h"
 #include "client/assemble/visibility.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/json.h"
 
 static enum handoff_code no_parent(struct base_span previous, struct handoff_error *error)
@@ -35,7 +36,7 @@ static enum handoff_code read_parent(struct handoff_assembly *assembly, struct h
 
 static struct handoff_assembly *assembly_of_read(struct handoff_store_read *read)
 {
-    return (void *)((char *)read - offsetof(struct handoff_assembly, parent_read));
+    return BASE_CONTAINER_OF(read, struct handoff_assembly, parent_read);
 }
 
 /* On a reader thread, which owns the assembly until parent_was_read. */

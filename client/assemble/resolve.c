@@ -12,6 +12,7 @@
 
 #include "client/assemble/assemble.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/json.h"
 
 /* Names that no memory can have: they represent memories of unknown number. */
@@ -234,8 +235,7 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
 static void spine_answered(struct handoff_spine_call *call)
 {
     struct handoff_assembly *assembly =
-        (struct handoff_assembly *)(void *)((char *)call -
-                                            offsetof(struct handoff_assembly, resolve.call));
+        BASE_CONTAINER_OF(call, struct handoff_assembly, resolve.call);
     assembly->resolved = true;
     if (handoff_assembly_run(assembly))
         assembly->finished(assembly);

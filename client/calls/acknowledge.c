@@ -11,6 +11,7 @@
 #include "client/calls/reply.h"
 #include "client/client.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 #include "lib/base/utf8.h"
@@ -28,7 +29,7 @@ struct answering {
 
 static void word_told(struct handoff_reply *reply)
 {
-    struct answering *answering = (void *)((char *)reply - offsetof(struct answering, reply));
+    struct answering *answering = BASE_CONTAINER_OF(reply, struct answering, reply);
     BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
     answering->loop->pending--;
     if (reply->error.code == HANDOFF_OK) /* the store may not have written yet what it came to */

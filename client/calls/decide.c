@@ -9,6 +9,7 @@
 #include "client/calls/reply.h"
 #include "client/client.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -24,7 +25,7 @@ struct deciding {
 
 static struct deciding *deciding_of(struct handoff_waiter *waiter)
 {
-    struct deciding *deciding = (void *)((char *)waiter - offsetof(struct deciding, waiter));
+    struct deciding *deciding = BASE_CONTAINER_OF(waiter, struct deciding, waiter);
     BASE_CHECK_MAGIC(deciding, DECIDING_MAGIC);
     return deciding;
 }

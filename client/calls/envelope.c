@@ -16,6 +16,7 @@
 #include "client/envelope/brief.h"
 #include "client/envelope/legacy.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -165,8 +166,7 @@ static void free_keeping(struct keeping *keeping)
 
 static void kept(struct handoff_spine_call *call)
 {
-    struct keeping *keeping =
-        (struct keeping *)(void *)((char *)call - offsetof(struct keeping, keep.call));
+    struct keeping *keeping = BASE_CONTAINER_OF(call, struct keeping, keep.call);
     BASE_CHECK_MAGIC(keeping, KEEPING_MAGIC);
     keeping->loop->pending--;
     free_keeping(keeping);
@@ -259,8 +259,7 @@ static void answer_assembling(struct assembling *assembling, const struct handof
 
 static void persisted(struct handoff_store_job *job)
 {
-    struct assembling *assembling =
-        (struct assembling *)(void *)((char *)job - offsetof(struct assembling, put.job));
+    struct assembling *assembling = BASE_CONTAINER_OF(job, struct assembling, put.job);
     BASE_CHECK_MAGIC(assembling, ASSEMBLING_MAGIC);
     answer_assembling(assembling, &job->error);
 }

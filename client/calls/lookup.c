@@ -12,6 +12,7 @@
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -73,7 +74,7 @@ static enum handoff_code run_view_lookup(struct lookup *lookup, struct handoff_e
 
 static struct lookup *lookup_of(struct handoff_store_read *read)
 {
-    struct lookup *lookup = (void *)((char *)read - offsetof(struct lookup, read));
+    struct lookup *lookup = BASE_CONTAINER_OF(read, struct lookup, read);
     BASE_CHECK_MAGIC(lookup, LOOKUP_MAGIC);
     return lookup;
 }

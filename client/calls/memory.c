@@ -11,6 +11,7 @@
 #include "client/calls/reply.h"
 #include "client/client.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
@@ -92,8 +93,7 @@ static void free_putting(struct putting *putting)
 
 static void was_put(struct handoff_spine_call *call)
 {
-    struct putting *putting =
-        (struct putting *)(void *)((char *)call - offsetof(struct putting, put.call));
+    struct putting *putting = BASE_CONTAINER_OF(call, struct putting, put.call);
     BASE_CHECK_MAGIC(putting, PUTTING_MAGIC);
     note_end(&putting->asked, HANDOFF_OPERATION_PUT, call);
     answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
@@ -167,12 +167,12 @@ static void was_touched(struct touching *touching)
 
 static void was_pinned(struct handoff_spine_call *call)
 {
-    was_touched((struct touching *)(void *)((char *)call - offsetof(struct touching, pin.call)));
+    was_touched(BASE_CONTAINER_OF(call, struct touching, pin.call));
 }
 
 static void was_removed(struct handoff_spine_call *call)
 {
-    was_touched((struct touching *)(void *)((char *)call - offsetof(struct touching, remove.call)));
+    was_touched(BASE_CONTAINER_OF(call, struct touching, remove.call));
 }
 
 /* NULL, and the refusal is answered, if it is out of memory. */
@@ -256,8 +256,7 @@ static void answer_text(const struct asked *asked, struct base_buffer *out)
 
 static void was_read(struct handoff_spine_call *call)
 {
-    struct reading *reading =
-        (struct reading *)(void *)((char *)call - offsetof(struct reading, resolve.call));
+    struct reading *reading = BASE_CONTAINER_OF(call, struct reading, resolve.call);
     BASE_CHECK_MAGIC(reading, READING_MAGIC);
     struct base_buffer out = {0};
     note_end(&reading->asked, reading->id.data ? HANDOFF_OPERATION_GET : HANDOFF_OPERATION_SEARCH,
@@ -362,8 +361,7 @@ static void write_page(struct base_buffer *out, const struct handoff_spine_list 
 
 static void was_listed(struct handoff_spine_call *call)
 {
-    struct listing *listing =
-        (struct listing *)(void *)((char *)call - offsetof(struct listing, list.call));
+    struct listing *listing = BASE_CONTAINER_OF(call, struct listing, list.call);
     BASE_CHECK_MAGIC(listing, LISTING_MAGIC);
     struct base_buffer out = {0};
     note_end(&listing->asked, HANDOFF_OPERATION_LIST, call);

@@ -2,6 +2,7 @@
 /* Pulls handoffs from an agent's inbox. On the loop's thread. */
 #include "client/client.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -25,7 +26,7 @@ struct giving_back {
 /* It is offered again; or it has ended meanwhile, which is as well. */
 static void given_back(struct handoff_reply *reply)
 {
-    struct giving_back *back = (void *)((char *)reply - offsetof(struct giving_back, reply));
+    struct giving_back *back = BASE_CONTAINER_OF(reply, struct giving_back, reply);
     BASE_CHECK_MAGIC(back, GIVING_BACK_MAGIC);
     back->loop->pending--;
     back->magic = 0;
@@ -51,8 +52,7 @@ static void give_back(const struct handoff_puller *pull)
 
 static void pull_told(struct handoff_poller_request *request)
 {
-    struct handoff_puller *pull =
-        (void *)((char *)request - offsetof(struct handoff_puller, request));
+    struct handoff_puller *pull = BASE_CONTAINER_OF(request, struct handoff_puller, request);
     BASE_CHECK_MAGIC(pull, PULL_MAGIC);
     struct handoff_pulled got = {.envelope = request->envelope,
                                  .size = request->envelope_size,

@@ -20,6 +20,7 @@
 #include "client/client.h"
 #include "client/deliver/decide.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -59,7 +60,7 @@ static void answer_and_end(struct replacing *replacing)
    its own sending. */
 static void old_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
-    struct replacing *replacing = (void *)((char *)waiter - offsetof(struct replacing, waiter));
+    struct replacing *replacing = BASE_CONTAINER_OF(waiter, struct replacing, waiter);
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     (void)status; /* what could not be written is written again later; the new one is sent */
     if (replacing->sent)
@@ -129,7 +130,7 @@ static void send_new(struct replacing *replacing)
 
 static void old_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
-    struct replacing *replacing = (void *)((char *)waiter - offsetof(struct replacing, waiter));
+    struct replacing *replacing = BASE_CONTAINER_OF(waiter, struct replacing, waiter);
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     if (error->code == HANDOFF_OK) {
         send_new(replacing);

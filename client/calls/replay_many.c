@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "client/deliver/decide.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
@@ -178,8 +179,7 @@ static void keep_ids(struct handoff_replay_run *run, const struct handoff_stored
 
 static struct handoff_replay_run *run_of_read(struct handoff_store_read *read)
 {
-    struct handoff_replay_run *run =
-        (void *)((char *)read - offsetof(struct handoff_replay_run, read));
+    struct handoff_replay_run *run = BASE_CONTAINER_OF(read, struct handoff_replay_run, read);
     BASE_CHECK_MAGIC(run, RUN_MAGIC);
     return run;
 }
@@ -250,8 +250,7 @@ static void count_decision(struct handoff_replays *replays, struct handoff_repla
 /* A run does not follow what it replayed. */
 static void replay_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
-    struct handoff_replay_run *run =
-        (void *)((char *)waiter - offsetof(struct handoff_replay_run, waiter));
+    struct handoff_replay_run *run = BASE_CONTAINER_OF(waiter, struct handoff_replay_run, waiter);
     BASE_CHECK_MAGIC(run, RUN_MAGIC);
     const bool is_full = error->code == HANDOFF_ERR_TOO_MANY_IN_FLIGHT;
     handoff_waiter_withdraw(waiter);
@@ -293,8 +292,7 @@ static bool is_to_stop(struct handoff_replay_run *run)
 
 static void tick(struct base_timer *timer)
 {
-    struct handoff_replay_run *run =
-        (void *)((char *)timer - offsetof(struct handoff_replay_run, timer));
+    struct handoff_replay_run *run = BASE_CONTAINER_OF(timer, struct handoff_replay_run, timer);
     BASE_CHECK_MAGIC(run, RUN_MAGIC);
     if (is_to_stop(run))
         end_run(run, STOPPED);

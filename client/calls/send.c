@@ -14,6 +14,7 @@
 #include "client/calls/reply.h"
 #include "client/client.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 #include "lib/base/rfc3339.h"
@@ -49,7 +50,7 @@ struct key_lookup {
 
 static struct sending *sending_of(struct handoff_waiter *waiter)
 {
-    struct sending *sending = (void *)((char *)waiter - offsetof(struct sending, waiter));
+    struct sending *sending = BASE_CONTAINER_OF(waiter, struct sending, waiter);
     BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
     return sending;
 }
@@ -170,7 +171,7 @@ static struct base_span find_source(const struct handoff_ask *ask, yyjson_doc **
 
 static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
 {
-    struct key_lookup *lookup = (void *)((char *)read - offsetof(struct key_lookup, read));
+    struct key_lookup *lookup = BASE_CONTAINER_OF(read, struct key_lookup, read);
     BASE_CHECK_MAGIC(lookup, KEY_LOOKUP_MAGIC);
     return lookup;
 }

@@ -17,6 +17,7 @@
 #include "client/client.h"
 #include "client/store/tasks.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -57,8 +58,7 @@ static void give_task(const struct completing *completing)
 
 static void completed(struct handoff_store_job *job)
 {
-    struct completing *completing =
-        (void *)((char *)job - offsetof(struct completing, complete.job));
+    struct completing *completing = BASE_CONTAINER_OF(job, struct completing, complete.job);
     BASE_CHECK_MAGIC(completing, COMPLETING_MAGIC);
     completing->loop->pending--;
     if (job->error.code != HANDOFF_OK) {

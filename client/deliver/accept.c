@@ -7,6 +7,7 @@
 
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 
 /* ---- durable -------------------------------------------------------------------------------- */
@@ -58,7 +59,7 @@ static bool copy_submission(struct handoff_delivery *delivery,
 static void accepted(struct handoff_store_job *job)
 {
     struct handoff_delivery *delivery =
-        (void *)((char *)job - offsetof(struct handoff_delivery, write.accept.put.job));
+        BASE_CONTAINER_OF(job, struct handoff_delivery, write.accept.put.job);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;

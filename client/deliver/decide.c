@@ -9,6 +9,7 @@
 #include "client/deliver/obstacle.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 
 static enum handoff_code check_parked(const struct handoff_lane *lane,
@@ -191,7 +192,7 @@ struct pending_decision {
 
 static struct pending_decision *pending_of(struct handoff_store_read *read)
 {
-    return (void *)((char *)read - offsetof(struct pending_decision, read));
+    return BASE_CONTAINER_OF(read, struct pending_decision, read);
 }
 
 /* To discard or acknowledge one, its envelope need not be readable. */

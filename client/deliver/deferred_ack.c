@@ -9,6 +9,7 @@
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 
 static void tell_caller(struct base_mail *mail)
@@ -185,7 +186,7 @@ static void on_owning_lane(struct base_mail *mail)
 
 static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
-    struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
+    struct handoff_reply *reply = BASE_CONTAINER_OF(waiter, struct handoff_reply, waiter);
     reply->view = (struct handoff_live_view){.state = status->state,
                                              .target = status->target,
                                              .reason = status->reason,
@@ -199,7 +200,7 @@ static void acknowledged_late(struct handoff_waiter *waiter, const struct handof
    handoff as that left it. */
 static void late_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
-    struct handoff_reply *reply = (void *)((char *)waiter - offsetof(struct handoff_reply, waiter));
+    struct handoff_reply *reply = BASE_CONTAINER_OF(waiter, struct handoff_reply, waiter);
     if (error->code == HANDOFF_ERR_CONFLICT) {
         handoff_engine_reply(reply->lane->engine, reply);
     } else if (error->code != HANDOFF_OK) {
@@ -219,7 +220,7 @@ static void acknowledge_parked(struct handoff_reply *reply)
 
 static struct handoff_reply *reply_of(struct handoff_store_read *read)
 {
-    return (void *)((char *)read - offsetof(struct handoff_reply, read));
+    return BASE_CONTAINER_OF(read, struct handoff_reply, read);
 }
 
 /* Not live: what the store has of it. On a reader thread, which has the reply until

@@ -18,6 +18,7 @@
 
 #include "client/deliver/backoff.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/utf8.h"
 
 enum {
@@ -331,8 +332,7 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
 
 void handoff_delivery_timer_fired(struct base_timer *timer)
 {
-    struct handoff_delivery *delivery =
-        (void *)((char *)timer - offsetof(struct handoff_delivery, timer));
+    struct handoff_delivery *delivery = BASE_CONTAINER_OF(timer, struct handoff_delivery, timer);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     if (!delivery->writing)
         handoff_delivery_go_on(delivery); /* else written() does */

@@ -8,6 +8,7 @@
 
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 
 enum { WRITE_AGAIN_MS = 1000 }; /* after the store failed: a disk does not empty itself faster */
@@ -104,7 +105,7 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
 static void written(struct handoff_store_job *job)
 {
     struct handoff_delivery *delivery =
-        (void *)((char *)job - offsetof(struct handoff_delivery, write.move.job));
+        BASE_CONTAINER_OF(job, struct handoff_delivery, write.move.job);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;
@@ -154,7 +155,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
 void handoff_delivery_write_timer_fired(struct base_timer *timer)
 {
     struct handoff_delivery *delivery =
-        (void *)((char *)timer - offsetof(struct handoff_delivery, write_timer));
+        BASE_CONTAINER_OF(timer, struct handoff_delivery, write_timer);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     handoff_delivery_write(delivery);
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -179,7 +180,7 @@ static int on_timer(CURLM *multi, long timeout_ms, void *arg)
 
 static void timer_fired(struct base_timer *timer)
 {
-    struct handoff_curl *curl = (void *)((char *)timer - offsetof(struct handoff_curl, timer));
+    struct handoff_curl *curl = BASE_CONTAINER_OF(timer, struct handoff_curl, timer);
     BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     int running;
     curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);

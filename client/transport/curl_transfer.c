@@ -16,6 +16,7 @@
 #include "client/transport/retry_after.h"
 #include "lib/base/buffer.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/memory.h"
 
 enum {
@@ -336,7 +337,7 @@ static void cancel_curl_transfer(struct handoff_transfer *base)
 
 static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
 {
-    struct curl_transfer *transfer = (void *)((char *)job - offsetof(struct curl_transfer, job));
+    struct curl_transfer *transfer = BASE_CONTAINER_OF(job, struct curl_transfer, job);
     BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     struct handoff_answer answer;
     struct handoff_transport_facts facts;

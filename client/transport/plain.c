@@ -39,6 +39,7 @@
 #include "client/transport/origin.h"
 #include "client/transport/retry_after.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -184,8 +185,7 @@ static void keep_idle(struct handoff_connection *connection, int64_t since_ms)
 
 static void close_idle_too_long(struct base_timer *timer)
 {
-    struct handoff_plain *plain =
-        (void *)((char *)timer - offsetof(struct handoff_plain, idle_timer));
+    struct handoff_plain *plain = BASE_CONTAINER_OF(timer, struct handoff_plain, idle_timer);
     BASE_CHECK_MAGIC(plain, PLAIN_MAGIC);
     const int64_t since_ms = plain_now_ms(plain) - IDLE_MAX_MS;
     struct handoff_connection *oldest;
@@ -245,7 +245,7 @@ static void finish_exchange(struct exchange *exchange, bool keeps)
 
 static void exchange_timed_out(struct base_timer *timer)
 {
-    struct exchange *exchange = (void *)((char *)timer - offsetof(struct exchange, timer));
+    struct exchange *exchange = BASE_CONTAINER_OF(timer, struct exchange, timer);
     BASE_CHECK_MAGIC(exchange, EXCHANGE_MAGIC);
     if (exchange->ended)
         return;

@@ -8,6 +8,7 @@
 #include "client/deliver/delivery.h"
 #include "client/protocol/pull/lease.h"
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/memory.h"
 
 void handoff_inbox_init(struct handoff_inbox *inbox)
@@ -54,7 +55,7 @@ void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *
 
 static struct handoff_poller_request *request_of(struct base_mail *mail)
 {
-    return (void *)((char *)mail - offsetof(struct handoff_poller_request, mail));
+    return BASE_CONTAINER_OF(mail, struct handoff_poller_request, mail);
 }
 
 static void tell_here(struct base_mail *mail)
@@ -154,7 +155,7 @@ bool handoff_inbox_is_gone(struct handoff_poller_request *request)
 /* Whoever is still there takes what is on its way. */
 static void time_is_over(struct base_timer *timer)
 {
-    end((void *)((char *)timer - offsetof(struct handoff_poller_request, timer)), false);
+    end(BASE_CONTAINER_OF(timer, struct handoff_poller_request, timer), false);
 }
 
 void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms)
