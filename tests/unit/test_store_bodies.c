@@ -402,7 +402,7 @@ static void test_no_descriptor_is_no_damage(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     enum handoff_code code = get(&puts[0].id, &found);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(code, HANDOFF_ERR_STORE_READ_ONLY);
+    assert_int_equal(code, HANDOFF_ERR_STORE_IO);
     assert_stored(puts, GROUP);
     release(puts, GROUP);
 }

@@ -8,8 +8,12 @@
  */
 #include "client/store/sqlite/database.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/store/sqlite/bodies.h"
 #include "lib/base/check.h"
@@ -51,23 +55,47 @@ static const struct failure {
     {SQLITE_CONSTRAINT, HANDOFF_ERR_CONFLICT, "the row conflicts with an existing one"},
 };
 
+static const struct failure unknown_failure = {SQLITE_ERROR, HANDOFF_ERR_INTERNAL,
+                                               "SQLite rejected one of our statements"};
+
+/* Whether this user may write the file and make others beside it. */
+static bool may_write(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+             slash ? path : ".");
+    return faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) == 0 &&
+           faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+/* SQLite opens a file for reading where it cannot open it for writing, whatever kept it from that,
+   and then has a read-only database. Permissions are not to blame for a descriptor that could not
+   be had. */
+static const struct failure refused_by_the_system = {
+    SQLITE_READONLY, HANDOFF_ERR_STORE_IO,
+    "the system could not open the store's files for writing, although this user may write them; "
+    "see "
+    "the kernel's log and the limit of open files, then retry"};
+
+static const struct failure *find_failure(int result, const char *path)
+{
+    int primary = result == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : result & 0xFF;
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+        if (failures[i].result == primary)
+            return failures[i].code == HANDOFF_ERR_STORE_READ_ONLY && may_write(path)
+                       ? &refused_by_the_system
+                       : &failures[i];
+    return &unknown_failure;
+}
+
 static enum handoff_code translate(int result, const char *text, const char *path,
                                    struct handoff_error *error)
 {
-    int primary = result & 0xFF;
-    if (result == SQLITE_IOERR_NOMEM)
-        primary = SQLITE_NOMEM;
-    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
-        if (failures[i].result != primary)
-            continue;
-        handoff_error_set(error, failures[i].code, failures[i].message, "storage.path", path);
-        handoff_error_seen(error, "%s: %s (%d)", path, text, result);
-        return failures[i].code;
-    }
-    handoff_error_set(error, HANDOFF_ERR_INTERNAL, "SQLite rejected one of our statements",
-                      "storage.path", path);
+    const struct failure *failure = find_failure(result, path);
+    handoff_error_set(error, failure->code, failure->message, "storage.path", path);
     handoff_error_seen(error, "%s: %s (%d)", path, text, result);
-    return HANDOFF_ERR_INTERNAL;
+    return failure->code;
 }
 
 enum handoff_code handoff_db_failure(struct handoff_db *db, struct handoff_error *error)

@@ -84,10 +84,7 @@ static enum handoff_code try_a_write(struct handoff_store *store, struct handoff
 {
     enum handoff_code code = handoff_db_exec(&store->writer, "BEGIN IMMEDIATE; ROLLBACK", error);
     if (code == HANDOFF_OK && sqlite3_db_readonly(store->writer.sqlite, "main") == 1)
-        return handoff_error_set(error, HANDOFF_ERR_STORE_READ_ONLY,
-                                 "the store cannot be written; give this user write access to the "
-                                 "directory and its files",
-                                 "storage.path", store->place.database);
+        return handoff_db_result(&store->writer, SQLITE_READONLY, error);
     return code;
 }
 
