@@ -2,6 +2,7 @@
 /* How a handoff reads as an answer: its JSON object, and the error that its end amounts to. */
 #include "client/calls/reply.h"
 #include "client/calls/render.h"
+#include "client/model/model.h"
 #include "lib/base/error.h"
 
 /* How a settled handoff reads as an error; OK where it was acknowledged or goes on. */
@@ -19,7 +20,8 @@ static void error_of_status(const struct handoff_status *status, struct handoff_
     else if (status->state == HANDOFF_STATE_PARKED) {
         enum handoff_code code =
             status->reason == HANDOFF_REASON_REFUSED ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
-        handoff_error_set(error, code, handoff_code_meaning(code), "target_agent", status->target);
+        handoff_error_set(error, code, handoff_reason_detail(status->reason), "target_agent",
+                          status->target);
     }
 }
 

@@ -199,9 +199,11 @@ enum reason_kind { NO_REASON, PARKS, ENDS, WORDS };
 static const struct {
     enum reason_kind kind;
     enum handoff_outcome outcome;
+    const char *detail;
 } reasons[HANDOFF_REASON_COUNT] = {
-#define HANDOFF_REASON(name, text, kind, outcome, ...)                                             \
-    [HANDOFF_REASON_##name] = {kind, HANDOFF_OUTCOME_##outcome},
+    [HANDOFF_REASON_NONE] = {NO_REASON, HANDOFF_OUTCOME_NONE, ""},
+#define HANDOFF_REASON(name, text, kind, outcome, meaning)                                         \
+    [HANDOFF_REASON_##name] = {kind, HANDOFF_OUTCOME_##outcome, meaning "; the handoff is parked"},
 #include "client/model/handoff_model.def"
 };
 
@@ -220,6 +222,12 @@ enum handoff_reason handoff_reason_from_name(struct base_span name)
 bool handoff_reason_parks(enum handoff_reason reason)
 {
     return (size_t)reason < HANDOFF_REASON_COUNT && reasons[reason].kind == PARKS;
+}
+
+const char *handoff_reason_detail(enum handoff_reason reason)
+{
+    BASE_CHECK((size_t)reason < HANDOFF_REASON_COUNT);
+    return reasons[reason].detail;
 }
 
 enum handoff_outcome handoff_reason_outcome(enum handoff_reason reason)

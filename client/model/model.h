@@ -28,6 +28,8 @@ const char *handoff_life_move(enum handoff_state from, enum handoff_state to);
 
 /* NONE for an empty or absent one, OTHER for one that is not the name of a reason. */
 enum handoff_reason handoff_reason_from_name(struct base_span name);
+/* For a sender: what the reason means, and that the handoff is parked; "" for NONE. */
+const char *handoff_reason_detail(enum handoff_reason reason);
 /* How a handoff ended that was parked for it, or expired. */
 enum handoff_outcome handoff_reason_outcome(enum handoff_reason reason);
 /* For what a handoff is parked where the agent was the last to try. */

@@ -64,7 +64,7 @@ static bool prefers_async(struct exporter_request *request)
 
 static void respond_sent(struct exporter_request *request, const struct handoff_result *result)
 {
-    unsigned status = prefers_async(request) || result->under_way ? 202 : 200;
+    unsigned status = result->under_way ? 202 : 200; /* a repeat with a key may find it settled */
     respond_json(request, status, result->body, result->size);
 }
 

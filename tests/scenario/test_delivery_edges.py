@@ -144,6 +144,33 @@ class Repeats(Case):
                              (first, "discarded", reason))
 
 
+    def test_an_asynchronous_repeat_answers_200_once_the_handoff_is_acknowledged(self):
+        caller = self.caller({"coder": {"url": self.receiver(ack).url}})
+        headers = {"idempotency-key": "one", "prefer": "respond-async"}
+        first = caller.send(headers=headers)
+        self.assertEqual(first.status, 202)
+        caller.wait_for_state(first.json()["id"], "acknowledged")
+        repeat = caller.send(headers=headers)
+        self.assertEqual((repeat.status, repeat.json()["id"], repeat.json()["state"]),
+                         (200, first.json()["id"], "acknowledged"))
+
+    def test_the_problem_says_why_the_handoff_was_parked(self):
+        hold = Hold(status(500))
+        coder = self.receiver(hold)
+        caller = self.caller({"coder": {"url": coder.url}})
+        key = {"idempotency-key": "one"}
+        handoff = caller.send(headers={**key, "prefer": "respond-async"}).json()["id"]
+        coder.wait_for(1)
+        self.daemon.write_config(config({"spare": {}}))
+        self.assertEqual(self.daemon.reload().status, 200)
+        hold.release()
+        caller.wait_for_state(handoff, "parked")
+        problem = caller.send(headers=key).json()
+        self.assertEqual((problem["code"], problem["detail"]), (
+            "exhausted", "the agent is no longer in the configuration; the handoff is parked"
+            " (target_agent: seen coder)"))
+
+
 class Times(Case):
     def test_every_deadline_that_is_over_expires(self):
         coder = self.receiver(ack)

@@ -161,6 +161,26 @@ static void test_each_parking_has_an_outcome(void **unused)
         assert_true(handoff_reason_parks(handoff_obstacle_reason((enum handoff_obstacle)i)));
 }
 
+static void test_the_detail_says_why_it_was_parked(void **unused)
+{
+    (void)unused;
+    static const struct {
+        enum handoff_reason reason;
+        const char *detail;
+    } parkings[] = {
+        {HANDOFF_REASON_EXHAUSTED, "every attempt failed; the handoff is parked"},
+        {HANDOFF_REASON_REFUSED, "the agent refused it for good; the handoff is parked"},
+        {HANDOFF_REASON_CIRCUIT_OPEN,
+         "the circuit stayed open for a whole cooldown; the handoff is parked"},
+        {HANDOFF_REASON_UNKNOWN_AGENT,
+         "the agent is no longer in the configuration; the handoff is parked"},
+        {HANDOFF_REASON_STORE_CORRUPT, "the stored envelope is damaged; the handoff is parked"},
+        {HANDOFF_REASON_OTHER, "a reason that this version does not know; the handoff is parked"}};
+    for (size_t i = 0; i < COUNT(parkings); i++)
+        assert_string_equal(handoff_reason_detail(parkings[i].reason), parkings[i].detail);
+    assert_string_equal(handoff_reason_detail(HANDOFF_REASON_NONE), "");
+}
+
 static void test_importance_is_read_by_its_whole_name(void **unused)
 {
     (void)unused;
@@ -183,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_numbers_in_the_store_are_those_that_were_released),
         cmocka_unit_test(test_reasons_lead_back_and_words_are_other),
         cmocka_unit_test(test_each_parking_has_an_outcome),
+        cmocka_unit_test(test_the_detail_says_why_it_was_parked),
         cmocka_unit_test(test_importance_is_read_by_its_whole_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
