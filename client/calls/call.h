@@ -106,13 +106,14 @@ enum {
 };
 
 enum {
-    HANDOFF_PAGE_MAX = 1000,       /* of a list */
-    HANDOFF_REASON_MAX = 4096,     /* bytes of a reason that a person gives */
-    HANDOFF_CURSOR_MAX = 256,      /* bytes */
-    HANDOFF_QUERY_MAX = 64 * 1024, /* bytes of a search */
-    HANDOFF_WAIT_MAX_MS = 60000,   /* longer polls die in proxies and NAT tables */
-    HANDOFF_RATE_MAX = 1000,       /* replays a second: more cannot be watched */
-    HANDOFF_SEGMENT_MAX = 1024,    /* bytes of a name in a path */
+    HANDOFF_PAGE_MAX = 1000,           /* of a list */
+    HANDOFF_REASON_MAX = 4096,         /* bytes of a reason that a person gives */
+    HANDOFF_CURSOR_MAX = 256,          /* bytes */
+    HANDOFF_QUERY_MAX = 64 * 1024,     /* bytes of a search */
+    HANDOFF_WAIT_MAX_MS = 60000,       /* longer polls die in proxies and NAT tables */
+    HANDOFF_RATE_MAX = 1000,           /* replays a second: more cannot be watched */
+    HANDOFF_SEGMENT_MAX = 1024,        /* bytes of a name in a path */
+    HANDOFF_IDEMPOTENCY_KEY_MAX = 256, /* bytes */
 };
 
 extern const struct handoff_call handoff_calls[HANDOFF_CALLS];

@@ -61,9 +61,12 @@
 #define ASYNC_HEADER                                                                               \
     HEADER("Prefer", "`respond-async`: answer as soon as it is durable", "\"respond-async\"")
 #define IDEMPOTENCY_HEADER                                                                         \
-    HEADER("Idempotency-Key",                                                                      \
-           "1 to 256 bytes of the sender's choice: a repeat is answered with the first handoff",   \
-           "\"run-17\"")
+    {                                                                                              \
+        .name = "Idempotency-Key", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER,       \
+        .least = 1, .most = HANDOFF_IDEMPOTENCY_KEY_MAX,                                           \
+        .doc = "chosen by the sender; a repeat with the same key returns the first handoff",       \
+        .example = "\"run-17\""                                                                    \
+    }
 #define TRACE_HEADERS                                                                              \
     HEADER("traceparent", "W3C Trace Context, which the envelope continues",                       \
            "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\""),                         \

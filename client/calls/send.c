@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/calls/call.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/client.h"
@@ -19,7 +20,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/rfc3339.h"
 
-enum { SENDING_MAGIC = 0x73656e64, KEY_LOOKUP_MAGIC = 0x6b65796c, KEY_MAX = 256 };
+enum { SENDING_MAGIC = 0x73656e64, KEY_LOOKUP_MAGIC = 0x6b65796c };
 
 struct sending {
     unsigned magic;
@@ -27,7 +28,7 @@ struct sending {
     handoff_answered *answered;
     void *context;
     bool respond_async;
-    char key[KEY_MAX + 1]; /* "": none */
+    char key[HANDOFF_IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
     char source[HANDOFF_NAME_MAX + 1];
     uint8_t request_digest[BASE_SHA256_BYTES];
     struct handoff_waiter waiter;
@@ -251,10 +252,10 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
     yyjson_doc *doc;
     struct handoff_error error;
     size_t size = strlen(ask->idempotency_key);
-    if (size == 0 || size > KEY_MAX) {
+    if (size == 0 || size > HANDOFF_IDEMPOTENCY_KEY_MAX) {
         handoff_error_set(&error, HANDOFF_ERR_INVALID, "Idempotency-Key has the wrong length",
                           "Idempotency-Key", ask->idempotency_key);
-        handoff_error_allow(&error, "1 to %d bytes", KEY_MAX);
+        handoff_error_allow(&error, "1 to %d bytes", HANDOFF_IDEMPOTENCY_KEY_MAX);
         fail_sending(sending, &error);
         return false;
     }

@@ -24,7 +24,7 @@ CONSTANTS = {
     "1 h": ("client/transport/transport.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
     "30 s": ("client/protocol/pull/lease.c", "OFFER_LOOK_MS", 30000),
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),
-    "256 bytes": ("client/calls/send.c", "KEY_MAX", 256),
+    "256 bytes": ("client/calls/call.h", "HANDOFF_IDEMPOTENCY_KEY_MAX", 256),
 }
 # Other numbers allowed in the prose: a first attempt, the first byte of a key.
 PLAIN = {"1 for the first", "1 to 256 bytes"}
