@@ -113,7 +113,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
 {
     *client = NULL;
     if (!options->storage_path)
-        return handoff_error_set(error, HANDOFF_ERR_INVALID, "a client needs a folder to keep",
+        return handoff_error_set(error, HANDOFF_ERR_INVALID, "storage_path is required",
                                  "storage_path", NULL);
     struct handoff_client *made = base_calloc(1, sizeof(*made));
     if (!made)

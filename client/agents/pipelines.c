@@ -132,7 +132,7 @@ static const struct handoff_pipeline_options *find_named(const struct handoff_pi
             found = &set->items[i];
     }
     if (!found) {
-        refuse_pipeline(error, "no pipeline of this name is configured", "pipeline", name);
+        refuse_pipeline(error, "no pipeline with this name is configured", "pipeline", name);
         return NULL;
     }
     if (place_in(found, source) < found->nagents)
@@ -161,10 +161,10 @@ static const struct handoff_pipeline_options *find_only(const struct handoff_pip
     if (count == 1)
         return found;
     if (count == 0) {
-        refuse_pipeline(error, "the source is in no pipeline, so it has no next agent",
+        refuse_pipeline(error, "the source is not in any pipeline, so it has no next agent",
                         "source_agent", source);
     } else {
-        refuse_pipeline(error, "the source is in several pipelines; name one", "pipeline",
+        refuse_pipeline(error, "the source is in several pipelines; choose one", "pipeline",
                         base_span(NULL, 0));
         allow_names(error, names, count);
     }
@@ -181,11 +181,10 @@ static enum handoff_code find_next(const struct handoff_pipeline_set *set, struc
         return HANDOFF_ERR_INVALID;
     size_t place = place_in(pipeline, source);
     if (place + 1 == pipeline->nagents)
-        return handoff_error_set(
-            error, HANDOFF_ERR_NO_NEXT_AGENT,
-            "the source is the last of its pipeline, so it has no next agent; the "
-            "task may be completed",
-            "source_agent", source.data);
+        return handoff_error_set(error, HANDOFF_ERR_NO_NEXT_AGENT,
+                                 "the source is the last agent of its pipeline, so it has no next "
+                                 "agent; complete the task instead",
+                                 "source_agent", source.data);
     *next = pipeline->agents[place + 1];
     return HANDOFF_OK;
 }

@@ -232,9 +232,9 @@ static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
     handoff_error_set(
         error, HANDOFF_ERR_BUDGET_TOO_SMALL,
         assembly->request.strategy == HANDOFF_STRATEGY_FULL
-            ? "strategy full omits nothing, and the whole context exceeds the token budget"
-            : "task, constraints, expected output and pinned memories are never "
-              "trimmed, and they exceed the token budget",
+            ? "strategy full omits nothing, but the whole context exceeds the token budget"
+            : "task, constraints, expected output and pinned memories are never trimmed, but "
+              "together they exceed the token budget",
         "constraints.max_tokens", NULL);
     handoff_error_seen(error, "%llu", (unsigned long long)assembly->budget);
     handoff_error_allow(error, "%llu or more", (unsigned long long)needed);

@@ -26,30 +26,24 @@ static handoff_field_check check_carried, check_history, check_raw_log_flag;
 
 /* Open objects: agents may carry whatever else they need. */
 static const struct handoff_field state_rows[] = {
-    {.name = "progress", .type = HANDOFF_FIELD_ANY, .doc = "how far the work is"},
+    {.name = "progress", .type = HANDOFF_FIELD_ANY, .doc = "progress so far"},
     {.name = "decisions",
      .type = HANDOFF_FIELD_ARRAY,
      .most = INT64_MAX,
-     .doc = "what was decided"},
-    {.name = "unresolved",
-     .type = HANDOFF_FIELD_ARRAY,
-     .most = INT64_MAX,
-     .doc = "what is still open"},
-    {.name = "remaining",
-     .type = HANDOFF_FIELD_ARRAY,
-     .most = INT64_MAX,
-     .doc = "what is left to do"},
+     .doc = "decision that the step led to"},
+    {.name = "unresolved", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "open questions"},
+    {.name = "remaining", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "remaining steps"},
 };
 static const struct handoff_fields state_fields = {
     .rows = state_rows, .count = HANDOFF_FIELDS_COUNT(state_rows), .open = true};
 
 static const struct handoff_field output_rows[] = {
-    {.name = "format", .type = HANDOFF_FIELD_ANY, .doc = "the form of the result"},
-    {.name = "length", .type = HANDOFF_FIELD_ANY, .doc = "how long it may be"},
+    {.name = "format", .type = HANDOFF_FIELD_ANY, .doc = "format of the result"},
+    {.name = "length", .type = HANDOFF_FIELD_ANY, .doc = "maximum length"},
     {.name = "criteria",
      .type = HANDOFF_FIELD_ARRAY,
      .most = INT64_MAX,
-     .doc = "the criteria that it must meet"},
+     .doc = "criteria that it must meet"},
 };
 static const struct handoff_fields output_fields = {
     .rows = output_rows, .count = HANDOFF_FIELDS_COUNT(output_rows), .open = true};
@@ -59,7 +53,7 @@ static const struct handoff_field constraint_rows[] = {
      .type = HANDOFF_FIELD_WHOLE,
      .least = 1,
      .most = HANDOFF_BUDGET_MAX,
-     .doc = "the token budget of the envelope, where it is smaller than the target's"},
+     .doc = "token budget of the envelope, if smaller than the target's"},
     {.name = "deadline",
      .type = HANDOFF_FIELD_TIME,
      .doc = "when the handoff expires if it is not acknowledged"},
@@ -77,15 +71,15 @@ static const struct handoff_field step_rows[] = {
      .type = HANDOFF_FIELD_TEXT,
      .required = true,
      .most = INT64_MAX,
-     .doc = "who did it"},
+     .doc = "agent that took the step"},
     {.name = "action",
      .type = HANDOFF_FIELD_TEXT,
      .required = true,
      .most = INT64_MAX,
-     .doc = "what was done"},
-    STEP("decision", "what was decided"),
+     .doc = "what it did"},
+    STEP("decision", "decision that the step led to"),
     STEP("reason", "why"),
-    STEP("memory_id", "the memory that it is about"),
+    STEP("memory_id", "memory that it refers to"),
     STEP("at", "when"),
 };
 const struct handoff_fields handoff_step_fields = {
@@ -103,7 +97,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(source_agent),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "who hands off; required unless an API token says it",
+     .doc = "the sender; required unless an API token identifies it",
      .example = "\"analyst\""},
     {.name = "target_agent",
      .type = HANDOFF_FIELD_NAME,
@@ -112,7 +106,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(target_agent),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "who is to continue; `next` is the agent after the source in its pipeline",
+     .doc = "the receiver; `next` is the agent after the source in its pipeline",
      .example = "\"coder\""},
     {.name = "task_id",
      .type = HANDOFF_FIELD_ID,
@@ -120,7 +114,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(task_id),
      .least = 1,
      .most = HANDOFF_ID_MAX,
-     .doc = "the task; inherited, or else a new one",
+     .doc = "the task; inherited, otherwise a new one",
      .example = "\"task-42\""},
     {.name = "task_summary",
      .type = HANDOFF_FIELD_TEXT,
@@ -128,7 +122,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(task_summary),
      .least = 1,
      .most = HANDOFF_TEXT_MAX,
-     .doc = "what this receiver is to do; memories are ranked by relevance to it",
+     .doc = "what the receiver should do; memories are ranked by relevance to it",
      .example = "\"Write the retry logic\""},
     {.name = "intent",
      .type = HANDOFF_FIELD_TEXT,
@@ -136,24 +130,24 @@ static const struct handoff_field rows[] = {
      .offset = AT(intent),
      .least = 1,
      .most = HANDOFF_TEXT_MAX,
-     .doc = "the user's own words; inherited, or else the summary"},
+     .doc = "the user's original request; inherited, otherwise the summary"},
     {.name = "state",
      .type = HANDOFF_FIELD_OBJECT,
      .offset = AT(state),
      .members = &state_fields,
      .check = check_carried,
-     .doc = "how far the work is; other members are carried along"},
+     .doc = "state of the work; other members are passed on unchanged"},
     {.name = "include_recent",
      .type = HANDOFF_FIELD_WHOLE,
      .offset = AT(include_recent),
      .most = HANDOFF_RECENT_MAX,
      .fallback = "0",
-     .doc = "how many of the most relevant recent memories to add"},
+     .doc = "number of the most relevant recent memories to include"},
     {.name = "include_pins",
      .type = HANDOFF_FIELD_BOOL,
      .offset = AT(include_pins),
      .fallback = "true",
-     .doc = "whether to add all pinned memories"},
+     .doc = "whether to include all pinned memories"},
     {.name = "memory_ids",
      .type = HANDOFF_FIELD_ARRAY,
      .offset = AT(memory_ids),
@@ -164,9 +158,8 @@ static const struct handoff_field rows[] = {
      .type = HANDOFF_FIELD_OBJECT,
      .offset = AT(constraints),
      .members = &constraint_fields,
-     .doc =
-         "hard requirements; inherited ones can only be tightened. Others than these are carried "
-         "along"},
+     .doc = "hard requirements; inherited ones can only be tightened. Other members are passed on "
+            "unchanged"},
     {.name = "execution_history",
      .type = HANDOFF_FIELD_ARRAY,
      .offset = AT(execution_history),
@@ -179,13 +172,13 @@ static const struct handoff_field rows[] = {
      .offset = AT(expected_output),
      .members = &output_fields,
      .check = check_carried,
-     .doc = "what the result should be like; other members are carried along"},
+     .doc = "what the result should look like; other members are passed on unchanged"},
     {.name = "strategy",
      .type = HANDOFF_FIELD_WORD,
      .offset = AT(strategy),
      .words = handoff_strategy_names,
      .fallback = "\"priority\"",
-     .doc = "how memories are made to fit the token budget"},
+     .doc = "how memories are fitted into the token budget"},
     {.name = "previous_id",
      .type = HANDOFF_FIELD_UUID,
      .fixed = true,
@@ -202,13 +195,13 @@ static const struct handoff_field rows[] = {
      .offset = AT(channel),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "of a broadcast"},
+     .doc = "channel of a broadcast"},
     {.name = "pipeline",
      .type = HANDOFF_FIELD_NAME,
      .offset = AT(pipeline),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "with target `next`: which pipeline, where the source is in several"},
+     .doc = "with target `next`: the pipeline, if the source is in several"},
     {.name = "raw_log",
      .type = HANDOFF_FIELD_BOOL,
      .offset = AT(raw_log),
@@ -219,23 +212,23 @@ static const struct handoff_field rows[] = {
 const struct handoff_fields handoff_request_fields = {.rows = rows,
                                                       .count = HANDOFF_FIELDS_COUNT(rows),
                                                       .name = "HandoffRequest",
-                                                      .doc = "What an agent asks to hand off.",
+                                                      .doc = "A request to hand off work.",
                                                       .known = "the fields of docs/envelope.md"};
-const struct handoff_fields handoff_edit_fields = {.rows = rows,
-                                                   .count = HANDOFF_FIELDS_COUNT(rows),
-                                                   .name = "HandoffEdit",
-                                                   .doc = "Fields of a request that replace those "
-                                                          "of the old one.",
-                                                   .known = "the fields of docs/envelope.md",
-                                                   .edit = true};
+const struct handoff_fields handoff_edit_fields = {
+    .rows = rows,
+    .count = HANDOFF_FIELDS_COUNT(rows),
+    .name = "HandoffEdit",
+    .doc = "Request fields that replace those of the original.",
+    .known = "the fields of docs/envelope.md",
+    .edit = true};
 
 /* ---- refusals ------------------------------------------------------------------------------- */
 
 static enum handoff_code refuse_raw_log(struct handoff_error *error, const char *name)
 {
     return handoff_error_set(error, HANDOFF_ERR_RAW_LOG,
-                             "raw conversation logs cannot be handed off: store what they "
-                             "established as memories with summaries, and request those by id",
+                             "raw conversation logs cannot be handed off; store their conclusions "
+                             "as memories with summaries and request those by id",
                              name, NULL);
 }
 
@@ -354,10 +347,11 @@ static enum handoff_code check_request(struct handoff_request *request,
     if (source_agent.data && !base_span_equal(source_agent, request->source_agent))
         return refuse_name(request->source_agent, source_agent, error);
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
-        return handoff_field_refuse(error, "only a broadcast has a channel", "channel", NULL);
+        return handoff_field_refuse(error, "channel is only valid with pattern broadcast",
+                                    "channel", NULL);
     if (request->pipeline.data && !handoff_request_wants_next(request))
-        return handoff_field_refuse(error, "only target_agent \"next\" has a pipeline", "pipeline",
-                                    NULL);
+        return handoff_field_refuse(error, "pipeline is only valid with target_agent \"next\"",
+                                    "pipeline", NULL);
     return HANDOFF_OK;
 }
 
@@ -377,7 +371,7 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
     } else if (!base_json_keys_are_plain(root, &bad)) {
         code = handoff_error_set(error, HANDOFF_ERR_INVALID,
                                  "duplicate key, or too many keys in an object", bad, bad);
-        handoff_error_allow(error, "each key once, %d in one object", BASE_JSON_KEYS_MAX);
+        handoff_error_allow(error, "each key once, at most %d keys per object", BASE_JSON_KEYS_MAX);
     } else {
         code = handoff_fields_read(&handoff_request_fields, root, request, error);
         if (code == HANDOFF_OK)

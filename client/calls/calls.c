@@ -22,7 +22,7 @@
 #define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
 #define AS_ITS_HOLDER "if it has the handoff; other parties get 403, all others 404"
 #define SHARED        "yes: the agents of a pipeline share the spine"
-#define NO            "no; these need an operator"
+#define NO            "no; operators only"
 
 /* ---- fields that several calls have --------------------------------------------------------- */
 
@@ -34,10 +34,10 @@
         .offset = AT(id), .least = 1, .most = HANDOFF_SEGMENT_MAX, .doc = (words),                 \
         .example = (shown)                                                                         \
     }
-#define HANDOFF_ID                                                                                 \
-    SEGMENT("id", "of the handoff, a UUID", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
-#define REPLAY_ID  SEGMENT("id", "of the run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
-#define MEMORY_ID  SEGMENT("id", "1 to 128 of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
+#define HANDOFF_ID SEGMENT("id", "UUID of the handoff", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
+#define REPLAY_ID                                                                                  \
+    SEGMENT("id", "UUID of the replay run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
+#define MEMORY_ID  SEGMENT("id", "1 to 128 characters of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
 #define AGENT_NAME SEGMENT("name", "the agent", "\"coder\"")
 
 #define PAGE(at_cursor, at_limit)                                                                  \
@@ -46,11 +46,11 @@
      .place = HANDOFF_IN_QUERY,                                                                    \
      .offset = (at_cursor),                                                                        \
      .most = HANDOFF_CURSOR_MAX,                                                                   \
-     .doc = "`next` of the page before"},                                                          \
+     .doc = "`next` of the previous page"},                                                        \
     {                                                                                              \
         .name = "limit", .type = HANDOFF_FIELD_WHOLE, .place = HANDOFF_IN_QUERY,                   \
         .offset = (at_limit), .least = 1, .most = HANDOFF_PAGE_MAX, .fallback = "50",              \
-        .doc = "at most this many", .example = "10"                                                \
+        .doc = "maximum number of items", .example = "10"                                          \
     }
 
 #define HEADER(text, words, shown)                                                                 \
@@ -59,7 +59,8 @@
         .example = (shown)                                                                         \
     }
 #define ASYNC_HEADER                                                                               \
-    HEADER("Prefer", "`respond-async`: answer as soon as it is durable", "\"respond-async\"")
+    HEADER("Prefer", "`respond-async`: answer as soon as the handoff is durable",                  \
+           "\"respond-async\"")
 #define IDEMPOTENCY_HEADER                                                                         \
     {                                                                                              \
         .name = "Idempotency-Key", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER,       \
@@ -68,14 +69,14 @@
         .example = "\"run-17\""                                                                    \
     }
 #define TRACE_HEADERS                                                                              \
-    HEADER("traceparent", "W3C Trace Context, which the envelope continues",                       \
+    HEADER("traceparent", "W3C Trace Context; the envelope continues the trace",                   \
            "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\""),                         \
         HEADER("tracestate", "W3C Trace Context", NULL)
 
 /* HTTP negotiates these; another binding names the form. */
 #define FORMS                                                                                      \
-    "`Accept: text/markdown` renders a brief for a prompt, "                                       \
-    "`Accept: application/vnd.handoff.envelope+json; version=1` the flat form for older readers."
+    "`Accept: text/markdown` returns a brief for a prompt, `Accept: "                              \
+    "application/vnd.handoff.envelope+json; version=1` the flat form for older readers."
 
 /* What an edit may have is checked when the old envelope is known. */
 static enum handoff_code accept_edit(const struct handoff_field *field, yyjson_val *value, void *at,

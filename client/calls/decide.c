@@ -106,5 +106,5 @@ enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *nam
     if (handoff_engine_reset(loop->client->engine, loop->lane, base_span_text(name)))
         return handoff_error_clear(error);
     return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                             "the configuration has no agent of this name", "name", name);
+                             "no agent with this name is configured", "name", name);
 }

@@ -86,7 +86,7 @@ static const struct handoff_field rows[] = {
      .required = true,
      .offset = AT(content),
      .most = INT64_MAX, /* the spine's to bound, like all of a memory */
-     .doc = "what is remembered; up to 256 KiB, over 64 KiB only with a summary",
+     .doc = "text of the memory; up to 256 KiB, more than 64 KiB only with a summary",
      .example = "\"The bank retries a payment three times\""},
     {.name = "summary",
      .type = HANDOFF_FIELD_TEXT,
@@ -98,31 +98,31 @@ static const struct handoff_field rows[] = {
      .offset = AT(importance),
      .words = handoff_importance_names,
      .fallback = "\"medium\"",
-     .doc = "what is kept first",
+     .doc = "more important memories are kept first",
      .example = "\"high\""},
     {.name = "tags",
      .type = HANDOFF_FIELD_ARRAY,
      .offset = AT(tags),
      .most = INT64_MAX,
      .item = &tag_item,
-     .doc = "up to 32 of 64 bytes",
+     .doc = "up to 32 tags of up to 64 bytes",
      .example = "[\"payments\"]"},
     {.name = "metadata",
      .type = HANDOFF_FIELD_OBJECT,
      .offset = AT(metadata),
-     .doc = "whatever else belongs to it, up to 16 KiB"},
+     .doc = "additional data, up to 16 KiB"},
     {.name = "pinned",
      .type = HANDOFF_FIELD_BOOL,
      .check = check_pinned,
-     .doc = "a pinned memory is in every envelope; absent: as it was"},
+     .doc = "a pinned memory is in every envelope; if absent, unchanged"},
     {.name = "id",
      .type = HANDOFF_FIELD_TEXT,
      .offset = AT(id),
      .most = INT64_MAX,
      .doc = "the same as in the path"},
     /* What a memory was answered with may come back; these are still the spine's to say. */
-    {.name = "created_at", .type = HANDOFF_FIELD_ANY, .doc = "not looked at"},
-    {.name = "updated_at", .type = HANDOFF_FIELD_ANY, .doc = "not looked at"},
+    {.name = "created_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
+    {.name = "updated_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
 };
 const struct handoff_fields handoff_memory_fields = {.rows = rows,
                                                      .count = HANDOFF_FIELDS_COUNT(rows),
@@ -196,11 +196,10 @@ static enum handoff_code check_handed_on_whole(const struct memory_body *body,
     if (memory->summary.data)
         return HANDOFF_OK;
     if (handoff_marks_raw_log(body->metadata))
-        return handoff_error_set(
-            error, HANDOFF_ERR_RAW_LOG,
-            "a raw conversation log needs a summary: add one, or store what it established "
-            "as separate memories",
-            "summary", NULL);
+        return handoff_error_set(error, HANDOFF_ERR_RAW_LOG,
+                                 "a raw conversation log needs a summary; add one, or store its "
+                                 "conclusions as separate memories",
+                                 "summary", NULL);
     if (memory->content.size <= most_bytes)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "a memory this large needs a summary",

@@ -42,15 +42,15 @@ static const struct handoff_fields attempt_fields = {.rows = attempt_rows,
         .most = HANDOFF_OBSERVATION_REFS_MAX, .doc = (words)                                       \
     }
 static const struct handoff_field refs_rows[] = {
-    REFS(requested, "memories that were asked for"),
-    REFS(included, "in full or by their summary"),
-    REFS(missing, "not found or not reachable"),
-    REFS(trimmed, "left out because of the token budget"),
+    REFS(requested, "memories that were requested"),
+    REFS(included, "included in full or as a summary"),
+    REFS(missing, "not found or unreachable"),
+    REFS(trimmed, "left out to fit the token budget"),
     {.name = "ratio",
      .type = HANDOFF_FIELD_NUMBER,
      .offset = offsetof(struct handoff_observed_refs, ratio),
      .most = 1,
-     .doc = "included of requested, where the numbers are not known"},
+     .doc = "included divided by requested, if the numbers are unknown"},
 };
 static const struct handoff_fields refs_fields = {.rows = refs_rows,
                                                   .count = HANDOFF_FIELDS_COUNT(refs_rows)};
@@ -80,9 +80,9 @@ static enum handoff_code check_refs(const struct handoff_field *field, yyjson_va
         return code;
     bool counted = refs->requested >= 0 || refs->missing >= 0 || refs->trimmed >= 0;
     if (refs->included < 0 && (counted || refs->ratio < 0)) {
-        handoff_field_refuse(error, "the share that was included is missing", field->name, NULL);
+        handoff_field_refuse(error, "cannot compute how much was included", field->name, NULL);
         handoff_error_allow(error,
-                            "included, with requested or with missing and trimmed; or ratio");
+                            "included, with requested or with missing and trimmed; or only ratio");
         return HANDOFF_ERR_INVALID;
     }
     if (refs->included < 0 || make_whole(refs))
@@ -104,7 +104,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(source_agent),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "the agent that handed off; required unless an API token says it",
+     .doc = "the sender; required unless an API token identifies it",
      .example = "\"analyst\""},
     {.name = "target_agent",
      .type = HANDOFF_FIELD_NAME,
@@ -112,7 +112,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(target_agent),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "the receiving agent",
+     .doc = "the receiver",
      .example = "\"coder\""},
     {.name = "outcome",
      .type = HANDOFF_FIELD_WORD,
@@ -133,7 +133,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(id),
      .least = 1,
      .most = HANDOFF_OBSERVATION_ID_MAX,
-     .doc = "the source's own id: makes a repeat count once"},
+     .doc = "id chosen by the reporter, so that a repeat counts once"},
     {.name = "task_id",
      .type = HANDOFF_FIELD_ID,
      .offset = AT(task_id),
@@ -143,19 +143,19 @@ static const struct handoff_field rows[] = {
     {.name = "trace_id",
      .type = HANDOFF_FIELD_TRACE_ID,
      .offset = AT(trace_id),
-     .doc = "of the trace that it belongs to"},
+     .doc = "id of its trace"},
     {.name = "timestamp", .type = HANDOFF_FIELD_TIME, .offset = AT(at_ms), .doc = "when it ended"},
     {.name = "latency_seconds",
      .type = HANDOFF_FIELD_NUMBER,
      .offset = AT(latency_s),
      .most = HANDOFF_OBSERVATION_LATENCY_MAX_S,
-     .doc = "from the handing over to the outcome",
+     .doc = "time from the handoff to its outcome",
      .example = "2.5"},
     {.name = "attempts",
      .type = HANDOFF_FIELD_OBJECT,
      .offset = AT(attempts),
      .members = &attempt_fields,
-     .doc = "how many attempts had which result"},
+     .doc = "number of attempts by result"},
     {.name = "completeness",
      .type = HANDOFF_FIELD_OBJECT,
      .offset = AT(refs),
@@ -166,36 +166,36 @@ static const struct handoff_field rows[] = {
      .type = HANDOFF_FIELD_WHOLE,
      .offset = AT(tokens),
      .most = HANDOFF_BUDGET_MAX,
-     .doc = "tokens of what was handed over"},
+     .doc = "tokens handed over"},
     {.name = "token_budget",
      .type = HANDOFF_FIELD_WHOLE,
      .offset = AT(budget),
      .least = 1,
      .most = HANDOFF_BUDGET_MAX,
-     .doc = "tokens that there was room for"},
+     .doc = "token budget"},
     {.name = "hop_count",
      .type = HANDOFF_FIELD_WHOLE,
      .offset = AT(hops),
      .least = 1,
      .most = HANDOFF_OBSERVATION_HOPS_MAX,
-     .doc = "its place in the chain of the task"},
+     .doc = "position in the task's chain"},
     {.name = "cycle",
      .type = HANDOFF_FIELD_BOOL,
      .offset = AT(cycle),
      .fallback = "false",
-     .doc = "whether the target was on the path already"},
+     .doc = "whether the target was already on the path"},
     {.name = "task_handoffs",
      .type = HANDOFF_FIELD_WHOLE,
      .offset = AT(task_handoffs),
      .least = 1,
      .most = HANDOFF_OBSERVATION_TASK_MAX,
-     .doc = "the task ended with this handoff and took so many"},
+     .doc = "the task ended with this handoff: number of handoffs it took"},
 };
 const struct handoff_fields handoff_observation_fields = {
     .rows = rows,
     .count = HANDOFF_FIELDS_COUNT(rows),
     .name = "Observation",
-    .doc = "One handoff that an agent made by itself.",
+    .doc = "One handoff that an agent made without the sidecar.",
     .known = "the fields of docs/observations.md"};
 
 /* ---- what no field can tell alone --------------------------------------------------------------
@@ -229,7 +229,7 @@ static enum handoff_code check_age(const struct handoff_observation *observation
     base_rfc3339_format(first, from);
     base_rfc3339_format(last, until);
     handoff_error_set(error, HANDOFF_ERR_INVALID,
-                      observation->at_ms < first ? "timestamp is too old to be counted"
+                      observation->at_ms < first ? "timestamp is too far in the past"
                                                  : "timestamp is in the future; check the clocks",
                       "timestamp", text);
     handoff_error_allow(error, "%s to %s", from, until);

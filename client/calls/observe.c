@@ -166,11 +166,11 @@ static enum handoff_code take_observations(struct taking *taking, yyjson_val *ro
     size_t i, n;
     yyjson_val *item;
     if (yyjson_obj_size(root) != 1)
-        return refuse_body(error, "a batch has no fields besides items", "body");
+        return refuse_body(error, "a batch has no field other than items", "body");
     if (!yyjson_is_arr(items))
         return refuse_body(error, "items is not an array", "items");
     if (yyjson_arr_size(items) > BATCH_MAX) {
-        handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "the batch has too many items", "items",
+        handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "too many items in the batch", "items",
                           NULL);
         handoff_error_seen(error, "%zu items", yyjson_arr_size(items));
         handoff_error_allow(error, "%d", BATCH_MAX);

@@ -83,7 +83,7 @@ struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name,
             handoff_error_no_memory(&refusal.error);
         else
             handoff_error_set(&refusal.error, HANDOFF_ERR_UNKNOWN_AGENT,
-                              "the configuration has no agent of this name", "name", name);
+                              "no agent with this name is configured", "name", name);
         pulled(context, &refusal);
         return NULL;
     }

@@ -192,8 +192,9 @@ static enum handoff_code read_list_cursor(const char *cursor, int64_t *after,
     *after = strtoll(cursor, &end, 10);
     if (*cursor >= '0' && *cursor <= '9' && *end == '\0')
         return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR, "not a cursor of this list",
-                             "cursor", cursor);
+    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
+                             "the cursor is not from this list; start again without one", "cursor",
+                             cursor);
 }
 
 /* Between the items of a list that has just begun or has some. */

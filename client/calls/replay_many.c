@@ -385,11 +385,10 @@ static enum handoff_code show_replay_run(struct handoff_client *client, const ch
     pthread_mutex_unlock(&replays->lock);
     if (run)
         return handoff_client_give(&out, text, error);
-    return handoff_error_set(
-        error, HANDOFF_ERR_NOT_FOUND,
-        "no replay has this id; a run is forgotten some time after it ends, and at a restart: "
-        "what it had not reached is still parked",
-        "id", id);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
+                             "no replay run has this id; runs are forgotten some time after they "
+                             "end, and at a restart, which leaves the rest parked",
+                             "id", id);
 }
 
 enum handoff_code handoff_replay_get(struct handoff_client *client, const char *id,
@@ -434,7 +433,7 @@ static enum handoff_code check(const struct handoff_loop *loop,
 {
     if (query->to && !handoff_agents_find(loop->client->agents, base_span_text(query->to)))
         return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                                 "the configuration has no agent of this name", "to", query->to);
+                                 "no agent with this name is configured", "to", query->to);
     if (query->rate > RATE_MAX) {
         handoff_error_set(error, HANDOFF_ERR_INVALID, "rate is out of range", "rate", NULL);
         handoff_error_seen(error, "%u", query->rate);

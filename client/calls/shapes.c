@@ -56,8 +56,7 @@ static const char *const run_names[] = {"running", "done", "stopped", "failed", 
 static const struct handoff_field ref_item = {
     .name = "memory_refs", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
 static const struct handoff_field missing_rows[] = {
-    ROW("id", TEXT,
-        .doc = "the memory, or `*pinned` and `*recent` for those that were to be found"),
+    ROW("id", TEXT, .doc = "the memory; `*pinned` or `*recent` if they could not be looked up"),
     ROW("reason", TEXT, .doc = "why it is unavailable"),
 };
 static const struct handoff_fields missing_fields = {
@@ -66,46 +65,45 @@ static const struct handoff_field missing_item = {
     .name = "missing", .type = HANDOFF_FIELD_OBJECT, .members = &missing_fields};
 static const struct handoff_field completeness_rows[] = {
     ROW("requested", WHOLE, .doc = "requested memories"),
-    ROW("included", WHOLE, .doc = "of these, in full or by their summary"),
+    ROW("included", WHOLE, .doc = "those included in full or as a summary"),
     {.name = "ratio", .type = HANDOFF_FIELD_NUMBER, .required = true, .most = 1},
 };
 static const struct handoff_fields completeness_fields = {
     .rows = completeness_rows, .count = HANDOFF_FIELDS_COUNT(completeness_rows), .open = true};
 
 static const struct handoff_field handoff_rows[] = {
-    ROW("id", UUID, .doc = "UUIDv7; what receivers know as `Handoff-Id`"),
-    ROW("state", WORD, .words = state_names, .doc = "where it is in its life"),
+    ROW("id", UUID, .doc = "UUIDv7; receivers get it as `Handoff-Id`"),
+    ROW("state", WORD, .words = state_names, .doc = "current state"),
     ROW("pattern", WORD, .words = handoff_pattern_names, .doc = "how the target was chosen"),
-    ROW("source_agent", TEXT, .doc = "who handed off"),
-    ROW("target_agent", TEXT, .doc = "who has it now: an alternate, where one took over"),
+    ROW("source_agent", TEXT, .doc = "the sender"),
+    ROW("target_agent", TEXT, .doc = "the current receiver; an alternate, if one took over"),
     ROW("task_id", TEXT, .doc = "the task"),
-    ROW("envelope_version", TEXT, .nullable = true, .doc = "of its envelope"),
+    ROW("envelope_version", TEXT, .nullable = true, .doc = "version of its envelope"),
     ROW("token_count", WHOLE, .nullable = true, .doc = "tokens of the envelope's context"),
     ROW("memory_refs", ARRAY, .nullable = true, .item = &ref_item,
-        .doc = "memories that the envelope carries or points to"),
+        .doc = "memories that the envelope includes or references"),
     ROW("missing", ARRAY, .nullable = true, .item = &missing_item,
         .doc = "requested memories that are unavailable"),
     ROW("completeness", OBJECT, .nullable = true, .members = &completeness_fields,
-        .doc = "share of the requested memories that is in the envelope"),
-    ROW("attempts", WHOLE, .doc = "so far, also before a replay"),
+        .doc = "share of the requested memories included in the envelope"),
+    ROW("attempts", WHOLE, .doc = "attempts so far, including those before a replay"),
     ROW("created_at", TIME, .doc = "when it was accepted"),
-    ROW("settled_at", TIME, .nullable = true, .doc = "when it ended; null while it has not"),
-    ROW("reason", TEXT, .doc = "why it does not go on; empty while it does"),
+    ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
+    ROW("reason", TEXT, .doc = "why it is no longer delivered; otherwise empty"),
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");
 ITEM(handoff_item, handoff_shape_handoff);
-LIST(handoff_shape_handoffs, handoff_item, "HandoffList", "Handoffs in the order of acceptance.");
+LIST(handoff_shape_handoffs, handoff_item, "HandoffList", "Handoffs in order of acceptance.");
 
 static const struct handoff_field attempt_rows[] = {
-    ROW("attempt", WHOLE, .nullable = true,
-        .doc = "its number; null where an agent was passed over"),
-    ROW("at", TIME, .nullable = true, .doc = "when it began"),
+    ROW("attempt", WHOLE, .nullable = true, .doc = "its number; null if the agent was passed over"),
+    ROW("at", TIME, .nullable = true, .doc = "when it started"),
     ROW("duration_seconds", NUMBER, .doc = "how long it took"),
-    ROW("target_agent", TEXT, .doc = "the agent that it went to"),
+    ROW("target_agent", TEXT, .doc = "the agent it was sent to"),
     ROW("result", WORD, .words = record_names, .doc = "how it ended"),
-    ROW("status", WHOLE, .doc = "of the HTTP answer; 0 where there was none"),
+    ROW("status", WHOLE, .doc = "HTTP status; 0 without an answer"),
     ROW("error", TEXT, .doc = "why it failed, or why the agent was passed over"),
-    ROW("peer", TEXT, .doc = "the address that was reached"),
+    ROW("peer", TEXT, .doc = "the address connected to"),
 };
 static const struct handoff_fields attempt_shape = {.rows = attempt_rows,
                                                     .count = HANDOFF_FIELDS_COUNT(attempt_rows),
@@ -119,10 +117,10 @@ LIST(handoff_shape_attempts, attempt_item, "AttemptList", "Attempts, oldest firs
 
 static const struct handoff_field task_end_rows[] = {
     ROW("task_id", TEXT, .doc = "the task"),
-    ROW("completed_at", TIME, .nullable = true, .doc = "when it ended; null while it goes on"),
-    ROW("handoffs", WHOLE, .nullable = true, .doc = "how many it took; null while it goes on"),
+    ROW("completed_at", TIME, .nullable = true, .doc = "when it was completed; null until then"),
+    ROW("handoffs", WHOLE, .nullable = true, .doc = "how many handoffs it took; null until then"),
 };
-SHAPE(handoff_shape_task_end, task_end_rows, "Task", "Whether a task is over.");
+SHAPE(handoff_shape_task_end, task_end_rows, "Task", "Whether a task is complete.");
 
 static const struct handoff_field task_rows[] = {
     ROW("items", ARRAY, .item = &handoff_item),
@@ -135,17 +133,18 @@ SHAPE(handoff_shape_task, task_rows, "TaskHandoffs", "The handoffs of a task.");
 
 static const struct handoff_field agent_rows[] = {
     ROW("name", TEXT),
-    ROW("configured", BOOL, .doc = "false: it was once, and may still have handoffs"),
-    ROW("delivery", WORD, .words = delivery_names, .doc = "whether handoffs are posted to it"),
-    ROW("circuit", WORD, .words = circuit_names, .doc = "as a handoff would find it now"),
+    ROW("configured", BOOL, .doc = "false: no longer, but it may still have handoffs"),
+    ROW("delivery", WORD, .words = delivery_names,
+        .doc = "push: handoffs are posted to it; pull: it takes them from its inbox"),
+    ROW("circuit", WORD, .words = circuit_names, .doc = "state of its circuit now"),
     ROW("consecutive_failures", WHOLE, .doc = "exhausted handoffs in a row"),
-    ROW("retry_after_seconds", WHOLE, .doc = "until an open circuit is probed"),
-    ROW("in_flight", WHOLE, .doc = "handoffs under way to it"),
+    ROW("retry_after_seconds", WHOLE, .doc = "time until an open circuit is probed"),
+    ROW("in_flight", WHOLE, .doc = "handoffs in flight to it"),
 };
 static const struct handoff_fields agent_shape = {.rows = agent_rows,
                                                   .count = HANDOFF_FIELDS_COUNT(agent_rows),
                                                   .name = "Agent",
-                                                  .doc = "An agent that work can be handed to.",
+                                                  .doc = "An agent that can receive handoffs.",
                                                   .open = true};
 ITEM(agent_item, agent_shape);
 LIST(handoff_shape_agents, agent_item, "AgentList", "The agents.");
@@ -155,24 +154,22 @@ LIST(handoff_shape_agents, agent_item, "AgentList", "The agents.");
 static const struct handoff_field replay_rows[] = {
     ROW("id", UUID),
     ROW("state", WORD, .words = run_names,
-        .doc =
-            "`stopped` by hand, or because the sidecar drained; `failed`: the store could not be "
-            "read"),
-    ROW("target", TEXT, .nullable = true, .doc = "as it was asked for, like the next four"),
+        .doc = "`stopped` by an operator or a shutdown; `failed` if the store could not be read"),
+    ROW("target", TEXT, .nullable = true, .doc = "as requested, like the next four"),
     ROW("reason", TEXT, .nullable = true),
     ROW("to", TEXT, .nullable = true),
     ROW("limit", WHOLE, .nullable = true),
     ROW("rate", WHOLE),
-    ROW("replayed", WHOLE, .doc = "how many are being delivered again"),
-    ROW("skipped", WHOLE, .doc = "replayed or discarded meanwhile, or expired"),
-    ROW("failed", WHOLE, .doc = "could not be replayed, and are still parked"),
+    ROW("replayed", WHOLE, .doc = "number of replayed handoffs"),
+    ROW("skipped", WHOLE, .doc = "number that were no longer parked, or whose deadline had passed"),
+    ROW("failed", WHOLE, .doc = "number that could not be replayed and are still parked"),
     ROW("started_at", TIME),
-    ROW("ended_at", TIME, .nullable = true, .doc = "null while it goes on"),
-    ROW("error", TEXT, .nullable = true, .doc = "the code of the last failure"),
+    ROW("ended_at", TIME, .nullable = true, .doc = "null while it is running"),
+    ROW("error", TEXT, .nullable = true, .doc = "code of the last failure"),
 };
-SHAPE(handoff_shape_replay, replay_rows, "Replay", "A run that delivers parked handoffs again.");
+SHAPE(handoff_shape_replay, replay_rows, "Replay", "A run that replays parked handoffs.");
 ITEM(replay_item, handoff_shape_replay);
-LIST(handoff_shape_replays, replay_item, "ReplayList", "The runs that are remembered.");
+LIST(handoff_shape_replays, replay_item, "ReplayList", "Replay runs.");
 
 /* ---- memories ------------------------------------------------------------------------------- */
 
@@ -181,7 +178,7 @@ static const struct handoff_field tag_item = {
 static const struct handoff_field memory_rows[] = {
     ROW("id", TEXT),
     ROW("content", TEXT),
-    MAYBE("summary", TEXT, .doc = "where it has one"),
+    MAYBE("summary", TEXT, .doc = "if it has one"),
     ROW("importance", WORD, .words = handoff_importance_names),
     ROW("tags", ARRAY, .item = &tag_item),
     ROW("metadata", OBJECT),
@@ -189,14 +186,14 @@ static const struct handoff_field memory_rows[] = {
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
 };
-SHAPE(handoff_shape_memory, memory_rows, "Memory", "Something that agents share.");
+SHAPE(handoff_shape_memory, memory_rows, "Memory", "A piece of knowledge that agents share.");
 ITEM(memory_item, handoff_shape_memory);
 LIST(handoff_shape_memories, memory_item, "MemoryList", "Memories.");
 
 /* ---- observations --------------------------------------------------------------------------- */
 
 static const struct handoff_field rejected_rows[] = {
-    ROW("index", WHOLE, .doc = "in the batch"),
+    ROW("index", WHOLE, .doc = "position in the batch"),
     ROW("code", TEXT),
     MAYBE("field", TEXT),
     ROW("detail", TEXT),
@@ -206,12 +203,12 @@ static const struct handoff_field rejected_rows[] = {
 static const struct handoff_fields rejected_shape = {.rows = rejected_rows,
                                                      .count = HANDOFF_FIELDS_COUNT(rejected_rows),
                                                      .name = "Rejection",
-                                                     .doc = "An observation that does not count.",
+                                                     .doc = "An observation that was rejected.",
                                                      .open = true};
 ITEM(rejected_item, rejected_shape);
 static const struct handoff_field observed_rows[] = {
-    ROW("accepted", WHOLE, .doc = "how many count"),
-    ROW("repeated", WHOLE, .doc = "how many were reported before"),
+    ROW("accepted", WHOLE, .doc = "number that count"),
+    ROW("repeated", WHOLE, .doc = "number that were reported before"),
     ROW("rejected", ARRAY, .item = &rejected_item),
 };
 SHAPE(handoff_shape_observed, observed_rows, "ObservationReceipt",
@@ -221,16 +218,16 @@ SHAPE(handoff_shape_observed, observed_rows, "ObservationReceipt",
 
 static const struct handoff_field problem_rows[] = {
     ROW("type", TEXT, .doc = "`about:blank`"),
-    ROW("title", TEXT, .doc = "of the status"),
+    ROW("title", TEXT, .doc = "title of the status"),
     ROW("status", WHOLE),
-    ROW("detail", TEXT, .doc = "for people"),
-    ROW("code", TEXT, .doc = "stable, for programs"),
-    MAYBE("field", TEXT, .doc = "of the request that it is about"),
-    MAYBE("seen", TEXT, .doc = "what was there"),
-    MAYBE("allowed", TEXT, .doc = "what may be there"),
-    MAYBE("needed", WHOLE, .doc = "the number that is needed"),
+    ROW("detail", TEXT, .doc = "explanation for people"),
+    ROW("code", TEXT, .doc = "stable code for programs"),
+    MAYBE("field", TEXT, .doc = "field of the request at fault"),
+    MAYBE("seen", TEXT, .doc = "the value found"),
+    MAYBE("allowed", TEXT, .doc = "the values allowed"),
+    MAYBE("needed", WHOLE, .doc = "the number required"),
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
-          .doc = "where there is one in spite of the error"),
+          .doc = "the handoff, if it was accepted in spite of the error"),
 };
 SHAPE(handoff_shape_problem, problem_rows, "Problem", "An error, RFC 9457.");
 

@@ -114,8 +114,8 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
     if (options->observe)
         options->observe(options->observer, &event);
     handoff_error_set(error, HANDOFF_ERR_CIRCUIT_OPEN,
-                      "the agent failed too often in a row, and nothing is sent to it until its "
-                      "cooldown is over; try again then, or close the breaker by hand",
+                      "the circuit is open after too many failures in a row; retry after the "
+                      "cooldown, or close it with `handoffctl agents reset`",
                       "target_agent", agent->name);
     if (error)
         error->needed = wait_ms;
@@ -125,8 +125,8 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
 static enum handoff_code refuse_unknown(const struct handoff_submission *submission,
                                         struct handoff_error *error)
 {
-    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                      "the configuration has no agent of this name", "target_agent", NULL);
+    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT, "no agent with this name is configured",
+                      "target_agent", NULL);
     handoff_error_seen(error, "%.*s",
                        (int)(submission->target.size < 128 ? submission->target.size : 128),
                        submission->target.data);
@@ -136,8 +136,8 @@ static enum handoff_code refuse_unknown(const struct handoff_submission *submiss
 static enum handoff_code refuse_full(const struct handoff_agent *agent, struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
-                             "as many handoffs are under way as may be; try again when some have "
-                             "ended (api.max_in_flight, api.max_in_flight_per_agent)",
+                             "in-flight limit reached; retry when some handoffs have finished "
+                             "(api.max_in_flight, api.max_in_flight_per_agent)",
                              "target_agent", agent->name);
 }
 
@@ -213,8 +213,7 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     int64_t wait_ms;
     if (lane->closing || atomic_load(&lane->engine->draining))
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process drains and takes nothing new; try another, or again",
-                                 NULL, NULL);
+                                 "the process is shutting down; retry when it is back", NULL, NULL);
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)

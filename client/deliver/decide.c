@@ -19,10 +19,10 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
     const struct base_clock *clock = lane->engine->options.clock;
     enum handoff_state state;
     if (!handoff_state_from_number(stored->standing.state, &state))
-        return handoff_error_set(error, HANDOFF_ERR_STORE_NEWER,
-                                 "a newer version of this program wrote a state that this one does "
-                                 "not know",
-                                 "state", NULL);
+        return handoff_error_set(
+            error, HANDOFF_ERR_STORE_NEWER,
+            "the store has a state that only a newer version of this program knows; upgrade",
+            "state", NULL);
     if (state != HANDOFF_STATE_PARKED)
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                                  "only a parked handoff can be replayed or discarded", "state",
@@ -31,7 +31,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
         stored->deadline_ms <= base_wall_ms(clock))
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                                  "its deadline has passed; discard it, or send a new handoff "
-                                 "without previous_id, since a child may not loosen a deadline",
+                                 "without previous_id, because a child cannot extend the deadline",
                                  "constraints.deadline", NULL);
     return HANDOFF_OK;
 }
@@ -49,8 +49,8 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
         return HANDOFF_OK;
     if (decision != HANDOFF_DECISION_REPLAY)
         return handoff_error_no_memory(error);
-    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                      "the configuration has no agent of this name", "target_agent", NULL);
+    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT, "no agent with this name is configured",
+                      "target_agent", NULL);
     handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
     return HANDOFF_ERR_UNKNOWN_AGENT;
 }
@@ -62,8 +62,8 @@ static enum handoff_code check_agent(const struct handoff_settings *settings,
     const struct handoff_agent_options *options = &settings->options;
     if (delivery->tokens > options->token_budget) {
         handoff_error_set(error, HANDOFF_ERR_BUDGET_TOO_SMALL,
-                          "the envelope is larger than this agent takes; replay it with an edit, "
-                          "so that it is made anew for the agent",
+                          "the envelope exceeds the token budget of this agent; replay it with an "
+                          "edit, which assembles a new envelope for the agent",
                           "token_budget", NULL);
         handoff_error_seen(error, "%llu", (unsigned long long)options->token_budget);
         error->needed = (int64_t)delivery->tokens;
@@ -72,8 +72,8 @@ static enum handoff_code check_agent(const struct handoff_settings *settings,
     if (settings->protocol->obstacle(options, delivery->envelope) == HANDOFF_OBSTACLE_NONE)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_INVALID,
-                      "this agent wants both versions in one document, which the envelope is not; "
-                      "replay it with an edit, so that it is made anew for the agent",
+                      "this agent needs both versions in one document, and the envelope has only "
+                      "one; replay it with an edit, which assembles a new envelope for the agent",
                       "target_agent", options->name);
     handoff_error_allow(error, "an agent that accepts version 2");
     return HANDOFF_ERR_INVALID;
@@ -99,8 +99,8 @@ static enum handoff_code count_in(struct handoff_engine *engine, struct handoff_
     if (decision != HANDOFF_DECISION_REPLAY || handoff_delivery_count(engine, agent, true))
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
-                             "as many handoffs are under way as may be; try again when some have "
-                             "ended (api.max_in_flight, api.max_in_flight_per_agent)",
+                             "in-flight limit reached; retry when some handoffs have finished "
+                             "(api.max_in_flight, api.max_in_flight_per_agent)",
                              "target_agent", agent->name);
 }
 
@@ -169,7 +169,7 @@ static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
     if (code != HANDOFF_OK)
         return code;
     base_uuid_format(&stored->id, id);
-    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "somebody else has just decided about it",
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "concurrent replay or discard; retry",
                              "id", id);
 }
 
@@ -229,7 +229,7 @@ static enum handoff_code judge_decision(struct pending_decision *pending,
         return error->code;
     if (delivery->lane->closing)
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process ends; decide again when it is back", NULL, NULL);
+                                 "the process is shutting down; retry when it is back", NULL, NULL);
     if (!pending->claimed)
         return refuse_claimed(delivery->lane, &pending->stored, pending->decision, error);
     return take_up(delivery, &pending->stored, &pending->loaded, pending->decision, pending->target,

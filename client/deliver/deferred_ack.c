@@ -36,31 +36,30 @@ static enum handoff_code unknown(struct handoff_reply *reply)
 static enum handoff_code forbid(struct handoff_reply *reply)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_FORBIDDEN,
-                             "only the agent that has the handoff may answer for it", "id", NULL);
+                             "only the agent that holds the handoff may acknowledge or decline it",
+                             "id", NULL);
 }
 
 /* Nobody has it: it waits for its next attempt, or one is out that was not taken yet. */
 static enum handoff_code nothing_to_extend(struct handoff_reply *reply, enum handoff_state state)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
-                             "no agent has leased or taken the handoff now, so there is no time to "
-                             "extend",
+                             "no agent holds the handoff now, so there is nothing to extend",
                              "state", handoff_state_name(state));
 }
 
 static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_state state)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
-                             "the handoff is settled and this answer no longer fits", "state",
+                             "the handoff has already finished with a different result", "state",
                              handoff_state_name(state));
 }
 
 /* Live, but on no lane: the lanes have let go of what they had, and the next start takes it up. */
 static enum handoff_code too_late(struct handoff_reply *reply)
 {
-    return handoff_error_set(
-        &reply->error, HANDOFF_ERR_SHUTTING_DOWN,
-        "the process ends and hears nothing more; say it again when it is back", NULL, NULL);
+    return handoff_error_set(&reply->error, HANDOFF_ERR_SHUTTING_DOWN,
+                             "the process is shutting down; retry when it is back", NULL, NULL);
 }
 
 /* What the word means for one that is settled. */
@@ -88,10 +87,10 @@ static const struct handoff_finding word_findings[] = {
                           .reason = ""},
     [HANDOFF_WORD_NACK_RETRY] = {.verdict = HANDOFF_VERDICT_RETRY,
                                  .result = HANDOFF_RESULT_NACK,
-                                 .reason = "the agent did not take it"},
+                                 .reason = "the agent declined the handoff"},
     [HANDOFF_WORD_NACK_FINAL] = {.verdict = HANDOFF_VERDICT_REFUSED,
                                  .result = HANDOFF_RESULT_NACK,
-                                 .reason = "the agent did not take it"},
+                                 .reason = "the agent declined the handoff"},
 };
 
 /* A live one, on its lane. */

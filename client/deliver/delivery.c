@@ -229,7 +229,7 @@ static void ack_overdue(struct handoff_delivery *delivery)
 {
     const struct handoff_finding finding = {.verdict = HANDOFF_VERDICT_RETRY,
                                             .result = HANDOFF_RESULT_TIMEOUT,
-                                            .reason = "announced, but never acknowledged"};
+                                            .reason = "accepted, but not acknowledged in time"};
     delivery->attempt_error[0] = '\0';
     handoff_delivery_judged(delivery, &finding);
 }

@@ -260,9 +260,10 @@ void handoff_delivery_drop(struct handoff_delivery *delivery, const struct hando
 
 static void say_later(struct handoff_error *error)
 {
-    handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                      "the process ends; the handoff is stored and goes on at the next start", NULL,
-                      NULL);
+    handoff_error_set(
+        error, HANDOFF_ERR_SHUTTING_DOWN,
+        "the process is shutting down; the handoff is stored and resumes at the next start", NULL,
+        NULL);
 }
 
 void handoff_delivery_postpone(struct handoff_delivery *delivery)

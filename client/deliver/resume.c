@@ -20,10 +20,10 @@ static struct base_span text_at(yyjson_val *object, const char *key)
 static enum handoff_code unreadable(const struct handoff_delivery *delivery,
                                     struct handoff_error *error)
 {
-    return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
-                             "the stored envelope is not JSON any more; look at the store with "
-                             "`handoffctl store check` and restore a backup",
-                             "id", delivery->id_text);
+    return handoff_error_set(
+        error, HANDOFF_ERR_STORE_CORRUPT,
+        "the stored envelope is not valid JSON; run `handoffctl store check` and restore a backup",
+        "id", delivery->id_text);
 }
 
 /* What delivery needs of an envelope, from its own words. */

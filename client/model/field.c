@@ -153,7 +153,7 @@ static enum handoff_code check_id_field(const struct handoff_field *field, yyjso
 {
     enum handoff_code code = check_text_field(field, value, at, error);
     if (code == HANDOFF_OK && has_control(base_json_span(value))) {
-        code = handoff_field_refuse(error, "control characters in the text", field->name, value);
+        code = handoff_field_refuse(error, "contains control characters", field->name, value);
         handoff_error_allow(error, "printable characters");
     }
     return code;
@@ -174,8 +174,8 @@ static enum handoff_code check_name_field(const struct handoff_field *field, yyj
     for (size_t i = 0; code == HANDOFF_OK && i < name.size; i++) {
         if (is_name_character(name.data[i]))
             continue;
-        code =
-            handoff_field_refuse(error, "characters that a name cannot have", field->name, value);
+        code = handoff_field_refuse(error, "contains characters that are not allowed in a name",
+                                    field->name, value);
         handoff_error_allow(error, "letters, digits, '.', '_' and '-'");
     }
     return code;
@@ -187,7 +187,7 @@ static enum handoff_code check_uuid_field(const struct handoff_field *field, yyj
     struct base_uuid uuid = {0};
     struct base_span text = base_json_span(value);
     if (!yyjson_is_str(value) || !base_uuid_parse(text.data, text.size, &uuid)) {
-        handoff_field_refuse(error, "not the id of an envelope", field->name, value);
+        handoff_field_refuse(error, "not a valid envelope id", field->name, value);
         handoff_error_allow(error, "a UUID");
         return HANDOFF_ERR_INVALID;
     }
@@ -206,7 +206,7 @@ static enum handoff_code check_trace_id_field(const struct handoff_field *field,
         *(struct base_span *)at = text;
         return HANDOFF_OK;
     }
-    handoff_field_refuse(error, "not a trace id", field->name, value);
+    handoff_field_refuse(error, "not a valid trace id", field->name, value);
     handoff_error_allow(error, "32 hexadecimal digits in lower case");
     return HANDOFF_ERR_INVALID;
 }
@@ -289,8 +289,8 @@ static enum handoff_code check_time_field(const struct handoff_field *field, yyj
     struct base_span text = base_json_span(value);
     if (text.data && base_rfc3339_parse(text.data, text.size, at))
         return HANDOFF_OK;
-    handoff_field_refuse(error, "not a time", field->name, value);
-    handoff_error_allow(error, "RFC 3339, as 2026-01-30T00:00:00Z");
+    handoff_field_refuse(error, "not a valid time", field->name, value);
+    handoff_error_allow(error, "RFC 3339, such as 2026-01-30T00:00:00Z");
     return HANDOFF_ERR_INVALID;
 }
 
@@ -306,7 +306,7 @@ static enum handoff_code check_duration_field(const struct handoff_field *field,
         return HANDOFF_OK;
     }
     handoff_field_refuse(error, "not a duration, or out of range", field->name, value);
-    handoff_error_allow(error, "a duration up to %s, as 20s",
+    handoff_error_allow(error, "a duration up to %s, such as 20s",
                         base_duration_print(&most, (uint64_t)field->most));
     return HANDOFF_ERR_INVALID;
 }

@@ -40,9 +40,9 @@ enum handoff_code handoff_memory_validate_id(struct base_span id, const char *fi
         good++;
     if (id.data && good == id.size && id.size >= 1 && id.size <= ID_BYTES)
         return HANDOFF_OK;
-    enum handoff_code code = handoff_error_set(error, HANDOFF_ERR_INVALID,
-                                               "the id of a memory is not allowed", field, NULL);
-    handoff_error_allow(error, "1 to %d of A-Z a-z 0-9 . _ : -", ID_BYTES);
+    enum handoff_code code =
+        handoff_error_set(error, HANDOFF_ERR_INVALID, "not a valid memory id", field, NULL);
+    handoff_error_allow(error, "1 to %d characters of A-Z a-z 0-9 . _ : -", ID_BYTES);
     if (good < id.size && good < ID_BYTES)
         handoff_error_seen(error, "byte 0x%02x at %zu", (unsigned)(unsigned char)id.data[good],
                            good);
@@ -54,8 +54,8 @@ enum handoff_code handoff_memory_validate_id(struct base_span id, const char *fi
 static enum handoff_code too_large(const char *field, size_t seen, size_t allowed, const char *unit,
                                    struct handoff_error *error)
 {
-    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "a part of the memory is too large", field,
-                      NULL);
+    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "the memory has a field that is too large",
+                      field, NULL);
     handoff_error_seen(error, "%zu %s", seen, unit);
     handoff_error_allow(error, "up to %zu %s", allowed, unit);
     return HANDOFF_ERR_TOO_LARGE;

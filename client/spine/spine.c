@@ -52,7 +52,7 @@ static bool within(struct handoff_spine_call *call, const char *field, size_t se
 {
     if (seen >= least && seen <= most)
         return true;
-    handoff_error_set(&call->error, HANDOFF_ERR_INVALID, "the number is out of range", field, NULL);
+    handoff_error_set(&call->error, HANDOFF_ERR_INVALID, "out of range", field, NULL);
     handoff_error_seen(&call->error, "%zu", seen);
     handoff_error_allow(&call->error, "%zu to %zu", least, most);
     return false;

@@ -307,7 +307,7 @@ static bool shows_what_it_takes(struct exporter_request *request)
 {
     static const struct exporter_problem no_body = {
         .code = HANDOFF_ERR_METHOD_NOT_ALLOWED,
-        .detail = "HEAD cannot pull: the response must be able to carry the handoff",
+        .detail = "HEAD cannot pull a handoff, because its response has no body; use GET",
         .allowed = "GET",
         .header = {"Allow", "GET, OPTIONS"}};
     if (strcmp(exporter_request_method(request), "HEAD") != 0)

@@ -229,7 +229,8 @@ static struct scrape *begin_scrape(struct exporter_request *request,
 void exporter_route_metrics(struct exporter_request *request, void *context)
 {
     static const struct exporter_problem too_many_names = {
-        .code = HANDOFF_ERR_INVALID, .detail = "name[] may be given up to 64 times"};
+        .code = HANDOFF_ERR_INVALID,
+        .detail = "too many name[] parameters; at most 64 are allowed"};
     static const struct exporter_problem busy = {
         .code = HANDOFF_ERR_TOO_MANY_SCRAPES,
         .detail = "concurrent scrape limit reached (metrics.scrapes)",

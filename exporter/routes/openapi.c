@@ -340,16 +340,16 @@ static void write_components(struct handoff_schema *schema)
 static void write_info(struct base_buffer *out)
 {
     base_buffer_text(out,
-                     "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"handoff-exporter agent API\","
-                     "\"license\":{\"name\":\"Apache-2.0\",\"identifier\":\"Apache-2.0\"},"
-                     "\"description\":\"Hands work from agent to agent, and keeps what cannot "
-                     "be delivered. Errors are RFC 9457 documents whose code is stable. With "
-                     "api.tokens_file each request carries a bearer token.\"");
+                     "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"handoff-exporter agent "
+                     "API\",\"license\":{\"name\":\"Apache-2.0\",\"identifier\":\"Apache-2.0\"},"
+                     "\"description\":\"Hands work from agent to agent and parks what cannot be "
+                     "delivered. Errors are RFC 9457 problem documents with a stable code. With "
+                     "api.tokens_file, each request needs a bearer token.\"");
     write_keyword(out, "version", exporter_version());
-    base_buffer_text(out, "},\"servers\":[{\"url\":\"/\",\"description\":\"where this document is "
-                          "served\"},{\"url\":\"http://127.0.0.1:8780\",\"description\":\"the "
-                          "default of --api.listen-address\"}],"
-                          "\"security\":[{},{\"bearer\":[]}],\"paths\":{");
+    base_buffer_text(out,
+                     "},\"servers\":[{\"url\":\"/\",\"description\":\"the server of this "
+                     "document\"},{\"url\":\"http://127.0.0.1:8780\",\"description\":\"the default "
+                     "of --api.listen-address\"}],\"security\":[{},{\"bearer\":[]}],\"paths\":{");
 }
 
 void exporter_openapi_write(struct base_buffer *out)

@@ -118,7 +118,7 @@ void handoff_error_seen(struct handoff_error *error, const char *format, ...)
 
 enum handoff_code handoff_error_no_memory(struct handoff_error *error)
 {
-    return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY, "no memory; try again later", NULL,
+    return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY, "out of memory; retry later", NULL,
                              NULL);
 }
 

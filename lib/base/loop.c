@@ -40,8 +40,8 @@ static enum handoff_code watch_mail(struct base_loop *loop, struct handoff_error
         base_poller_add(&loop->poller, base_mailbox_fd(&loop->mailbox), EPOLLIN, &loop->mail);
     if (failed == 0)
         return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                             "the kernel has no memory for a loop", "epoll", strerror(failed));
+    return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY, "out of kernel memory (event loop)",
+                             "epoll", strerror(failed));
 }
 
 enum handoff_code base_loop_init(struct base_loop *loop, const struct base_clock *clock,

@@ -30,7 +30,7 @@ enum handoff_code base_mailbox_init(struct base_mailbox *mailbox, struct handoff
     mailbox->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mailbox->fd < 0)
         return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                                 "no file descriptor for a loop; raise the limit of open files",
+                                 "out of file descriptors (event loop); raise the open file limit",
                                  "eventfd", strerror(errno));
     atomic_init(&mailbox->newest, NULL);
     mailbox->magic = MAGIC;

@@ -23,7 +23,7 @@ enum handoff_code base_poller_init(struct base_poller *poller, struct handoff_er
     *poller = (struct base_poller){.fd = epoll_create1(EPOLL_CLOEXEC)};
     if (poller->fd < 0)
         return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                                 "no file descriptor for a loop; raise the limit of open files",
+                                 "out of file descriptors (event loop); raise the open file limit",
                                  "epoll", strerror(errno));
     poller->magic = MAGIC;
     return HANDOFF_OK;

@@ -129,7 +129,7 @@ def field_table(operation):
                  for name, schema in body["properties"].items()]
     if not rows:
         return ""
-    return "| field | in | may be | default | |\n|---|---|---|---|---|\n" + "".join(rows) + "\n"
+    return "| field | in | type or range | default | description |\n|---|---|---|---|---|\n" + "".join(rows) + "\n"
 
 
 def body_words(operation):
@@ -137,8 +137,8 @@ def body_words(operation):
         return ""
     name = body_name(operation)
     file = kebab(name or operation["operationId"]).removesuffix("-request") + "-request.schema.json"
-    page = f"{EXPLAINED[name]} explains its fields; " if name in EXPLAINED else ""
-    return paragraph(f"The body: {page}[schema/{file}](schema/{file}) describes it.") + "\n"
+    page = f"{EXPLAINED[name]} explains its fields, " if name in EXPLAINED else ""
+    return paragraph(f"Body: {page}[schema/{file}](schema/{file}) is its schema.") + "\n"
 
 
 def example(operation):
@@ -166,7 +166,7 @@ def answers(operation):
                  and (code != "invalid_request" or takes_something(operation))]
         if codes:
             found.append(f"{status} " + ", ".join(f"`{code}`" for code in codes))
-    return paragraph("Answers " + " · ".join(found))
+    return paragraph("Responses: " + " · ".join(found))
 
 
 def reference(operation):
@@ -186,7 +186,7 @@ def shape_table(name):
     shape = printed("openapi")["components"]["schemas"][name]
     rows = [f"| `{field}` | {kind(schema)} | {schema.get('description', '')} |\n"
             for field, schema in shape["properties"].items()]
-    return "| field | is | |\n|---|---|---|\n" + "".join(rows)
+    return "| field | type | description |\n|---|---|---|\n" + "".join(rows)
 
 
 def shapes_document(text):
@@ -294,7 +294,7 @@ class Documents(unittest.TestCase):
         self.assertNotIn("GET /v1/agents`", lacking)
         self.assertIn("### `GET /v1/agents`", api_document(lacking))
         text = SECURITY.read_text(encoding="utf-8")
-        changed = text.replace("| no; these", "| yes: these")
+        changed = text.replace("| no; operators", "| yes; operators")
         self.assertNotEqual(changed, security_document(changed))
 
 

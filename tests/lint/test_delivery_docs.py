@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/lint/test_delivery_docs.py --write
 
-regenerates the life after a change to client/model/handoff_model.def.
+regenerates the states and the reasons for parking after a change to client/model/handoff_model.def.
 """
 
 import re
@@ -15,7 +15,7 @@ import model
 import source_tree
 
 DOCUMENT = source_tree.TOP / "docs/delivery.md"
-LIFE = re.compile(r"(<!-- life:begin -->\n)(.*?)(<!-- life:end -->)", re.DOTALL)
+GENERATED = re.compile(r"(<!-- (\w+):begin -->\n)(.*?)(<!-- \2:end -->)", re.DOTALL)
 
 # Numbers that are not configuration keys: as they are written, and where the code has them.
 CONSTANTS = {
@@ -46,6 +46,20 @@ def printed_life():
     return "\n".join(lines) + "\n"
 
 
+def printed_reasons():
+    rows = [(name, meaning) for _, name, kind, _, meaning in model.rows("REASON") if kind == "PARKS"]
+    return "| reason | meaning |\n|---|---|\n" + "".join(
+        f"| `{name}` | {meaning} |\n" for name, meaning in rows)
+
+
+PRINTERS = {"life": printed_life, "reasons": printed_reasons}
+
+
+def document(text):
+    """The document with its generated parts as the model has them."""
+    return GENERATED.sub(lambda match: match[1] + PRINTERS[match[2]]() + match[4], text)
+
+
 def classes():
     """{code: HTTP status}, from the codes' classes and the edge that maps those."""
     mapped = dict(re.findall(r"\[HANDOFF_CLASS_(\w+)\] = \{(\d{3})",
@@ -70,7 +84,7 @@ def defaults():
 
 def prose(text):
     """The document without blocks, generated parts, inline code and links."""
-    text = re.sub(r"```.*?```", "", LIFE.sub("", text), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", GENERATED.sub("", text), flags=re.DOTALL)
     return text
 
 
@@ -100,9 +114,13 @@ def faults(text):
 class DeliveryDocument(unittest.TestCase):
     maxDiff = None
 
-    def test_the_life_is_that_of_the_code(self):
-        self.assertEqual(LIFE.search(DOCUMENT.read_text())[2], printed_life(),
-                         "run: tests/lint/test_delivery_docs.py --write")
+    def test_states_and_reasons_are_those_of_the_model(self):
+        text = DOCUMENT.read_text()
+        self.assertEqual({match[2] for match in GENERATED.finditer(text)}, set(PRINTERS))
+        self.assertEqual(text, document(text), "run: tests/lint/test_delivery_docs.py --write")
+        self.assertEqual(re.findall(r"^\| `(\w+)`", printed_reasons(), re.MULTILINE),
+                         model.reasons_to_park())
+        self.assertNotEqual(text.replace("| `exhausted` |", "| `other` |"), document(text))
 
     def test_numbers_and_codes_are_those_of_the_code(self):
         self.assertEqual(faults(DOCUMENT.read_text()), [])
@@ -136,7 +154,6 @@ class DeliveryDocument(unittest.TestCase):
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        DOCUMENT.write_text(LIFE.sub(lambda match: match[1] + printed_life() + match[3],
-                                     DOCUMENT.read_text()))
+        DOCUMENT.write_text(document(DOCUMENT.read_text()))
     else:
         unittest.main()

@@ -162,8 +162,6 @@ class Model(unittest.TestCase):
             for name in model.names(table):
                 with self.subTest(table=table, name=name):
                     self.assertIn(f"`{name}`", text)
-        reasons = ", ".join(f"`{name}`" for name in model.reasons_to_park())
-        self.assertIn(f"why it is parked ({reasons})", text)
 
 
 class SelfTest(unittest.TestCase):

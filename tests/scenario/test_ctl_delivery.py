@@ -172,7 +172,7 @@ class Look(Case):
         done = self.ctl("status", "a\x1b[31mb\u202ec", code=4)
         self.assertIn("seen a?[31mb?c", done.stderr)
         done = self.ctl("inbox", "reviewer", "--wait", "soon", code=1)
-        self.assertIn("(wait: seen soon, allowed a duration up to 1m, as 20s)", done.stderr)
+        self.assertIn("(wait: seen soon, allowed a duration up to 1m, such as 20s)", done.stderr)
 
     def test_what_could_not_be_written_is_no_success(self):
         handoff = self.caller.send("coder").json()["id"]

@@ -114,7 +114,7 @@ class CtlStore(unittest.TestCase):
         for call in (("check", self.store), ("backup", self.store, self.copy)):
             status, _, complaint = store(*call)
             self.assertEqual(status, 1)
-            self.assertIn("no store here", complaint)
+            self.assertIn("no store found", complaint)
         text = os.path.join(self.folder, "text")
         with open(text, "w", encoding="ascii") as file:
             file.write("x" * 5000)

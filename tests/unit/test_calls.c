@@ -135,9 +135,9 @@ static void test_bad_text_is_refused(void **state)
         {&whole, "true", "a whole number, 1 to 10"},
         {&flag, "1", "true or false"},
         {&flag, "", "true or false"},
-        {&duration, "5", "a duration up to 1m, as 20s"},
-        {&duration, "61s", "a duration up to 1m, as 20s"},
-        {&duration, "-1s", "a duration up to 1m, as 20s"},
+        {&duration, "5", "a duration up to 1m, such as 20s"},
+        {&duration, "61s", "a duration up to 1m, such as 20s"},
+        {&duration, "-1s", "a duration up to 1m, such as 20s"},
         {&string, "", "1 to 3 bytes"},
         {&string, "four", "1 to 3 bytes"},
     };

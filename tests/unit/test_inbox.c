@@ -151,7 +151,7 @@ static void test_a_lease_that_runs_out_is_offered_again(void **state)
     assert_int_equal(say(&sender, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
     struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
     assert_int_equal(row.nrecorded, 2);
-    assert_string_equal(row.recorded[0].error, "the lease ran out");
+    assert_string_equal(row.recorded[0].error, "the lease expired");
 }
 
 static void test_leases_that_all_run_out_park_it(void **state)

@@ -169,9 +169,9 @@ static void test_the_detail_says_why_it_was_parked(void **unused)
         const char *detail;
     } parkings[] = {
         {HANDOFF_REASON_EXHAUSTED, "every attempt failed; the handoff is parked"},
-        {HANDOFF_REASON_REFUSED, "the agent refused it for good; the handoff is parked"},
+        {HANDOFF_REASON_REFUSED, "the agent refused it permanently; the handoff is parked"},
         {HANDOFF_REASON_CIRCUIT_OPEN,
-         "the circuit stayed open for a whole cooldown; the handoff is parked"},
+         "the circuit stayed open for a full cooldown; the handoff is parked"},
         {HANDOFF_REASON_UNKNOWN_AGENT,
          "the agent is no longer in the configuration; the handoff is parked"},
         {HANDOFF_REASON_STORE_CORRUPT, "the stored envelope is damaged; the handoff is parked"},

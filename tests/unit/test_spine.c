@@ -162,7 +162,7 @@ static void refuses(struct handoff_memory memory, enum handoff_code code, const 
 
 static void test_limits_name_field_seen_allowed(void **state)
 {
-    static const char id_rule[] = "1 to 128 of A-Z a-z 0-9 . _ : -";
+    static const char id_rule[] = "1 to 128 characters of A-Z a-z 0-9 . _ : -";
     char id[130];
     struct base_span tags[3] = {span("a"), span("b"), span("c")};
     (void)state;

@@ -120,7 +120,7 @@ static void end_lease(struct handoff_delivery *delivery)
 {
     const struct handoff_finding finding = {.verdict = HANDOFF_VERDICT_RETRY,
                                             .result = HANDOFF_RESULT_TIMEOUT,
-                                            .reason = "the lease ran out"};
+                                            .reason = "the lease expired"};
     handoff_delivery_attempt_ended(delivery, &finding);
 }
 

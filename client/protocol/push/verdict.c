@@ -93,12 +93,12 @@ static void judge_success(struct handoff_finding *finding, int status,
         set_finding(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
     else if (statement->names_other)
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
-                    "acknowledges another id");
+                    "the acknowledgement names a different handoff");
     else if (status == 202)
         set_finding(finding, HANDOFF_VERDICT_DEFERRED, HANDOFF_RESULT_ACK, "");
     else
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
-                    "success without an acknowledgement");
+                    "the answer does not acknowledge the handoff");
 }
 
 static const char *failure_reason(enum handoff_attempt_result failure)
@@ -107,9 +107,9 @@ static const char *failure_reason(enum handoff_attempt_result failure)
     case HANDOFF_RESULT_TIMEOUT:
         return "no answer in time";
     case HANDOFF_RESULT_CONNECT:
-        return "no connection";
+        return "connect failed";
     default:
-        return "the answer was broken off or not HTTP";
+        return "the answer was incomplete or not HTTP";
     }
 }
 
@@ -117,13 +117,13 @@ static void judge_status(struct handoff_finding *finding, int status)
 {
     if (is_refusal(status))
         set_finding(finding, HANDOFF_VERDICT_REFUSED, HANDOFF_RESULT_HTTP,
-                    "the agent refused the request");
+                    "the agent rejected the request");
     else if (status >= 300 && status < 400)
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
                     "redirects are not followed");
     else
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
-                    "the agent answered with an error");
+                    "the agent answered with an error status");
 }
 
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
@@ -142,7 +142,7 @@ void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
 
     if (statement.nacks_ours && (statement.retry_said || !is_refusal(answer->status)))
         set_finding(finding, statement.retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
-                    HANDOFF_RESULT_NACK, "the agent did not take it");
+                    HANDOFF_RESULT_NACK, "the agent declined the handoff");
     else if (answer->status >= 200 && answer->status < 300)
         judge_success(finding, answer->status, &statement, mode);
     else

@@ -174,7 +174,7 @@ static bool read_seen(sqlite3_stmt *row, struct collection *collection, struct s
 static enum handoff_code foreign_answer(struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_INTERNAL,
-                             "the full-text index answered in an unknown form", NULL, NULL);
+                             "unexpected result format from the full-text index", NULL, NULL);
 }
 
 /* Appends up to SAMPLE rows, newest first. */

@@ -38,7 +38,7 @@ static enum handoff_code read_cursor(struct base_span cursor, int64_t *below,
         number = number * 10 + (cursor.data[at] - '0');
     if (at != cursor.size || number <= 0)
         return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
-                                 "the cursor was not given out by this list; begin without one",
+                                 "the cursor is not from this list; start again without one",
                                  "cursor", NULL);
     *below = number;
     return HANDOFF_OK;

@@ -77,11 +77,8 @@ static enum handoff_code check_pins(struct handoff_db *db, const struct handoff_
         handoff_db_number(db, "SELECT count(*) FROM memories WHERE pinned = 1", &pinned, error);
     if (code != HANDOFF_OK || (size_t)pinned < spine->limits.pins)
         return code;
-    handoff_error_set(
-        error, HANDOFF_ERR_TOO_MANY_PINS,
-        "pinned memories go into every envelope, and there are as many as may be; unpin "
-        "one first",
-        "pinned", NULL);
+    handoff_error_set(error, HANDOFF_ERR_TOO_MANY_PINS,
+                      "pinned memory limit reached; unpin one first", "pinned", NULL);
     handoff_error_seen(error, "%lld pinned", (long long)pinned);
     handoff_error_allow(error, "up to %zu", spine->limits.pins);
     return HANDOFF_ERR_TOO_MANY_PINS;

@@ -33,7 +33,7 @@ static enum handoff_code destination_failure(const char *path, int number,
         message = "the destination already exists and is not overwritten; choose another name";
     } else if (number == ENOSPC || number == EDQUOT) {
         code = HANDOFF_ERR_STORE_FULL;
-        message = "the disk of the destination is full";
+        message = "the disk at the destination is full";
     }
     handoff_error_set(error, code, message, "destination", NULL);
     handoff_error_seen(error, "%s: %s", path, strerror(number));

@@ -175,7 +175,7 @@ enum handoff_code handoff_place_find(const char *path, char **database, struct h
     enum handoff_code code = HANDOFF_OK;
     if (stat(*database, &found) != 0)
         code = handoff_error_set(error, HANDOFF_ERR_STORE_MISSING,
-                                 "no store here; name the directory that storage.path names",
+                                 "no store found; give the directory that storage.path is set to",
                                  "path", *database);
     if (code != HANDOFF_OK) {
         base_free(*database);

@@ -153,11 +153,10 @@ static enum handoff_code check_file(struct handoff_db *db, struct handoff_error 
                        "restore a backup",
                        error);
     if (head[WRITE_VERSION] != IN_WAL_MODE && holds_something(sqlite3_filename_wal(name)))
-        return foreign(
-            db,
-            "the files beside the database belong to a different database, which was there "
-            "before; move handoff.db-wal, handoff.db-shm and handoff.db-bodies-* away",
-            error);
+        return foreign(db,
+                       "handoff.db-wal, handoff.db-shm and handoff.db-bodies-* belong to a "
+                       "different database; move them to another directory",
+                       error);
     return HANDOFF_OK;
 }
 

@@ -72,10 +72,9 @@ static enum handoff_code compare_with_stored(struct handoff_db *db,
     if (code != HANDOFF_OK || same)
         return code;
     base_uuid_format(&put->id, text);
-    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                             "an envelope with this id and another digest is stored; envelopes "
-                             "never change",
-                             "id", text);
+    return handoff_error_set(
+        error, HANDOFF_ERR_CONFLICT,
+        "a different envelope with this id is already stored; envelopes never change", "id", text);
 }
 
 enum handoff_code handoff_envelope_insert(struct handoff_db *db,

@@ -531,7 +531,7 @@ enum handoff_code handoff_store_find_key(struct handoff_store *store, struct bas
     handoff_store_reader_done(store, db);
     if (code != HANDOFF_OK || found)
         return code;
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff was accepted under this key",
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff was accepted with this key",
                              "Idempotency-Key", NULL);
 }
 
