@@ -49,11 +49,11 @@ static void log_tokenizer(const struct exporter_client_host *client_host)
     const char *encoding =
         handoff_tokenizer_encoding(handoff_client_tokenizer(client_host->client, &why));
     if (why.code == HANDOFF_OK) {
-        log_info("tokens_are_counted", LOG_STR("encoding", encoding));
+        log_info("token_counts_exact", LOG_STR("encoding", encoding));
         return;
     }
     handoff_error_text(&why, text, sizeof text);
-    log_warn("tokens_are_estimated", LOG_STR("encoding", encoding), LOG_STR("error", text));
+    log_warn("token_counts_estimated", LOG_STR("encoding", encoding), LOG_STR("error", text));
 }
 
 /* Any thread. */

@@ -141,11 +141,11 @@ static void warn_of_openness(const struct exporter_lifecycle *lifecycle)
 {
     const char *path = lifecycle->config->api.tokens_file;
     if (path == NULL && !exporter_listeners_api_is_local(lifecycle->listeners))
-        log_warn("api_is_open",
+        log_warn("api_without_authentication",
                  LOG_STR("address", exporter_listeners_api_address(lifecycle->listeners)),
                  LOG_STR("advice", "set api.tokens_file, or --api.listen-address to loopback"));
     if (path != NULL && exporter_api_tokens_are_exposed(path))
-        log_warn("tokens_file_is_exposed", LOG_STR("path", path),
+        log_warn("tokens_file_world_readable", LOG_STR("path", path),
                  LOG_STR("advice", "chmod o-r: every user of this machine can read the tokens"));
 }
 
@@ -157,10 +157,10 @@ static bool load_again(struct exporter_lifecycle *lifecycle, struct exporter_err
         exporter_config_unref(&config);
     if (config != NULL) {
         apply(lifecycle, config);
-        log_info("configuration_reloaded");
+        log_info("config_reloaded");
         warn_of_openness(lifecycle);
     } else {
-        log_error("configuration_kept", LOG_STR("error", error->text));
+        log_error("config_reload_failed", LOG_STR("error", error->text));
     }
     lifecycle->config_refused = config == NULL;
     collectors_config_reloaded(lifecycle->collectors, config != NULL);
@@ -240,7 +240,7 @@ static void stop_or_exit(struct exporter_lifecycle *lifecycle, int signal)
         drain(lifecycle);
         return;
     }
-    log_warn("exiting_at_once", LOG_INT("signal", signal));
+    log_warn("forced_exit", LOG_INT("signal", signal));
     _exit(EXPORTER_EXIT_FAILED);
 }
 
@@ -361,7 +361,7 @@ static void raise_descriptor_limit(void)
         return;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        log_warn("descriptor_limit_kept", LOG_ERRNO("error", errno));
+        log_warn("descriptor_limit_not_raised", LOG_ERRNO("error", errno));
 }
 
 static bool start_control(struct exporter_lifecycle *lifecycle, struct exporter_error *error)

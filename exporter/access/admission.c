@@ -65,7 +65,7 @@ static void bar_stranger(struct exporter_request *request, enum exporter_caller_
         .header = {"WWW-Authenticate",
                    "Bearer realm=\"handoff-exporter\", error=\"invalid_token\""}};
     const bool shown = result == EXPORTER_CALLER_UNKNOWN;
-    log_warn("caller_refused", LOG_STR("peer", exporter_request_peer(request)),
+    log_warn("authentication_failed", LOG_STR("peer", exporter_request_peer(request)),
              LOG_STR("reason", shown ? "unknown_token" : "no_token"));
     bar(request, shown ? &unknown : &missing);
 }

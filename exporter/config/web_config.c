@@ -90,9 +90,9 @@ static bool note_tls_changes(struct exporter_web_config *web_config)
 
 /* ---- taking what changed -------------------------------------------------------------------- */
 
-static void log_kept(const char *what, const struct exporter_error *error)
+static void log_reload_failure(const char *what, const struct exporter_error *error)
 {
-    log_error("web_configuration_kept", LOG_STR("what", what), LOG_STR("error", error->text));
+    log_error("web_config_reload_failed", LOG_STR("what", what), LOG_STR("error", error->text));
 }
 
 static void renew_tls(struct exporter_web_config *web_config)
@@ -100,7 +100,7 @@ static void renew_tls(struct exporter_web_config *web_config)
     struct exporter_error error;
     struct exporter_tls *tls = exporter_tls_new(&web_config->settings->tls, &error);
     if (tls == NULL) {
-        log_kept("certificates", &error);
+        log_reload_failure("certificates", &error);
         return;
     }
     exporter_tls_unref(&web_config->tls);
@@ -125,7 +125,7 @@ static void renew_settings(struct exporter_web_config *web_config)
     struct exporter_tls *tls = NULL;
     if (settings == NULL || switches_tls(web_config, settings, &error) ||
         (settings->tls.given && (tls = exporter_tls_new(&settings->tls, &error)) == NULL)) {
-        log_kept("file", &error);
+        log_reload_failure("file", &error);
         exporter_web_settings_free(&settings);
         return;
     }
@@ -134,7 +134,7 @@ static void renew_settings(struct exporter_web_config *web_config)
     web_config->settings = settings;
     web_config->tls = tls;
     note_tls_changes(web_config);
-    log_info("web_configuration_reloaded");
+    log_info("web_config_reloaded");
 }
 
 void exporter_web_config_refresh(struct exporter_web_config *web_config)

@@ -17,7 +17,7 @@ static void note_disconnect(struct exporter_connection *connection)
     connection->left = true;
     if (connection->waiting == NULL)
         return; /* it is told by what reads or writes there */
-    log_debug("client_left", LOG_STR("listener", connection->server->options.listener),
+    log_debug("client_disconnected", LOG_STR("listener", connection->server->options.listener),
               LOG_STR("peer", connection->peer));
     exporter_request_cancel(connection->waiting);
 }
@@ -34,7 +34,7 @@ void exporter_connection_watch(struct exporter_connection *connection)
     const int failed = base_poller_add(&connection->server->options.loop->poller, connection->fd,
                                        EPOLLRDHUP | EPOLLET, &connection->end);
     if (failed != 0)
-        log_debug("client_not_watched", LOG_ERRNO("error", failed));
+        log_debug("disconnect_watch_failed", LOG_ERRNO("error", failed));
 }
 
 bool exporter_connection_has_left(const struct exporter_connection *connection)

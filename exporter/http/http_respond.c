@@ -16,7 +16,7 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 {
     /* libmicrohttpd refuses a value it cannot send; an answer without it is better than none. */
     if (MHD_add_response_header(response, name, value) != MHD_YES)
-        log_debug("header_refused", LOG_STR("name", name));
+        log_debug("header_rejected", LOG_STR("name", name));
 }
 
 static void add_headers(struct exporter_request *request, struct MHD_Response *response,

@@ -43,11 +43,11 @@ enum {
 /* ---- connections ---------------------------------------------------------------------------- */
 
 /* What the client has not read is thrown away with the connection: it does not read. */
-static void connection_cut(struct exporter_connection *connection)
+static void connection_timed_out(struct exporter_connection *connection)
 {
     const struct linger none = {.l_onoff = 1, .l_linger = 0};
-    log_info("connection_cut", LOG_STR("listener", connection->server->options.listener),
-             LOG_STR("peer", connection->peer), LOG_STR("reason", "deadline"));
+    log_info("connection_timed_out", LOG_STR("listener", connection->server->options.listener),
+             LOG_STR("peer", connection->peer));
     setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     shutdown(connection->fd, SHUT_RDWR);
     connection->deadline_ms = INT64_MAX;
@@ -79,7 +79,7 @@ static void sweep(struct base_timer *timer)
     LIST_FOREACH (connection, &server->connections, entry) {
         look_for_begin(connection, now);
         if (connection->deadline_ms <= now)
-            connection_cut(connection);
+            connection_timed_out(connection);
         else if (connection->deadline_ms < next)
             next = connection->deadline_ms;
     }

@@ -26,7 +26,8 @@ static void log_move(const struct handoff_who *who, const struct handoff_moved *
     else if (moved->attempted && moved->result != HANDOFF_RESULT_ACK)
         log_debug("attempt_failed", LOG_STR("handoff", who->id),
                   LOG_STR("target", moved->attempt_target), LOG_UINT("attempt", moved->attempts),
-                  LOG_STR("result", handoff_result_name(moved->result)));
+                  LOG_STR("result", handoff_result_name(moved->result)),
+                  LOG_STR("error", moved->said));
 }
 
 static void log_circuit(const struct handoff_who *who,

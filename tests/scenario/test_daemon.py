@@ -238,7 +238,7 @@ class Reload(unittest.TestCase):
             self.assertEqual(reply.status, 500)
             self.assertIn("urll", reply.text)
             self.assertIn("line 3", reply.text.replace(":3", " line 3"))
-            kept = daemon.wait_for_event("configuration_kept")
+            kept = daemon.wait_for_event("config_reload_failed")
             self.assertIn("urll", kept["error"])
             daemon.write_config(GOOD)
             self.assertEqual(daemon.reload().status, 200)
@@ -246,10 +246,10 @@ class Reload(unittest.TestCase):
     def test_by_signal(self):
         with Daemon(config=GOOD) as daemon:
             daemon.signal(signal.SIGHUP)
-            daemon.wait_for_event("configuration_reloaded")
+            daemon.wait_for_event("config_reloaded")
             daemon.write_config(BAD)
             daemon.signal(signal.SIGHUP)
-            daemon.wait_for_event("configuration_kept")
+            daemon.wait_for_event("config_reload_failed")
             self.assertEqual(daemon.web.get("/-/ready").status, 200)
 
     def test_many_at_once(self):
@@ -266,7 +266,7 @@ class Reload(unittest.TestCase):
             for _ in range(50):
                 with daemon.web.socket() as raw:
                     raw.sendall(b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
-            daemon.wait_for_event("configuration_reloaded")
+            daemon.wait_for_event("config_reloaded")
             self.assertEqual(daemon.reload().status, 200)
 
 

@@ -62,7 +62,7 @@ class SlowClients(unittest.TestCase):
                          b"\r\n\r\nfff\r\n", b"x" * 4000)):
                     lasted = self.trickle(http, first, more)
                     self.assertGreaterEqual(lasted, 0.45, first)
-            self.assertGreaterEqual(len(daemon.events("connection_cut")), 8)
+            self.assertGreaterEqual(len(daemon.events("connection_timed_out")), 8)
             self.assertEqual(daemon.web.get("/-/healthy").status, 200)
 
     def test_nor_does_it_in_the_second_request(self):
@@ -74,7 +74,7 @@ class SlowClients(unittest.TestCase):
                     with self.subTest(second=second):
                         self.assertGreaterEqual(
                             self.trickle(http, HEAD + b"\r\n" + second, b"G" * 100000), 0.45)
-            self.assertEqual(len(daemon.events("connection_cut")), 6)
+            self.assertEqual(len(daemon.events("connection_timed_out")), 6)
 
     def test_the_second_request_of_a_connection_has_its_deadline_too(self):
         # The deadline behind an answer allows for idling as well, so it is the first request's end

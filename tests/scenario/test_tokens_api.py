@@ -117,7 +117,7 @@ class Strangers(Case):
                                      (401, challenge))
                     if method != "HEAD":
                         self.assert_problem(reply, 401, "unauthenticated", status=401)
-        reasons = {line["reason"] for line in self.daemon.events("caller_refused")}
+        reasons = {line["reason"] for line in self.daemon.events("authentication_failed")}
         self.assertEqual(reasons, {"no_token", "unknown_token"})
         self.assert_silent()
 
@@ -361,7 +361,7 @@ class Rotation(Case):
         self.assertEqual((self.works(old), self.works(new)), (True, True))
         self.write({**TOKENS, "analyst": new})
         self.daemon.signal(1)
-        self.daemon.wait_for_event("configuration_reloaded", 2)
+        self.daemon.wait_for_event("config_reloaded", 2)
         self.assertEqual((self.works(old), self.works(new)), (False, True))
 
     def test_a_bad_file_keeps_the_old_tokens_and_says_so(self):
@@ -381,7 +381,7 @@ class Rotation(Case):
             reply = self.daemon.reload()
             self.assertEqual((reply.status, reply.text),
                              (500, f"Internal Server Error: {self.tokens}{message}\n"))
-            self.assertEqual(self.daemon.events("configuration_kept")[-1]["error"],
+            self.assertEqual(self.daemon.events("config_reload_failed")[-1]["error"],
                              f"{self.tokens}{message}")
             self.assertEqual((self.works(TOKENS["analyst"]), self.works(WRONG), self.works(None)),
                              (True, False, False))
@@ -414,13 +414,13 @@ class Start(Case):
 
     def test_a_file_that_everybody_can_read_is_warned_of(self):
         self.start()
-        self.assertEqual(self.daemon.events("tokens_file_is_exposed"), [])
+        self.assertEqual(self.daemon.events("tokens_file_world_readable"), [])
         self.tokens.chmod(0o640)
         self.daemon.reload()
-        self.assertEqual(self.daemon.events("tokens_file_is_exposed"), [])
+        self.assertEqual(self.daemon.events("tokens_file_world_readable"), [])
         self.tokens.chmod(0o644)
         self.daemon.reload()
-        [warning] = self.daemon.events("tokens_file_is_exposed")
+        [warning] = self.daemon.events("tokens_file_world_readable")
         self.assertEqual((warning["level"], warning["path"]), ("warn", str(self.tokens)))
 
     def test_an_api_for_all_the_world_without_tokens_is_warned_of(self):
@@ -438,12 +438,12 @@ class Start(Case):
                         self.skipTest("this machine has no IPv6")
                     raise
                 with daemon:
-                    found = daemon.events("api_is_open")
+                    found = daemon.events("api_without_authentication")
                     self.assertEqual(len(found), warned, found)
 
     def test_a_unix_socket_is_local(self):
         with temporary_folder() as folder, Daemon(api=f"unix:{folder}/api") as daemon:
-            self.assertEqual(daemon.events("api_is_open"), [])
+            self.assertEqual(daemon.events("api_without_authentication"), [])
 
 
 class Ctl(Case):

@@ -187,11 +187,11 @@ class Rotation(unittest.TestCase):
             first = serial_of(daemon.web)
             self.cert.write_text("not a certificate\n")
             eventually(lambda: serial_of(daemon.web) == first and
-                       daemon.events("web_configuration_kept"), "the bad file was seen")
+                       daemon.events("web_config_reload_failed"), "the bad file was seen")
             shutil.copy(SERVER[0], self.cert)
             eventually(lambda: serial_of(daemon.web) and daemon.events("certificates_reloaded"),
                        "the good file was seen")
-            self.assertEqual(len(daemon.events("web_configuration_kept")), 1)
+            self.assertEqual(len(daemon.events("web_config_reload_failed")), 1)
             self.assertEqual(serial_of(daemon.web), first)
 
     def test_a_key_that_comes_later_than_its_certificate(self):
@@ -199,7 +199,7 @@ class Rotation(unittest.TestCase):
         with Daemon(web_config=tls_section(self.cert, self.key), tls=context()) as daemon:
             first = serial_of(daemon.web)
             shutil.copy(renewed[0], self.cert)
-            eventually(lambda: serial_of(daemon.web) and daemon.events("web_configuration_kept"),
+            eventually(lambda: serial_of(daemon.web) and daemon.events("web_config_reload_failed"),
                        "the certificate without its key was seen")
             shutil.copy(renewed[1], self.key)
             eventually(lambda: serial_of(daemon.web) != first, "both are served")
@@ -259,7 +259,7 @@ class Passwords(unittest.TestCase):
             self.assertEqual(self.status(daemon, "alice", "other"), 200)
             daemon.write_web_config("basic_auth_usersss: {}\n")
             eventually(lambda: self.status(daemon, "alice", "other") == 200 and
-                       daemon.events("web_configuration_kept"), "the bad file was seen")
+                       daemon.events("web_config_reload_failed"), "the bad file was seen")
             self.assertEqual(self.status(daemon, "alice", "other"), 200)
 
     def test_hashing_stalls_nobody(self):
@@ -325,8 +325,8 @@ class Refused(unittest.TestCase):
         with Daemon(web_config="") as daemon:
             daemon.write_web_config(tls_section())
             eventually(lambda: daemon.web.get("/-/healthy").status == 200 and
-                       daemon.events("web_configuration_kept"), "the file was seen")
-            self.assertIn("needs a restart", daemon.events("web_configuration_kept")[0]["error"])
+                       daemon.events("web_config_reload_failed"), "the file was seen")
+            self.assertIn("needs a restart", daemon.events("web_config_reload_failed")[0]["error"])
 
 
 if __name__ == "__main__":

@@ -85,11 +85,12 @@ static void test_an_attempt_that_failed_is_one_for_whoever_asks(void **state)
     failed.of.moved.attempted = true;
     failed.of.moved.result = HANDOFF_RESULT_TIMEOUT;
     failed.of.moved.attempt_target = "coder";
+    failed.of.moved.said = "no \"model\" free";
     assert_string_equal(line(failed, EXPORTER_LOG_INFO), "");
     assert_string_equal(line(failed, EXPORTER_LOG_DEBUG),
                         TS "level=debug event=attempt_failed "
                            "handoff=01890a5d-ac96-774b-bcce-b302099a8057 target=coder attempt=4 "
-                           "result=timeout\n");
+                           "result=timeout error=\"no \\\"model\\\" free\"\n");
 }
 
 static void test_a_circuit_that_opens_or_closes_is_a_line(void **state)
