@@ -39,11 +39,16 @@ static struct handoff_assembly *assembly_of_read(struct handoff_store_read *read
     return BASE_CONTAINER_OF(read, struct handoff_assembly, parent_read);
 }
 
-/* On a reader thread, which owns the assembly until parent_was_read. */
+/* On a reader thread, which owns the assembly until parent_was_read. Without a parent there is only
+ * the task to check. */
 static void run_parent_read(struct handoff_store_read *read)
 {
     struct handoff_assembly *assembly = assembly_of_read(read);
-    enum handoff_code code = read_parent(assembly, &assembly->error);
+    enum handoff_code code =
+        assembly->request.previous_id.data
+            ? read_parent(assembly, &assembly->error)
+            : handoff_visibility_check_task(assembly->with->store, assembly->request.task_id,
+                                            assembly->caller, &assembly->error);
     BASE_CHECK(code == assembly->error.code);
 }
 
@@ -55,12 +60,19 @@ static void parent_was_read(struct handoff_store_read *read)
         assembly->finished(assembly);
 }
 
+/* A request that names a task joins it, where others have begun it. Only of a known caller can be
+ * said whether it may. */
+static bool joins_task(const struct handoff_assembly *assembly)
+{
+    return assembly->caller.data && assembly->request.task_id.data;
+}
+
 static enum handoff_progress load_parent(struct handoff_assembly *assembly)
 {
     const struct base_span previous = assembly->request.previous_id;
-    if (!previous.data || assembly->parent_is_read)
+    if (assembly->parent_is_read || !(previous.data || joins_task(assembly)))
         return assembly->error.code == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT : HANDOFF_PROGRESS_FAILED;
-    if (!base_uuid_parse(previous.data, previous.size, &assembly->parent_id)) {
+    if (previous.data && !base_uuid_parse(previous.data, previous.size, &assembly->parent_id)) {
         no_parent(previous, &assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }

@@ -1,28 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may see an envelope; visibility.h has the rule. Most readers are named in the envelope; only
- * the store knows that an alternate has the handoff, so it is asked last. Any thread; may read the
- * disk.
+ * Who may see an envelope and name a task; visibility.h has the rules. Most readers are named in
+ * the envelope; only the store knows whom else the handoff was sent to, so it is asked last. Any
+ * thread; may read the disk.
  */
 #include "client/assemble/visibility.h"
 
-#include "client/store/handoffs.h"
+#include "client/store/parties.h"
 #include "lib/base/arena.h"
+
+static bool names_agent(const struct handoff_envelope *envelope, struct base_span agent)
+{
+    return base_span_equal(agent, envelope->source_agent) ||
+           base_span_equal(agent, envelope->target_agent);
+}
 
 enum handoff_code handoff_visibility_check(struct handoff_store *store, const struct base_uuid *id,
                                            const struct handoff_envelope *envelope,
                                            struct base_span agent, struct handoff_error *error)
 {
-    struct base_arena arena;
-    struct handoff_stored stored;
-    if (!agent.data || base_span_equal(agent, envelope->source_agent) ||
-        base_span_equal(agent, envelope->target_agent))
+    bool is_party;
+    if (!agent.data || names_agent(envelope, agent))
         return HANDOFF_OK;
+    enum handoff_code code = handoff_store_is_party(store, id, agent, &is_party, error);
+    if (code != HANDOFF_OK || is_party)
+        return code;
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id", "id", NULL);
+}
+
+/* A task that began with an envelope that was only assembled: it says who began it. */
+static enum handoff_code began_task(struct handoff_store *store, const struct base_uuid *first,
+                                    struct base_span agent, bool *began,
+                                    struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct handoff_stored_envelope stored;
+    struct handoff_envelope envelope;
     base_arena_init(&arena, 0);
-    enum handoff_code code = handoff_store_get_handoff(store, id, &arena, &stored, error);
-    if (code == HANDOFF_OK && !handoff_stored_concerns(&stored, agent))
-        code =
-            handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id", "id", NULL);
+    enum handoff_code code = handoff_store_get_envelope(store, first, &arena, &stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_envelope_read(stored.body, &envelope, error);
+    if (code == HANDOFF_OK) {
+        *began = names_agent(&envelope, agent);
+        handoff_envelope_free(&envelope);
+    }
     base_arena_free(&arena);
     return code;
+}
+
+enum handoff_code handoff_visibility_check_task(struct handoff_store *store,
+                                                struct base_span task_id, struct base_span agent,
+                                                struct handoff_error *error)
+{
+    struct handoff_task_standing standing;
+    if (!agent.data)
+        return HANDOFF_OK;
+    enum handoff_code code = handoff_store_task_standing(store, task_id, agent, &standing, error);
+    bool may = !standing.exists || standing.is_party;
+    if (code == HANDOFF_OK && !may && standing.begun_without_handoff)
+        code = began_task(store, &standing.first, agent, &may, error);
+    if (code != HANDOFF_OK || may)
+        return code;
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
+                             "this task belongs to other agents: it takes handoffs of the agent "
+                             "that began it and of those that were sent one; choose another "
+                             "task_id, or omit it",
+                             "task_id", task_id.data);
 }

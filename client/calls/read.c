@@ -8,6 +8,7 @@
 
 #include "client/calls/read.h"
 #include "client/calls/render.h"
+#include "client/store/parties.h"
 #include "lib/base/error.h"
 
 enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 1000 };
@@ -34,9 +35,11 @@ static enum handoff_code get_stored(struct handoff_client *client, const char *i
     enum handoff_code code = handoff_read_id(id, &uuid, error);
     if (code == HANDOFF_OK)
         code = handoff_store_get_handoff(client->store, &uuid, arena, stored, error);
-    if (code != HANDOFF_OK || handoff_stored_concerns(stored, base_span_text(caller)))
-        return code;
-    return no_handoff(id, error);
+    bool is_party = true;
+    if (code == HANDOFF_OK && caller)
+        code =
+            handoff_store_is_party(client->store, &uuid, base_span_text(caller), &is_party, error);
+    return code != HANDOFF_OK || is_party ? code : no_handoff(id, error);
 }
 
 void handoff_read_overlay(struct handoff_status *status, const struct handoff_live_view *view)

@@ -8,6 +8,7 @@
 
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
+#include "client/store/parties.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -138,28 +139,27 @@ static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery
     handoff_delivery_view(delivery, &reply->view);
 }
 
-/* Only the agent that has it may answer; who is no party to it does not even learn that it is
-   there. False: it was refused. */
-static bool may_answer(struct handoff_reply *reply, const struct handoff_stored *parties)
+/* Only the agent that has it may answer. */
+static bool is_holder(const struct handoff_reply *reply, struct base_span holder)
 {
-    if (!reply->agent.data || base_span_equal(reply->agent, parties->standing.target))
-        return true;
-    if (handoff_stored_concerns(parties, reply->agent))
+    return !reply->agent.data || base_span_equal(reply->agent, holder);
+}
+
+/* On a reader thread: who is not a party to it does not even learn that it is there. */
+static void refuse_other(struct handoff_reply *reply)
+{
+    bool is_party;
+    if (handoff_store_is_party(reply->lane->engine->options.store, &reply->id, reply->agent,
+                               &is_party, &reply->error) != HANDOFF_OK)
+        return;
+    if (is_party)
         forbid(reply);
     else
         unknown(reply);
-    return false;
-}
-
-static struct handoff_stored parties_of(const struct handoff_delivery *delivery)
-{
-    return (struct handoff_stored){
-        .source = delivery->source,
-        .asked_target = delivery->asked_target,
-        .standing.target = base_span(delivery->agent->name, delivery->agent->name_size)};
 }
 
 static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply);
+static void refuse_live(struct handoff_engine *engine, struct handoff_reply *reply);
 
 static void on_owning_lane(struct base_mail *mail)
 {
@@ -175,11 +175,14 @@ static void on_owning_lane(struct base_mail *mail)
         answer_stored(engine, reply);
         return;
     }
-    const struct handoff_stored parties = parties_of(delivery);
-    if (!delivery->seq)
+    if (!delivery->seq) {
         unknown(reply); /* nobody can know it before it is accepted */
-    else if (may_answer(reply, &parties))
+    } else if (is_holder(reply, base_span(delivery->agent->name, delivery->agent->name_size))) {
         answer_delivery(reply, delivery);
+    } else {
+        refuse_live(engine, reply);
+        return;
+    }
     send_back(reply);
 }
 
@@ -222,6 +225,15 @@ static struct handoff_reply *reply_of(struct handoff_store_read *read)
     return BASE_CONTAINER_OF(read, struct handoff_reply, read);
 }
 
+static void judge_stored(struct handoff_reply *reply, enum handoff_state state)
+{
+    reply->late = is_late(reply, state);
+    if (handoff_state_is_live(state))
+        too_late(reply);
+    else if (!reply->late)
+        answer_settled(reply, state);
+}
+
 /* Not live: what the store has of it. On a reader thread, which has the reply until
  * stored_was_read.
  */
@@ -232,16 +244,12 @@ static void read_stored(struct handoff_store_read *read)
     struct handoff_stored stored;
     reply->late = false;
     base_arena_init(&arena, 0);
-    if (handoff_store_get_handoff(reply->lane->engine->options.store, &reply->id, &arena, &stored,
-                                  &reply->error) == HANDOFF_OK &&
-        may_answer(reply, &stored)) {
-        enum handoff_state state = (enum handoff_state)stored.standing.state;
-        reply->late = is_late(reply, state);
-        if (handoff_state_is_live(state))
-            too_late(reply);
-        else if (!reply->late)
-            answer_settled(reply, state);
-    }
+    enum handoff_code code = handoff_store_get_handoff(reply->lane->engine->options.store,
+                                                       &reply->id, &arena, &stored, &reply->error);
+    if (code == HANDOFF_OK && is_holder(reply, stored.standing.target))
+        judge_stored(reply, (enum handoff_state)stored.standing.state);
+    else if (code == HANDOFF_OK)
+        refuse_other(reply);
     base_arena_free(&arena);
 }
 
@@ -259,6 +267,22 @@ static void answer_stored(struct handoff_engine *engine, struct handoff_reply *r
 {
     reply->read.mailbox = reply->lane->mailbox;
     reply->read.run = read_stored;
+    reply->read.done = stored_was_read;
+    handoff_store_submit_read(engine->options.store, &reply->read);
+}
+
+static void read_parties(struct handoff_store_read *read)
+{
+    struct handoff_reply *reply = reply_of(read);
+    reply->late = false;
+    refuse_other(reply);
+}
+
+/* On the owning lane: another agent has it. The store knows all parties. */
+static void refuse_live(struct handoff_engine *engine, struct handoff_reply *reply)
+{
+    reply->read.mailbox = reply->lane->mailbox;
+    reply->read.run = read_parties;
     reply->read.done = stored_was_read;
     handoff_store_submit_read(engine->options.store, &reply->read);
 }

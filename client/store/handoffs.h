@@ -106,10 +106,6 @@ struct handoff_stored {
     struct handoff_standing standing;
 };
 
-/* Whether the agent is a party to it: its source, the agent it was sent to, or the one that has it.
-   Absent: the caller may see everything. */
-bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent);
-
 /* All texts are copied into the arena. not_found, or a failure of the store. */
 enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const struct base_uuid *id,
                                             struct base_arena *arena, struct handoff_stored *stored,
@@ -121,7 +117,7 @@ struct handoff_store_filter {
     struct base_span target;  /* absent: any */
     struct base_span reason;  /* absent: any */
     struct base_span task_id; /* absent: any */
-    struct base_span party;   /* only those that concern this agent; absent: any */
+    struct base_span party;   /* only those it is a party to (parties.h); absent: any */
     int64_t after_seq;        /* only those behind it; 0: from the first */
     size_t limit;
 };

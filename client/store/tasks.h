@@ -16,13 +16,12 @@ struct handoff_stored_task {
     int64_t handoffs;     /* that were accepted for it until then */
 };
 
-/* What it points to is lent until `done`. Errors: not_found (no handoff belongs to the task),
-   forbidden, or the store's. */
+/* What it points to is lent until `done`. Errors: not_found (no handoff belongs to the task,
+   or none that the agent is a party to), or the store's. */
 struct handoff_store_complete_task {
     struct handoff_store_job job;
     struct base_span task_id;
-    struct base_span agent; /* who completes it; absent: anybody. Else it took part, as the
-                                  source or the target of one of its handoffs */
+    struct base_span agent; /* who completes it: a party to it (parties.h); absent: anybody */
     int64_t now_ms;
 
     /* answers */
@@ -33,8 +32,8 @@ struct handoff_store_complete_task {
 void handoff_store_complete_task(struct handoff_store *store,
                                  struct handoff_store_complete_task *complete);
 
-/* At once, any thread. An unknown task is not completed, nor is one, as `party` sees it,
-   that has no handoff which concerns that agent (absent: sees all). */
+/* Waits for the disk. An unknown task is not completed, nor is one that `party` is not a party to, as
+   it sees it; an absent one sees all. */
 enum handoff_code handoff_store_get_task(struct handoff_store *store, struct base_span task_id,
                                          struct base_span party, struct handoff_stored_task *task,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;

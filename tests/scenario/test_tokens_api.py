@@ -245,8 +245,9 @@ class Sight(Case):
         self.start({"coder": {}, "spare": {}})
         mine = []
         for i in range(4):
-            self.assertEqual(self.by["stranger"].send("spare", respond_async=True).status, 202)
             mine.append(self.by["analyst"].send(respond_async=True).json()["id"])
+            self.assertEqual(self.by["@operator"].send("spare", source_agent="stranger",
+                                                       respond_async=True).status, 202)
         first = self.by["analyst"].call("GET", "/v1/tasks/task-1?limit=3").json()
         rest = self.by["analyst"].call(
             "GET", f"/v1/tasks/task-1?limit=3&cursor={first['next']}").json()
@@ -271,6 +272,172 @@ class Sight(Case):
         self.assertEqual(self.by["stranger"].call("POST", "/v1/envelopes", {
             "target_agent": "x", "task_summary": "s", "previous_id": handoff}).json()["field"],
             "previous_id")
+
+
+class Tasks(Case):
+    """An agent is a party to a task that it began, or that it was sent something of."""
+
+    def send_async(self, who, target="coder", **fields):
+        reply = self.by[who].send(target, respond_async=True, **fields)
+        self.assertEqual(reply.status, 202, reply)
+        return reply.json()["id"]
+
+    def joins(self, who, task="task-1"):
+        """Whether it can name the task in a request of its own; asked by assembling an envelope."""
+        reply = self.by[who].call("POST", "/v1/envelopes", {
+            "target_agent": "x", "task_id": task, "task_summary": "s"})
+        if reply.status != 200:
+            self.assert_problem(reply, 404, "not_found", field="task_id", seen=task)
+        return reply.status == 200
+
+    def completes(self, who, task="task-1"):
+        reply = self.by[who].call("POST", f"/v1/tasks/{task}/complete")
+        if reply.status != 200:
+            self.assert_problem(reply, 404, "not_found", field="task_id")
+        return reply.status == 200
+
+    def test_a_stranger_cannot_join_a_task(self):
+        self.start()
+        handoff = self.send_async("analyst")
+        for path in ("/v1/handoffs", "/v1/envelopes"):
+            reply = self.by["stranger"].call("POST", path, {
+                "target_agent": "coder", "task_id": "task-1", "task_summary": "s"})
+            self.assert_problem(reply, 404, "not_found", field="task_id", seen="task-1")
+        self.assertFalse(self.completes("stranger"))
+        self.assertEqual(self.by["@operator"].ids("/v1/tasks/task-1"), [handoff])
+        self.assertEqual(self.by["stranger"].ids("/v1/tasks/task-1"), [])
+
+    def test_a_stranger_begins_its_own(self):
+        self.start()
+        self.send_async("analyst")
+        self.send_async("stranger", task_id="task-2")
+        self.send_async("stranger", task_id=None)
+        self.assertTrue(self.completes("stranger", "task-2"))
+        self.assertFalse(self.joins("analyst", "task-2"))
+
+    def test_who_began_it_and_who_was_sent_something_of_it_go_on(self):
+        self.start()
+        self.send_async("analyst")
+        self.assertEqual([self.joins(who) for who in ("analyst", "coder", "spare")],
+                         [True, True, False])
+        self.send_async("coder", "spare")
+        self.assertTrue(self.joins("spare"))
+        self.send_async("spare", "coder")
+        for who in ("analyst", "coder", "spare"):
+            self.assertTrue(self.completes(who), who)
+
+    def test_a_refused_request_takes_no_key(self):
+        self.start()
+        self.send_async("analyst")
+        body = {"target_agent": "coder", "task_summary": "s"}
+        refused = self.by["stranger"].call("POST", "/v1/handoffs", {**body, "task_id": "task-1"},
+                                           idempotency_key="run-1")
+        self.assert_problem(refused, 404, "not_found")
+        again = self.by["stranger"].call("POST", "/v1/handoffs", {**body, "task_id": "task-2"},
+                                         idempotency_key="run-1", prefer="respond-async")
+        self.assertEqual(again.status, 202, again)
+
+    def test_whoever_assembled_the_first_envelope_began_it(self):
+        self.start()
+        self.assertTrue(self.joins("analyst", "task-3"))
+        self.assertEqual([self.joins(who, "task-3") for who in ("analyst", "stranger")],
+                         [True, False])
+        self.assertFalse(self.completes("analyst", "task-3"), "no handoff belongs to it")
+
+    def test_every_alternate_that_was_sent_it(self):
+        ill = self.enterContext(Receiver(status(500)))
+        self.start({"coder": {"url": ill.url, "retries": 0,
+                              "alternates": ["spare", "small", "last"]},
+                    "spare": {"url": ill.url, "retries": 0},
+                    "small": {"url": ill.url, "retries": 0, "token_budget": 1},
+                    "last": {"url": ill.url, "retries": 0}},
+                   {**TOKENS, "small": "small-0123456789abcdef0", "last": "last-0123456789abcdef00"})
+        self.by |= {name: As(self.daemon, f"{name}-0123456789abcdef0{'0' * (name == 'last')}")
+                    for name in ("small", "last")}
+        handoff = self.by["analyst"].send().json()["handoff"]["id"]
+        [passed] = [attempt["target_agent"] for attempt in self.by["analyst"].call(
+            "GET", f"/v1/handoffs/{handoff}/attempts").json()["items"]
+            if attempt["result"] == "passed_over"]
+        self.assertEqual(passed, "small")
+        for who, party in (("coder", True), ("spare", True), ("last", True), ("small", False),
+                           ("stranger", False)):
+            with self.subTest(who=who):
+                self.assertEqual(self.joins(who), party)
+                self.assertEqual(self.completes(who), party)
+                for rest in ("", "/envelope", "/attempts"):
+                    reply = self.by[who].call("GET", f"/v1/handoffs/{handoff}{rest}")
+                    self.assertEqual(reply.status, 200 if party else 404)
+                for path in ("/v1/tasks/task-1", "/v1/parked"):
+                    self.assertEqual(self.by[who].ids(path), [handoff] if party else [])
+                reply = self.by[who].call("POST", "/v1/envelopes", {
+                    "target_agent": "x", "task_summary": "s", "previous_id": handoff})
+                self.assertEqual(reply.status, 200 if party else 404)
+        self.assert_problem(self.by["spare"].call("POST", f"/v1/handoffs/{handoff}/ack"), 403,
+                            "forbidden")
+        self.assert_problem(self.by["small"].call("POST", f"/v1/handoffs/{handoff}/ack"), 404,
+                            "not_found")
+
+    def test_a_pull_agent_that_was_offered_it(self):
+        ill = self.enterContext(Receiver(status(500)))
+        self.start({"coder": {"url": ill.url, "retries": 0, "alternates": ["spare", "stranger"]},
+                    "spare": {"retries": 0}, "stranger": {}})
+        handoff = self.send_async("analyst")
+        pulled = self.by["spare"].call("GET", "/v1/agents/spare/inbox?wait=20s")
+        self.assertEqual(pulled.header("Handoff-Id"), handoff)
+        self.assertEqual(self.by["spare"].call("POST", f"/v1/handoffs/{handoff}/nack").status, 200)
+        pulled = self.by["stranger"].call("GET", "/v1/agents/stranger/inbox?wait=20s")
+        self.assertEqual(pulled.header("Handoff-Id"), handoff)
+        self.assertEqual(self.by["spare"].call("GET", f"/v1/handoffs/{handoff}").status, 200)
+        self.assert_problem(self.by["spare"].call("POST", f"/v1/handoffs/{handoff}/ack"), 403,
+                            "forbidden")
+        for who in ("spare", "stranger"):
+            self.assertTrue(self.joins(who) and self.completes(who), who)
+
+    def test_the_agent_that_a_replay_goes_to(self):
+        ill = self.enterContext(Receiver(status(400)))
+        self.start({"coder": {"url": ill.url}, "spare": {"url": ill.url}})
+        handoff = self.by["analyst"].send().json()["handoff"]["id"]
+        self.assertFalse(self.joins("spare"))
+        reply = self.by["@operator"].call("POST", f"/v1/parked/{handoff}/replay",
+                                          {"target_agent": "spare"})
+        self.assertEqual(reply.status, 200, reply)
+        eventually(lambda: self.by["analyst"].state_of(handoff) == "parked", "it is parked again")
+        for who in ("coder", "spare"):
+            self.assertTrue(self.joins(who), who)
+
+    def test_the_operator_may_name_any_task(self):
+        self.start()
+        self.send_async("analyst")
+        self.send_async("@operator", source_agent="stranger")
+        self.assertFalse(self.joins("stranger"), "it neither began it nor was sent anything")
+        self.assertTrue(self.completes("@operator"))
+
+    def test_without_tokens_nobody_is_known(self):
+        with daemon_with({"coder": {}}) as daemon:
+            for name in ("analyst", "stranger"):
+                reply = As(daemon, None).send(source_agent=name, respond_async=True)
+                self.assertEqual(reply.status, 202)
+            self.assertEqual(As(daemon, None).call("POST", "/v1/tasks/task-1/complete")
+                             .json()["handoffs"], 2)
+
+    def test_what_was_sent_before_there_were_tokens_makes_no_party(self):
+        self.start()
+        config = json.loads(self.daemon.config_path.read_text())
+        api = config.pop("api")
+        self.daemon.write_config(json.dumps(config))
+        self.assertEqual(self.daemon.reload().status, 200)
+        for name, target in (("analyst", "coder"), ("stranger", "spare")):
+            reply = self.by["nobody"].send(target, source_agent=name, respond_async=True)
+            self.assertEqual(reply.status, 202)
+        self.daemon.write_config(json.dumps({**config, "api": api}))
+        self.assertEqual(self.daemon.reload().status, 200)
+        for who, party in (("analyst", True), ("coder", True), ("spare", True),
+                           ("stranger", False)):
+            self.assertEqual((self.joins(who), self.completes(who)), (party, party), who)
+        end = self.by["analyst"].call("GET", "/v1/tasks/task-1").json()["task"]["completed_at"]
+        seen = self.by["stranger"].call("GET", "/v1/tasks/task-1").json()
+        self.assertIsNotNone(end)
+        self.assertEqual((len(seen["items"]), seen["task"]["completed_at"]), (1, None))
 
 
 class Answers(Case):

@@ -5,6 +5,7 @@
 
 #include "client/model/model.h"
 #include "client/store/handoffs.h"
+#include "client/store/parties.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/tasks.h"
 
@@ -175,6 +176,78 @@ static void test_only_who_took_part_completes(void **state)
     assert_int_equal(get_as(fixture, "task-1", "stranger").handoffs, 0);
 }
 
+/* An attempt with an alternate, which does not have the handoff any more. */
+static void attempt(struct fixture *fixture, int64_t seq, const char *target, bool passed_over)
+{
+    const struct handoff_attempt_record record = {.attempt = {.passed_over = passed_over,
+                                                              .number = 1,
+                                                              .target = base_span_text(target),
+                                                              .error = base_span_text("ill"),
+                                                              .peer = base_span_text("")}};
+    struct handoff_store_move move = {
+        .job = {.mailbox = &fixture->mailbox, .done = temp_nothing},
+        .seq = seq,
+        .standing = {.state = HANDOFF_STATE_READY, .target = base_span_text("coder")},
+        .attempts = &record,
+        .nattempts = 1};
+    handoff_store_move(fixture->store, &move);
+    wait_for(fixture);
+    assert_int_equal(move.job.error.code, HANDOFF_OK);
+}
+
+static struct handoff_task_standing standing_of(struct fixture *fixture, const char *task,
+                                                const char *agent)
+{
+    struct handoff_task_standing standing;
+    assert_int_equal(handoff_store_task_standing(fixture->store, base_span_text(task),
+                                                 base_span_text(agent), &standing, NULL),
+                     HANDOFF_OK);
+    return standing;
+}
+
+static void test_a_party_began_the_task_or_was_sent_something(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *agent;
+        bool is_party;
+    } cases[] = {{"analyst", true}, {"asked", true},        {"coder", true},        {"tried", true},
+                 {"other", true},   {"passed-over", false}, {"later-source", false}};
+    int64_t first = accept(fixture, "task-1", "analyst", "coder");
+    attempt(fixture, first, "tried", false);
+    attempt(fixture, first, "passed-over", true);
+    accept(fixture, "task-1", "later-source", "other");
+    accept(fixture, "task-2", "passed-over", "later-source");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct handoff_task_standing found = standing_of(fixture, "task-1", cases[i].agent);
+        assert_true(found.exists);
+        assert_false(found.begun_without_handoff);
+        assert_int_equal(found.is_party, cases[i].is_party);
+        assert_int_equal(complete(fixture, "task-1", cases[i].agent, NOW_MS).job.error.code,
+                         cases[i].is_party ? HANDOFF_OK : HANDOFF_ERR_NOT_FOUND);
+        assert_int_equal(get_as(fixture, "task-1", cases[i].agent).completed_ms,
+                         cases[i].is_party ? NOW_MS : 0);
+    }
+    assert_false(standing_of(fixture, "task-9", "analyst").exists);
+}
+
+static void test_a_task_may_begin_without_a_handoff(void **state)
+{
+    struct fixture *fixture = *state;
+    struct handoff_store_put_envelope put = {.finished = true};
+    temp_envelope(&put, &fixture->ids, "task-1", 300);
+    put.job.mailbox = &fixture->mailbox;
+    put.job.done = temp_nothing;
+    handoff_store_put_envelope(fixture->store, &put);
+    wait_for(fixture);
+    accept(fixture, "task-1", "analyst", "coder");
+    const struct handoff_task_standing found = standing_of(fixture, "task-1", "stranger");
+    assert_true(found.exists && found.begun_without_handoff && !found.is_party);
+    assert_memory_equal(found.first.bytes, put.id.bytes, sizeof put.id.bytes);
+    assert_true(standing_of(fixture, "task-1", "analyst").is_party);
+    temp_envelope_free(&put);
+}
+
 static void test_it_is_forgotten_with_the_last_envelope(void **state)
 {
     struct fixture *fixture = *state;
@@ -298,6 +371,8 @@ int main(void)
         WITH_STORE(test_it_stays_completed_after_a_restart),
         WITH_STORE(test_an_unknown_task_is_not_found),
         WITH_STORE(test_only_who_took_part_completes),
+        WITH_STORE(test_a_party_began_the_task_or_was_sent_something),
+        WITH_STORE(test_a_task_may_begin_without_a_handoff),
         WITH_STORE(test_it_is_forgotten_with_the_last_envelope),
         WITH_STORE(test_found_before_and_after_they_are_indexed),
         WITH_STORE(test_numbers_that_come_again_are_found),

@@ -10,6 +10,7 @@
 #include "client/model/model.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/party_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -357,13 +358,6 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
            copy_nullable_column(row, 17, arena, &stored->excerpt);
 }
 
-bool handoff_stored_concerns(const struct handoff_stored *stored, struct base_span agent)
-{
-    return !agent.data || base_span_equal(agent, stored->source) ||
-           base_span_equal(agent, stored->asked_target) ||
-           base_span_equal(agent, stored->standing.target);
-}
-
 static enum handoff_code no_reader(const struct handoff_error *error)
 {
     return error ? error->code : HANDOFF_ERR_STORE_IO;
@@ -405,7 +399,7 @@ enum handoff_code handoff_store_get_handoff(struct handoff_store *store, const s
 #define WANTED                                                                                     \
     " AND h.seq > ?5 AND (1 << h.state & ?1) != 0 AND (?2 IS NULL OR h.target = ?2)"               \
     " AND (?3 IS NULL OR h.reason = ?3) AND (?4 IS NULL OR e.task_id = ?4)"                        \
-    " AND (?7 IS NULL OR ?7 IN (h.source, h.asked_target, h.target))"
+    " AND (?7 IS NULL OR " HANDOFF_ROW_CONCERNS("?7") ")"
 
 /* The condition on states is put together from the partial indexes' own words, so that the planner
    can use them: live and parked handoffs are few, whatever is stored beside them. */

@@ -5,32 +5,39 @@
  */
 #include "client/store/tasks.h"
 
-#include "client/store/sqlite/database.h"
+#include "client/store/sqlite/party_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
 static enum handoff_code read_task(struct handoff_db *db, struct base_span task_id,
-                                   struct base_span party, struct handoff_stored_task *task,
-                                   struct handoff_error *error)
+                                   struct handoff_stored_task *task, struct handoff_error *error)
 {
     *task = (struct handoff_stored_task){0};
     sqlite3_stmt *select = handoff_db_statement(
-        db,
-        "SELECT completed_at, handoffs FROM tasks WHERE task_id = ?1 AND (?2 IS NULL OR EXISTS"
-        " (SELECT 1 FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq"
-        " WHERE t.task_id = ?1 AND ?2 IN (h.source, h.target, h.asked_target)))",
-        error);
+        db, "SELECT completed_at, handoffs FROM tasks WHERE task_id = ?1", error);
     if (!select)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(select, 1, task_id);
-    handoff_db_bind_text(select, 2, party);
     if (handoff_db_row(select)) {
         task->completed_ms = sqlite3_column_int64(select, 0);
         task->handoffs = sqlite3_column_int64(select, 1);
     }
     return handoff_db_end(db, select, error);
+}
+
+static enum handoff_code read_task_as(struct handoff_db *db, struct base_span task_id,
+                                      struct base_span party, struct handoff_stored_task *task,
+                                      struct handoff_error *error)
+{
+    int64_t handoffs;
+    bool is_party = true;
+    enum handoff_code code = HANDOFF_OK;
+    *task = (struct handoff_stored_task){0};
+    if (party.data)
+        code = handoff_party_rows_of_task(db, task_id, party, &handoffs, &is_party, error);
+    return code == HANDOFF_OK && is_party ? read_task(db, task_id, task, error) : code;
 }
 
 enum handoff_code handoff_store_get_task(struct handoff_store *store, struct base_span task_id,
@@ -40,36 +47,12 @@ enum handoff_code handoff_store_get_task(struct handoff_store *store, struct bas
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = read_task(db, task_id, party, task, error);
+    enum handoff_code code = read_task_as(db, task_id, party, task, error);
     handoff_store_reader_done(store, db);
     return code;
 }
 
 /* ---- completing ----------------------------------------------------------------------------- */
-
-/* How many handoffs the task has, and whether one of them concerns the agent. */
-static enum handoff_code look_up_task(struct handoff_db *db,
-                                      const struct handoff_store_complete_task *complete,
-                                      int64_t *handoffs, bool *takes_part,
-                                      struct handoff_error *error)
-{
-    *handoffs = 0;
-    *takes_part = false;
-    sqlite3_stmt *select = handoff_db_statement(
-        db,
-        "SELECT count(*), max(?2 IS NULL OR ?2 IN (h.source, h.target, h.asked_target))"
-        " FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1",
-        error);
-    if (!select)
-        return handoff_db_failure(db, NULL);
-    handoff_db_bind_text(select, 1, complete->task_id);
-    handoff_db_bind_text(select, 2, complete->agent);
-    if (handoff_db_row(select)) {
-        *handoffs = sqlite3_column_int64(select, 0);
-        *takes_part = sqlite3_column_int(select, 1) == 1;
-    }
-    return handoff_db_end(db, select, error);
-}
 
 static enum handoff_code insert_task(struct handoff_db *db,
                                      const struct handoff_store_complete_task *complete,
@@ -91,13 +74,14 @@ static enum handoff_code run_complete(struct handoff_store_job *job, struct hand
 {
     struct handoff_store_complete_task *complete = (void *)job;
     int64_t handoffs;
-    bool takes_part;
-    enum handoff_code code = look_up_task(db, complete, &handoffs, &takes_part, error);
-    if (code == HANDOFF_OK && !takes_part) /* to others it reads as if there were no such task */
+    bool is_party;
+    enum handoff_code code = handoff_party_rows_of_task(db, complete->task_id, complete->agent,
+                                                        &handoffs, &is_party, error);
+    if (code == HANDOFF_OK && !is_party) /* to others it reads as if there were no such task */
         code = handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff belongs to this task",
                                  "task_id", complete->task_id.data);
     if (code == HANDOFF_OK)
-        code = read_task(db, complete->task_id, complete->agent, &complete->task, error);
+        code = read_task(db, complete->task_id, &complete->task, error);
     complete->repeated = complete->task.completed_ms != 0;
     if (code != HANDOFF_OK || complete->repeated)
         return code;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parties.h - who is a party to a handoff, and to a task.
+ *
+ * The parties to a handoff are its source and the agents it was sent to: the one that the source
+ * named, those that an attempt was made with (alternates, agents that pulled it), and the one that
+ * has it now. An agent that was passed over was sent nothing.
+ *
+ * The parties to a task are the source of its first handoff, which began it, and all agents that
+ * one of its handoffs was sent to. The source of a later handoff is not one by that: otherwise
+ * naming a task would be enough to join it. The first is the first that retention has left; its
+ * source was a party when it was accepted.
+ */
+#ifndef HANDOFF_STORE_PARTIES_H
+#define HANDOFF_STORE_PARTIES_H
+
+#include "client/store/store.h"
+
+/* Whether the agent is a party to the handoff. No handoff has no parties. Waits for the disk. */
+enum handoff_code handoff_store_is_party(struct handoff_store *store, const struct base_uuid *id,
+                                         struct base_span agent, bool *is_party,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* How an agent stands to a task. */
+struct handoff_task_standing {
+    bool exists;   /* an envelope names the task */
+    bool is_party; /* of its handoffs; envelopes that were only assembled do not count */
+    /* The first envelope of the task was only assembled: what it says about its source is in it. */
+    bool begun_without_handoff;
+    struct base_uuid first; /* the first envelope */
+};
+
+/* Waits for the disk. */
+enum handoff_code handoff_store_task_standing(struct handoff_store *store, struct base_span task_id,
+                                              struct base_span agent,
+                                              struct handoff_task_standing *standing,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif
