@@ -306,8 +306,8 @@ enum handoff_rendering {
 
 /*
  * Who looks. What is read of handoffs and envelopes takes a `caller`: the name of an agent, who
- * then sees only what it is a party to (as the source, as the agent that it was sent to, or as the
- * one that has it now); all else is not_found, as if it were not there. NULL sees everything.
+ * then sees only what it is a party to (as the source, or as an agent that it was sent to); all
+ * else is not_found, as if it were not there. NULL sees everything.
  */
 
 /* The answer's body is the envelope. not_found, or store_corrupt when a byte of it has changed. */
@@ -503,15 +503,21 @@ void handoff_pull_withdraw(struct handoff_puller *pull);
 
 /* ---- memories ------------------------------------------------------------------------------ */
 
+/*
+ * A memory belongs to the agent that put it. `caller` is the agent that asks; it changes only its
+ * own memories, all else is forbidden. NULL: an operator, or a caller that nobody knows, who may
+ * change every memory.
+ */
+
 /* Stores a memory: JSON with content, and optionally summary, importance (low, medium, high,
-   critical), tags, metadata, pinned. The answer's body is the memory. */
+   critical), tags, metadata, pinned, agent. The answer's body is the memory. */
 void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
-                        handoff_answered *answered, void *context);
+                        const char *caller, handoff_answered *answered, void *context);
 /* A pinned memory is in every envelope. The answer's body is the memory. */
-void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
+void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned, const char *caller,
                         handoff_answered *answered, void *context);
-void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_answered *answered,
-                           void *context);
+void handoff_memory_delete(struct handoff_loop *loop, const char *id, const char *caller,
+                           handoff_answered *answered, void *context);
 
 void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
                         void *context);

@@ -23,7 +23,9 @@
 #define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
 #define AS_ITS_HOLDER "if it has the handoff; other parties get 403, all others 404"
 #define SHARED        "yes: the agents of a pipeline share the spine"
-#define NO            "no; operators only"
+#define AS_ITS_OWNER                                                                               \
+    "if it owns the memory, or none has the id; otherwise 403. It stores memories in its own name"
+#define NO "no; operators only"
 
 /* ---- fields that several calls have --------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  *
  * On the loop's thread.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "client/calls/memory_json.h"
@@ -100,8 +101,17 @@ static void was_put(struct handoff_spine_call *call)
     free_putting(putting);
 }
 
+/* The host lends its name for the call. An unknown caller stays absent. */
+static bool keep_caller(const char *caller, struct base_arena *arena, struct base_span *to)
+{
+    *to = base_span_text(caller);
+    if (caller)
+        to->data = base_arena_strdup(arena, caller);
+    return to->data || !caller;
+}
+
 void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
-                        handoff_answered *answered, void *context)
+                        const char *caller, handoff_answered *answered, void *context)
 {
     struct handoff_error error = {0};
     struct putting *putting = base_calloc(1, sizeof(*putting));
@@ -116,7 +126,7 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
     putting->put.memory.id.size = strlen(id);
     putting->put.memory.id.data = base_arena_strdup(&putting->arena, id);
-    if (!putting->put.memory.id.data)
+    if (!putting->put.memory.id.data || !keep_caller(caller, &putting->arena, &putting->put.caller))
         handoff_error_no_memory(&error);
     else
         error.code = handoff_memory_json_read(
@@ -140,6 +150,7 @@ struct touching {
     struct asked asked;
     enum handoff_operation operation;
     char *id;
+    char caller[HANDOFF_NAME_MAX + 1];
     struct handoff_spine_call *call; /* the one of the two that is made */
     struct handoff_spine_pin pin;
     struct handoff_spine_remove remove;
@@ -176,7 +187,7 @@ static void was_removed(struct handoff_spine_call *call)
 }
 
 /* NULL, and the refusal is answered, if it is out of memory. */
-static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
+static struct touching *begin_touch(struct handoff_loop *loop, const char *id, const char *caller,
                                     enum handoff_operation operation, handoff_answered *answered,
                                     void *context)
 {
@@ -191,35 +202,40 @@ static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
     touching->asked = asked(loop, answered, context);
     touching->operation = operation;
     touching->id = copy;
+    snprintf(touching->caller, sizeof touching->caller, "%s", caller ? caller : "");
     loop->pending++;
     return touching;
 }
 
-void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
+void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned, const char *caller,
                         handoff_answered *answered, void *context)
 {
-    struct touching *touching = begin_touch(loop, id, HANDOFF_OPERATION_PIN, answered, context);
+    struct touching *touching =
+        begin_touch(loop, id, caller, HANDOFF_OPERATION_PIN, answered, context);
     if (!touching)
         return;
     touching->call = &touching->pin.call;
     touching->pin =
         (struct handoff_spine_pin){.call = {.mailbox = loop->lane->mailbox, .done = was_pinned},
                                    .id = base_span_text(touching->id),
+                                   .caller = base_span_text(caller ? touching->caller : NULL),
                                    .pinned = pinned};
     if (handoff_spine_pin(loop->client->spine, &touching->pin) == HANDOFF_SPINE_DONE)
         was_touched(touching);
 }
 
-void handoff_memory_delete(struct handoff_loop *loop, const char *id, handoff_answered *answered,
-                           void *context)
+void handoff_memory_delete(struct handoff_loop *loop, const char *id, const char *caller,
+                           handoff_answered *answered, void *context)
 {
-    struct touching *touching = begin_touch(loop, id, HANDOFF_OPERATION_DELETE, answered, context);
+    struct touching *touching =
+        begin_touch(loop, id, caller, HANDOFF_OPERATION_DELETE, answered, context);
     if (!touching)
         return;
     touching->call = &touching->remove.call;
     touching->remove =
         (struct handoff_spine_remove){.call = {.mailbox = loop->lane->mailbox, .done = was_removed},
-                                      .id = base_span_text(touching->id)};
+                                      .id = base_span_text(touching->id),
+                                      .caller = base_span_text(caller ? touching->caller : NULL)};
     if (handoff_spine_remove(loop->client->spine, &touching->remove) == HANDOFF_SPINE_DONE)
         was_touched(touching);
 }

@@ -50,6 +50,10 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
     else
         base_buffer_text(out, "{}");
     base_buffer_printf(out, ",\"pinned\":%s", memory->pinned ? "true" : "false");
+    if (memory->agent.data)
+        write_memory_text(out, "agent", memory->agent);
+    else
+        base_buffer_text(out, ",\"agent\":null");
     write_memory_time(out, "created_at", memory->created_ms);
     write_memory_time(out, "updated_at", memory->updated_ms);
     base_buffer_byte(out, '}');
@@ -59,7 +63,7 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
 
 /* What a body says, before it is a memory. */
 struct memory_body {
-    struct base_span content, summary, id;
+    struct base_span content, summary, id, agent;
     int importance; /* enum handoff_importance */
     yyjson_val *tags, *metadata;
     bool pinned, pin_is_told;
@@ -115,6 +119,13 @@ static const struct handoff_field rows[] = {
      .type = HANDOFF_FIELD_BOOL,
      .check = check_pinned,
      .doc = "a pinned memory is in every envelope; if absent, unchanged"},
+    {.name = "agent",
+     .type = HANDOFF_FIELD_NAME,
+     .offset = AT(agent),
+     .least = 1,
+     .most = HANDOFF_MEMORY_AGENT_MAX,
+     .doc = "its owner; given by the token of an agent; if absent, unchanged",
+     .example = "\"analyst\""},
     {.name = "id",
      .type = HANDOFF_FIELD_TEXT,
      .offset = AT(id),
@@ -169,12 +180,28 @@ static enum handoff_code check_same_id(const struct memory_body *body,
     return HANDOFF_ERR_INVALID;
 }
 
+static enum handoff_code take_agent(const struct memory_body *body, struct handoff_spine_put *put,
+                                    struct handoff_error *error)
+{
+    const struct base_span caller = put->caller;
+    put->agent = body->agent;
+    if (!body->agent.data || !caller.data || base_span_equal(body->agent, caller))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
+                      "an agent may store memories only in its own name", "agent",
+                      body->agent.data);
+    handoff_error_allow(error, "%.*s, or leave it out", (int)caller.size, caller.data);
+    return HANDOFF_ERR_FORBIDDEN;
+}
+
 static enum handoff_code take_body_fields(const struct memory_body *body, struct base_arena *arena,
                                           struct handoff_spine_put *put,
                                           struct handoff_error *error)
 {
     struct handoff_memory *memory = &put->memory;
     enum handoff_code code = check_same_id(body, memory, error);
+    if (code == HANDOFF_OK)
+        code = take_agent(body, put, error);
     memory->content = body->content;
     if (body->summary.size > 0) /* an empty one could not stand in for anything */
         memory->summary = body->summary;

@@ -183,6 +183,7 @@ static const struct handoff_field memory_rows[] = {
     ROW("tags", ARRAY, .item = &tag_item),
     ROW("metadata", OBJECT),
     ROW("pinned", BOOL),
+    ROW("agent", TEXT, .nullable = true, .doc = "its owner, which put it; null if it has none"),
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
 };

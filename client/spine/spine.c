@@ -95,6 +95,8 @@ enum handoff_spine_progress handoff_spine_list(struct handoff_spine *spine,
 enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put)
 {
+    BASE_CHECK(put->agent.size <= HANDOFF_MEMORY_AGENT_MAX &&
+               put->caller.size <= HANDOFF_MEMORY_AGENT_MAX);
     bool able = begin_call(spine, &put->call, HANDOFF_SPINE_CAN_PUT, "store a memory");
     if (!able ||
         handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK)

@@ -43,6 +43,7 @@ struct handoff_memory {
     struct base_span content;  /* UTF-8, not empty */
     struct base_span summary;  /* absent (data NULL) where there is none */
     struct base_span metadata; /* the text of a JSON object; absent is {} */
+    struct base_span agent;    /* its owner, the agent that put it; absent: nobody */
     const struct base_span *tags;
     size_t tag_count;
     enum handoff_importance importance;
@@ -186,11 +187,20 @@ enum handoff_pin_change {
     HANDOFF_PIN_NO,
 };
 
+enum { HANDOFF_MEMORY_AGENT_MAX = 128 }; /* bytes of an owner's name */
+
+/* Whether it may be changed: only by its owner, or by an operator. The caller is the agent that
+   asks; absent: it is unknown, or an operator, and may change every memory. A change by another
+   agent is forbidden. */
+
 struct handoff_spine_put {
     struct handoff_spine_call call;
-    struct handoff_memory memory; /* created_ms, updated_ms, pinned and version are results */
+    struct handoff_memory memory; /* created_ms, updated_ms, pinned, version, agent are results */
     enum handoff_pin_change pin;
-    bool created; /* result: it was not there before */
+    struct base_span caller;
+    struct base_span agent; /* the owner from now on; absent: as it was, or the caller */
+    bool created;           /* result: it was not there before */
+    char owner[HANDOFF_MEMORY_AGENT_MAX]; /* the driver's, for the text of memory.agent */
 };
 
 /* Makes a memory or replaces it; created_ms of a replaced one stays. */
@@ -200,6 +210,7 @@ enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
 struct handoff_spine_remove {
     struct handoff_spine_call call;
     struct base_span id;
+    struct base_span caller;
 };
 
 /* not_found if it is not there. */
@@ -209,6 +220,7 @@ enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
 struct handoff_spine_pin {
     struct handoff_spine_call call;
     struct base_span id;
+    struct base_span caller;
     bool pinned;
 };
 

@@ -32,8 +32,8 @@ struct handoff_store_complete_task {
 void handoff_store_complete_task(struct handoff_store *store,
                                  struct handoff_store_complete_task *complete);
 
-/* Waits for the disk. An unknown task is not completed, nor is one that `party` is not a party to, as
-   it sees it; an absent one sees all. */
+/* Waits for the disk. An unknown task is not completed, nor is one that `party` is not a party to,
+   as it sees it; an absent one sees all. */
 enum handoff_code handoff_store_get_task(struct handoff_store *store, struct base_span task_id,
                                          struct base_span party, struct handoff_stored_task *task,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;

@@ -31,7 +31,8 @@ void exporter_call_put_memory(struct exporter_request *request, void *context)
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
     if (pending != NULL)
         handoff_memory_put(memories_loop(request, context), exporter_request_input(request)->id,
-                           body, size, exporter_pending_call_done, pending);
+                           body, size, exporter_request_caller(request), exporter_pending_call_done,
+                           pending);
 }
 
 void exporter_call_get_memory(struct exporter_request *request, void *context)
@@ -48,7 +49,8 @@ void exporter_call_delete_memory(struct exporter_request *request, void *context
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_deleted);
     if (pending != NULL)
         handoff_memory_delete(memories_loop(request, context), exporter_request_input(request)->id,
-                              exporter_pending_call_done, pending);
+                              exporter_request_caller(request), exporter_pending_call_done,
+                              pending);
 }
 
 static void change_pin(struct exporter_request *request, void *context, bool pinned)
@@ -56,7 +58,8 @@ static void change_pin(struct exporter_request *request, void *context, bool pin
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
     if (pending != NULL)
         handoff_memory_pin(memories_loop(request, context), exporter_request_input(request)->id,
-                           pinned, exporter_pending_call_done, pending);
+                           pinned, exporter_request_caller(request), exporter_pending_call_done,
+                           pending);
 }
 
 void exporter_call_pin_memory(struct exporter_request *request, void *context)

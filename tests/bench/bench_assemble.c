@@ -89,7 +89,7 @@ static void fill(size_t stored)
         char id[32];
         snprintf(id, sizeof(id), "ms-%zu", i);
         write_memory(&body, &property, i);
-        handoff_memory_put(bench.loop, id, body.data, body.size, answered, NULL);
+        handoff_memory_put(bench.loop, id, body.data, body.size, NULL, answered, NULL);
         if (i % BATCH == BATCH - 1)
             wait_for(0);
     }

@@ -440,6 +440,114 @@ class Tasks(Case):
         self.assertEqual((len(seen["items"]), seen["task"]["completed_at"]), (1, None))
 
 
+class Memories(Case):
+    """A memory belongs to the agent that put it: it and the operator change it, all read it."""
+
+    PATH = "/v1/memories/m"
+
+    def put(self, who, content="c", path=PATH, **fields):
+        return self.by[who].call("PUT", path, {"content": content, **fields})
+
+    def test_the_owner_may_do_everything(self):
+        self.start()
+        self.assertEqual((self.put("analyst").status, self.put("analyst", "d").status), (201, 200))
+        for method, path, code in (("PUT", f"{self.PATH}/pin", 200),
+                                   ("DELETE", f"{self.PATH}/pin", 200), ("DELETE", self.PATH, 204)):
+            self.assertEqual(self.by["analyst"].call(method, path).status, code, (method, path))
+
+    def test_others_change_nothing(self):
+        self.start()
+        self.assertEqual(self.put("analyst").json()["agent"], "analyst")
+        before = self.by["analyst"].call("GET", self.PATH).text
+        for method, path, body in (("PUT", self.PATH, {"content": "d"}),
+                                   ("PUT", self.PATH, {"content": "c", "pinned": True}),
+                                   ("PUT", f"{self.PATH}/pin", None),
+                                   ("DELETE", f"{self.PATH}/pin", None),
+                                   ("DELETE", self.PATH, None)):
+            reply = self.by["coder"].call(method, path, body)
+            self.assert_problem(reply, 403, "forbidden", field="id", seen="coder",
+                                allowed="its owner or @operator")
+            self.assertNotIn("analyst", reply.text)
+        self.assertEqual(self.by["coder"].call("GET", self.PATH).text, before)
+
+    def test_all_agents_read_it(self):
+        self.start()
+        self.put("analyst", "Retry three times")
+        self.assertEqual(self.by["coder"].call("GET", self.PATH).json()["agent"], "analyst")
+        [item] = self.by["coder"].call("GET", "/v1/memories?query=retry").json()["items"]
+        self.assertEqual((item["id"], item["agent"]), ("m", "analyst"))
+        envelope = self.by["coder"].call("POST", "/v1/envelopes", {
+            "target_agent": "x", "task_summary": "s", "memory_ids": ["m"]})
+        self.assertIn("Retry three times", envelope.text)
+
+    def test_the_operator_changes_it_and_its_owner_stays(self):
+        self.start()
+        self.put("analyst")
+        reply = self.put("@operator", "d")
+        self.assertEqual((reply.status, reply.json()["agent"]), (200, "analyst"))
+        self.assertEqual(self.by["@operator"].call("PUT", f"{self.PATH}/pin").status, 200)
+        self.assertEqual(self.put("analyst", "e").json()["pinned"], True)
+        self.assertEqual(self.by["@operator"].call("DELETE", self.PATH).status, 204)
+
+    def test_an_id_that_was_deleted_is_free(self):
+        self.start()
+        self.put("analyst")
+        self.by["analyst"].call("DELETE", self.PATH)
+        reply = self.put("coder")
+        self.assertEqual((reply.status, reply.json()["agent"]), (201, "coder"))
+        self.assert_problem(self.put("analyst"), 403, "forbidden")
+
+    def test_what_is_not_there_is_not_found(self):
+        self.start()
+        for method, path in (("PUT", f"{self.PATH}/pin"), ("DELETE", f"{self.PATH}/pin"),
+                             ("DELETE", self.PATH)):
+            self.assert_problem(self.by["coder"].call(method, path), 404, "not_found")
+
+    def test_an_agent_puts_in_its_own_name(self):
+        self.start()
+        self.assert_problem(self.put("coder", agent="analyst"), 403, "forbidden", field="agent",
+                            seen="analyst", allowed="coder, or leave it out")
+        self.assertEqual(self.by["coder"].call("GET", self.PATH).status, 404)
+        self.assertEqual(self.put("coder", agent=None).json()["agent"], "coder")
+        answered = self.by["coder"].call("GET", self.PATH).json()
+        reply = self.by["coder"].call("PUT", self.PATH, answered)
+        self.assertEqual((reply.status, reply.json()["agent"]), (200, "coder"))
+
+    def test_the_operator_gives_it_to_an_agent(self):
+        self.start()
+        self.assertIsNone(self.put("@operator").json()["agent"])
+        self.assert_problem(self.put("analyst"), 403, "forbidden", seen="analyst")
+        self.assertEqual(self.put("@operator", agent="analyst").json()["agent"], "analyst")
+        self.assertEqual(self.put("analyst", "d").status, 200)
+        self.assertEqual(self.put("@operator", agent="coder").json()["agent"], "coder")
+        self.assert_problem(self.put("analyst"), 403, "forbidden")
+
+    def test_without_tokens_everybody_may_and_names_the_owner(self):
+        self.start()
+        config = json.loads(self.daemon.config_path.read_text())
+        api = config.pop("api")
+        self.daemon.write_config(json.dumps(config))
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertIsNone(self.put("nobody", path="/v1/memories/n").json()["agent"])
+        self.assertEqual(self.put("nobody", agent="analyst").json()["agent"], "analyst")
+        self.assertEqual(self.put("nobody", "d").json()["agent"], "analyst")
+        self.daemon.write_config(json.dumps({**config, "api": api}))
+        self.assertEqual(self.daemon.reload().status, 200)
+        self.assertEqual(self.put("analyst", "e").status, 200)
+        self.assert_problem(self.put("coder"), 403, "forbidden")
+        self.assert_problem(self.put("coder", path="/v1/memories/n"), 403, "forbidden")
+
+    def test_the_owner_outlives_the_process(self):
+        self.start()
+        self.put("analyst")
+        self.daemon.kill()
+        self.daemon.log_path.unlink()
+        self.daemon.expected_exit = 0
+        self.daemon.start()
+        self.assert_problem(self.put("coder"), 403, "forbidden")
+        self.assertEqual(self.put("analyst").json()["agent"], "analyst")
+
+
 class Answers(Case):
     """Only the agent that has a handoff answers for it."""
 
@@ -501,15 +609,11 @@ class Decisions(Case):
 
     def test_what_everybody_may(self):
         self.start()
+        self.assertEqual(self.by["analyst"].call("PUT", "/v1/memories/m", {"content": "c"}).status,
+                         201)
         for who in ("analyst", "coder", "stranger", "@operator"):
-            self.assertEqual(self.by[who].call("GET", "/v1/agents").status, 200)
-            self.assertIn(self.by[who].call("PUT", "/v1/memories/m", {"content": who}).status,
-                          (200, 201))
-            self.assertEqual(self.by[who].call("GET", "/v1/memories").status, 200)
-            self.assertEqual(self.by[who].call("PUT", "/v1/memories/m/pin").status, 200)
-            self.assertEqual(self.by[who].call("DELETE", "/v1/memories/m/pin").status, 200)
-        self.assertEqual(self.by["stranger"].call("GET", "/v1/memories/m").status, 200)
-        self.assertEqual(self.by["stranger"].call("DELETE", "/v1/memories/m").status, 204)
+            for path in ("/v1/agents", "/v1/memories", "/v1/memories/m", "/v1/parked"):
+                self.assertEqual(self.by[who].call("GET", path).status, 200, (who, path))
 
 
 class Rotation(Case):

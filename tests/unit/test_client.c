@@ -116,7 +116,7 @@ static void assemble(const char *body)
 
 static void put(const char *id, const char *body)
 {
-    handoff_memory_put(fixture.loop, id, body, strlen(body), answered, &fixture.asked);
+    handoff_memory_put(fixture.loop, id, body, strlen(body), NULL, answered, &fixture.asked);
     wait_for_answer();
 }
 
@@ -322,7 +322,7 @@ static void test_token_counts_are_kept(void **state)
     put("m", "{\"content\":\"some content that is rather longer than before\"}");
     assemble(BASE ",\"memory_ids\":[\"m\"]}");
     assert_true(number_at("/tokens/count") > first);
-    handoff_memory_pin(fixture.loop, "m", true, answered, &fixture.asked);
+    handoff_memory_pin(fixture.loop, "m", true, NULL, answered, &fixture.asked);
     wait_for_answer();
     assemble(BASE ",\"memory_ids\":[\"m\"]}");
     size_t counted;
@@ -383,27 +383,27 @@ static void test_memories_are_put_and_read(void **state)
     assert_non_null(strstr(stored,
                            "{\"id\":\"ms-1\",\"content\":\"c\",\"summary\":\"s\",\"importance\":"
                            "\"high\",\"tags\":[\"a\",\"b\"],\"metadata\":{\"n\":1.50},\"pinned\":"
-                           "true,\"created_at\":\"2"));
+                           "true,\"agent\":null,\"created_at\":\"2"));
     handoff_memory_get(fixture.loop, "ms-1", answered, &fixture.asked);
     wait_for_answer();
     assert_string_equal(fixture.asked.body, stored);
     put("ms-1", stored); /* what was answered may be sent back */
     assert_int_equal(fixture.asked.code, HANDOFF_OK);
     assert_false(fixture.asked.created);
-    handoff_memory_pin(fixture.loop, "ms-1", false, answered, &fixture.asked);
+    handoff_memory_pin(fixture.loop, "ms-1", false, NULL, answered, &fixture.asked);
     wait_for_answer();
     assert_non_null(strstr(fixture.asked.body, "\"pinned\":false"));
-    handoff_memory_delete(fixture.loop, "ms-1", answered, &fixture.asked);
+    handoff_memory_delete(fixture.loop, "ms-1", NULL, answered, &fixture.asked);
     wait_for_answer();
     assert_int_equal(fixture.asked.code, HANDOFF_OK);
     assert_null(fixture.asked.body);
     handoff_memory_get(fixture.loop, "ms-1", answered, &fixture.asked);
     wait_for_answer();
     assert_int_equal(fixture.asked.code, HANDOFF_ERR_NOT_FOUND);
-    handoff_memory_delete(fixture.loop, "ms-1", answered, &fixture.asked);
+    handoff_memory_delete(fixture.loop, "ms-1", NULL, answered, &fixture.asked);
     wait_for_answer();
     assert_int_equal(fixture.asked.code, HANDOFF_ERR_NOT_FOUND);
-    handoff_memory_pin(fixture.loop, "ms-1", true, answered, &fixture.asked);
+    handoff_memory_pin(fixture.loop, "ms-1", true, NULL, answered, &fixture.asked);
     wait_for_answer();
     assert_int_equal(fixture.asked.code, HANDOFF_ERR_NOT_FOUND);
     free(stored);

@@ -117,6 +117,74 @@ static void test_putting_again_replaces(void **state)
     temp_spine_close(&temp);
 }
 
+static enum handoff_code put_as(const char *caller, const char *agent, const char *owner)
+{
+    struct handoff_spine_put put = {.memory = {.id = span("a"), .content = span("x")},
+                                    .caller = base_span_text(caller),
+                                    .agent = base_span_text(agent)};
+    enum handoff_code code = temp_put_call(&temp, &put);
+    if (code == HANDOFF_OK && owner) {
+        assert_span(put.memory.agent, owner);
+        assert_span(get("a")->memory.agent, owner);
+    } else if (code == HANDOFF_OK) {
+        assert_null(put.memory.agent.data);
+        assert_null(get("a")->memory.agent.data);
+    }
+    return code;
+}
+
+static enum handoff_code pin_as(const char *caller, bool pinned)
+{
+    struct handoff_spine_pin call = {
+        .id = span("a"), .caller = base_span_text(caller), .pinned = pinned};
+    return TEMP_SPINE_CALL(&temp, handoff_spine_pin, &call);
+}
+
+static enum handoff_code forget_as(const char *caller)
+{
+    struct handoff_spine_remove call = {.id = span("a"), .caller = base_span_text(caller)};
+    return TEMP_SPINE_CALL(&temp, handoff_spine_remove, &call);
+}
+
+static void test_only_the_owner_changes_a_memory(void **state)
+{
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    assert_int_equal(put_as("analyst", NULL, "analyst"), HANDOFF_OK);
+    const int64_t version = get("a")->memory.version;
+    static const char *const others[] = {"coder", "analys", "analyst2"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(put_as(others[i], NULL, NULL), HANDOFF_ERR_FORBIDDEN);
+        assert_string_equal(temp.error.seen, others[i]);
+        assert_int_equal(pin_as(others[i], true), HANDOFF_ERR_FORBIDDEN);
+        assert_int_equal(pin_as(others[i], false), HANDOFF_ERR_FORBIDDEN);
+        assert_int_equal(forget_as(others[i]), HANDOFF_ERR_FORBIDDEN);
+    }
+    assert_int_equal(get("a")->memory.version, version);
+    assert_int_equal(pin_as("analyst", true), HANDOFF_OK);
+    assert_int_equal(put_as("analyst", NULL, "analyst"), HANDOFF_OK);
+    assert_int_equal(put_as(NULL, NULL, "analyst"), HANDOFF_OK);
+    assert_int_equal(put_as(NULL, "coder", "coder"), HANDOFF_OK);
+    assert_int_equal(put_as("analyst", NULL, NULL), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(forget_as("coder"), HANDOFF_OK);
+    assert_int_equal(put_as("analyst", NULL, "analyst"), HANDOFF_OK);
+    temp_spine_close(&temp);
+}
+
+static void test_a_memory_of_nobody_is_the_operators(void **state)
+{
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    assert_int_equal(put_as(NULL, NULL, NULL), HANDOFF_OK);
+    assert_int_equal(put_as("analyst", NULL, NULL), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(pin_as("analyst", true), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(forget_as("analyst"), HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(pin_as(NULL, true), HANDOFF_OK);
+    assert_int_equal(put_as(NULL, "analyst", "analyst"), HANDOFF_OK);
+    assert_int_equal(put_as("analyst", NULL, "analyst"), HANDOFF_OK);
+    temp_spine_close(&temp);
+}
+
 static void test_remove_and_pin_say_what_is_not_there(void **state)
 {
     (void)state;
@@ -543,6 +611,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_field_comes_back),
         cmocka_unit_test(test_putting_again_replaces),
+        cmocka_unit_test(test_only_the_owner_changes_a_memory),
+        cmocka_unit_test(test_a_memory_of_nobody_is_the_operators),
         cmocka_unit_test(test_remove_and_pin_say_what_is_not_there),
         cmocka_unit_test(test_limits_name_field_seen_allowed),
         cmocka_unit_test(test_metadata_must_be_json),

@@ -6,6 +6,8 @@
  *
  * Every refusal comes before the first change, so that a refused job costs its neighbours nothing.
  */
+#include <string.h>
+
 #include "client/spine/embedded/embedded.h"
 #include "lib/base/error.h"
 
@@ -52,21 +54,56 @@ struct stored {
     int64_t seq; /* 0: not there */
     int64_t created_ms;
     bool pinned;
+    size_t owner_size; /* 0: nobody's */
+    char owner[HANDOFF_MEMORY_AGENT_MAX];
 };
+
+/* A longer name than any agent has is cut; it was no agent's before. */
+static void read_owner(sqlite3_stmt *row, int at, struct stored *stored)
+{
+    struct base_span owner = handoff_db_column(row, at);
+    stored->owner_size = owner.size < sizeof stored->owner ? owner.size : sizeof stored->owner;
+    if (stored->owner_size > 0)
+        memcpy(stored->owner, owner.data, stored->owner_size);
+}
 
 static enum handoff_code find_stored(struct handoff_db *db, struct base_span id,
                                      struct stored *stored, struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(
-        db, "SELECT seq, created_at, pinned FROM memories WHERE id = ?1", error);
+        db, "SELECT seq, created_at, pinned, agent FROM memories WHERE id = ?1", error);
     *stored = (struct stored){0};
     if (!find)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(find, 1, id);
-    if (handoff_db_row(find))
-        *stored = (struct stored){sqlite3_column_int64(find, 0), sqlite3_column_int64(find, 1),
-                                  sqlite3_column_int(find, 2) != 0};
+    if (handoff_db_row(find)) {
+        stored->seq = sqlite3_column_int64(find, 0);
+        stored->created_ms = sqlite3_column_int64(find, 1);
+        stored->pinned = sqlite3_column_int(find, 2) != 0;
+        read_owner(find, 3, stored);
+    }
     return handoff_db_end(db, find, error);
+}
+
+static struct base_span owner_of(const struct stored *stored)
+{
+    return stored->owner_size > 0 ? base_span(stored->owner, stored->owner_size)
+                                  : base_span(NULL, 0);
+}
+
+/* Who owns it is not in the error: whoever may read the memory finds it there. */
+static enum handoff_code check_owner(const struct stored *stored, struct base_span caller,
+                                     struct handoff_error *error)
+{
+    if (!stored->seq || !caller.data || base_span_equal(caller, owner_of(stored)))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
+                      "this memory belongs to another agent, or to none; store a memory under "
+                      "another id",
+                      "id", NULL);
+    handoff_error_seen(error, "%.*s", (int)caller.size, caller.data);
+    handoff_error_allow(error, "its owner or @operator");
+    return HANDOFF_ERR_FORBIDDEN;
 }
 
 static enum handoff_code check_pins(struct handoff_db *db, const struct handoff_spine *spine,
@@ -99,7 +136,7 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     sqlite3_stmt *insert = handoff_db_statement(
         db,
         "INSERT INTO memories (id, importance, pinned, created_at, updated_at, tags, metadata,"
-        " summary, content) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        " summary, content, agent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -112,6 +149,7 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     handoff_db_bind_text(insert, 7, memory->metadata);
     handoff_db_bind_text(insert, 8, memory->summary);
     handoff_db_bind_text(insert, 9, memory->content);
+    handoff_db_bind_text(insert, 10, memory->agent);
     return handoff_db_do(db, insert, error);
 }
 
@@ -137,6 +175,19 @@ static enum handoff_code replace(struct handoff_db *db, const struct stored *old
     return code;
 }
 
+/* As told, else as it was, else the caller. */
+static void settle_owner(struct handoff_spine_put *put, const struct stored *old)
+{
+    struct base_span owner = put->agent.data ? put->agent : owner_of(old);
+    if (!put->agent.data && !old->seq)
+        owner = put->caller;
+    put->memory.agent = base_span(NULL, 0);
+    if (!owner.data)
+        return;
+    memcpy(put->owner, owner.data, owner.size);
+    put->memory.agent = base_span(put->owner, owner.size);
+}
+
 static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
                                  struct handoff_error *error)
 {
@@ -144,8 +195,11 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     const struct handoff_embedded *embedded = scratch_of(job)->embedded;
     struct stored old;
     enum handoff_code code = find_stored(db, put->memory.id, &old, error);
+    if (code == HANDOFF_OK)
+        code = check_owner(&old, put->caller, error);
     if (code != HANDOFF_OK)
         return code;
+    settle_owner(put, &old);
     put->created = old.seq == 0;
     put->memory.pinned = put->pin == HANDOFF_PIN_KEEP ? old.pinned : put->pin == HANDOFF_PIN_YES;
     put->memory.updated_ms = base_wall_ms(embedded->clock);
@@ -177,6 +231,8 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
     const struct handoff_spine_remove *remove = (const void *)call_of(job);
     struct stored old;
     enum handoff_code code = find_stored(db, remove->id, &old, error);
+    if (code == HANDOFF_OK)
+        code = check_owner(&old, remove->caller, error);
     if (code != HANDOFF_OK)
         return code;
     return old.seq ? remove_seq(db, old.seq, error) : no_such_memory(remove->id, error);
@@ -207,6 +263,8 @@ static enum handoff_code run_pin(struct handoff_store_job *job, struct handoff_d
     const struct handoff_spine *spine = &scratch_of(job)->embedded->spine;
     struct stored old;
     enum handoff_code code = find_stored(db, pin->id, &old, error);
+    if (code == HANDOFF_OK)
+        code = check_owner(&old, pin->caller, error);
     if (code != HANDOFF_OK)
         return code;
     if (old.seq == 0)

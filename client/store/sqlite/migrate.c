@@ -156,6 +156,10 @@ static const char *const steps[] = {
     /* 9: what a list shows of an envelope, so that it reads rows alone. NULL where an older version
        accepted the handoff; then the envelope is read, on a reader thread. */
     "ALTER TABLE handoffs ADD COLUMN excerpt TEXT;",
+
+    /* 10: the agent that put a memory, which owns it. NULL: nobody, so only an operator changes it.
+       That is so for all memories of older versions. */
+    "ALTER TABLE memories ADD COLUMN agent TEXT;",
 };
 
 int handoff_migrate_newest(void)
