@@ -37,6 +37,7 @@ struct curl_transfer {
     bool has_tls;     /* an agent's own TLS options are set */
     size_t head_size; /* read so far */
     bool head_whole;
+    bool is_interim; /* another head follows */
     bool chunked;
     char ack_header[ACK_HEADER_MAX];
     bool ack_header_seen;
@@ -73,6 +74,7 @@ static int64_t connect_ms(const struct handoff_post *post)
 static void forget_headers(struct curl_transfer *transfer)
 {
     transfer->head_whole = false;
+    transfer->is_interim = false;
     transfer->chunked = false;
     transfer->ack_header_seen = false;
     transfer->retry_after[0] = '\0';
@@ -104,6 +106,14 @@ static bool take_value(const char *line, size_t size, const char *name, char *va
     return true;
 }
 
+/* An answer may follow one or more interim ones (1xx), whose headers say nothing of it. */
+static void begin_head(struct curl_transfer *transfer, const char *line, size_t size)
+{
+    const char *space = memchr(line, ' ', size);
+    forget_headers(transfer);
+    transfer->is_interim = space && space + 1 < line + size && space[1] == '1';
+}
+
 static size_t on_header(char *line, size_t one, size_t size, void *arg)
 {
     (void)one;
@@ -114,12 +124,14 @@ static size_t on_header(char *line, size_t one, size_t size, void *arg)
         return 0; /* aborts */
     transfer->chunked |= is_header(line, size, "Transfer-Encoding:");
     transfer->head_whole |= *line == '\r' || *line == '\n';
-    if (is_header(line, size, "HTTP/")) /* the one before was interim */
-        forget_headers(transfer);
+    if (is_header(line, size, "HTTP/") && (!transfer->head_whole || transfer->is_interim))
+        begin_head(transfer, line, size);
+    else if (transfer->head_whole) /* a trailer: says nothing that counts, see http_answer.c */
+        return size;
     else if (take_value(line, size, "Handoff-Ack:", transfer->ack_header,
                         sizeof transfer->ack_header))
         transfer->ack_header_seen = true;
-    else if (!transfer->head_whole) /* not a trailer */
+    else
         take_value(line, size, "Retry-After:", transfer->retry_after, sizeof transfer->retry_after);
     return size;
 }

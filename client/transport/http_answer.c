@@ -133,12 +133,6 @@ static enum handoff_http_progress read_status(struct handoff_http_answer *answer
     return HANDOFF_HTTP_MORE;
 }
 
-static void note_ack(struct handoff_http_answer *answer, struct base_span value)
-{
-    keep_text(answer->ack, sizeof answer->ack, value);
-    answer->has_ack = true;
-}
-
 static enum handoff_http_progress note_length(struct handoff_http_answer *answer,
                                               struct base_span value)
 {
@@ -174,12 +168,14 @@ static enum handoff_http_progress note_header(struct handoff_http_answer *answer
         return note_length(answer, value);
     if (equals_word(name, "Transfer-Encoding"))
         return note_coding(answer, value);
-    if (equals_word(name, "Handoff-Ack"))
-        note_ack(answer, value);
-    else if (equals_word(name, "Connection"))
+    if (equals_word(name, "Handoff-Ack")) {
+        keep_text(answer->ack, sizeof answer->ack, value);
+        answer->has_ack = true;
+    } else if (equals_word(name, "Connection")) {
         note_connection(answer, value);
-    else if (equals_word(name, "Retry-After"))
+    } else if (equals_word(name, "Retry-After")) {
         keep_text(answer->retry_after, sizeof answer->retry_after, value);
+    }
     return HANDOFF_HTTP_MORE;
 }
 
@@ -216,7 +212,10 @@ static enum handoff_http_progress decide_body_framing(struct handoff_http_answer
     return answer->missing == 0 ? HANDOFF_HTTP_WHOLE : HANDOFF_HTTP_MORE;
 }
 
-/* A header, a trailer, or the empty line after them. Trailers no longer affect framing. */
+/* A header, a trailer, or the empty line after them. A trailer says nothing that counts: whoever
+ * passes an answer on may drop it (RFC 9110 6.5.1), and an acknowledgement is never a matter of
+ * luck.
+ */
 static enum handoff_http_progress read_header_line(struct handoff_http_answer *answer,
                                                    struct base_span line)
 {
@@ -233,11 +232,7 @@ static enum handoff_http_progress read_header_line(struct handoff_http_answer *a
     size_t size = (size_t)(colon - line.data);
     struct base_span name = base_span(line.data, size);
     struct base_span value = without_blanks(base_span(colon + 1, line.size - size - 1));
-    if (!is_trailer)
-        return note_header(answer, name, value);
-    if (equals_word(name, "Handoff-Ack"))
-        note_ack(answer, value);
-    return HANDOFF_HTTP_MORE;
+    return is_trailer ? HANDOFF_HTTP_MORE : note_header(answer, name, value);
 }
 
 /* ---- the body ------------------------------------------------------------------------------- */

@@ -297,6 +297,39 @@ def ack_until_the_end(request):
     saying(HEAD + b'\r\n{"ack": "%s"}' % request.id.encode())(request)
 
 
+class Trailers(Case):
+    """What follows a chunked body may be dropped on the way, so nothing depends on it."""
+
+    def ending_with(self, *trailers):
+        """Answers 200 with a body that says nothing, and these lines behind it."""
+        def step(request):
+            lines = b"".join(line % {b"id": request.id.encode()} + b"\r\n" for line in trailers)
+            saying(CHUNKED + b"2\r\n{}\r\n0\r\n" + lines + b"\r\n")(request)
+        return step
+
+    def test_no_acknowledgement_from_them(self):
+        for tls in None, served_by(RIGHT):
+            for trailers in ((b"Handoff-Ack: %(id)s",),
+                             (b"HTTP/1.1 200: OK", b"Handoff-Ack: %(id)s")):
+                with self.subTest(tls=tls is not None, trailers=trailers):
+                    self.setUp()
+                    receiver = self.receiver(self.ending_with(*trailers), tls=tls)
+                    self.start(receiver=receiver, tls={"ca_file": str(CA.path)})
+                    self.check_parked("protocol")
+                    self.stack.close()
+
+    def test_the_header_counts_whatever_follows(self):
+        def step(request):
+            saying(HEAD + b"Handoff-Ack: %s\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+                   b"Handoff-Ack: another\r\n\r\n" % request.id.encode())(request)
+        for tls in None, served_by(RIGHT):
+            with self.subTest(tls=tls is not None):
+                self.setUp()
+                self.start(receiver=self.receiver(step, tls=tls), tls={"ca_file": str(CA.path)})
+                self.check_acknowledged(["ack"])
+                self.stack.close()
+
+
 class Tls(Case):
     def over_tls(self, certificate, client_ca=None, version=None, **tls):
         context = served_by(certificate, client_ca, version)

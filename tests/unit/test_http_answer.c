@@ -58,8 +58,11 @@ static const struct expected good[] = {
     {CHUNKED "2\r\n{}\r\n0\r\n\r\n", 200, "{}", true, NULL, NULL, 0, false},
     {CHUNKED "0a;name=\"v\"\r\n0123456789\r\nA \r\n0123456789\r\n000\r\n\r\n", 200,
      "01234567890123456789", true, NULL, NULL, 0, false},
-    {CHUNKED "0\r\nHandoff-Ack: x1\r\nContent-Length: 5\r\n\r\nnext", 200, "", true, "x1", NULL, 4,
-     false},
+    /* trailers: read to their end, and of no effect */
+    {CHUNKED "0\r\nHandoff-Ack: x1\r\nRetry-After: 7\r\nContent-Length: 5\r\n\r\nnext", 200, "",
+     true, NULL, NULL, 4, false},
+    {OK "Handoff-Ack: x1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHandoff-Ack: x2\r\n\r\n", 200,
+     "", true, "x1", NULL, 0, false},
     {OK "Content-Length: 9\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 200, "x",
      false, NULL, NULL, 0, false},
     /* what is passed over */
