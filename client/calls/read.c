@@ -3,6 +3,7 @@
  * Reading handoffs: one, its attempts, lists of them, and the agents that they go to. What reads
  * the store runs on a reader thread (lookup.c); the agents are in memory and told on any thread.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,8 +193,9 @@ static enum handoff_code read_list_cursor(const char *cursor, int64_t *after,
     *after = 0;
     if (!cursor)
         return HANDOFF_OK;
+    errno = 0;
     *after = strtoll(cursor, &end, 10);
-    if (*cursor >= '0' && *cursor <= '9' && *end == '\0')
+    if (*cursor >= '0' && *cursor <= '9' && *end == '\0' && errno == 0)
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
                              "the cursor is not from this list; start again without one", "cursor",

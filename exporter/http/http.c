@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "exporter/access/admission.h"
+#include "exporter/http/framing.h"
 #include "exporter/http/http_private.h"
 #include "exporter/http/input.h"
 #include "exporter/http/problem.h"
@@ -158,16 +159,28 @@ static struct exporter_request *request_new(struct exporter_server *server,
     return request;
 }
 
+/* Whether it has to be answered before its body was sent: nobody can say where that would end, or
+ * it would take too long. */
+static bool is_refused_at_once(struct exporter_request *request, const char *version)
+{
+    if (!exporter_framing_check(request, version)) {
+        request->barred = true;
+        return true;
+    }
+    exporter_request_route(request);
+    exporter_admission_check_headers(request);
+    return exporter_request_check_length(request);
+}
+
 static enum MHD_Result begin_request(struct exporter_server *server, struct MHD_Connection *mhd,
-                                     const char *url, const char *method, void **context)
+                                     const char *url, const char *method, const char *version,
+                                     void **context)
 {
     struct exporter_request *request = request_new(server, mhd, url, method);
     if (request == NULL)
         return MHD_NO;
     *context = request;
-    exporter_request_route(request);
-    exporter_admission_check_headers(request);
-    if (exporter_request_check_length(request))
+    if (is_refused_at_once(request, version))
         handle(request);
     return request->state == REQUEST_ABANDONED ? MHD_NO : MHD_YES;
 }
@@ -176,12 +189,11 @@ enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection 
                                         const char *url, const char *method, const char *version,
                                         const char *upload, size_t *upload_size, void **context)
 {
-    (void)version;
     struct exporter_server *server = server_arg;
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     struct exporter_request *request = *context;
     if (request == NULL)
-        return begin_request(server, mhd, url, method, context);
+        return begin_request(server, mhd, url, method, version, context);
     BASE_CHECK_MAGIC(request, REQUEST_MAGIC);
     if (*upload_size > 0) {
         const size_t length = *upload_size;

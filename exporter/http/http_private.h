@@ -5,6 +5,7 @@
  *   server.c        connections and their deadlines
  *   http.c          the life of a request
  *   http_receive.c  its path and body, coming in
+ *   framing.c       where it ends
  *   http_read.c     what a handler may ask of it
  *   http_respond.c  its answer
  *   problem.c       its answer where that is an error
@@ -101,7 +102,7 @@ struct exporter_request {
     struct exporter_path path;
     struct exporter_route_match match;
     struct exporter_problem refusal; /* code HANDOFF_OK: none so far */
-    bool barred;                     /* it was admission that refused */
+    bool barred;                     /* refused by its headers, before anyone is asked for */
     struct exporter_caller caller;
     /* body */
     struct exporter_body_room body;

@@ -193,7 +193,6 @@ static bool add_api_servers(struct exporter_listeners *listeners, struct exporte
         .routes = listeners->setup.api_routes,
         .limits = api_limits(listeners),
         .body_limit = listeners->setup.api_body_limit,
-        .problem_json = true,
         .refuse_browsers = true,
         .is_loopback = listeners->api.is_local && strncmp(listeners->api.name, "unix:", 5) != 0,
         .callers = listeners->setup.api_callers,

@@ -3,7 +3,6 @@
  */
 #include "exporter/http/problem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
@@ -28,6 +27,8 @@ static const struct status {
     [HANDOFF_CLASS_UNAVAILABLE] = {503, "Service Unavailable"},
     [HANDOFF_CLASS_INTERNAL] = {500, "Internal Server Error"},
     [HANDOFF_CLASS_METHOD] = {405, "Method Not Allowed"},
+    [HANDOFF_CLASS_UNIMPLEMENTED] = {501, "Not Implemented"},
+    [HANDOFF_CLASS_MEDIA_TYPE] = {415, "Unsupported Media Type"},
 };
 
 static const struct status *status_of(const struct exporter_problem *problem)
@@ -82,16 +83,6 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
     return json != NULL ? with_newline(json, length) : NULL;
 }
 
-static char *problem_text(const struct exporter_problem *problem, size_t *length)
-{
-    char *text = NULL;
-    int written = asprintf(&text, "%s: %s\n", status_of(problem)->title, problem->detail);
-    if (written < 0)
-        return NULL;
-    *length = (size_t)written;
-    return text;
-}
-
 /* A client that must retry is told when: soon, unless the problem knows better. */
 static struct exporter_header header_of(const struct exporter_problem *problem)
 {
@@ -105,13 +96,11 @@ static struct exporter_header header_of(const struct exporter_problem *problem)
 void exporter_respond_problem(struct exporter_request *request,
                               const struct exporter_problem *problem)
 {
-    const bool json = exporter_request_server(request)->options.problem_json;
     struct exporter_reply reply = {.status = exporter_problem_status(problem),
+                                   .content_type = "application/problem+json",
                                    .body = EXPORTER_BODY_GIVEN};
     reply.headers[0] = header_of(problem);
-    reply.content_type = json ? "application/problem+json" : "text/plain; charset=utf-8";
-    char *bytes =
-        json ? problem_json(problem, &reply.length) : problem_text(problem, &reply.length);
+    char *bytes = problem_json(problem, &reply.length);
     if (bytes == NULL) { /* no memory, or bytes that are not text: the status alone still tells */
         reply.length = 0;
         reply.body = EXPORTER_BODY_STATIC;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * problem.h - errors as answers: RFC 9457 application/problem+json on the agent API, a line of
- * plain text on the web listener, where people and Prometheus read it.
- */
+/* problem.h - errors as answers: RFC 9457 application/problem+json, on both listeners. */
 #ifndef EXPORTER_HTTP_PROBLEM_H
 #define EXPORTER_HTTP_PROBLEM_H
 

@@ -40,7 +40,6 @@ struct exporter_server_options {
     const struct exporter_routes *routes;
     struct exporter_limits limits;
     const _Atomic(uint64_t) *body_limit;    /* of routes that do not set their own */
-    bool problem_json;                      /* errors as problem+json, else as text */
     bool refuse_browsers;                   /* 403 for what a page of another origin sends */
     bool is_loopback;                       /* over TCP; then 403 for a Host of another machine */
     struct exporter_callers *callers;       /* NULL: callers are not told apart. Lent. */

@@ -31,10 +31,12 @@ void exporter_route_healthy(struct exporter_request *request, void *context)
 
 void exporter_route_ready(struct exporter_request *request, void *context)
 {
+    static const struct exporter_problem ending = {.code = HANDOFF_ERR_SHUTTING_DOWN,
+                                                   .detail = "handoff-exporter is shutting down"};
     if (exporter_lifecycle_is_serving(context))
         respond_plain(request, 200, "handoff-exporter is ready.\n");
     else
-        respond_plain(request, 503, "handoff-exporter is shutting down.\n");
+        exporter_respond_problem(request, &ending);
 }
 
 struct reload_job {

@@ -139,6 +139,9 @@ static void collect(struct failures *failures, const struct handoff_call *call)
     for (size_t i = 0; call->codes[i] != HANDOFF_OK; i++)
         add_code(failures, call->codes[i]);
     add_code(failures, HANDOFF_ERR_INVALID);
+    add_code(failures, HANDOFF_ERR_AMBIGUOUS);
+    add_code(failures, HANDOFF_ERR_UNKNOWN_TRANSFER_CODING);
+    add_code(failures, HANDOFF_ERR_UNKNOWN_CONTENT_CODING);
     add_code(failures, HANDOFF_ERR_BAD_PATH);
     add_code(failures, HANDOFF_ERR_UNAUTHENTICATED);
     add_code(failures, HANDOFF_ERR_CROSS_ORIGIN);

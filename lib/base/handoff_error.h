@@ -45,7 +45,9 @@ enum handoff_class {
     HANDOFF_CLASS_TIMEOUT,         /* a party behind us took too long */
     HANDOFF_CLASS_UNAVAILABLE,     /* later */
     HANDOFF_CLASS_INTERNAL,        /* our fault, or broken data */
-    HANDOFF_CLASS_METHOD           /* it is there, and this cannot be done with it */
+    HANDOFF_CLASS_METHOD,          /* it is there, and this cannot be done with it */
+    HANDOFF_CLASS_UNIMPLEMENTED,   /* sent in a way that we do not read */
+    HANDOFF_CLASS_MEDIA_TYPE       /* the content is in a form that we do not read */
 };
 
 /* One failure. A value: copy it freely, nothing has to be released. */

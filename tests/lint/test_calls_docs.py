@@ -28,8 +28,9 @@ PRINTER = source_tree.BUILD / "tests/print_calls"
 WIDTH = 110
 
 # Codes that every call may answer; the head of docs/api.md lists them.
-EVERYWHERE = {"bad_path", "cross_origin", "unauthenticated", "out_of_memory",
-              "shutting_down", "store_full", "store_read_only", "store_io", "store_corrupt",
+EVERYWHERE = {"ambiguous_request", "unknown_transfer_coding", "unknown_content_coding",
+              "bad_path", "cross_origin", "unauthenticated", "out_of_memory", "shutting_down",
+              "store_full", "store_read_only", "store_io", "store_corrupt",
               "internal"}
 # Bodies with a page that explains their fields.
 EXPLAINED = {"HandoffRequest": "[envelope.md](envelope.md#the-request)",

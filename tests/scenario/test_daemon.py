@@ -143,8 +143,7 @@ class Paths(unittest.TestCase):
         self.assertIn('href="/-/healthy"', reply.text)
         for path in "/index.html", "//", "/nothing", "/metrics/", "/-/", "/-/quit":
             self.assertEqual(self.web.get(path).status, 404, path)
-        self.assertEqual(self.web.get("/nothing").text,
-                         "Not Found: no such path\n")
+        self.assertEqual(self.web.get("/nothing").json()["detail"], "no such path")
 
     def test_the_telemetry_path_can_be_moved(self):
         with Daemon("--web.telemetry-path=/a/b") as daemon:
@@ -311,7 +310,8 @@ class End(unittest.TestCase):
             daemon.terminate()
             # the last probe's answer may not be off the books yet
             self.assertIn(daemon.wait_for_event("draining")["in_flight"], ("1", "2"))
-            self.assertEqual(web.get("/-/ready").status, 503)
+            ready = web.get("/-/ready")
+            self.assertEqual((ready.status, ready.json()["code"]), (503, "shutting_down"))
             self.assertEqual(web.get("/-/healthy").status, 200)
             self.assertEqual(web.get("/metrics").status, 200)
             eventually(lambda: refuses(api), "the API takes no new connections")

@@ -650,8 +650,8 @@ class Rotation(Case):
                  ":2: api.tokens_file: saw the token of line 1 again, allowed: each token once")):
             self.write(text)
             reply = self.daemon.reload()
-            self.assertEqual((reply.status, reply.text),
-                             (500, f"Internal Server Error: {self.tokens}{message}\n"))
+            self.assertEqual((reply.status, reply.json()["detail"]),
+                             (500, f"{self.tokens}{message}"))
             self.assertEqual(self.daemon.events("config_reload_failed")[-1]["error"],
                              f"{self.tokens}{message}")
             self.assertEqual((self.works(TOKENS["analyst"]), self.works(WRONG), self.works(None)),
