@@ -41,6 +41,7 @@ struct exporter_options {
     const char *web_config_file;                  /* NULL: no TLS and no passwords */
     const char *web_telemetry_path;               /* begins with '/' */
     uint64_t web_read_timeout_ms;
+    bool web_enable_lifecycle;
     bool web_systemd_socket;
     struct exporter_address api_listen_address;
     const char *storage_path;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "exporter/access/api_tokens.h"
+#include "exporter/access/changes.h"
 #include "exporter/access/request_origin.h"
 #include "exporter/config/web_config.h"
 #include "exporter/http/http_private.h"
@@ -70,6 +71,20 @@ static void bar_stranger(struct exporter_request *request, enum exporter_caller_
     bar(request, shown ? &unknown : &missing);
 }
 
+/* On the web listener, of a route that is there. */
+static void check_change(struct exporter_request *request)
+{
+    if (request->match.route == NULL || changes_nothing(exporter_request_method(request)))
+        return;
+    const struct exporter_problem *refusal = exporter_changes_refuse(request);
+    if (refusal == NULL)
+        return;
+    log_warn("change_refused", LOG_STR("peer", exporter_request_peer(request)),
+             LOG_STR("path", exporter_request_path(request)),
+             LOG_STR("reason", handoff_code_name(refusal->code)));
+    bar(request, refusal);
+}
+
 void exporter_admission_check_headers(struct exporter_request *request)
 {
     static const struct exporter_problem forged = {.code = HANDOFF_ERR_CROSS_ORIGIN,
@@ -88,8 +103,10 @@ void exporter_admission_check_headers(struct exporter_request *request)
         bar(request, &forged);
         return;
     }
-    if (callers == NULL)
+    if (callers == NULL) {
+        check_change(request);
         return;
+    }
     const enum exporter_caller_result result = exporter_callers_authenticate(
         callers, exporter_request_header(request, "Authorization"), &request->caller);
     if (result != EXPORTER_CALLER_KNOWN)

@@ -45,6 +45,7 @@ struct exporter_connection {
     bool left;                        /* the client sends nothing more */
     struct exporter_request *waiting; /* its connection is suspended; NULL: none is */
     char peer[INET6_ADDRSTRLEN];
+    bool is_local; /* the client is on this machine */
     LIST_ENTRY(exporter_connection) entry;
 };
 

@@ -24,6 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "exporter/http/loopback.h"
 #include "lib/base/check.h"
 
 enum {
@@ -60,13 +61,6 @@ static bool set_socket_flag(int fd, int level, int name, int value)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static bool is_loopback(const struct in6_addr *address)
-{
-    if (IN6_IS_ADDR_V4MAPPED(address))
-        return address->s6_addr[12] == IN_LOOPBACKNET;
-    return IN6_IS_ADDR_LOOPBACK(address);
-}
-
 /* Fills in what the kernel knows of the socket: its address and who can reach it. */
 static void describe_bound(struct exporter_listener *listener)
 {
@@ -75,19 +69,17 @@ static void describe_bound(struct exporter_listener *listener)
     socklen_t length = sizeof bound;
     char host[INET6_ADDRSTRLEN] = "";
     BASE_CHECK(getsockname(listener->fds[0], (struct sockaddr *)&bound, &length) == 0);
+    listener->is_local = exporter_is_loopback((const struct sockaddr *)&bound);
     if (bound.ss_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&bound;
-        listener->is_local = is_loopback(&v6->sin6_addr);
         inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
         snprintf(name, EXPORTER_LISTENER_NAME_MAX, "[%s]:%u", host, ntohs(v6->sin6_port));
     } else if (bound.ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&bound;
-        listener->is_local = ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
         inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
         snprintf(name, EXPORTER_LISTENER_NAME_MAX, "%s:%u", host, ntohs(v4->sin_port));
     } else {
         const struct sockaddr_un *local = (const struct sockaddr_un *)(const void *)&bound;
-        listener->is_local = true;
         snprintf(name, EXPORTER_LISTENER_NAME_MAX, "unix:%.*s", (int)sizeof local->sun_path,
                  local->sun_path);
     }

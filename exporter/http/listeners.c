@@ -177,6 +177,7 @@ static bool add_web_servers(struct exporter_listeners *listeners, struct exporte
         .loop = &listeners->workers[0].loop,
         .routes = listeners->setup.web_routes,
         .limits = web_limits(listeners),
+        .enable_lifecycle = listeners->setup.options->web_enable_lifecycle,
         .web_config = listeners->setup.web_config,
     };
     for (size_t i = 0; i < listeners->nweb; i++) {

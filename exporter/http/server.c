@@ -27,6 +27,7 @@
 
 #include "exporter/config/web_config.h"
 #include "exporter/http/http_private.h"
+#include "exporter/http/loopback.h"
 #include "exporter/http/socket_silence.h"
 #include "exporter/http/tls.h"
 #include "exporter/log/log.h"
@@ -127,6 +128,7 @@ static void write_peer(struct exporter_connection *connection, struct MHD_Connec
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
     const void *bytes = NULL;
+    connection->is_local = address == NULL || exporter_is_loopback(address);
     if (address != NULL && address->sa_family == AF_INET)
         bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
     else if (address != NULL && address->sa_family == AF_INET6)

@@ -41,6 +41,7 @@ struct exporter_server_options {
     struct exporter_limits limits;
     const _Atomic(uint64_t) *body_limit;    /* of routes that do not set their own */
     bool refuse_browsers;                   /* 403 for what a page of another origin sends */
+    bool enable_lifecycle;                  /* changes without credentials, by other machines */
     bool is_loopback;                       /* over TCP; then 403 for a Host of another machine */
     struct exporter_callers *callers;       /* NULL: callers are not told apart. Lent. */
     struct exporter_web_config *web_config; /* TLS, passwords, headers; NULL: none. Lent. */

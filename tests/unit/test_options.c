@@ -58,6 +58,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.web_listen_address.items[0].port, 9780);
     assert_null(options.web_config_file);
     assert_string_equal(options.web_telemetry_path, "/metrics");
+    assert_false(options.web_enable_lifecycle);
     assert_false(options.web_systemd_socket);
     assert_string_equal(options.api_listen_address.host, "127.0.0.1");
     assert_int_equal(options.api_listen_address.port, 8780);
@@ -71,11 +72,11 @@ static void test_defaults(void **state)
 
 static void test_both_notations(void **state)
 {
-    struct exporter_options options = parse_good(
-        ARGUMENTS("--config.file=a=b.yml", "--config.check", "--web.config.file", "web.yml",
-                  "--web.telemetry-path", "/probe/metrics", "--web.systemd-socket",
-                  "--api.listen-address=unix:/run/handoff.sock", "--storage.path", "--data",
-                  "--log.level=debug", "--log.format", "json", "--shutdown.timeout=1m30s"));
+    struct exporter_options options = parse_good(ARGUMENTS(
+        "--config.file=a=b.yml", "--config.check", "--web.config.file", "web.yml",
+        "--web.telemetry-path", "/probe/metrics", "--web.systemd-socket", "--web.enable-lifecycle",
+        "--api.listen-address=unix:/run/handoff.sock", "--storage.path", "--data",
+        "--log.level=debug", "--log.format", "json", "--shutdown.timeout=1m30s"));
 
     (void)state;
     assert_string_equal(options.config_file, "a=b.yml");
@@ -83,6 +84,7 @@ static void test_both_notations(void **state)
     assert_string_equal(options.web_config_file, "web.yml");
     assert_string_equal(options.web_telemetry_path, "/probe/metrics");
     assert_true(options.web_systemd_socket);
+    assert_true(options.web_enable_lifecycle);
     assert_true(options.api_listen_address.is_unix);
     assert_string_equal(options.api_listen_address.path, "/run/handoff.sock");
     assert_string_equal(options.storage_path, "--data");
