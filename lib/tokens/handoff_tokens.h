@@ -53,9 +53,9 @@ const char *handoff_tokenizer_encoding(const struct handoff_tokenizer *tokenizer
 void handoff_tokenizer_close(struct handoff_tokenizer **tokenizer);
 
 /*
- * Counts. OUT_OF_MEMORY is possible only for text that is not valid UTF-8, or that has an uncut run
- * of more than 256 bytes (white space cuts). TOO_LARGE: such a run exceeds 1 GiB. The count is set
- * on success only.
+ * Counts, in time proportional to the length. OUT_OF_MEMORY is possible only for text that is not
+ * valid UTF-8, or, rarely, that has an uncut run of more than 1,024 bytes (white space cuts).
+ * TOO_LARGE: such a run exceeds 1 GiB. The count is set on success only.
  */
 enum handoff_code handoff_tokens_count(const struct handoff_tokenizer *tokenizer, const char *text,
                                        size_t length, size_t *count) HANDOFF_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Byte-pair merging; merge.h tells the story. A merge's rank is the id of the token that it makes.
- * Any thread; only long pieces allocate.
+ * Any thread.
  */
 #include "lib/tokens/merge.h"
 
@@ -218,39 +218,114 @@ static void long_merge_run(struct long_merge *merge)
     }
 }
 
-static enum handoff_code merge_long(const struct handoff_vocabulary *vocabulary,
-                                    const uint8_t *piece, size_t length,
-                                    struct handoff_token_sink *sink)
+/* Merges a window in the memory given for it, WORDS_PER_BYTE words for each of its bytes. */
+static void merge_window(struct long_merge *merge, const struct handoff_vocabulary *vocabulary,
+                         uint64_t *memory, const uint8_t *window, size_t length)
 {
-    struct long_merge merge = {.vocabulary = vocabulary, .length = (uint32_t)length};
     /* One block for all: the heap first, because its words are the widest. */
-    uint64_t on_stack[WORDS_PER_BYTE * HANDOFF_MERGE_ON_STACK];
-    bool allocate = length > HANDOFF_MERGE_ON_STACK;
+    *merge =
+        (struct long_merge){.vocabulary = vocabulary, .length = (uint32_t)length, .heap = memory};
+    merge->ids = (uint32_t *)(merge->heap + 2 * length);
+    merge->ranks = merge->ids + length;
+    merge->next = merge->ranks + length;
+    merge->previous = merge->next + length;
+    long_merge_start(merge, window);
+    long_merge_run(merge);
+}
 
-    merge.heap = allocate ? base_malloc(length * WORDS_PER_BYTE * sizeof(*merge.heap)) : on_stack;
-    if (!merge.heap)
-        return HANDOFF_ERR_OUT_OF_MEMORY;
-    merge.ids = (uint32_t *)(merge.heap + 2 * length);
-    merge.ranks = merge.ids + length;
-    merge.next = merge.ranks + length;
-    merge.previous = merge.next + length;
-    long_merge_start(&merge, piece);
-    long_merge_run(&merge);
-    for (uint32_t place = 0; place < merge.length; place = merge.next[place])
-        handoff_token_sink_put(sink, merge.ids[place]);
-    if (allocate)
-        base_free(merge.heap);
+/* --- windows ------------------------------------------------------------------------------- */
+
+/* The tokens of a window up to the first that ends in its last eighth, which is near enough to the
+ * end to depend on what follows. Returns where the next window begins. */
+static uint32_t put_settled_tokens(const struct long_merge *merge, bool is_last,
+                                   struct handoff_token_sink *sink)
+{
+    const uint32_t enough = is_last ? merge->length : merge->length - merge->length / 8;
+    uint32_t place = 0;
+
+    while (place < enough && merge->next[place] < merge->length + is_last) {
+        handoff_token_sink_put(sink, merge->ids[place]);
+        place = merge->next[place];
+    }
+    return place;
+}
+
+/* False: two neighbouring windows disagree, and wider ones are needed. */
+static bool merge_by_windows(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
+                             size_t length, size_t width, uint64_t *memory,
+                             struct handoff_token_sink *sink)
+{
+    uint32_t expected = NO_MERGE; /* the token that the window before found where this one begins */
+
+    for (size_t at = 0, settled; at < length; at += settled) {
+        const bool is_last = length - at <= width;
+        struct long_merge merge;
+
+        merge_window(&merge, vocabulary, memory, piece + at, is_last ? length - at : width);
+        if (expected != NO_MERGE && merge.ids[0] != expected)
+            return false;
+        settled = put_settled_tokens(&merge, is_last, sink);
+        if (settled == 0)
+            return false;
+        expected = is_last ? NO_MERGE : merge.ids[settled];
+    }
+    return true;
+}
+
+/* Makes the windows four times as wide until they agree; the widest is the whole piece. */
+static enum handoff_code merge_wider(const struct handoff_vocabulary *vocabulary,
+                                     const uint8_t *piece, size_t length, size_t width,
+                                     struct handoff_token_sink *sink)
+{
+    const size_t before = sink->count;
+    bool merged = false;
+
+    for (; !merged; width *= 4) {
+        const size_t most = width < length ? width : length;
+        uint64_t *memory = base_malloc(most * WORDS_PER_BYTE * sizeof(*memory));
+
+        if (!memory)
+            return HANDOFF_ERR_OUT_OF_MEMORY;
+        sink->count = before;
+        merged = merge_by_windows(vocabulary, piece, length, most, memory, sink);
+        base_free(memory);
+        BASE_CHECK(merged || most < length);
+    }
     return HANDOFF_OK;
+}
+
+static bool merge_on_stack(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
+                           size_t length, size_t width, struct handoff_token_sink *sink)
+{
+    uint64_t memory[WORDS_PER_BYTE * HANDOFF_MERGE_WINDOW];
+    const size_t before = sink->count;
+
+    if (merge_by_windows(vocabulary, piece, length, width, memory, sink))
+        return true;
+    sink->count = before;
+    return false;
+}
+
+enum handoff_code handoff_merge_in_windows(const struct handoff_vocabulary *vocabulary,
+                                           const uint8_t *piece, size_t length, size_t width,
+                                           struct handoff_token_sink *sink)
+{
+    BASE_CHECK(length > 0 && width > 0);
+    if (length > HANDOFF_MERGE_LONGEST)
+        return HANDOFF_ERR_TOO_LARGE;
+    if (width > HANDOFF_MERGE_WINDOW)
+        return merge_wider(vocabulary, piece, length, width, sink);
+    if (merge_on_stack(vocabulary, piece, length, width, sink))
+        return HANDOFF_OK;
+    return merge_wider(vocabulary, piece, length, 4 * width, sink);
 }
 
 enum handoff_code handoff_merge(const struct handoff_vocabulary *vocabulary, const uint8_t *piece,
                                 size_t length, struct handoff_token_sink *sink)
 {
     BASE_CHECK(length > 0);
-    if (length > HANDOFF_MERGE_LONGEST)
-        return HANDOFF_ERR_TOO_LARGE;
     if (length > HANDOFF_MERGE_SHORT)
-        return merge_long(vocabulary, piece, length, sink);
+        return handoff_merge_in_windows(vocabulary, piece, length, HANDOFF_MERGE_WINDOW, sink);
     merge_short(vocabulary, piece, length, sink);
     return HANDOFF_OK;
 }

@@ -235,8 +235,9 @@ static void bench_megabytes(const struct handoff_tokenizer *tokenizer)
  * branches. The time per byte must not jump where the method changes. */
 static void bench_piece_lengths(const struct handoff_tokenizer *tokenizer)
 {
-    static const size_t lengths[] = {8, 16, 32, 48, 64, 65, 128, 256, 257, 1024, 8192, 65536};
-    static char bytes[1 << 20];
+    static const size_t lengths[] = {8,   16,   32,   48,    64,      65,
+                                     128, 1024, 1025, 65536, 1 << 20, 1 << 22};
+    static char bytes[1 << 22];
     unsigned random = 7;
     size_t count = 0;
 
