@@ -122,10 +122,23 @@ static void write_context(struct base_buffer *out, struct handoff_assembly *asse
 
 /* ---- included and left out ------------------------------------------------------------------ */
 
-static void write_refs(struct base_buffer *out, const struct handoff_assembly *assembly)
+/* Notes where the value is that is written between the two calls. */
+static inline void begin_value(const struct base_buffer *out, struct handoff_excerpt_value *value)
+{
+    value->at = (uint32_t)out->size;
+}
+
+static inline void end_value(const struct base_buffer *out, struct handoff_excerpt_value *value)
+{
+    value->size = (uint32_t)out->size - value->at;
+}
+
+static void write_refs(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     const char *before = "";
-    base_buffer_text(out, "\"memory_refs\":[");
+    base_buffer_text(out, ",\"memory_refs\":");
+    begin_value(out, &assembly->excerpt.memory_refs);
+    base_buffer_byte(out, '[');
     for (size_t i = 0; i < assembly->nslots; i++) {
         if (assembly->plan.memories[i].form == HANDOFF_FORM_NONE)
             continue;
@@ -134,11 +147,14 @@ static void write_refs(struct base_buffer *out, const struct handoff_assembly *a
         before = ",";
     }
     base_buffer_byte(out, ']');
+    end_value(out, &assembly->excerpt.memory_refs);
 }
 
-static void write_missing(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_missing(struct base_buffer *out, struct handoff_assembly *assembly)
 {
-    base_buffer_text(out, ",\"missing\":[");
+    base_buffer_text(out, ",\"missing\":");
+    begin_value(out, &assembly->excerpt.missing);
+    base_buffer_byte(out, '[');
     for (size_t i = 0; i < assembly->nmissing; i++) {
         base_buffer_text(out, i ? ",{" : "{");
         write_text_member(out, "id", assembly->missing[i].id);
@@ -147,6 +163,7 @@ static void write_missing(struct base_buffer *out, const struct handoff_assembly
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');
+    end_value(out, &assembly->excerpt.missing);
 }
 
 /* The cost of its best form. */
@@ -197,15 +214,22 @@ static void write_ratio(struct base_buffer *out, size_t part, size_t whole)
         base_buffer_byte(out, (char)('0' + places / unit));
 }
 
-static void write_completeness(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_completeness(struct base_buffer *out, struct handoff_assembly *assembly)
 {
+    struct handoff_excerpt *excerpt = &assembly->excerpt;
     size_t requested = assembly->nslots + assembly->nmissing;
-    base_buffer_text(out, "\"completeness\":{\"requested\":");
+    base_buffer_text(out, ",\"completeness\":{\"requested\":");
+    begin_value(out, &excerpt->requested);
     base_buffer_number(out, (int64_t)requested);
+    end_value(out, &excerpt->requested);
     base_buffer_text(out, ",\"included\":");
+    begin_value(out, &excerpt->included);
     base_buffer_number(out, (int64_t)assembly->included);
+    end_value(out, &excerpt->included);
     base_buffer_text(out, ",\"ratio\":");
+    begin_value(out, &excerpt->ratio);
     write_ratio(out, assembly->included, requested);
+    end_value(out, &excerpt->ratio);
     base_buffer_byte(out, '}');
 }
 
@@ -243,7 +267,6 @@ static void write_legacy(struct base_buffer *out, struct handoff_assembly *assem
 enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
 {
     struct base_buffer *out = &assembly->out;
-    struct handoff_excerpt *excerpt = &assembly->excerpt;
     out->arena = &assembly->arena;
     assembly->id = base_uuid_make(assembly->with->uuids);
     base_uuid_format(&assembly->id, assembly->id_text);
@@ -251,16 +274,10 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
     handoff_digest_begin(out, assembly->id_text);
     write_origin(out, assembly);
     write_context(out, assembly);
-    base_buffer_byte(out, ',');
-    excerpt->lists_at = (uint32_t)out->size;
     write_refs(out, assembly);
     write_missing(out, assembly);
-    excerpt->lists_size = (uint32_t)out->size - excerpt->lists_at;
     write_trimmed(out, assembly);
-    base_buffer_byte(out, ',');
-    excerpt->completeness_at = (uint32_t)out->size;
     write_completeness(out, assembly);
-    excerpt->completeness_size = (uint32_t)out->size - excerpt->completeness_at;
     write_tokens(out, assembly);
     if (assembly->dual)
         write_legacy(out, assembly);

@@ -62,7 +62,7 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
                                                 .task_id = stored->task_id,
                                                 .created_ms = stored->created_ms},
                                       .envelope = base_span("", 0),
-                                      .excerpt = stored->excerpt,
+                                      .excerpt = handoff_excerpt_of_row(stored->excerpt),
                                       .state = (enum handoff_state)standing->state,
                                       .target = standing->target.data, /* copies end in a NUL */
                                       .reason = standing->reason,

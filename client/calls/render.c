@@ -45,7 +45,7 @@ static inline void write_value(struct base_buffer *out, const char *key, yyjson_
         base_buffer_text(out, "null");
 }
 
-/* Of a handoff whose row has no excerpt, since an older version wrote it. Numbers are read as they
+/* Of a handoff whose row has no excerpt, since another version wrote it. Numbers are read as they
    are written, so that they come out as they went in. */
 static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 {
@@ -74,7 +74,7 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_status *
     render_text(out, "task_id", label->task_id);
     if (status->excerpt.data) {
         base_buffer_byte(out, ',');
-        base_buffer_append(out, status->excerpt.data, status->excerpt.size);
+        handoff_excerpt_write(out, status->excerpt);
     } else {
         read_excerpt(out, status->envelope);
     }

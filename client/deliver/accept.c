@@ -24,7 +24,7 @@ static size_t texts_size(const struct handoff_submission *submission)
 static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
                                    const struct handoff_submission *submission)
 {
-    if (submission->excerpt.lists_size == 0)
+    if (submission->excerpt.memory_refs.size == 0)
         return true;
     delivery->excerpt = handoff_excerpt_copy(&submission->excerpt, submission->envelope,
                                              submission->tokens, &delivery->arena);

@@ -105,7 +105,8 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     if (!handoff_delivery_keep(delivery, stored->source, &delivery->source) ||
         !handoff_delivery_keep(delivery, stored->asked_target, &delivery->asked_target) ||
         !handoff_delivery_keep(delivery, stored->task_id, &delivery->task_id) ||
-        !handoff_delivery_keep(delivery, stored->excerpt, &delivery->excerpt))
+        !handoff_delivery_keep(delivery, handoff_excerpt_of_row(stored->excerpt),
+                               &delivery->excerpt))
         return handoff_error_no_memory(error);
     delivery->seq = stored->seq;
     delivery->pattern = stored->pattern;
