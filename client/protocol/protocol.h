@@ -23,7 +23,8 @@ struct handoff_delivery;
 struct handoff_transport;
 struct handoff_poller_request;
 
-enum { HANDOFF_PROTOCOL_SPACE = 512 }; /* bytes of a delivery; each protocol asserts that it fits */
+/* Bytes of every delivery, waiting ones too; each protocol asserts that it fits. */
+enum { HANDOFF_PROTOCOL_SPACE = 384 };
 
 enum handoff_verdict {
     HANDOFF_VERDICT_ACKNOWLEDGED,
