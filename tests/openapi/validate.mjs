@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads an OpenAPI document from stdin and prints {"version", "valid", "errors"} as JSON.
-import { readFileSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
 import { Validator } from '@seriousme/openapi-schema-validator'
 
 const validator = new Validator()
-const result = await validator.validate(JSON.parse(readFileSync(0, 'utf8')))
+const result = await validator.validate(JSON.parse(await text(process.stdin)))
 console.log(JSON.stringify({ version: validator.version, valid: result.valid, errors: result.errors ?? [] }))
