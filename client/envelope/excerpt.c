@@ -60,7 +60,7 @@ struct base_span handoff_excerpt_copy(const struct handoff_excerpt *excerpt,
 
 /* The next line, without its end; the text goes on behind it. JSON as we write it has no line
    breaks, so a line is a value. */
-static struct base_span take_line(struct base_span *text)
+static struct base_span take_value_line(struct base_span *text)
 {
     const char *end = memchr(text->data, '\n', text->size);
     const size_t size = end ? (size_t)(end - text->data) : text->size;
@@ -74,7 +74,7 @@ struct base_span handoff_excerpt_of_row(struct base_span text)
 {
     struct base_span rest = text;
     for (int i = 0; i < LINES; i++) {
-        if (rest.size == 0 || take_line(&rest).size == 0)
+        if (rest.size == 0 || take_value_line(&rest).size == 0)
             return base_span(NULL, 0);
     }
     return rest.size == 0 ? text : base_span(NULL, 0);
@@ -83,7 +83,7 @@ struct base_span handoff_excerpt_of_row(struct base_span text)
 void handoff_excerpt_write(struct base_buffer *out, struct base_span lines)
 {
     for (int i = 0; i < LINES; i++) {
-        struct base_span value = take_line(&lines);
+        struct base_span value = take_value_line(&lines);
         base_buffer_text(out, before[i]);
         base_buffer_append(out, value.data, value.size);
     }

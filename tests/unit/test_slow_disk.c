@@ -136,7 +136,10 @@ static void answered(void *context, const struct handoff_result *result)
         snprintf(stage.id, sizeof stage.id, "%.36s", id + 6);
 }
 
-static void ask_to_send(const char *more, const char *key, handoff_answered *answer, void *context)
+/* A caller that names a task makes the store say whose that task is, so what is to be sent without
+   a read has no caller. */
+static void ask_to_send(const char *more, const char *key, const char *caller,
+                        handoff_answered *answer, void *context)
 {
     char body[256];
     snprintf(body, sizeof body,
@@ -144,14 +147,14 @@ static void ask_to_send(const char *more, const char *key, handoff_answered *ans
              "\"task_summary\":\"s\"%s}",
              more);
     const struct handoff_ask ask = {
-        .body = body, .size = strlen(body), .caller = "analyst", .idempotency_key = key};
+        .body = body, .size = strlen(body), .caller = caller, .idempotency_key = key};
     handoff_send(stage.loop, &ask, answer, context);
 }
 
 static void send_one(void)
 {
     stage.answered = false;
-    ask_to_send("", NULL, answered, NULL);
+    ask_to_send("", NULL, NULL, answered, NULL);
     while (!stage.answered)
         handoff_loop_wait(stage.loop, 1000);
     assert_int_equal(stage.code, HANDOFF_OK);
@@ -188,8 +191,8 @@ static void ask_everything(void)
                          next_question());
     handoff_memory_get(stage.loop, "m", question_answered, next_question());
     handoff_memory_list(stage.loop, &memories, question_answered, next_question());
-    ask_to_send("", "a key", question_answered, next_question());
-    ask_to_send(child, NULL, question_answered, next_question());
+    ask_to_send("", "a key", "analyst", question_answered, next_question());
+    ask_to_send(child, NULL, "analyst", question_answered, next_question());
     handoff_replay(stage.loop, nowhere, NULL, question_answered, next_question());
 }
 
