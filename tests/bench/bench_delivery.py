@@ -3,7 +3,7 @@
 """A handoff of 8 KiB from an agent through the sidecar to another agent and back, under load.
 
     bench_delivery.py [--rounds N] [--seconds S] [--connections N,N] [--rivals NAME,NAME]
-                      [--json FILE]
+                      [--beside BUILD_DIR]... [--only-throughput] [--json FILE]
 
 The receiver is nginx, the load is wrk with one thread, and they take turns in every round: nginx by
 itself, HAProxy in front of it, our daemon with durability full and none. HAProxy only forwards; ours
@@ -11,6 +11,9 @@ also reads the request, assembles the envelope, counts its tokens, stores it and
 acknowledgement. Ratios to HAProxy are made within a round and their median is told, because the
 absolute figures move with the machine. Every request must be answered 200, and every handoff that
 ours answered for must be counted as acknowledged.
+
+--beside names another build tree, such as /path/to/other/build/release, whose daemon takes turns with
+ours; ratios to it are made within a round, too.
 
 Then, at one connection: what a handoff takes longer than the POST it carries, beside what one
 fdatasync takes on the same disk. And the tail at equal load: half of what ours can take, for HAProxy
@@ -33,6 +36,7 @@ RIVALS = ("nginx", "haproxy", "full", "none")
 NAMES = {"nginx": "nginx, no sidecar", "haproxy": "HAProxy", "full": "ours, durability full",
          "none": "ours, durability none"}
 CONNECTED_IN_A_SECOND = 1000  # wrk's clock runs while it connects
+PROGRAM = os.path.join("exporter", "handoff-exporter")
 # each waiting handoff takes two descriptors of a sidecar: its sender's and its receiver's
 CONNECTIONS_MAX = (DESCRIPTORS - 1000) // 2
 
@@ -41,10 +45,16 @@ def say(*words):
     print(*words, file=sys.stderr, flush=True)
 
 
+def beside(durability, build):
+    """The rival that is another build of the daemon."""
+    return f"{durability}, {build}"
+
+
 def run_one(name, servers, bodies, connections, seconds, pause_ms=0):
     if name in servers:
         return load.wrk(servers[name], bodies, connections, seconds, pause_ms)
-    with Ours(name, servers["nginx"].url) as daemon:
+    durability, _, build = name.partition(", ")
+    with Ours(durability, servers["nginx"].url, program=build and os.path.join(build, PROGRAM)) as daemon:
         told = load.wrk(daemon, bodies, connections, seconds, pause_ms)
         told["acknowledged"] = daemon.counter("handoff_handoffs_total", outcome="acknowledged")
         daemon.expected_exit = 0
@@ -58,20 +68,24 @@ def alternate(names, servers, bodies, options, connections, pause_ms=0):
     """Runs by rival, the same number of each, taking turns."""
     runs = {name: [] for name in names}
     seconds = options.seconds + connections // CONNECTED_IN_A_SECOND
-    for _ in range(options.rounds):
-        for name in names:
+    for number in range(options.rounds):
+        for name in names if number % 2 == 0 else reversed(names):
             told = run_one(name, servers, bodies, connections, seconds, pause_ms)
             if told["errors"]:
-                say(f"{NAMES[name]}: {told['errors']} of {told['requests']} requests failed")
+                say(f"{NAMES.get(name, name)}: {told['errors']} of {told['requests']} requests failed")
             runs[name].append(told)
     return runs
 
 
+def ratios(runs, name, number, peer="haproxy"):
+    """Of each round in which the peer came to anything."""
+    return [ours[number] / other[number] for ours, other in zip(runs[name], runs[peer])
+            if other[number]]
+
+
 def ratio(runs, name, number):
     """The median over rounds; 0 where the peer never came to anything."""
-    found = [ours[number] / peer[number] for ours, peer in zip(runs[name], runs["haproxy"])
-             if peer[number]]
-    return statistics.median(found) if found else 0.0
+    return statistics.median(ratios(runs, name, number) or [0.0])
 
 
 def summarize(runs):
@@ -93,10 +107,21 @@ def print_table(title, summary):
           " failed |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, row in summary.items():
-        print(f"| {NAMES[name]} | {row['per_second']:,.0f} | {row['noise']:.0%} |"
+        print(f"| {NAMES.get(name, name)} | {row['per_second']:,.0f} | {row['noise']:.0%} |"
               f" {row.get('ratio', 0):.2f} | {row['p50_us'] / 1000:.2f} |"
               f" {row['p99_us'] / 1000:.2f} | {row.get('p99_ratio', 0):.2f} |"
               f" {row['cpu_us']:.0f} | {row['errors']:.0f} |", flush=True)
+
+
+def compare_builds(runs, durability, build):
+    """Ours by the other build: the median of the rounds' ratios, the least and the most."""
+    compared = {}
+    for number in ("per_second", "cpu_us"):
+        found = ratios(runs, durability, number, beside(durability, build))
+        compared[number] = (statistics.median(found), min(found), max(found))
+    print("\ndurability {}, by {}: rate {:.3f} ({:.2f} to {:.2f}), CPU per handoff {:.3f} ({:.2f} to {:.2f})"
+          .format(durability, build, *compared["per_second"], *compared["cpu_us"]), flush=True)
+    return compared
 
 
 def fdatasync_us():
@@ -142,6 +167,7 @@ def parse_options():
     parser.add_argument("--connections", default="100,1000,10000",
                         type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--rivals", default=",".join(RIVALS), type=lambda text: text.split(","))
+    parser.add_argument("--beside", metavar="BUILD_DIR", action="append", default=[])
     parser.add_argument("--only-throughput", action="store_true")
     parser.add_argument("--json", metavar="FILE")
     return parser.parse_args()
@@ -152,6 +178,8 @@ def main():
     result = {"machine": load.machine(), "rounds": options.rounds, "seconds": options.seconds,
               "throughput": {}}
     print(f"{result['machine']}; {options.rounds} rounds of {options.seconds} s")
+    others = {beside(durability, build): (durability, build) for build in options.beside
+              for durability in ("full", "none") if durability in options.rivals}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="handoff-bench-"))
         bodies = load.write_bodies(folder)
@@ -159,9 +187,12 @@ def main():
         servers = {"nginx": nginx, "haproxy": stack.enter_context(Haproxy(nginx))}
         for connections in options.connections:
             connections = min(connections, CONNECTIONS_MAX)
-            summary = summarize(alternate(options.rivals, servers, bodies, options, connections))
+            runs = alternate([*options.rivals, *others], servers, bodies, options, connections)
+            summary = summarize(runs)
             print_table(f"{connections} connections", summary)
             result["throughput"][connections] = summary
+            for durability, build in others.values():
+                summary[durability][build] = compare_builds(runs, durability, build)
         if not options.only_throughput:
             result["one"] = at_one_connection(servers, bodies, options)
             rate = result["throughput"][options.connections[0]]["full"]["per_second"] / 2
