@@ -112,6 +112,7 @@ struct handoff_store_job {
     /* set by the caller: no caller waits for it, so it may wait for company, a millisecond at most
      */
     bool lazy;
+    bool brings_body; /* set by the typed calls: the body of an envelope */
 
     /* set by the caller, both: done takes the memory of the job back */
     struct base_mailbox *mailbox;

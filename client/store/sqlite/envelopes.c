@@ -106,6 +106,7 @@ static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct 
 void handoff_store_put_envelope(struct handoff_store *store, struct handoff_store_put_envelope *put)
 {
     put->job.run = run_put_envelope;
+    put->job.brings_body = true;
     handoff_store_submit(store, &put->job);
 }
 

@@ -108,6 +108,7 @@ void handoff_store_accept(struct handoff_store *store, struct handoff_store_acce
 {
     BASE_CHECK(!accept->put.finished);
     accept->put.job.run = run_accept;
+    accept->put.job.brings_body = true;
     handoff_store_submit(store, &accept->put.job);
 }
 

@@ -44,8 +44,9 @@ struct handoff_store {
     int64_t measure_due_ns;   /* likewise */
     bool unmeasured;          /* something was written since */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
-    unsigned unindexed;       /* jobs since the index of tasks was looked at: at least its rows */
-    unsigned unretained;      /* jobs since the last step of retention, likewise */
+    unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
+    unsigned unindexed;       /* envelopes since the index of tasks was looked at, or more */
+    unsigned unretained;      /* envelopes since the last step of retention, or more */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     bool retention_more;      /* the last step removed something: go on */
     int64_t damaged_bodies;   /* the newest file that was found so; 0: none */

@@ -37,11 +37,11 @@ enum { HOLD_NS = 1000000 };
 /* So soon after a write, and no more often, its size is known to a scrape. */
 #define MEASURE_EVERY_NS INT64_C(100000000)
 
-/* So many jobs that a caller waits for make a sync of the bodies' file worth its while. */
+/* So many bodies make a sync of their file worth its while. */
 enum { SHARED_SYNC = 2 };
 
-/* Under load, one step of retention for so many jobs, which is less than it removes: what is kept
-   does not grow, however long the load lasts. */
+/* Under load, one step of retention for so many envelopes, which is less than it removes: what is
+   kept does not grow, however long the load lasts. */
 enum { CAME_FOR_A_STEP = 48 };
 
 /* How large the WAL file may stay after a checkpoint: four times the size that starts one. */
@@ -183,13 +183,13 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
     wait_for_jobs(store);
     hold_lazy_jobs(store);
     struct base_mail *group = store->oldest, **last = &group;
-    unsigned awaited = 0;
+    store->group_awaited = store->group_bodies = 0;
     for (unsigned count = 0; *last && count < store->options.group_max; count++) {
-        awaited += !job_of(*last)->lazy;
+        store->group_awaited += !job_of(*last)->lazy;
+        store->group_bodies += job_of(*last)->brings_body;
         last = &(*last)->next;
     }
-    store->awaited -= awaited;
-    store->group_awaited = awaited;
+    store->awaited -= store->group_awaited;
     store->oldest = *last;
     *last = NULL;
     if (!store->oldest)
@@ -295,7 +295,7 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
    where a few share it, or where nothing is synced. */
 static bool bodies_go_outside(const struct handoff_store *store)
 {
-    return store->group_awaited >= SHARED_SYNC ||
+    return store->group_bodies >= SHARED_SYNC ||
            store->options.durability == HANDOFF_DURABILITY_NONE;
 }
 
@@ -344,8 +344,8 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
     handoff_error_clear(&error);
     settle_group(store, group, &error);
     store->unmeasured = true;
-    store->unindexed += store->group_awaited;
-    store->unretained += store->group_awaited;
+    store->unindexed += store->group_bodies;
+    store->unretained += store->group_bodies;
     struct handoff_store_commit done = {base_monotonic_ns(clock) - begun, count_group(store, group),
                                         error.code != HANDOFF_OK};
     atomic_fetch_add_explicit(&store->commits, 1, memory_order_relaxed);
