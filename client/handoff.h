@@ -471,9 +471,9 @@ enum handoff_code handoff_replay_list(struct handoff_client *client, struct hand
 /* {"items": [{"name", "circuit", ...}], "next": null}. Any thread. */
 enum handoff_code handoff_list_agents(struct handoff_client *client, struct handoff_text *text,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Closes a breaker by hand; on the loop's thread. unknown_agent. */
-enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *name,
-                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Closes a breaker by hand; the answer has no body. unknown_agent. */
+void handoff_reset_agent(struct handoff_loop *loop, const char *name, handoff_answered *answered,
+                         void *context);
 
 /*
  * Pulling, for agents without a url. A handoff that was pulled is leased for the agent's

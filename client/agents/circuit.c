@@ -13,23 +13,30 @@
 struct circuit_write {
     struct handoff_store_circuit store; /* first */
     struct handoff_lane *lane;
+    handoff_circuit_saved *saved; /* or NULL */
+    void *context;
 };
 
 static void circuit_written(struct handoff_store_job *job)
 {
     struct circuit_write *write = (void *)job;
     write->lane->awaited--;
+    if (write->saved)
+        write->saved(write->context, &job->error);
     base_free(write);
 }
 
-void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent)
+bool handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent,
+                          handoff_circuit_saved *saved, void *context)
 {
     const struct handoff_engine_options *options = &lane->engine->options;
     const struct handoff_breaker *breaker = &agent->breaker;
     struct circuit_write *write = base_calloc(1, sizeof *write);
     if (!write)
-        return;
+        return false;
     write->lane = lane;
+    write->saved = saved;
+    write->context = context;
     write->store.job.mailbox = lane->mailbox;
     write->store.job.done = circuit_written;
     write->store.circuit.agent = base_span(agent->name, agent->name_size);
@@ -41,6 +48,7 @@ void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent
             base_wall_ms(options->clock) + breaker->open_until_ms - handoff_lane_now_ms(lane);
     handoff_store_put_circuit(options->store, &write->store);
     pthread_mutex_unlock(&agent->lock);
+    return true;
 }
 
 static bool restore_one(struct handoff_engine *engine, const struct handoff_stored_circuit *stored)

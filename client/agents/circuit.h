@@ -6,9 +6,13 @@
 #include "client/agents/agents.h"
 #include "client/deliver/lane.h"
 
+/* On the lane: it is written, or the error says why not. */
+typedef void handoff_circuit_saved(void *context, const struct handoff_error *error);
+
 /* Has the store write the current state of the agent's breaker, which may be more than the caller
-   was told: whichever lane comes last, what is written last is true. Best effort: a breaker that is
-   forgotten is learnt again, so neither memory nor the disk is insisted on. */
-void handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent);
+   was told: whichever lane comes last, what is written last is true. saved: NULL where nobody waits
+   for it; a breaker that is forgotten is learnt again. false: out of memory, and nobody is told. */
+bool handoff_circuit_save(struct handoff_lane *lane, struct handoff_agent *agent,
+                          handoff_circuit_saved *saved, void *context) HANDOFF_MUST_CHECK;
 
 #endif

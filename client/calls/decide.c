@@ -13,7 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum { DECIDING_MAGIC = 0x64656369 };
+enum { DECIDING_MAGIC = 0x64656369, RESETTING_MAGIC = 0x72657365 };
 
 struct deciding {
     unsigned magic;
@@ -47,19 +47,28 @@ static void decided(struct handoff_waiter *waiter, const struct handoff_error *e
     end_deciding(deciding);
 }
 
-static void carried_out(struct handoff_waiter *waiter, const struct handoff_status *status)
+static void answer_decided(struct deciding *deciding, const struct handoff_status *status)
 {
-    struct deciding *deciding = deciding_of(waiter);
     struct base_buffer body = {0};
-    struct handoff_result result = {.error = status->error};
+    struct handoff_result result = {0};
     handoff_object_write(&body, status);
     result.body = body.data;
     result.size = body.size;
     if (body.failed)
         handoff_error_no_memory(&result.error);
-    handoff_waiter_withdraw(waiter);
     deciding->answered(deciding->context, &result);
     base_buffer_free(&body);
+}
+
+/* It is written; or that failed, and then it stands as before, unless a later write succeeds. */
+static void carried_out(struct handoff_waiter *waiter, const struct handoff_status *status)
+{
+    struct deciding *deciding = deciding_of(waiter);
+    handoff_waiter_withdraw(waiter);
+    if (status->error.code == HANDOFF_OK)
+        answer_decided(deciding, status);
+    else
+        handoff_give_error(deciding->answered, deciding->context, &status->error);
     end_deciding(deciding);
 }
 
@@ -100,11 +109,37 @@ void handoff_discard(struct handoff_loop *loop, const char *id, const char *reas
     decide(loop, id, HANDOFF_DECISION_DISCARD, NULL, reason, answered, context);
 }
 
-enum handoff_code handoff_reset_agent(struct handoff_loop *loop, const char *name,
-                                      struct handoff_error *error)
+/* ---- closing a circuit ----------------------------------------------------------------------- */
+
+struct resetting {
+    unsigned magic;
+    struct handoff_loop *loop;
+    handoff_answered *answered;
+    void *context;
+};
+
+static void reset_saved(void *context, const struct handoff_error *error)
 {
-    if (handoff_engine_reset(loop->client->engine, loop->lane, base_span_text(name)))
-        return handoff_error_clear(error);
-    return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                             "no agent with this name is configured", "name", name);
+    struct resetting *resetting = context;
+    BASE_CHECK_MAGIC(resetting, RESETTING_MAGIC);
+    handoff_give_error(resetting->answered, resetting->context, error);
+    resetting->loop->pending--;
+    resetting->magic = 0;
+    base_free(resetting);
+}
+
+void handoff_reset_agent(struct handoff_loop *loop, const char *name, handoff_answered *answered,
+                         void *context)
+{
+    struct handoff_error error;
+    struct resetting *resetting = base_calloc(1, sizeof *resetting);
+    if (!resetting) {
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    *resetting = (struct resetting){RESETTING_MAGIC, loop, answered, context};
+    loop->pending++;
+    if (handoff_engine_reset(loop->client->engine, loop->lane, name, reset_saved, resetting,
+                             &error) != HANDOFF_OK)
+        reset_saved(resetting, &error);
 }

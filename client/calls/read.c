@@ -43,17 +43,6 @@ static enum handoff_code get_stored(struct handoff_client *client, const char *i
     return code != HANDOFF_OK || is_party ? code : no_handoff(id, error);
 }
 
-void handoff_read_overlay(struct handoff_status *status, const struct handoff_live_view *view)
-{
-    status->state = view->state;
-    status->target = view->target;
-    if (view->reason != HANDOFF_REASON_OTHER)
-        status->words = "";
-    status->reason = view->reason;
-    status->attempts = view->attempts;
-    status->settled_ms = view->settled_ms;
-}
-
 static void describe_stored(const struct handoff_stored *stored, struct handoff_status *status)
 {
     const struct handoff_standing *standing = &stored->standing;
@@ -86,7 +75,7 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
         return code;
     describe_stored(&stored, status);
     if (shown)
-        handoff_read_overlay(status, &view);
+        handoff_status_overlay(status, &view);
     return HANDOFF_OK;
 }
 
@@ -148,7 +137,7 @@ enum handoff_code handoff_read_view(struct handoff_client *client, const struct 
     enum handoff_code code = handoff_read_status(client, id, &arena, &status, error);
     if (code == HANDOFF_OK) {
         if (view->state != 0)
-            handoff_read_overlay(&status, view);
+            handoff_status_overlay(&status, view);
         handoff_object_write(&out, &status);
         code = handoff_client_give(&out, text, error);
     }

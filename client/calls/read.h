@@ -38,7 +38,4 @@ enum handoff_code handoff_read_view(struct handoff_client *client, const struct 
                                     const struct handoff_live_view *view, struct handoff_text *text,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Puts in what memory knows better than the row. */
-void handoff_read_overlay(struct handoff_status *status, const struct handoff_live_view *view);
-
 #endif

@@ -247,13 +247,18 @@ static void count_decision(struct handoff_replays *replays, struct handoff_repla
     pthread_mutex_unlock(&replays->lock);
 }
 
-/* A run does not follow what it replayed. */
-static void replay_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
+static struct handoff_replay_run *run_of_waiter(struct handoff_waiter *waiter)
 {
     struct handoff_replay_run *run = BASE_CONTAINER_OF(waiter, struct handoff_replay_run, waiter);
     BASE_CHECK_MAGIC(run, RUN_MAGIC);
+    return run;
+}
+
+/* Done with this one; a run does not follow what it replayed. */
+static void replay_ended(struct handoff_replay_run *run, const struct handoff_error *error)
+{
     const bool is_full = error->code == HANDOFF_ERR_TOO_MANY_IN_FLIGHT;
-    handoff_waiter_withdraw(waiter);
+    handoff_waiter_withdraw(&run->waiter);
     if (!is_full)
         count_decision(&run->asked->client->replays, run, error);
     if (!end_wait(run))
@@ -262,11 +267,24 @@ static void replay_decided(struct handoff_waiter *waiter, const struct handoff_e
     wake_in(run, is_full ? BUSY_WAIT_MS : 0);
 }
 
+/* Where it can be replayed, it is counted when that is written. */
+static void replay_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
+{
+    if (error->code != HANDOFF_OK)
+        replay_ended(run_of_waiter(waiter), error);
+}
+
+static void replay_written(struct handoff_waiter *waiter, const struct handoff_status *status)
+{
+    replay_ended(run_of_waiter(waiter), &status->error);
+}
+
 static void replay_next(struct handoff_replay_run *run)
 {
     const struct base_span none = base_span(NULL, 0);
     begin_wait(run);
-    run->waiter = (struct handoff_waiter){.decided = replay_decided};
+    run->waiter = (struct handoff_waiter){
+        .decided = replay_decided, .accepted = replay_written, .settled = replay_written};
     handoff_engine_decide(run->loop->lane, &run->page[run->at], HANDOFF_DECISION_REPLAY,
                           base_span_text(*run->to ? run->to : NULL), none, &run->waiter);
 }

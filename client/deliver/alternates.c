@@ -14,7 +14,7 @@ void handoff_delivery_learn(struct handoff_delivery *delivery, enum handoff_brea
     if (!handoff_agent_learn(delivery->agent, event, handoff_lane_now_ms(delivery->lane), &after))
         return;
     handoff_delivery_observe_circuit(delivery, &after);
-    handoff_circuit_save(delivery->lane, delivery->agent);
+    (void)!handoff_circuit_save(delivery->lane, delivery->agent, NULL, NULL);
 }
 
 void handoff_delivery_report_probe(struct handoff_delivery *delivery,

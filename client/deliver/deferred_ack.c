@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The receiver's word by the API: an acknowledgement, a nack, or that it needs more time. A live
- * handoff is spoken of on its own lane, any other by what the store has of it, which a reader
- * thread reads.
+ * handoff is spoken of on its own lane, and the reply is sent when what it says is written; any
+ * other by what the store has of it, which a reader thread reads.
  */
 #include <stdio.h>
 
@@ -19,8 +19,7 @@ static void tell_caller(struct base_mail *mail)
     reply->told(reply);
 }
 
-/* Back to the caller's lane, from whichever thread this is. */
-static void send_back(struct handoff_reply *reply)
+void handoff_reply_send(struct handoff_reply *reply)
 {
     reply->mail.deliver = tell_caller;
     base_mailbox_post(reply->lane->mailbox, &reply->mail);
@@ -177,13 +176,14 @@ static void on_owning_lane(struct base_mail *mail)
     }
     if (!delivery->seq) {
         unknown(reply); /* nobody can know it before it is accepted */
+        handoff_reply_send(reply);
     } else if (is_holder(reply, base_span(delivery->agent->name, delivery->agent->name_size))) {
+        handoff_delivery_take_reply(delivery, reply);
         answer_delivery(reply, delivery);
+        handoff_delivery_send_written_replies(delivery);
     } else {
         refuse_live(engine, reply);
-        return;
     }
-    send_back(reply);
 }
 
 static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_status *status)

@@ -8,9 +8,9 @@
  * agent is done with in alternates.c, and who is told in notify.c.
  *
  * A store that cannot write (a full disk) does not stop deliveries: the handoff goes on in memory,
- * its end is written again every second, and a sender that waits for a parking is told of the
- * store's error. The store meanwhile has it as live, so a crash delivers it again rather than
- * losing it. Runs on the lane of the delivery.
+ * its end is written again every second, and a sender that waits for the end is told of the store's
+ * error. The store meanwhile has it as live, so a crash delivers it again rather than losing it.
+ * Runs on the lane of the delivery.
  */
 #include "client/deliver/delivery.h"
 

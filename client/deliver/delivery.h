@@ -91,7 +91,11 @@ struct handoff_delivery {
     size_t nrecords, nlent;
     struct handoff_delivery_record usual_record; /* more than one needs a disk that fails */
     int64_t seq;                                 /* 0: not accepted yet */
-    bool usual_record_used, writing, changed, has_attempt;
+    /* callers of the API to be told when the next write is done, and when the present one is */
+    struct handoff_replies replies, lent_replies;
+    bool usual_record_used, has_attempt;
+    bool writing;          /* the store has a write of it */
+    bool changed;          /* since that write was asked for; or it failed */
     uint32_t attempt_told; /* number of the attempt that the observer heard of last */
     struct base_timer write_timer;
 };
@@ -196,8 +200,6 @@ void handoff_delivery_timer_fired(struct base_timer *timer);
 
 /* move.c: the one place where a handoff changes its state */
 void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to);
-/* What others see of it from now on, where that may be told yet. */
-void handoff_delivery_show(struct handoff_delivery *delivery);
 /* To another agent, for which it is counted from now on. */
 void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent);
 /* It is over and written: gone from its lane, and freed. */
@@ -206,6 +208,11 @@ void handoff_delivery_set_attempting(struct handoff_delivery *delivery, bool att
 
 /* record.c */
 void handoff_delivery_write(struct handoff_delivery *delivery);
+/* Taken before what is replied to changes the delivery, and sent when that is written; where it
+   cannot be, with the store's error. */
+void handoff_delivery_take_reply(struct handoff_delivery *delivery, struct handoff_reply *reply);
+/* Afterwards: where nothing is left to be written, the reply is sent now. */
+void handoff_delivery_send_written_replies(struct handoff_delivery *delivery);
 void handoff_delivery_write_timer_fired(struct base_timer *timer);
 
 /* A record that the agent was not given the handoff, and why. Without memory there is none. */
@@ -235,12 +242,19 @@ bool handoff_delivery_is_taken(const struct handoff_delivery *delivery);
 /* Frees what its protocol keeps; nothing is out. */
 void handoff_delivery_clear_protocol(struct handoff_delivery *delivery);
 
+/* deferred_ack.c: back to the caller's lane, from whichever thread this is */
+void handoff_reply_send(struct handoff_reply *reply);
+
 /* notify.c */
 void handoff_delivery_status(const struct handoff_delivery *delivery,
                              struct handoff_status *status);
 void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view);
-/* For one that was replayed; who waits for the end of a sending has been told of its acceptance. */
-void handoff_delivery_tell_ready(struct handoff_delivery *delivery);
+/* For one that was replayed; who waits for the end of a sending has been told of its acceptance.
+   error: it could not be written; NULL: it is. */
+void handoff_delivery_tell_ready(struct handoff_delivery *delivery,
+                                 const struct handoff_error *error);
+/* error: it was not accepted, its end could not be written, or the process ends first; then a
+   handoff that was accepted is told of as it is shown. */
 void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
                                    const struct handoff_error *error);
 void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum handoff_state from,

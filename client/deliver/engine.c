@@ -75,21 +75,29 @@ unsigned handoff_engine_attempting(const struct handoff_engine *engine)
     return atomic_load_explicit(&engine->attempting, memory_order_relaxed);
 }
 
-bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
-                          struct base_span name)
+static void observe_reset(const struct handoff_engine *engine, const struct handoff_agent *agent,
+                          const struct handoff_breaker *after)
 {
-    struct handoff_breaker after;
-    struct handoff_agent *agent = handoff_agents_find(engine->options.agents, name);
-    if (!agent)
-        return false;
-    if (!handoff_agent_learn(agent, HANDOFF_BREAKER_RESET, handoff_lane_now_ms(lane), &after))
-        return true;
     const struct handoff_event event = {
         .kind = HANDOFF_EVENT_CIRCUIT,
         .who.target_agent = agent->name,
-        .of.circuit = {.circuit = after.circuit, .closed = after.closed}};
+        .of.circuit = {.circuit = after->circuit, .closed = after->closed}};
     if (engine->options.observe)
         engine->options.observe(engine->options.observer, &event);
-    handoff_circuit_save(lane, agent);
-    return true;
+}
+
+enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
+                                       const char *name, handoff_circuit_saved *saved,
+                                       void *context, struct handoff_error *error)
+{
+    struct handoff_breaker after;
+    struct handoff_agent *agent = handoff_agents_find(engine->options.agents, base_span_text(name));
+    if (!agent)
+        return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
+                                 "the configuration has no agent of this name", "name", name);
+    if (handoff_agent_learn(agent, HANDOFF_BREAKER_RESET, handoff_lane_now_ms(lane), &after))
+        observe_reset(engine, agent, &after);
+    /* also where it is closed: that may not be written yet */
+    return handoff_circuit_save(lane, agent, saved, context) ? HANDOFF_OK
+                                                             : handoff_error_no_memory(error);
 }

@@ -7,10 +7,10 @@
  *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...
  *                               └─▶ PARKED, EXPIRED              (all moves: handoff_model.def)
  *
- * Accepted means durable: the envelope and its standing are committed before the sender is told,
- * and before the first attempt. An acknowledgement is passed on at once and written behind it,
- * because losing it in a crash costs a repeated delivery, which receivers must bear anyway; a
- * parking is written first, because losing it would lose the work.
+ * Told means durable: what a sender, an agent or an operator is answered was committed before. The
+ * envelope and its standing before the first attempt and the 202, the end before the sender is told
+ * of it, and what an agent says by the API before that is confirmed. That an attempt is out is in
+ * memory alone, since after a crash it is repeated either way.
  *
  * Threads: the engine's own state is the table of live handoffs and some counts. Everything else
  * belongs to a lane or to an agent (agents.h).
@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "client/agents/agents.h"
+#include "client/agents/circuit.h"
 #include "client/deliver/lane.h"
 #include "client/deliver/live_index.h"
 #include "client/envelope/excerpt.h"
@@ -120,8 +121,9 @@ struct handoff_status {
     enum handoff_reason reason; /* why it was parked */
     const char *words;          /* where the reason is OTHER: what it was, else "" */
     uint32_t attempts;
-    int64_t settled_ms;         /* 0: it goes on */
-    struct handoff_error error; /* of the store, where it could not be written; else OK */
+    int64_t settled_ms; /* 0: it goes on */
+    /* of the store, where what came of it could not be written; then the rest is as before */
+    struct handoff_error error;
 };
 
 /* Why it was parked, or what was said when it was discarded; "" for neither. */
@@ -131,15 +133,19 @@ static inline const char *handoff_status_reason(const struct handoff_status *sta
                                                   : handoff_reason_name(status->reason);
 }
 
+/* Puts in what memory knows better than the row. */
+void handoff_status_overlay(struct handoff_status *status, const struct handoff_live_view *view);
+
 /* Who wants to know. Embedded in its owner, who keeps it until `settled` was called, or until it
    withdrew it. Told on the lane's thread, and never from within the call that handed it over. */
 struct handoff_waiter {
     /* Of a decision (decide.h) alone: whether it can be carried out. Where not, it is the last
        call. */
     void (*decided)(struct handoff_waiter *waiter, const struct handoff_error *error);
-    /* It is durable. May be NULL. */
+    /* It is durable; of a replay, or that could not be written. May be NULL. */
     void (*accepted)(struct handoff_waiter *waiter, const struct handoff_status *status);
-    /* Acknowledged, parked or expired; or not accepted, and then error says why. The last call. */
+    /* Acknowledged, parked or expired, and that is durable; or the error says why it was not
+       accepted, or what kept it from being written. The last call. */
     void (*settled)(struct handoff_waiter *waiter, const struct handoff_status *status);
     struct handoff_delivery *delivery; /* the engine's */
 };
@@ -167,7 +173,8 @@ enum handoff_word {
 
 /* Embedded in its owner, who keeps it until `told`. */
 struct handoff_reply {
-    struct base_mail mail;     /* the engine's */
+    struct base_mail mail; /* the engine's, like the entry */
+    STAILQ_ENTRY(handoff_reply) entry;
     struct handoff_lane *lane; /* of the caller; `told` is called there */
     void (*told)(struct handoff_reply *reply);
     struct base_uuid id;
@@ -176,10 +183,10 @@ struct handoff_reply {
     struct base_span agent; /* who speaks; absent: anybody. Lent until `told`. */
     uint32_t attempt;       /* of a return: which lease */
 
-    /* answers: OK (also for a repeated acknowledgement), not_found, forbidden, conflict,
-       shutting_down */
+    /* answers: OK (also for a repeated acknowledgement): it is written; not_found, forbidden,
+       conflict, shutting_down; of the store: it was heard, but may be forgotten in a crash */
     struct handoff_error error;
-    struct handoff_live_view view; /* as it is now, where OK; state NONE: the store's row has it */
+    struct handoff_live_view view; /* what it came to, where OK; NONE: the store's row has it */
 
     /* the engine's */
     struct handoff_lane *owner;
@@ -188,10 +195,15 @@ struct handoff_reply {
     bool late; /* an acknowledgement of one that is parked */
 };
 
+STAILQ_HEAD(handoff_replies, handoff_reply);
+
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply);
 
-/* Closes a breaker by hand. Any thread. false: no agent of this name is configured. */
-bool handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
-                          struct base_span agent);
+/* Closes a breaker by hand, on the lane's thread. OK: `saved` is called when that is written.
+   Otherwise it is not: unknown_agent, out_of_memory. */
+enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
+                                       const char *agent, handoff_circuit_saved *saved,
+                                       void *context,
+                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

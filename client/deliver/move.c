@@ -49,6 +49,8 @@ struct handoff_delivery *handoff_delivery_new(struct handoff_lane *lane, const s
     delivery->write_timer.fire = handoff_delivery_write_timer_fired;
     delivery->words = "";
     delivery->last_record = &delivery->records;
+    STAILQ_INIT(&delivery->replies);
+    STAILQ_INIT(&delivery->lent_replies);
     return delivery;
 }
 
@@ -100,6 +102,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
 {
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     BASE_CHECK(!delivery->writing && !delivery->attempting);
+    BASE_CHECK(STAILQ_EMPTY(&delivery->replies) && STAILQ_EMPTY(&delivery->lent_replies));
     handoff_settings_release(&delivery->settings);
     handoff_delivery_clear_protocol(delivery);
     struct base_arena arena = delivery->arena; /* it holds the delivery itself */
@@ -150,6 +153,14 @@ static void note_parked(struct handoff_delivery *delivery)
     handoff_parked_note(delivery->parked_for, delivery->parked_ms);
 }
 
+/* As the store has it; or with an attempt out, which the store need not know of. */
+static void show(struct handoff_delivery *delivery)
+{
+    struct handoff_live_view view;
+    handoff_delivery_view(delivery, &view);
+    handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
+}
+
 void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to)
 {
     enum handoff_state from = delivery->state;
@@ -170,13 +181,10 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
     delivery->state = to;
     handoff_live_note(&delivery->live, (int)to);
     handoff_delivery_observe_move(delivery, from, false);
-    if (to == HANDOFF_STATE_IN_FLIGHT) {
-        handoff_delivery_show(delivery);
-        return; /* a restart does not need to know */
-    }
-    handoff_delivery_write(delivery);
-    if (to == HANDOFF_STATE_ACKNOWLEDGED)
-        handoff_delivery_tell_settled(delivery, NULL);
+    if (to != HANDOFF_STATE_IN_FLIGHT)
+        handoff_delivery_write(delivery);
+    else if (!delivery->changed)
+        show(delivery); /* not written: a restart does not need to know */
 }
 
 void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent)
@@ -212,19 +220,9 @@ void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
         delivery->began_ns = handoff_delivery_now_ns(delivery);
     handoff_live_begin(&delivery->lane->engine->live, &delivery->live, (int)state, agent,
                        delivery->began_ns);
-    handoff_delivery_show(delivery);
+    if (handoff_state_is_live(state))
+        show(delivery);
     TAILQ_INSERT_TAIL(&delivery->lane->deliveries, delivery, entry);
-}
-
-/* An acknowledgement is told at once; any other end only when it is written, and until then what
-   was told before. */
-void handoff_delivery_show(struct handoff_delivery *delivery)
-{
-    struct handoff_live_view view;
-    if (!handoff_state_is_live(delivery->state) && delivery->state != HANDOFF_STATE_ACKNOWLEDGED)
-        return;
-    handoff_delivery_view(delivery, &view);
-    handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
 }
 
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed)

@@ -36,13 +36,37 @@ void handoff_delivery_view(const struct handoff_delivery *delivery, struct hando
                                        .settled_ms = delivery->settled_ms};
 }
 
-void handoff_delivery_tell_ready(struct handoff_delivery *delivery)
+void handoff_status_overlay(struct handoff_status *status, const struct handoff_live_view *view)
+{
+    status->state = view->state;
+    status->target = view->target;
+    if (view->reason != HANDOFF_REASON_OTHER)
+        status->words = "";
+    status->reason = view->reason;
+    status->attempts = view->attempts;
+    status->settled_ms = view->settled_ms;
+}
+
+/* With an error, as it was shown last: only this thread changes that. */
+static void describe(const struct handoff_delivery *delivery, const struct handoff_error *error,
+                     struct handoff_status *status)
+{
+    handoff_delivery_status(delivery, status);
+    if (!error)
+        return;
+    if (delivery->live.view.state != HANDOFF_STATE_NONE)
+        handoff_status_overlay(status, &delivery->live.view);
+    status->error = *error;
+}
+
+void handoff_delivery_tell_ready(struct handoff_delivery *delivery,
+                                 const struct handoff_error *error)
 {
     struct handoff_waiter *waiter = delivery->waiter;
     if (!waiter || !waiter->accepted || delivery->state != HANDOFF_STATE_READY)
         return;
     struct handoff_status status;
-    handoff_delivery_status(delivery, &status);
+    describe(delivery, error, &status);
     waiter->accepted(waiter, &status);
 }
 
@@ -53,9 +77,7 @@ void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
     if (!waiter)
         return;
     struct handoff_status status;
-    handoff_delivery_status(delivery, &status);
-    if (error)
-        status.error = *error;
+    describe(delivery, error, &status);
     if (!delivery->seq) /* there is no such handoff */
         status.envelope = base_span(NULL, 0);
     delivery->waiter = NULL;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Has the store write a delivery: one write at a time, and another one if it changed meanwhile. The
- * delivery continues when it is written, so an attempt is recorded before the next one begins, and
- * a parking before the sender is answered. Runs on the lane of the delivery.
+ * delivery continues when it is written, so an attempt is recorded before the next one begins.
+ *
+ * Nobody is told what is not written: the sender, an agent that answered by the API, and who looks
+ * at the handoff hear of a change after the commit that has it, and of the store's error where that
+ * failed. Runs on the lane of the delivery.
  */
 #include <string.h>
 
@@ -102,6 +105,66 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
     delivery->nlent = 0;
 }
 
+/* Of an attempt that is out, what was shown stays: the store has it as ready. */
+static void show_written(struct handoff_delivery *delivery)
+{
+    const struct handoff_standing *standing = &delivery->write.move.standing;
+    const struct handoff_live_view view = {.state = (enum handoff_state)standing->state,
+                                           .target = standing->target.data,
+                                           .reason = standing->reason,
+                                           .attempts = standing->attempts,
+                                           .settled_ms = standing->settled_ms};
+    if (delivery->state != HANDOFF_STATE_IN_FLIGHT)
+        handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
+}
+
+/* error: NULL where it is written. */
+static void send_replies(struct handoff_delivery *delivery, const struct handoff_error *error)
+{
+    struct handoff_reply *reply;
+    while ((reply = STAILQ_FIRST(&delivery->lent_replies))) {
+        STAILQ_REMOVE_HEAD(&delivery->lent_replies, entry);
+        if (error)
+            reply->error = *error;
+        handoff_reply_send(reply);
+    }
+}
+
+static void was_written(struct handoff_delivery *delivery)
+{
+    take_back_records(delivery, true);
+    show_written(delivery);
+    send_replies(delivery, NULL);
+    if (delivery->changed) {
+        handoff_delivery_write(delivery);
+        return;
+    }
+    handoff_delivery_tell_ready(delivery, NULL);
+    handoff_delivery_go_on(delivery);
+}
+
+/* Delivery goes on in memory. An end is written again until it is; anything else goes with the next
+   write. */
+static void could_not_be_written(struct handoff_delivery *delivery,
+                                 const struct handoff_error *error)
+{
+    take_back_records(delivery, false);
+    send_replies(delivery, error);
+    if (delivery->changed) {
+        handoff_delivery_write(delivery);
+        return;
+    }
+    delivery->changed = true;
+    if (handoff_state_is_live(delivery->state)) {
+        handoff_delivery_tell_ready(delivery, error);
+        handoff_delivery_go_on(delivery);
+        return;
+    }
+    handoff_delivery_tell_settled(delivery, error);
+    base_timers_start(delivery->lane->timers, &delivery->write_timer,
+                      handoff_lane_now_ms(delivery->lane) + WRITE_AGAIN_MS);
+}
+
 static void written(struct handoff_store_job *job)
 {
     struct handoff_delivery *delivery =
@@ -109,36 +172,48 @@ static void written(struct handoff_store_job *job)
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;
-    bool failed = job->error.code != HANDOFF_OK;
-    take_back_records(delivery, !failed);
-    if (delivery->changed) {
-        handoff_delivery_write(delivery);
-        return;
+    if (job->error.code == HANDOFF_OK) {
+        was_written(delivery);
+    } else {
+        const struct handoff_error error = job->error; /* the next write has its own */
+        could_not_be_written(delivery, &error);
     }
-    if (failed && !handoff_state_is_live(delivery->state)) {
-        struct handoff_error error = job->error;
-        handoff_delivery_tell_settled(delivery, &error);
-        base_timers_start(delivery->lane->timers, &delivery->write_timer,
-                          handoff_lane_now_ms(delivery->lane) + WRITE_AGAIN_MS);
-        return;
-    }
-    if (!failed)
-        handoff_delivery_tell_ready(delivery);
-    handoff_delivery_go_on(delivery);
+}
+
+void handoff_delivery_take_reply(struct handoff_delivery *delivery, struct handoff_reply *reply)
+{
+    STAILQ_INSERT_TAIL(&delivery->replies, reply, entry);
+}
+
+void handoff_delivery_send_written_replies(struct handoff_delivery *delivery)
+{
+    if (delivery->changed && !delivery->writing)
+        handoff_delivery_write(delivery); /* the last write failed */
+    if (!delivery->changed)
+        STAILQ_CONCAT(&delivery->lent_replies, &delivery->replies);
+    if (!delivery->writing)
+        send_replies(delivery, NULL);
+}
+
+/* As at the end of a handoff whose sender did not wait for it. */
+static bool nobody_waits(const struct handoff_delivery *delivery)
+{
+    return !delivery->waiter && STAILQ_EMPTY(&delivery->replies) &&
+           !handoff_state_is_live(delivery->state);
 }
 
 void handoff_delivery_write(struct handoff_delivery *delivery)
 {
-    handoff_delivery_show(delivery);
     queue_record(delivery);
     delivery->changed = delivery->writing;
     if (delivery->writing)
         return;
+    base_timers_stop(delivery->lane->timers, &delivery->write_timer);
     struct handoff_store_move *write = &delivery->write.move;
     *write = (struct handoff_store_move){
         .job = {.mailbox = delivery->lane->mailbox,
                 .batch = &delivery->lane->writes,
-                .lazy = delivery->state == HANDOFF_STATE_ACKNOWLEDGED, /* it is passed on already */
+                .lazy = nobody_waits(delivery),
                 .done = written},
         .seq = delivery->seq,
         .attempts = delivery->records,
@@ -147,6 +222,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
     };
     fill_standing(delivery, &write->standing);
     delivery->nlent = delivery->nrecords;
+    STAILQ_CONCAT(&delivery->lent_replies, &delivery->replies);
     delivery->writing = true;
     delivery->lane->awaited++;
     handoff_store_move(delivery->lane->engine->options.store, write);

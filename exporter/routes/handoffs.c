@@ -215,14 +215,18 @@ void exporter_call_list_agents(struct exporter_request *request, void *context)
     respond_agents(request, code, &text, &error);
 }
 
+static void respond_reset(struct exporter_request *request, const struct handoff_result *result)
+{
+    (void)result;
+    exporter_respond(request, &(struct exporter_reply){.status = 204});
+}
+
 void exporter_call_reset_agent(struct exporter_request *request, void *context)
 {
-    struct handoff_error error;
-    if (handoff_reset_agent(handoffs_loop(request, context), exporter_request_input(request)->id,
-                            &error) != HANDOFF_OK)
-        exporter_respond_error(request, &error);
-    else
-        exporter_respond(request, &(struct exporter_reply){.status = 204});
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_reset);
+    if (pending != NULL)
+        handoff_reset_agent(handoffs_loop(request, context), exporter_request_input(request)->id,
+                            exporter_pending_call_done, pending);
 }
 
 /* ---- the inbox --------------------------------------------------------------------------------

@@ -221,11 +221,33 @@ static inline void on_accepted(struct handoff_waiter *waiter, const struct hando
     base_arena_free(&arena);
 }
 
+/* Told means durable: the store has it as the answer does, with every attempt. */
+static inline void check_durable(const struct base_uuid *id, enum handoff_state state,
+                                 uint32_t attempts)
+{
+    struct base_arena arena;
+    struct handoff_stored found;
+    struct handoff_attempt *list;
+    size_t count, recorded = 0;
+    base_arena_init(&arena, 0);
+    assert_int_equal(handoff_store_get_handoff(stage.store, id, &arena, &found, NULL), HANDOFF_OK);
+    assert_int_equal(found.standing.state, state);
+    assert_int_equal(found.standing.attempts, attempts);
+    assert_int_equal(handoff_store_attempts(stage.store, found.seq, &arena, &list, &count, NULL),
+                     HANDOFF_OK);
+    for (size_t i = 0; i < count; i++)
+        recorded += !list[i].passed_over;
+    assert_int_equal(recorded, attempts);
+    base_arena_free(&arena);
+}
+
 static inline void on_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct sender *sender = (struct sender *)waiter;
     sender->settled++;
     sender->status = *status;
+    if (status->error.code == HANDOFF_OK)
+        check_durable(&sender->submission.id, status->state, status->attempts);
 }
 
 static inline void on_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
@@ -418,24 +440,41 @@ struct speaker {
     unsigned told;
 };
 
+/* A lease is in memory alone. */
 static inline void on_told(struct handoff_reply *reply)
 {
+    const struct handoff_live_view *view = &reply->view;
     ((struct speaker *)reply)->told++;
+    if (reply->error.code == HANDOFF_OK && view->state != HANDOFF_STATE_NONE &&
+        view->state != HANDOFF_STATE_IN_FLIGHT)
+        check_durable(&reply->id, view->state, view->attempts);
+}
+
+static inline void begin_to_say(struct speaker *speaker, const struct sender *about,
+                                enum handoff_word word, const char *why, const char *agent)
+{
+    *speaker = (struct speaker){.reply = {.lane = stage.lane,
+                                          .told = on_told,
+                                          .id = about->submission.id,
+                                          .word = word,
+                                          .agent = base_span_text(agent)}};
+    snprintf(speaker->reply.said, sizeof speaker->reply.said, "%s", why);
+    handoff_engine_reply(stage.engine, &speaker->reply);
+}
+
+static inline enum handoff_code until_replied(const struct speaker *speaker)
+{
+    while (!speaker->told)
+        turn();
+    return speaker->reply.error.code;
 }
 
 static inline enum handoff_code say_why(const struct sender *about, enum handoff_word word,
                                         const char *why, const char *agent)
 {
-    struct speaker speaker = {.reply = {.lane = stage.lane,
-                                        .told = on_told,
-                                        .id = about->submission.id,
-                                        .word = word,
-                                        .agent = base_span_text(agent)}};
-    snprintf(speaker.reply.said, sizeof speaker.reply.said, "%s", why);
-    handoff_engine_reply(stage.engine, &speaker.reply);
-    while (!speaker.told)
-        turn();
-    return speaker.reply.error.code;
+    struct speaker speaker;
+    begin_to_say(&speaker, about, word, why, agent);
+    return until_replied(&speaker);
 }
 
 static inline enum handoff_code say(const struct sender *about, enum handoff_word word,

@@ -429,6 +429,22 @@ static void test_a_probe_that_is_answered_closes_the_circuit(void **state)
     assert_int_equal(circuits[3], HANDOFF_CIRCUIT_CLOSED);
 }
 
+static void note_saved(void *context, const struct handoff_error *error)
+{
+    assert_int_equal(error->code, HANDOFF_OK);
+    *(bool *)context = true;
+}
+
+static void reset(const char *agent)
+{
+    bool saved = false;
+    assert_int_equal(
+        handoff_engine_reset(stage.engine, stage.lane, agent, note_saved, &saved, NULL),
+        HANDOFF_OK);
+    while (!saved)
+        turn();
+}
+
 static void test_the_breaker_survives_a_restart(void **state)
 {
     (void)state;
@@ -436,11 +452,13 @@ static void test_the_breaker_survives_a_restart(void **state)
     open_the_circuit();
     restart();
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_ERR_CIRCUIT_OPEN);
-    assert_true(handoff_engine_reset(stage.engine, stage.lane, base_span_text("coder")));
+    reset("coder");
     behave(0, "ack");
     send_and_wait(&sender, "coder");
     assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
-    assert_false(handoff_engine_reset(stage.engine, stage.lane, base_span_text("nobody")));
+    assert_int_equal(
+        handoff_engine_reset(stage.engine, stage.lane, "nobody", note_saved, NULL, NULL),
+        HANDOFF_ERR_UNKNOWN_AGENT);
 }
 
 /* One lane saw it open and another saw it closed by hand, and the first one is the last to have it
@@ -455,8 +473,8 @@ static void test_circuits_that_overtake_each_other_are_stored_as_they_are(void *
     for (int i = 0; i < 3; i++)
         assert_true(handoff_agent_learn(coder, HANDOFF_BREAKER_EXHAUSTED, now_ms, &after));
     assert_int_equal(after.circuit, HANDOFF_CIRCUIT_OPEN);
-    assert_true(handoff_engine_reset(stage.engine, stage.lane, base_span_text("coder")));
-    handoff_circuit_save(stage.lane, coder);
+    reset("coder");
+    assert_true(handoff_circuit_save(stage.lane, coder, NULL, NULL));
     restart();
     assert_int_equal(try_send(&sender, "coder", NULL), HANDOFF_OK);
     until_settled(&sender);
