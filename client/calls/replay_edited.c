@@ -99,10 +99,7 @@ static void new_sent(void *context, const struct handoff_result *result)
     }
     name_new(result, reason, sizeof reason);
     replacing->sent = copy_result_text(result);
-    bool held = replacing->waiter.delivery != NULL;
-    if (held)
-        handoff_engine_replace(&replacing->waiter, reason);
-    if (held && replacing->sent)
+    if (handoff_engine_replace(&replacing->waiter, reason) && replacing->sent)
         return; /* the answer comes when that is written */
     handoff_waiter_withdraw(&replacing->waiter);
     replacing->answered(replacing->context, result);

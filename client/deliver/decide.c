@@ -333,19 +333,27 @@ void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_sta
     handoff_delivery_status(waiter->delivery, status);
 }
 
+/* Not while an acknowledgement of the agent is being written, which ends it by itself. */
+static bool is_held(const struct handoff_delivery *delivery)
+{
+    return delivery && delivery->state == HANDOFF_STATE_PARKED;
+}
+
 void handoff_engine_let_go(struct handoff_waiter *waiter)
 {
     struct handoff_delivery *delivery = waiter->delivery;
-    if (!delivery)
-        return;
     handoff_waiter_withdraw(waiter);
-    handoff_delivery_leave(delivery);
+    if (is_held(delivery))
+        handoff_delivery_leave(delivery);
 }
 
-void handoff_engine_replace(struct handoff_waiter *waiter, const char *words)
+bool handoff_engine_replace(struct handoff_waiter *waiter, const char *words)
 {
     struct handoff_delivery *delivery = waiter->delivery;
+    if (!is_held(delivery))
+        return false;
     const char *copy = base_arena_printf(&delivery->arena, "%s", words);
     delivery->replaced = true;
     carry_out(delivery, HANDOFF_DECISION_DISCARD, copy ? copy : "replaced");
+    return true;
 }

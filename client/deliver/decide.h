@@ -40,10 +40,11 @@ void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                          struct handoff_waiter *waiter);
 /* How it stands with the one that is held. */
 void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_status *status);
-/* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more.
- */
+/* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more,
+   or where the agent has acknowledged it meanwhile. */
 void handoff_engine_let_go(struct handoff_waiter *waiter);
-/* Discards it, because another has taken its place; `words` say which. */
-void handoff_engine_replace(struct handoff_waiter *waiter, const char *words);
+/* Discards it, because another has taken its place; `words` say which. false: it is not held any
+   more, or the agent has acknowledged it meanwhile. */
+bool handoff_engine_replace(struct handoff_waiter *waiter, const char *words);
 
 #endif

@@ -202,7 +202,7 @@ void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *r
 /* Closes a breaker by hand, on the lane's thread. OK: `saved` is called when that is written.
    Otherwise it is not: unknown_agent, out_of_memory. */
 enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
-                                       const char *agent, handoff_circuit_saved *saved,
+                                       const char *name, handoff_circuit_saved *saved,
                                        void *context,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -95,7 +95,7 @@ static void test_replaced_is_told_as_such(void **state)
     park(&sender);
     handoff_engine_hold(stage.lane, &sender.submission.id, &sender.waiter);
     assert_int_equal(until_decided(&sender), HANDOFF_OK);
-    handoff_engine_replace(&sender.waiter, "replaced by another");
+    assert_true(handoff_engine_replace(&sender.waiter, "replaced by another"));
     assert_int_equal(move_at(0)->to, HANDOFF_STATE_DISCARDED);
     assert_true(move_at(0)->replaced);
     struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
@@ -345,6 +345,34 @@ static void test_acknowledged_while_it_is_held(void **state)
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_ACKNOWLEDGED), 1);
 }
 
+/* It is held, and the agent's acknowledgement is on its way to the disk. */
+static void hold_and_acknowledge(struct sender *sender, struct speaker *speaker)
+{
+    stage.nevents = 0;
+    park(sender);
+    handoff_engine_hold(stage.lane, &sender->submission.id, &sender->waiter);
+    assert_int_equal(until_decided(sender), HANDOFF_OK);
+    begin_to_say(speaker, sender, HANDOFF_WORD_ACK, "", "coder");
+    while (count_moves(HANDOFF_STATE_ACKNOWLEDGED) == 0)
+        turn();
+    assert_int_equal(speaker->told, 0);
+}
+
+static void test_decided_while_its_acknowledgement_is_written(void **state)
+{
+    (void)state;
+    static struct sender replaced, released;
+    struct speaker speaker;
+    hold_and_acknowledge(&replaced, &speaker);
+    assert_false(handoff_engine_replace(&replaced.waiter, "replaced by another"));
+    assert_int_equal(until_replied(&speaker), HANDOFF_OK);
+    assert_int_equal(replaced.status.state, HANDOFF_STATE_ACKNOWLEDGED);
+    hold_and_acknowledge(&released, &speaker);
+    handoff_engine_let_go(&released.waiter);
+    assert_int_equal(until_replied(&speaker), HANDOFF_OK);
+    stored(&released, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
 /* Whoever acknowledges is there, however late. */
 static void test_a_late_acknowledgement_closes_the_circuit(void **state)
 {
@@ -408,6 +436,7 @@ int main(void)
         STAGED(test_acknowledged_while_it_is_replayed),
         STAGED(test_acknowledged_while_it_is_discarded),
         STAGED(test_acknowledged_while_it_is_held),
+        STAGED(test_decided_while_its_acknowledgement_is_written),
         STAGED(test_a_late_acknowledgement_closes_the_circuit),
         STAGED(test_refusals),
         STAGED(test_a_replay_goes_on_after_a_restart),

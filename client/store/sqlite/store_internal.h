@@ -47,8 +47,8 @@ struct handoff_store {
     unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
     unsigned unindexed;       /* envelopes since the index of tasks was looked at, or more */
     unsigned unretained;      /* envelopes since the last step of retention, or more */
-    int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     bool retention_more;      /* the last step removed something: go on */
+    int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     int64_t damaged_bodies;   /* the newest file that was found so; 0: none */
     bool told_of_sync;        /* that one of the database failed */
 
