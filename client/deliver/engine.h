@@ -184,7 +184,7 @@ struct handoff_reply {
     uint32_t attempt;       /* of a return: which lease */
 
     /* answers: OK (also for a repeated acknowledgement): it is written; not_found, forbidden,
-       conflict, shutting_down; of the store: it was heard, but may be forgotten in a crash */
+       conflict, shutting_down; the store's: it counts, but a crash now would undo it */
     struct handoff_error error;
     struct handoff_live_view view; /* what it came to, where OK; NONE: the store's row has it */
 

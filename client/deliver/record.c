@@ -3,8 +3,8 @@
  * Has the store write a delivery: one write at a time, and another one if it changed meanwhile. The
  * delivery continues when it is written, so an attempt is recorded before the next one begins.
  *
- * Nobody is told what is not written: the sender, an agent that answered by the API, and who looks
- * at the handoff hear of a change after the commit that has it, and of the store's error where that
+ * No one is told what is not written: the sender, an agent that answered by the API, and readers of
+ * the handoff learn of a change after the commit that contains it, or of the store's error if that
  * failed. Runs on the lane of the delivery.
  */
 #include <string.h>
@@ -105,7 +105,7 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
     delivery->nlent = 0;
 }
 
-/* Of an attempt that is out, what was shown stays: the store has it as ready. */
+/* While an attempt is out, what was shown stays: the store has it as ready. */
 static void show_written(struct handoff_delivery *delivery)
 {
     const struct handoff_standing *standing = &delivery->write.move.standing;
@@ -143,8 +143,8 @@ static void was_written(struct handoff_delivery *delivery)
     handoff_delivery_go_on(delivery);
 }
 
-/* Delivery goes on in memory. An end is written again until it is; anything else goes with the next
-   write. */
+/* Delivery continues in memory. An end is written again until that succeeds; anything else goes
+   with the next write. */
 static void could_not_be_written(struct handoff_delivery *delivery,
                                  const struct handoff_error *error)
 {
@@ -196,7 +196,7 @@ void handoff_delivery_send_written_replies(struct handoff_delivery *delivery)
 }
 
 /* As at the end of a handoff whose sender did not wait for it. */
-static bool nobody_waits(const struct handoff_delivery *delivery)
+static bool no_one_waits(const struct handoff_delivery *delivery)
 {
     return !delivery->waiter && STAILQ_EMPTY(&delivery->replies) &&
            !handoff_state_is_live(delivery->state);
@@ -213,7 +213,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
     *write = (struct handoff_store_move){
         .job = {.mailbox = delivery->lane->mailbox,
                 .batch = &delivery->lane->writes,
-                .lazy = nobody_waits(delivery),
+                .lazy = no_one_waits(delivery),
                 .done = written},
         .seq = delivery->seq,
         .attempts = delivery->records,

@@ -5,7 +5,7 @@
 Each round ends with a request whose last byte is read and followed by SIGKILL at once; the next round
 starts on the same store, with an agent that is ill by then, and looks for what was told.
 
-HANDOFF_TOLD_ROUNDS  how often (25)
+HANDOFF_TOLD_ROUNDS  how often (25; with a sanitizer 5)
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from harness.agents import Caller, daemon_with
 from harness.http import exchange
 from harness.receiver import Hold, ack, later, nack, status
 
-ROUNDS = int(os.environ.get("HANDOFF_TOLD_ROUNDS", "25"))
+USUAL = "25" if os.environ.get("HANDOFF_VARIANT", "release") == "release" else "5"
+ROUNDS = int(os.environ.get("HANDOFF_TOLD_ROUNDS", USUAL))
 FEW = max(ROUNDS // 5, 1)
 ANALYST = {"source_agent": "analyst", "task_id": "task-1", "task_summary": "Write the retry logic"}
 
