@@ -71,12 +71,15 @@ struct handoff_store_commit {
 struct handoff_store_options {
     const char *path; /* directory; made if it is not there */
     enum handoff_durability durability;
-    int64_t retention_age_ms; /* finished rows older than this are removed; 0: never */
-    int64_t retention_bytes; /* the oldest finished rows go while the data exceeds this; 0: never */
-    int64_t retention_every_ms; /* how often retention looks; 0 for the default of 1 s */
-    unsigned group_max;         /* jobs in one commit; 0 for the default of 512 */
-    int64_t body_file_bytes;    /* a file of bodies ends beyond this; 0 for the default of 64 MiB */
-    unsigned checkpoint_pages;  /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
+    int64_t retention_age_ms;     /* finished rows older than this are removed; 0: never */
+    int64_t retention_bytes;      /* of bodies of finished envelopes: while they have more, the
+                                     oldest bodies go and their rows stay; 0: never */
+    int64_t retention_rows_bytes; /* of the rows of finished envelopes, keys among them: while they
+                                     have more, the oldest envelopes go whole; 0: never */
+    int64_t retention_every_ms;   /* how often retention looks; 0 for the default of 1 s */
+    unsigned group_max;           /* jobs in one commit; 0 for the default of 512 */
+    int64_t body_file_bytes;   /* a file of bodies ends beyond this; 0 for the default of 64 MiB */
+    unsigned checkpoint_pages; /* WAL pages that start a checkpoint; 0 for the default of 4,000 */
     const struct base_clock *clock; /* NULL: the system's */
     /* Called on the writer thread after every commit; must be quick. NULL: none. */
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
@@ -168,6 +171,8 @@ struct handoff_store_put_envelope {
     uint8_t digest[BASE_SHA256_BYTES];
     uint32_t cut_at, cut_size;
     int64_t created_ms;
+    struct base_span inheritance; /* outlives the body (client/envelope/inheritance.h); absent: none
+                                   */
     bool finished; /* nothing will be delivered: retention may remove it when its time comes */
 };
 
@@ -189,12 +194,14 @@ void handoff_store_finish_envelope(struct handoff_store *store,
 struct handoff_stored_envelope {
     struct base_uuid id;
     struct base_span task_id, body; /* in the arena */
+    struct base_span inheritance;   /* likewise, where the body was removed; absent: it has none */
     uint8_t digest[BASE_SHA256_BYTES];
     int64_t created_ms;
     int64_t finished_ms; /* 0 while its handoff is under way */
 };
 
-/* not_found, or store_corrupt when the bytes are not those that were stored. Reads the disk. */
+/* not_found, or store_corrupt when the bytes are not those that were stored. envelope_removed:
+   retention removed the body; the rest of *envelope is filled. Reads the disk. */
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,
                                              const struct base_uuid *id, struct base_arena *arena,
                                              struct handoff_stored_envelope *envelope,
@@ -207,8 +214,10 @@ struct handoff_store_stats {
     uint64_t jobs, jobs_failed;       /* jobs in them */
     uint64_t waiting;                 /* jobs submitted and not yet committed */
     uint64_t checkpoints, checkpoints_failed;
-    uint64_t removed;   /* envelopes that retention removed */
-    int64_t bytes;      /* in use in the database, and bodies beside it */
+    uint64_t removed;          /* envelopes that retention removed whole, with their keys */
+    uint64_t removed_for_size; /* of these, before their age */
+    uint64_t bodies_removed;   /* by retention, of envelopes whose rows stayed */
+    int64_t bytes;             /* in use in the database, and bodies beside it */
     int64_t file_bytes; /* of the files: with free pages, the WAL, and bodies that are over */
 };
 

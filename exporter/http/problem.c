@@ -17,6 +17,7 @@ static const struct status {
     [HANDOFF_CLASS_INVALID] = {400, "Bad Request"},
     [HANDOFF_CLASS_TOO_LARGE] = {413, "Content Too Large"},
     [HANDOFF_CLASS_NOT_FOUND] = {404, "Not Found"},
+    [HANDOFF_CLASS_GONE] = {410, "Gone"},
     [HANDOFF_CLASS_CONFLICT] = {409, "Conflict"},
     [HANDOFF_CLASS_REFUSED] = {422, "Unprocessable Content"},
     [HANDOFF_CLASS_BUSY] = {429, "Too Many Requests"},

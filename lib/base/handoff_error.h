@@ -36,6 +36,7 @@ enum handoff_class {
     HANDOFF_CLASS_INVALID,         /* the caller has to send something else */
     HANDOFF_CLASS_TOO_LARGE,       /* less of it */
     HANDOFF_CLASS_NOT_FOUND,       /* it is not there */
+    HANDOFF_CLASS_GONE,            /* it was there, and will not come back */
     HANDOFF_CLASS_CONFLICT,        /* it is there, and different */
     HANDOFF_CLASS_REFUSED,         /* understood, but a rule forbids it */
     HANDOFF_CLASS_BUSY,            /* later, with less at once */

@@ -127,11 +127,12 @@ static int64_t ask(const char *sql)
 /* How many bodies are in files; the table of files has to say the same. */
 static int64_t outside(void)
 {
-    int64_t count = ask("SELECT count(*) FROM envelopes WHERE typeof(body) = 'text'");
+    int64_t count =
+        ask("SELECT count(*) FROM envelopes WHERE typeof(body) = 'text' AND body <> ''");
     assert_int_equal(ask("SELECT coalesce(sum(envelopes), 0) FROM body_files"), count);
     assert_int_equal(ask("SELECT coalesce(sum(bytes), 0) FROM body_files"),
                      ask("SELECT coalesce(sum(substr(body, instr(substr(body, 3), ':') + 3)), 0)"
-                         " FROM envelopes WHERE typeof(body) = 'text'"));
+                         " FROM envelopes WHERE typeof(body) = 'text' AND body <> ''"));
     return count;
 }
 
@@ -472,8 +473,8 @@ static void retain(void)
 {
     struct handoff_db db;
     const struct handoff_retention limits = {.age_ms = 10};
-    int64_t damaged = 0;
-    int removed;
+    struct handoff_damaged_files damaged = {0};
+    struct handoff_retention_removed removed;
     bool more;
     handoff_store_close(&fixture.store);
     assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error),
@@ -481,7 +482,8 @@ static void retain(void)
     do {
         assert_int_equal(handoff_retention_step(&db, limits, 1000, &removed, &error), HANDOFF_OK);
         assert_int_equal(handoff_body_files_tidy(&db, &damaged, &more, &error), HANDOFF_OK);
-    } while (removed > 0 || more);
+    } while (removed.envelopes > 0 || more);
+    handoff_damaged_files_free(&damaged);
     handoff_db_close(&db);
     reopen();
 }
@@ -712,14 +714,44 @@ static void test_an_unreadable_file_is_told_of_once(void **state)
     release_files();
 }
 
+static void test_several_unreadable_files_count_each(void **state)
+{
+    struct base_manual_clock clock;
+    struct handoff_store_stats stats;
+    char second[600];
+    (void)state;
+    base_manual_clock_init(&clock, 2000);
+    atomic_store(&failed_commits_told, 0);
+    fill_files();
+    for (int i = 0; i < 3; i++)
+        for (int k = i < 2; k < GROUP; k++) /* a straggler in the first two */
+            finish(&many[i][k].id, 1000);
+    snprintf(second, sizeof second, "%s-bodies-2", fixture.database);
+    assert_int_equal(truncate(fixture.first_file, 0), 0);
+    assert_int_equal(truncate(second, 0), 0);
+    fixture.options.clock = &clock.clock;
+    fixture.options.on_commit = count_failed;
+    fixture.options.retention_age_ms = 500;
+    fixture.options.retention_every_ms = 1;
+    reopen();
+    while (file_exists(3) || atomic_load(&failed_commits_told) < 2)
+        sched_yield();
+    for (int i = 0; i < GROUP; i++) /* and looks later */
+        finish(&many[3][i].id, 3000);
+    handoff_store_stats(fixture.store, &stats);
+    assert_int_equal(stats.commits_failed, 2);
+    assert_true(file_exists(1) && file_exists(2));
+    release_files();
+}
+
 /* Without syncs, the rows that still name a file may be what a power failure brings back. So it
    goes only when what took it out of them is on the disk. */
 static void test_a_file_goes_after_what_named_it(void **state)
 {
     const struct handoff_retention limits = {.age_ms = 10};
     struct handoff_db db;
-    int64_t damaged = 0;
-    int removed;
+    struct handoff_damaged_files damaged = {0};
+    struct handoff_retention_removed removed;
     bool more;
     (void)state;
     fill_files();
@@ -730,7 +762,7 @@ static void test_a_file_goes_after_what_named_it(void **state)
                      HANDOFF_OK);
     assert_int_equal(handoff_db_exec(&db, "PRAGMA synchronous = NORMAL", &error), HANDOFF_OK);
     assert_int_equal(handoff_retention_step(&db, limits, 1000, &removed, &error), HANDOFF_OK);
-    assert_int_equal(removed, GROUP);
+    assert_int_equal(removed.envelopes, GROUP);
     fault_at(FAULT_SYNC, 1, false, SQLITE_IOERR_FSYNC);
     assert_int_equal(handoff_body_files_tidy(&db, &damaged, &more, &error), HANDOFF_ERR_STORE_IO);
     assert_true(file_exists(1));
@@ -740,27 +772,41 @@ static void test_a_file_goes_after_what_named_it(void **state)
     release_files();
 }
 
-static void test_retention_by_size_counts_them(void **state)
+/* The bodies go, the oldest first, and their rows stay; so does what is not finished. */
+static void test_retention_by_size_removes_their_bodies(void **state)
 {
-    struct handoff_store_stats stats;
+    struct handoff_retention_removed removed;
+    struct handoff_stored_envelope found;
+    struct handoff_store_report report;
+    struct base_arena arena;
     struct handoff_db db;
-    int removed;
     (void)state;
     fill_files();
-    handoff_store_stats(fixture.store, &stats);
-    assert_true(stats.bytes > FILES * GROUP * 3000);
     for (int i = 0; i < GROUP; i++)
-        finish(&many[0][i].id, 10);
+        finish(&many[0][i].id, 10 + i);
     handoff_store_close(&fixture.store);
     assert_int_equal(handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error),
                      HANDOFF_OK);
-    struct handoff_retention limits = {.bytes = stats.bytes};
+    struct handoff_retention limits = {.body_bytes = 0};
+    for (int i = 0; i < GROUP; i++)
+        limits.body_bytes += (int64_t)many[0][i].body.size;
     assert_int_equal(handoff_retention_step(&db, limits, 0, &removed, &error), HANDOFF_OK);
-    assert_int_equal(removed, 0);
-    limits.bytes -= 1 + FILES * GROUP * 3000; /* more than the database itself has */
+    assert_int_equal(removed.bodies, 0);
+    limits.body_bytes -= (int64_t)many[0][0].body.size + 1;
     assert_int_equal(handoff_retention_step(&db, limits, 0, &removed, &error), HANDOFF_OK);
-    assert_int_equal(removed, GROUP);
+    assert_int_equal(removed.bodies, 2);
+    assert_int_equal(removed.envelopes, 0);
     handoff_db_close(&db);
+    reopen();
+    assert_int_equal(outside(), FILES * GROUP - 2);
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &error), HANDOFF_OK);
+    assert_int_equal(report.problems, 0);
+    base_arena_init(&arena, 0);
+    for (int i = 0; i < GROUP; i++)
+        assert_int_equal(
+            handoff_store_get_envelope(fixture.store, &many[0][i].id, &arena, &found, &error),
+            i < 2 ? HANDOFF_ERR_ENVELOPE_REMOVED : HANDOFF_OK);
+    base_arena_free(&arena);
     release_files();
 }
 
@@ -917,9 +963,10 @@ int main(void)
         EACH(test_stragglers_outlive_their_neighbour),
         EACH(test_damage_is_left_where_it_is),
         EACH(test_an_unreadable_file_is_told_of_once),
+        EACH(test_several_unreadable_files_count_each),
         EACH(test_wrong_counts_are_noticed_and_put_right),
         EACH(test_a_file_goes_after_what_named_it),
-        EACH(test_retention_by_size_counts_them),
+        EACH(test_retention_by_size_removes_their_bodies),
         EACH(test_a_backup_has_the_bodies),
         EACH(test_a_backup_beside_retention),
         EACH(test_a_backup_misses_no_file),

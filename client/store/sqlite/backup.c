@@ -72,7 +72,7 @@ static enum handoff_code next_outside(struct handoff_db *to, int64_t after, stru
 {
     sqlite3_stmt *find = handoff_db_statement(to,
                                               "SELECT seq, body, id FROM envelopes WHERE seq > ?1"
-                                              " AND typeof(body) = 'text'"
+                                              " AND typeof(body) = 'text' AND body <> ''"
                                               " ORDER BY seq LIMIT 1",
                                               error);
     if (!find)
@@ -88,8 +88,9 @@ static enum handoff_code next_outside(struct handoff_db *to, int64_t after, stru
     return handoff_db_end(to, find, error);
 }
 
-/* Since the pages were copied, the body may have come into its row, or retention may have taken the
-   envelope; then its file is gone. By its id: another may have its number by now. */
+/* Since the pages were copied, the body may have come into its row, or retention may have taken it,
+   alone or with its envelope; then its file is gone. By its id: another may have its number by now.
+ */
 static enum handoff_code copy_what_is_now(struct handoff_db *from, struct handoff_db *to,
                                           const struct outside *outside,
                                           struct handoff_error *error)
@@ -105,6 +106,8 @@ static enum handoff_code copy_what_is_now(struct handoff_db *from, struct handof
         code = handoff_retention_remove(to, outside->seq, error);
         if (code == HANDOFF_OK)
             code = handoff_task_index_trim(to, error);
+    } else if (handoff_body_removed_column(find, 0)) {
+        code = handoff_retention_remove_body(to, outside->seq, error);
     } else if (sqlite3_column_type(find, 0) == SQLITE_BLOB) {
         struct base_span body = handoff_db_column(find, 0);
         code = handoff_body_store_in_row(to, outside->seq, body.data, (int64_t)body.size, error);

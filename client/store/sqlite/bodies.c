@@ -54,6 +54,11 @@ bool handoff_body_place_column(sqlite3_stmt *row, int at, struct handoff_body_pl
            handoff_body_place_parse(handoff_db_column(row, at), place);
 }
 
+bool handoff_body_removed_column(sqlite3_stmt *row, int at)
+{
+    return sqlite3_column_type(row, at) == SQLITE_TEXT && sqlite3_column_bytes(row, at) == 0;
+}
+
 /* ---- files --------------------------------------------------------------------------------- */
 
 /* As SQLite found it: absolute, and where a link led to; its WAL is there, too. */

@@ -6,7 +6,8 @@
  * the body of an envelope, which never changes, once is enough. So where many are accepted at once,
  * their bodies are appended to a file, and the row says where: its column `body` holds a TEXT such
  * as "3:1048576:9216" (file, offset, size) instead of the BLOB that the body is otherwise. Which of
- * the two a row holds, no reader outside client/store can tell.
+ * the two a row holds, no reader outside client/store can tell. The empty TEXT stands for a body
+ * that retention removed.
  *
  * The files are named after the database: handoff.db-bodies-3. They are opened through the VFS of
  * the connection, so that a disk that fails in a test fails here too. Nothing in them is trusted:
@@ -37,6 +38,9 @@ bool handoff_body_place_parse(struct base_span text, struct handoff_body_place *
 
 /* The body's place, if this column of a row holds one. */
 bool handoff_body_place_column(sqlite3_stmt *row, int at, struct handoff_body_place *place);
+
+/* Whether this column of a row says that retention removed the body. */
+bool handoff_body_removed_column(sqlite3_stmt *row, int at);
 
 /* Reads place->size bytes; what lies behind the end of the file is zeros. store_corrupt: the file
    is not there. Opens the file if it is not the one that this connection read last. */

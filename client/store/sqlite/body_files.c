@@ -177,6 +177,27 @@ static enum handoff_code find_stragglers(struct handoff_db *db, int64_t file,
     return handoff_db_end(db, find, error);
 }
 
+void handoff_damaged_files_free(struct handoff_damaged_files *damaged)
+{
+    base_free(damaged->numbers);
+    *damaged = (struct handoff_damaged_files){0};
+}
+
+/* Without memory it is found again the next time. */
+static void note_damaged(struct handoff_damaged_files *damaged, int64_t file)
+{
+    for (size_t i = 0; i < damaged->count; i++) {
+        if (damaged->numbers[i] == file)
+            return;
+    }
+    int64_t *numbers =
+        base_realloc(damaged->numbers, (damaged->count + 1) * sizeof *damaged->numbers);
+    if (!numbers)
+        return;
+    damaged->numbers = numbers;
+    damaged->numbers[damaged->count++] = file;
+}
+
 /* *intact is told where the answer is OK. */
 static enum handoff_code move_if_intact(struct handoff_db *db, const struct straggler *straggler,
                                         bool *intact, struct handoff_error *error)
@@ -200,7 +221,8 @@ static enum handoff_code move_if_intact(struct handoff_db *db, const struct stra
 }
 
 static enum handoff_code move_list(struct handoff_db *db, const struct straggler *list, int count,
-                                   int64_t *damaged, bool *moved, struct handoff_error *error)
+                                   struct handoff_damaged_files *damaged, bool *moved,
+                                   struct handoff_error *error)
 {
     bool intact = false;
     enum handoff_code code = handoff_db_exec(db, "BEGIN IMMEDIATE", error);
@@ -209,8 +231,8 @@ static enum handoff_code move_list(struct handoff_db *db, const struct straggler
     for (int i = 0; i < count && code == HANDOFF_OK; i++) {
         code = move_if_intact(db, &list[i], &intact, error);
         *moved |= intact;
-        if (code == HANDOFF_OK && !intact && *damaged < list[i].place.file)
-            *damaged = list[i].place.file;
+        if (code == HANDOFF_OK && !intact)
+            note_damaged(damaged, list[i].place.file);
     }
     handoff_body_file_close(&db->bodies); /* or its space is not freed when it goes */
     if (code == HANDOFF_OK)
@@ -221,8 +243,9 @@ static enum handoff_code move_list(struct handoff_db *db, const struct straggler
 }
 
 /* *moved: or found that there are none. */
-static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file, int64_t *damaged,
-                                         bool *moved, struct handoff_error *error)
+static enum handoff_code move_stragglers(struct handoff_db *db, int64_t file,
+                                         struct handoff_damaged_files *damaged, bool *moved,
+                                         struct handoff_error *error)
 {
     struct straggler list[STEP_ROWS];
     int count;
@@ -262,8 +285,8 @@ static enum handoff_code find_lagging(struct handoff_db *db, int64_t after, int6
 }
 
 /* Of the first file in which something can be moved. */
-static enum handoff_code move_some(struct handoff_db *db, int64_t *damaged, bool *moved,
-                                   struct handoff_error *error)
+static enum handoff_code move_some(struct handoff_db *db, struct handoff_damaged_files *damaged,
+                                   bool *moved, struct handoff_error *error)
 {
     int64_t file = 0;
     enum handoff_code code;
@@ -275,7 +298,8 @@ static enum handoff_code move_some(struct handoff_db *db, int64_t *damaged, bool
     return code;
 }
 
-enum handoff_code handoff_body_files_tidy(struct handoff_db *db, int64_t *damaged, bool *more,
+enum handoff_code handoff_body_files_tidy(struct handoff_db *db,
+                                          struct handoff_damaged_files *damaged, bool *more,
                                           struct handoff_error *error)
 {
     int64_t empty;

@@ -33,10 +33,19 @@ enum handoff_code handoff_body_files_add(struct handoff_db *db, int64_t file,
 enum handoff_code handoff_body_files_release(struct handoff_db *db, int64_t seq,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* The files in which a body was found that is damaged or cannot be read. Zeroed, it is empty. */
+struct handoff_damaged_files {
+    int64_t *numbers;
+    size_t count;
+};
+
+void handoff_damaged_files_free(struct handoff_damaged_files *damaged);
+
 /* Removes one file that nothing is left in, or moves some stragglers, in its own transaction.
- What is damaged, or cannot be read, stays where it is and keeps nothing else there.
- *more: there may be more to do. *damaged: the newest file in which any was found; 0 at first. */
-enum handoff_code handoff_body_files_tidy(struct handoff_db *db, int64_t *damaged, bool *more,
+   What is damaged, or cannot be read, stays where it is and keeps nothing else there.
+   *more: there may be more to do. *damaged: gains each file in which any was found, once. */
+enum handoff_code handoff_body_files_tidy(struct handoff_db *db,
+                                          struct handoff_damaged_files *damaged, bool *more,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* How many files are not counted as the rows have it. Any thread. */

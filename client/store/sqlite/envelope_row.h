@@ -8,10 +8,10 @@
 #include "client/store/store.h"
 
 /* Inside a job's run: stores put's envelope (put->job is not looked at) and tells its seq, or 0
-   when the same one was there already. */
+   when the same one was there already. row_bytes: of the other rows that are stored with it. */
 enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
-                                          int64_t *seq,
+                                          int64_t row_bytes, int64_t *seq,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The body without the cut has this digest, and the cut names it. */

@@ -10,6 +10,7 @@
 
 #include "client/store/sqlite/body_log.h"
 #include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/kept.h"
 #include "client/store/store.h"
 #include "lib/base/error.h"
 
@@ -24,8 +25,8 @@ static enum handoff_code insert_row(struct handoff_db *db,
     char text[HANDOFF_BODY_PLACE_TEXT];
     sqlite3_stmt *insert = handoff_db_statement(
         db,
-        "INSERT INTO envelopes (id, task_id, created_at, digest, cut_at, cut_size, body)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO envelopes (id, task_id, created_at, digest, cut_at, cut_size, body,"
+        " inheritance) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -39,19 +40,38 @@ static enum handoff_code insert_row(struct handoff_db *db,
         handoff_db_bind_text(insert, 7, base_span(text, handoff_body_place_format(place, text)));
     else
         sqlite3_bind_blob64(insert, 7, put->body.data, put->body.size, SQLITE_STATIC);
+    handoff_db_bind_text(insert, 8, put->inheritance);
     return handoff_db_do(db, insert, error);
 }
 
-static enum handoff_code insert_state(struct handoff_db *db, int64_t seq, int64_t finished_ms,
-                                      struct handoff_error *error)
+static enum handoff_code insert_state(struct handoff_db *db, int64_t seq,
+                                      const struct handoff_store_put_envelope *put,
+                                      int64_t row_bytes, struct handoff_error *error)
 {
     sqlite3_stmt *insert = handoff_db_statement(
-        db, "INSERT INTO envelope_state (seq, finished_at) VALUES (?1, ?2)", error);
+        db, "INSERT INTO envelope_state (seq, body_bytes, row_bytes) VALUES (?1, ?2, ?3)", error);
     if (!insert)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(insert, 1, seq);
-    sqlite3_bind_int64(insert, 2, finished_ms);
+    sqlite3_bind_int64(insert, 2, (int64_t)put->body.size);
+    sqlite3_bind_int64(insert, 3, handoff_kept_envelope_row(put) + row_bytes);
     return handoff_db_do(db, insert, error);
+}
+
+/* By an update, which is counted (kept.h); an insert is not, for most are of what goes on. */
+static enum handoff_code finish_envelope_of(struct handoff_db *db, const struct base_uuid *id,
+                                            int64_t finished_ms, struct handoff_error *error)
+{
+    sqlite3_stmt *update =
+        handoff_db_statement(db,
+                             "UPDATE envelope_state SET finished_at = ?2"
+                             " WHERE seq = (SELECT seq FROM envelopes WHERE id = ?1)",
+                             error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(update, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(update, 2, finished_ms);
+    return handoff_db_do(db, update, error);
 }
 
 /* The id exists: harmless when it is the same envelope, sent again because the result was not
@@ -79,7 +99,8 @@ static enum handoff_code compare_with_stored(struct handoff_db *db,
 
 enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
-                                          int64_t *seq, struct handoff_error *error)
+                                          int64_t row_bytes, int64_t *seq,
+                                          struct handoff_error *error)
 {
     struct handoff_body_place place;
     bool outside = db->body_log && handoff_body_log_append(db->body_log, put->body, &place);
@@ -92,15 +113,18 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
     *seq = sqlite3_last_insert_rowid(db->sqlite);
     if (outside)
         handoff_body_log_named(db->body_log, &place, *seq);
-    return insert_state(db, *seq, put->finished ? put->created_ms : 0, error);
+    return insert_state(db, *seq, put, row_bytes, error);
 }
 
 static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct handoff_db *db,
                                           struct handoff_error *error)
 {
+    const struct handoff_store_put_envelope *put = (const void *)job;
     int64_t seq;
-    return handoff_envelope_insert(db, (const struct handoff_store_put_envelope *)(void *)job, &seq,
-                                   error);
+    enum handoff_code code = handoff_envelope_insert(db, put, 0, &seq, error);
+    if (code == HANDOFF_OK && seq != 0 && put->finished)
+        code = finish_envelope_of(db, &put->id, put->created_ms, error);
+    return code;
 }
 
 void handoff_store_put_envelope(struct handoff_store *store, struct handoff_store_put_envelope *put)
@@ -115,16 +139,7 @@ static enum handoff_code run_finish(struct handoff_store_job *job, struct handof
 {
     const struct handoff_store_finish_envelope *finish = (const void *)job;
     char text[BASE_UUID_TEXT];
-    sqlite3_stmt *update =
-        handoff_db_statement(db,
-                             "UPDATE envelope_state SET finished_at = ?2"
-                             " WHERE seq = (SELECT seq FROM envelopes WHERE id = ?1)",
-                             error);
-    if (!update)
-        return handoff_db_failure(db, NULL);
-    sqlite3_bind_blob(update, 1, finish->id.bytes, sizeof finish->id.bytes, SQLITE_STATIC);
-    sqlite3_bind_int64(update, 2, finish->finished_ms);
-    enum handoff_code code = handoff_db_do(db, update, error);
+    enum handoff_code code = finish_envelope_of(db, &finish->id, finish->finished_ms, error);
     if (code != HANDOFF_OK || sqlite3_changes(db->sqlite) == 1)
         return code;
     base_uuid_format(&finish->id, text);
@@ -182,6 +197,17 @@ static bool copy_span(struct base_arena *arena, struct base_span from, struct ba
     return to->data != NULL;
 }
 
+static enum handoff_code body_is_removed(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
+                             "retention removed the body of this envelope, as finished handoffs "
+                             "had more than storage.retention.size; raise that to keep bodies "
+                             "longer",
+                             "id", text);
+}
+
 /* From the row, or from the file that it names. */
 static enum handoff_code read_envelope_body(struct handoff_db *db, sqlite3_stmt *row,
                                             struct base_arena *arena, struct base_span *body,
@@ -199,6 +225,17 @@ static enum handoff_code read_envelope_body(struct handoff_db *db, sqlite3_stmt 
     return handoff_body_read(db, &place, room, error);
 }
 
+/* What is left of it. */
+static enum handoff_code read_removed(sqlite3_stmt *row, struct base_arena *arena,
+                                      struct handoff_stored_envelope *envelope,
+                                      struct handoff_error *error)
+{
+    struct base_span inheritance = handoff_db_column(row, 8);
+    if (inheritance.data && !copy_span(arena, inheritance, &envelope->inheritance))
+        return handoff_error_no_memory(error);
+    return body_is_removed(&envelope->id, error);
+}
+
 static enum handoff_code read_envelope_row(struct handoff_db *db, sqlite3_stmt *row,
                                            struct base_arena *arena,
                                            struct handoff_stored_envelope *envelope,
@@ -213,15 +250,17 @@ static enum handoff_code read_envelope_row(struct handoff_db *db, sqlite3_stmt *
     memcpy(envelope->digest, digest.data, digest.size);
     envelope->created_ms = sqlite3_column_int64(row, 2);
     envelope->finished_ms = sqlite3_column_int64(row, 7);
+    if (!copy_span(arena, handoff_db_column(row, 1), &envelope->task_id))
+        return handoff_error_no_memory(error);
+    if (handoff_body_removed_column(row, 6))
+        return read_removed(row, arena, envelope, error);
     enum handoff_code code = read_envelope_body(db, row, arena, &envelope->body, error);
     if (code != HANDOFF_OK)
         return code;
     if (!handoff_envelope_intact(envelope->body, sqlite3_column_int64(row, 4),
                                  sqlite3_column_int64(row, 5), envelope->digest))
         return changed(&envelope->id, error);
-    return copy_span(arena, handoff_db_column(row, 1), &envelope->task_id)
-               ? HANDOFF_OK
-               : handoff_error_no_memory(error);
+    return HANDOFF_OK;
 }
 
 static enum handoff_code look_up_envelope(struct handoff_db *db, const struct base_uuid *id,
@@ -232,7 +271,7 @@ static enum handoff_code look_up_envelope(struct handoff_db *db, const struct ba
     sqlite3_stmt *select = handoff_db_statement(
         db,
         "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body,"
-        " s.finished_at FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq"
+        " s.finished_at, e.inheritance FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq"
         " WHERE e.id = ?1",
         error);
     if (!select)

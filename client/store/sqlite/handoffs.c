@@ -10,6 +10,7 @@
 #include "client/model/model.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/kept.h"
 #include "client/store/sqlite/party_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -95,7 +96,8 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
 {
     struct handoff_store_accept *accept = (void *)job;
     bool known = false;
-    enum handoff_code code = handoff_envelope_insert(db, &accept->put, &accept->seq, error);
+    enum handoff_code code = handoff_envelope_insert(
+        db, &accept->put, handoff_kept_handoff_row(accept), &accept->seq, error);
     if (code == HANDOFF_OK && accept->seq == 0)
         code = find_seq(db, &accept->put.id, &accept->seq, &known, error);
     if (code != HANDOFF_OK || known)
@@ -212,15 +214,31 @@ static enum handoff_code insert_attempts(struct handoff_db *db,
     return code;
 }
 
-static enum handoff_code finish_envelope(struct handoff_db *db, int64_t seq, int64_t finished_ms,
-                                         struct handoff_error *error)
+static int64_t attempt_rows(const struct handoff_store_move *move)
 {
-    sqlite3_stmt *update = handoff_db_statement(
-        db, "UPDATE envelope_state SET finished_at = ?2 WHERE seq = ?1", error);
+    int64_t bytes = 0;
+    const struct handoff_attempt_record *record = move->attempts;
+    for (size_t left = move->nattempts; left > 0; left--) {
+        bytes += handoff_kept_attempt_row(&record->attempt);
+        if (left > 1)
+            record = record->next;
+    }
+    return bytes;
+}
+
+/* finished_ms 0: it goes on. */
+static enum handoff_code count_rows(struct handoff_db *db, int64_t seq, int64_t finished_ms,
+                                    int64_t bytes, struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(db,
+                                                "UPDATE envelope_state SET finished_at = ?2,"
+                                                " row_bytes = row_bytes + ?3 WHERE seq = ?1",
+                                                error);
     if (!update)
         return handoff_row_failure(db);
     sqlite3_bind_int64(update, 1, seq);
     sqlite3_bind_int64(update, 2, finished_ms);
+    sqlite3_bind_int64(update, 3, bytes);
     return handoff_db_do(db, update, error);
 }
 
@@ -231,8 +249,9 @@ static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_
     enum handoff_code code = update_handoff(db, move, error);
     if (code == HANDOFF_OK)
         code = insert_attempts(db, move, error);
-    if (code == HANDOFF_OK && move->over)
-        code = finish_envelope(db, move->seq, move->standing.settled_ms, error);
+    if (code == HANDOFF_OK && (move->over || move->nattempts > 0))
+        code = count_rows(db, move->seq, move->over ? move->standing.settled_ms : 0,
+                          attempt_rows(move), error);
     return code;
 }
 

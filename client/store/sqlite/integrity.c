@@ -61,6 +61,9 @@ static enum handoff_code check_body(struct handoff_db *db, sqlite3_stmt *row, bo
                                     struct handoff_error *error)
 {
     struct handoff_body_place place;
+    *is_intact = handoff_body_removed_column(row, 5);
+    if (*is_intact)
+        return HANDOFF_OK;
     if (!handoff_body_place_column(row, 5, &place)) {
         *is_intact = intact(row, handoff_db_column(row, 5));
         return HANDOFF_OK;
@@ -167,6 +170,23 @@ static enum handoff_code check_body_files(struct handoff_db *db,
     return code;
 }
 
+/* ---- what retention counts ------------------------------------------------------------------- */
+
+static enum handoff_code check_kept(struct handoff_db *db, struct handoff_store_report *report,
+                                    struct handoff_error *error)
+{
+    int64_t wrong;
+    enum handoff_code code =
+        handoff_db_number(db,
+                          "SELECT NOT EXISTS (SELECT 1 FROM kept WHERE (bodies, rows) = (SELECT"
+                          " coalesce(sum(body_bytes), 0), coalesce(sum(row_bytes), 0)"
+                          " FROM envelope_state WHERE finished_at > 0))",
+                          &wrong, error);
+    if (wrong != 0)
+        note(report, "what retention counts does not agree with the envelopes", "");
+    return code;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static enum handoff_code count_bytes(struct handoff_db *db, struct handoff_store_report *report,
@@ -192,6 +212,8 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_memories(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_BODY_FILES)
         code = check_body_files(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_KEPT)
+        code = check_kept(db, report, error);
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
     handoff_db_roll_back(db);

@@ -4,9 +4,9 @@
  * are milliseconds since 1970 UTC; ids of envelopes are the 16 bytes of their UUID.
  *
  * Why it looks like this:
- * - An envelope row is written once and never touched again until retention removes it whole. What
- *   changes about it (its handoff is over) lives in a small row of envelope_state, so that a change
- * of state does not rewrite kilobytes.
+ * - An envelope row is written once and never touched again until retention removes its body, and
+ *   later the rest. What changes about it (its handoff is over) lives in a small row of
+ * envelope_state, so that a change of state does not rewrite kilobytes.
  * - seq grows with every insert, and UUIDv7 ids nearly do, so both B-trees grow at their right edge
  *   and a group of inserts touches few pages.
  * - body stands last: reading the columns before it does not follow the chain of overflow pages.
@@ -160,6 +160,35 @@ static const char *const steps[] = {
     /* 10: the agent that put a memory, which owns it. NULL: nobody, so only an operator changes it.
        That is so for all memories of older versions. */
     "ALTER TABLE memories ADD COLUMN agent TEXT;",
+
+    /* 11: bodies go before their rows (kept.h). A removed body is the empty TEXT. Each finished
+       envelope is in one of the two indexes, whichever way it is removed next; so a finished
+       handoff costs no more inserts than before. `inheritance` is NULL where it is too large, or
+       where an older version stored the envelope. The rows of older versions are estimated by a
+       flat sum. */
+    "ALTER TABLE envelopes ADD COLUMN inheritance TEXT;"
+    "ALTER TABLE envelope_state ADD COLUMN body_bytes INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE envelope_state ADD COLUMN row_bytes INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE envelope_state AS s SET row_bytes = 700, body_bytes = (SELECT"
+    "  CASE typeof(e.body) WHEN 'text' THEN substr(e.body, length(rtrim(e.body, '0123456789')) + 1)"
+    "  ELSE length(e.body) END FROM envelopes e WHERE e.seq = s.seq)"
+    "  WHERE seq IN (SELECT seq FROM envelopes);"
+    "DROP INDEX envelope_finished;"
+    "CREATE INDEX finished_with_body ON envelope_state (finished_at)"
+    "  WHERE finished_at > 0 AND body_bytes > 0;"
+    "CREATE INDEX finished_without_body ON envelope_state (finished_at)"
+    "  WHERE finished_at > 0 AND body_bytes = 0;"
+    "CREATE TABLE kept (bodies INTEGER NOT NULL, rows INTEGER NOT NULL);"
+    "INSERT INTO kept SELECT coalesce(sum(body_bytes), 0), coalesce(sum(row_bytes), 0)"
+    "  FROM envelope_state WHERE finished_at > 0;"
+    "CREATE TRIGGER kept_changed AFTER UPDATE OF finished_at, body_bytes, row_bytes"
+    "  ON envelope_state WHEN new.finished_at > 0 OR old.finished_at > 0 BEGIN UPDATE kept SET"
+    "  bodies = bodies + (new.finished_at > 0) * new.body_bytes"
+    "  - (old.finished_at > 0) * old.body_bytes,"
+    "  rows = rows + (new.finished_at > 0) * new.row_bytes"
+    "  - (old.finished_at > 0) * old.row_bytes; END;"
+    "CREATE TRIGGER kept_removed AFTER DELETE ON envelope_state WHEN old.finished_at > 0 BEGIN"
+    "  UPDATE kept SET bodies = bodies - old.body_bytes, rows = rows - old.row_bytes; END;",
 };
 
 int handoff_migrate_newest(void)

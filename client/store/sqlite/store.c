@@ -121,6 +121,7 @@ static void destroy_store(struct handoff_store *store)
     handoff_checkpoint_before_close(&store->checkpoint, &store->writer);
     handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
     handoff_place_release(&store->place);
+    handoff_damaged_files_free(&store->damaged_files);
     pthread_cond_destroy(&store->queue_filled);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->readers_lock);
@@ -250,6 +251,8 @@ void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats
     stats->checkpoints_failed =
         atomic_load_explicit(&store->checkpoints_failed, memory_order_relaxed);
     stats->removed = atomic_load_explicit(&store->removed, memory_order_relaxed);
+    stats->removed_for_size = atomic_load_explicit(&store->removed_for_size, memory_order_relaxed);
+    stats->bodies_removed = atomic_load_explicit(&store->bodies_removed, memory_order_relaxed);
     stats->file_bytes = file_size(store->place.database) + wal_size(store->place.database);
     struct handoff_db *db = handoff_store_reader(store, NULL);
     if (!db)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/body_log.h"
 #include "client/store/sqlite/checkpoint.h"
 #include "client/store/sqlite/data_dir.h"
@@ -49,8 +50,8 @@ struct handoff_store {
     unsigned unretained;      /* envelopes since the last step of retention, or more */
     bool retention_more;      /* the last step removed something: go on */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
-    int64_t damaged_bodies;   /* the newest file that was found so; 0: none */
-    bool told_of_sync;        /* that one of the database failed */
+    struct handoff_damaged_files damaged_files; /* each was told once */
+    bool told_of_sync;                          /* that one of the database failed */
 
     /* queue_lock: */
     pthread_mutex_t queue_lock;
@@ -70,7 +71,8 @@ struct handoff_store {
 
     /* counted by the writer (waiting: by everybody), read by anybody */
     atomic_uint_fast64_t commits, commits_failed, jobs, jobs_failed, waiting;
-    atomic_uint_fast64_t checkpoints, checkpoints_failed, removed;
+    atomic_uint_fast64_t checkpoints, checkpoints_failed;
+    atomic_uint_fast64_t removed, removed_for_size, bodies_removed;
     _Atomic(int64_t) bytes; /* measured by the writer */
 };
 

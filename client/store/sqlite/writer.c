@@ -16,7 +16,8 @@
  *
  * Between groups, never within a commit that a caller waits for: checkpoints (the WAL is copied
  * into the database and reused), the index of tasks, and steps of retention: one once per retention
- * period, and while they find something, more in quiet moments, or under load as handoffs come.
+ * period or when many handoffs came, and while they find something, more in quiet moments, or under
+ * load as handoffs come.
  */
 #include <errno.h>
 #include <limits.h>
@@ -43,6 +44,10 @@ enum { SHARED_SYNC = 2 };
 /* Under load, one step of retention for so many envelopes, which is less than it removes: what is
    kept does not grow, however long the load lasts. */
 enum { CAME_FOR_A_STEP = 48 };
+
+/* And a look for so many, whether or not the last one found anything: so it is no matter of time
+   how far a budget is exceeded. */
+enum { CAME_FOR_A_LOOK = 256 };
 
 /* How large the WAL file may stay after a checkpoint: four times the size that starts one. */
 #define WAL_FILE_LIMIT "67108864"
@@ -400,33 +405,45 @@ static bool checkpoint_is_due(struct handoff_store *store)
                                                          pages / FAR_TOO_LONG >= limit);
 }
 
-/* What it could not do for want of a file is told as a commit that failed; once, though it is tried
-   again, since the file may come back. */
+/* What it could not do for want of a file is told as a commit that failed; once for each file,
+   though it is tried again, since the file may come back. */
 static enum handoff_code tidy_bodies(struct handoff_store *store, bool *more)
 {
-    const int64_t known = store->damaged_bodies;
+    const size_t known = store->damaged_files.count;
     enum handoff_code code =
-        handoff_body_files_tidy(&store->writer, &store->damaged_bodies, more, NULL);
-    if (store->damaged_bodies == known)
-        return code;
-    tell_failure(store);
+        handoff_body_files_tidy(&store->writer, &store->damaged_files, more, NULL);
+    for (size_t i = known; i < store->damaged_files.count; i++)
+        tell_failure(store);
     return code;
+}
+
+static void count_removed(struct handoff_store *store,
+                          const struct handoff_retention_removed *removed)
+{
+    atomic_fetch_add_explicit(&store->removed, (unsigned)removed->envelopes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->removed_for_size, (unsigned)removed->for_size,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&store->bodies_removed, (unsigned)removed->bodies,
+                              memory_order_relaxed);
 }
 
 static void retain(struct handoff_store *store, int64_t now_ns)
 {
-    struct handoff_retention limits = {store->options.retention_age_ms,
-                                       store->options.retention_bytes};
-    int removed = 0;
+    struct handoff_retention limits = {.age_ms = store->options.retention_age_ms,
+                                       .body_bytes = store->options.retention_bytes,
+                                       .row_bytes = store->options.retention_rows_bytes};
+    struct handoff_retention_removed removed;
     enum handoff_code code = handoff_retention_step(
         &store->writer, limits, base_wall_ms(store->options.clock), &removed, NULL);
-    atomic_fetch_add_explicit(&store->removed, (unsigned)removed, memory_order_relaxed);
+    count_removed(store, &removed);
     bool more = false;
     if (code == HANDOFF_OK)
         code = tidy_bodies(store, &more);
-    store->retention_more = code == HANDOFF_OK && (removed > 0 || more);
+    store->retention_more = code == HANDOFF_OK && (removed.envelopes + removed.bodies > 0 || more);
     store->unmeasured |= store->retention_more;
     store->unretained -= store->unretained < CAME_FOR_A_STEP ? store->unretained : CAME_FOR_A_STEP;
+    if (!store->retention_more)
+        store->unretained = 0;
     store->retention_due_ns = now_ns + store->options.retention_every_ms * 1000000;
 }
 
@@ -456,12 +473,11 @@ static void tidy(struct handoff_store *store, bool quiet)
         checkpoint(store);
     look_for_failed_sync(store);
     int64_t now = base_monotonic_ns(&base_clock_system);
-    if (now >= store->retention_due_ns || (quiet && store->retention_more))
+    if (now >= store->retention_due_ns || (quiet && store->retention_more) ||
+        store->unretained >= CAME_FOR_A_LOOK)
         retain(store, now);
     while (store->retention_more && store->unretained >= CAME_FOR_A_STEP)
         retain(store, now);
-    if (!store->retention_more)
-        store->unretained = 0;
     if (store->unmeasured && now >= store->measure_due_ns)
         measure_size(store, now);
 }

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The totals of what is kept, and what a row adds to them; see kept.h. */
+#include "client/store/sqlite/kept.h"
+
+/* Beside its texts, with numbers, digests and the entries of indexes. */
+enum {
+    ENVELOPE_ROW = 190, /* id and digest, the index of ids, the state and its index */
+    HANDOFF_ROW = 40,
+    KEY_ROW = 60, /* and the digest of the request */
+    ATTEMPT_ROW = 40,
+};
+
+enum handoff_code handoff_kept_read(struct handoff_db *db, struct handoff_kept *kept,
+                                    struct handoff_error *error)
+{
+    *kept = (struct handoff_kept){0};
+    sqlite3_stmt *select = handoff_db_statement(db, "SELECT bodies, rows FROM kept", error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    if (handoff_db_row(select)) {
+        kept->bodies = sqlite3_column_int64(select, 0);
+        kept->rows = sqlite3_column_int64(select, 1);
+    }
+    return handoff_db_end(db, select, error);
+}
+
+/* Names come in no order, so that their pages are two thirds full. */
+static size_t scattered(size_t size)
+{
+    return size + size / 2;
+}
+
+int64_t handoff_kept_envelope_row(const struct handoff_store_put_envelope *put)
+{
+    /* in its row, and in the index of tasks */
+    const size_t task = put->task_id.size + scattered(put->task_id.size);
+    return (int64_t)(ENVELOPE_ROW + task + put->inheritance.size);
+}
+
+int64_t handoff_kept_handoff_row(const struct handoff_store_accept *accept)
+{
+    size_t size =
+        HANDOFF_ROW + 2 * accept->asked_target.size + accept->source.size + accept->excerpt.size;
+    if (accept->idempotency_key.data) /* in the table of keys, and in its index by number */
+        size += scattered(KEY_ROW + accept->source.size + accept->idempotency_key.size) +
+                accept->source.size + accept->idempotency_key.size;
+    return (int64_t)size;
+}
+
+int64_t handoff_kept_attempt_row(const struct handoff_attempt *attempt)
+{
+    return (int64_t)(ATTEMPT_ROW + attempt->target.size + attempt->error.size + attempt->peer.size);
+}

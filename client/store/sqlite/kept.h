@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kept.h - how much of the store retention may take: bodies on one side, rows on the other.
+ *
+ * Only what is finished counts, because only that can be removed: what is live or parked never
+ * makes anything else go. Each envelope's row of envelope_state has the bytes of its body
+ * (body_bytes, 0 once it was removed) and of all its rows (row_bytes). Triggers add them to the one
+ * row of the table `kept` when the envelope is finished, and subtract them when they go, in the
+ * transaction that does it. So the totals are always right, and nothing is ever scanned for them.
+ *
+ * The bytes of a row are estimated from the lengths of its texts; what is scattered over a B-tree
+ * counts half as much again, because such pages are two thirds full. test_store_retention.c
+ * compares the estimate with SQLite's own account of its pages.
+ *
+ * Writer thread; reading on any thread that has a connection.
+ */
+#ifndef HANDOFF_STORE_SQLITE_KEPT_H
+#define HANDOFF_STORE_SQLITE_KEPT_H
+
+#include "client/store/handoffs.h"
+#include "client/store/sqlite/database.h"
+
+struct handoff_kept {
+    int64_t bodies; /* bytes of finished envelopes' bodies */
+    int64_t rows;   /* bytes of all rows that belong to finished envelopes: the index */
+};
+
+enum handoff_code handoff_kept_read(struct handoff_db *db, struct handoff_kept *kept,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* What the rows take: of an envelope, of its handoff with the key, of an attempt. */
+int64_t handoff_kept_envelope_row(const struct handoff_store_put_envelope *put);
+int64_t handoff_kept_handoff_row(const struct handoff_store_accept *accept);
+int64_t handoff_kept_attempt_row(const struct handoff_attempt *attempt);
+
+#endif

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Retention's two budgets: bodies go first and rows stay, what is not finished counts for nothing,
+ * rows go by age and within their own budget, and the bytes that are counted are those on the disk.
+ */
+#include "client/store/sqlite/retention.h"
+
+#include <stdio.h>
+
+#include "client/store/handoffs.h"
+#include "client/store/sqlite/kept.h"
+#include "client/store/sqlite/migrate.h"
+#include "lib/base/arena.h"
+#include "tests/support/temp_store.h"
+#include "tests/support/unit.h"
+
+static struct base_uuid_source ids;
+
+static struct fixture {
+    char *directory;
+    char database[512];
+    struct handoff_store *store; /* NULL while `db` is open */
+    struct handoff_db db;
+    struct base_arena arena;
+    struct handoff_error error;
+} fixture;
+
+static void open_store(void)
+{
+    /* no step of its own: the tests make them */
+    const struct handoff_store_options options = {.path = fixture.directory,
+                                                  .retention_every_ms = 1 << 30};
+    assert_int_equal(handoff_store_open(&fixture.store, &options, &fixture.error), HANDOFF_OK);
+}
+
+static void open_database(void)
+{
+    handoff_store_close(&fixture.store);
+    assert_int_equal(
+        handoff_db_open(&fixture.db, fixture.database, HANDOFF_DB_WRITE, NULL, &fixture.error),
+        HANDOFF_OK);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fixture.directory = temp_directory();
+    snprintf(fixture.database, sizeof fixture.database, "%s/handoff.db", fixture.directory);
+    base_arena_init(&fixture.arena, 0);
+    open_store();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    handoff_db_close(&fixture.db);
+    handoff_store_close(&fixture.store);
+    base_arena_free(&fixture.arena);
+    temp_remove(fixture.directory);
+    return 0;
+}
+
+static int64_t ask(const char *sql)
+{
+    int64_t number;
+    struct handoff_db own, *db = fixture.db.sqlite ? &fixture.db : &own;
+    if (db == &own)
+        assert_int_equal(
+            handoff_db_open(&own, fixture.database, HANDOFF_DB_READ, NULL, &fixture.error),
+            HANDOFF_OK);
+    assert_int_equal(handoff_db_number(db, sql, &number, &fixture.error), HANDOFF_OK);
+    if (db == &own)
+        handoff_db_close(&own);
+    return number;
+}
+
+/* ---- handoffs -------------------------------------------------------------------------------- */
+
+struct made {
+    struct base_uuid id;
+    int64_t seq, body_bytes, row_bytes;
+};
+
+static struct made accept(const char *task, const char *key, size_t filling)
+{
+    static const char excerpt[] =
+        "\"envelope_version\":\"2.0\",\"token_count\":812,\"memory_refs\":[],\"missing\":[],"
+        "\"completeness\":{\"requested\":0,\"included\":0,\"ratio\":1}";
+    struct handoff_store_accept accept = {0};
+    temp_envelope(&accept.put, &ids, task, filling);
+    accept.put.inheritance = base_span_text("{\"hop\":{\"count\":1,\"max\":10,\"path\":[]},"
+                                            "\"intent\":\"Plan the retries\"}");
+    accept.source = base_span_text("analyst");
+    accept.asked_target = accept.standing.target = base_span_text("coder");
+    accept.excerpt = base_span_text(excerpt);
+    accept.standing.state = HANDOFF_STATE_READY;
+    accept.idempotency_key = base_span_text(key);
+    accept.put.job.run = NULL;
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    accept.put.job.mailbox = &mailbox;
+    accept.put.job.done = temp_nothing;
+    handoff_store_accept(fixture.store, &accept);
+    while (base_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    base_mailbox_free(&mailbox);
+    assert_int_equal(accept.put.job.error.code, HANDOFF_OK);
+    const struct made made = {.id = accept.put.id,
+                              .seq = accept.seq,
+                              .body_bytes = (int64_t)accept.put.body.size,
+                              .row_bytes = handoff_kept_envelope_row(&accept.put) +
+                                           handoff_kept_handoff_row(&accept)};
+    temp_envelope_free(&accept.put);
+    return made;
+}
+
+static int64_t settle(const struct made *made, enum handoff_state state, int64_t at_ms)
+{
+    const struct handoff_attempt_record record = {.attempt = {.number = 1,
+                                                              .target = base_span_text("coder"),
+                                                              .error = base_span_text(""),
+                                                              .peer = base_span_text("1.2.3.4:5")}};
+    struct handoff_store_move move = {.seq = made->seq,
+                                      .standing = {.state = (int)state,
+                                                   .target = base_span_text("coder"),
+                                                   .attempts = 1,
+                                                   .settled_ms = at_ms},
+                                      .attempts = &record,
+                                      .nattempts = 1,
+                                      .over = state == HANDOFF_STATE_ACKNOWLEDGED};
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    move.job.mailbox = &mailbox;
+    move.job.done = temp_nothing;
+    handoff_store_move(fixture.store, &move);
+    while (base_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    base_mailbox_free(&mailbox);
+    assert_int_equal(move.job.error.code, HANDOFF_OK);
+    return handoff_kept_attempt_row(&record.attempt);
+}
+
+/* The number-th, acknowledged at 1000 + number. */
+static struct made finished(int number, size_t filling)
+{
+    char task[32], key[32];
+    snprintf(task, sizeof task, "task-%08x-%d", (unsigned)number * 2654435761u, number);
+    snprintf(key, sizeof key, "key-%08x-%d", (unsigned)number * 2246822519u, number);
+    struct made made = accept(task, key, filling);
+    made.row_bytes += settle(&made, HANDOFF_STATE_ACKNOWLEDGED, 1000 + number);
+    return made;
+}
+
+static struct handoff_retention_removed step(struct handoff_retention limits, int64_t now_ms)
+{
+    struct handoff_retention_removed removed;
+    assert_int_equal(handoff_retention_step(&fixture.db, limits, now_ms, &removed, &fixture.error),
+                     HANDOFF_OK);
+    return removed;
+}
+
+static struct handoff_kept kept(void)
+{
+    struct handoff_kept counted;
+    assert_int_equal(handoff_kept_read(&fixture.db, &counted, &fixture.error), HANDOFF_OK);
+    return counted;
+}
+
+/* What a check says of it, and of what is counted. */
+static void assert_sound(void)
+{
+    struct handoff_store_report report;
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &fixture.error), HANDOFF_OK);
+    assert_string_equal(report.problem, "");
+}
+
+static void reopen_store(void)
+{
+    handoff_db_close(&fixture.db);
+    open_store();
+}
+
+static enum handoff_code get(const struct made *made, struct handoff_stored_envelope *found)
+{
+    return handoff_store_get_envelope(fixture.store, &made->id, &fixture.arena, found,
+                                      &fixture.error);
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+enum { MADE = 20 };
+
+/* The row answers, the key leads to it, and what a child inherits is there. */
+static void assert_only_the_body_is_gone(const struct made *made, int number)
+{
+    struct handoff_stored_envelope found;
+    struct handoff_stored stored;
+    struct base_uuid id;
+    uint8_t digest[BASE_SHA256_BYTES];
+    char key[32];
+    snprintf(key, sizeof key, "key-%08x-%d", (unsigned)number * 2246822519u, number);
+    assert_int_equal(get(made, &found), HANDOFF_ERR_ENVELOPE_REMOVED);
+    assert_non_null(strstr(fixture.error.message, "storage.retention.size"));
+    assert_non_null(memmem(found.inheritance.data, found.inheritance.size, "Plan the retries", 16));
+    assert_int_equal(handoff_store_get_handoff(fixture.store, &made->id, &fixture.arena, &stored,
+                                               &fixture.error),
+                     HANDOFF_OK);
+    assert_non_null(stored.excerpt.data);
+    assert_int_equal(handoff_store_find_key(fixture.store, base_span_text("analyst"),
+                                            base_span_text(key), &id, digest, &fixture.error),
+                     HANDOFF_OK);
+    assert_memory_equal(&id, &made->id, sizeof id);
+}
+
+static void test_bodies_go_first_and_rows_stay(void **state)
+{
+    struct made made[MADE];
+    struct handoff_stored_envelope found;
+    (void)state;
+    for (int i = 0; i < MADE; i++)
+        made[i] = finished(i, 9000);
+    open_database();
+    const struct handoff_retention limits = {.body_bytes = 5 * made[0].body_bytes};
+    const int64_t rows = kept().rows;
+    assert_int_equal(step(limits, 2000).bodies, MADE - 5);
+    assert_int_equal(step(limits, 2000).bodies, 0);
+    assert_int_equal(kept().bodies, 5 * made[0].body_bytes);
+    assert_int_equal(kept().rows, rows);
+    assert_sound();
+    reopen_store();
+    for (int i = 0; i < MADE - 5; i++)
+        assert_only_the_body_is_gone(&made[i], i);
+    for (int i = MADE - 5; i < MADE; i++)
+        assert_int_equal(get(&made[i], &found), HANDOFF_OK);
+}
+
+static void test_a_budget_that_is_just_met_removes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MADE; i++)
+        finished(i, 3000);
+    open_database();
+    const struct handoff_kept all = kept();
+    struct handoff_retention limits = {.body_bytes = all.bodies, .row_bytes = all.rows};
+    struct handoff_retention_removed removed = step(limits, 2000);
+    assert_int_equal(removed.bodies + removed.envelopes, 0);
+    limits.body_bytes--;
+    removed = step(limits, 2000);
+    assert_int_equal(removed.bodies, 1);
+    assert_int_equal(removed.envelopes, 0);
+    limits.row_bytes--;
+    removed = step(limits, 2000);
+    assert_int_equal(removed.bodies, 0);
+    assert_int_equal(removed.envelopes, 1);
+    assert_int_equal(removed.for_size, 1);
+    assert_sound();
+}
+
+/* However much is parked, that is not what makes finished handoffs go. */
+static void test_what_cannot_go_does_not_count(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MADE; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "parked-%d", i);
+        struct made parked = accept("task", key, 100000);
+        settle(&parked, HANDOFF_STATE_PARKED, 100 + i);
+    }
+    const struct made one = finished(0, 3000);
+    open_database();
+    assert_int_equal(kept().bodies, one.body_bytes);
+    assert_int_equal(kept().rows, one.row_bytes);
+    const struct handoff_retention limits = {
+        .age_ms = 500, .body_bytes = one.body_bytes, .row_bytes = one.row_bytes};
+    struct handoff_retention_removed removed = step(limits, 1500);
+    assert_int_equal(removed.bodies + removed.envelopes, 0);
+    removed = step(limits, 1501); /* but by its age */
+    assert_int_equal(removed.envelopes, 1);
+    assert_int_equal(removed.for_size, 0);
+    assert_int_equal(kept().rows, 0);
+    assert_int_equal(ask("SELECT count(*) FROM handoffs"), MADE);
+    assert_int_equal(ask("SELECT count(*) FROM idempotency"), MADE);
+    assert_sound();
+}
+
+/* SQLite frees a body in its row page by page, and whoever commits waits for it. */
+static void test_large_bodies_go_a_few_at_a_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        finished(i, 400000);
+    open_database();
+    const struct handoff_retention limits = {.body_bytes = 1};
+    assert_int_equal(step(limits, 2000).bodies, 2);
+    assert_int_equal(step(limits, 2000).bodies, 2);
+    struct handoff_retention_removed removed = step((struct handoff_retention){.age_ms = 1}, 9000);
+    assert_int_equal(removed.envelopes, 4 + 2);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void test_rows_go_by_size_the_oldest_first(void **state)
+{
+    struct made made[MADE];
+    struct handoff_stored stored;
+    int64_t total = 0;
+    (void)state;
+    for (int i = 0; i < MADE; i++)
+        total += (made[i] = finished(i, 2000)).row_bytes;
+    open_database();
+    assert_int_equal(kept().rows, total);
+    step((struct handoff_retention){.body_bytes = made[0].body_bytes * (MADE - 3)}, 2000);
+    const struct handoff_retention limits = {.row_bytes = total - made[0].row_bytes * 6};
+    struct handoff_retention_removed removed = step(limits, 2000);
+    assert_in_range(removed.envelopes, 6, 7);
+    assert_int_equal(removed.for_size, removed.envelopes);
+    assert_true(kept().rows <= limits.row_bytes);
+    assert_sound();
+    reopen_store();
+    for (int i = 0; i < MADE; i++)
+        assert_int_equal(handoff_store_get_handoff(fixture.store, &made[i].id, &fixture.arena,
+                                                   &stored, &fixture.error),
+                         i < removed.envelopes ? HANDOFF_ERR_NOT_FOUND : HANDOFF_OK);
+}
+
+/* ---- what is counted, against SQLite's own account ------------------------------------------- */
+
+enum { MANY = 1500 };
+
+static int64_t pages_of_rows(void)
+{
+    return ask("SELECT sum(pgsize) FROM dbstat WHERE aggregate = 1 AND name NOT LIKE 'memor%'"
+               " AND name NOT LIKE 'sqlite_schema'");
+}
+
+static void test_rows_are_counted_as_they_lie_on_the_disk(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        finished(i, 500 + (size_t)(i % 40) * 300); /* leaves of pages are filled to every degree */
+    open_database();
+    if (ask("SELECT count(*) FROM pragma_compile_options"
+            " WHERE compile_options = 'ENABLE_DBSTAT_VTAB'") == 0)
+        skip();
+    while (step((struct handoff_retention){.body_bytes = 1}, 3000).bodies > 0)
+        ;
+    assert_int_equal(kept().bodies, 0);
+    const double counted = (double)kept().rows, real = (double)pages_of_rows();
+    print_message("%.0f bytes of rows are counted as %.0f, %.0f each\n", real, counted,
+                  counted / MANY);
+    assert_true(counted > real * 0.75);
+    assert_true(counted < real * 1.33);
+}
+
+/* ---- older versions -------------------------------------------------------------------------- */
+
+/* Its rows are counted, its bodies go like others, and such a parent has nothing to inherit from.
+ */
+static void test_a_store_of_an_older_version(void **state)
+{
+    struct made made = finished(0, 4000);
+    struct handoff_stored_envelope found;
+    (void)state;
+    handoff_store_close(&fixture.store);
+    open_database();
+    /* as version 9 had it */
+    assert_int_equal(
+        handoff_db_exec(&fixture.db,
+                        "DROP TRIGGER kept_changed; DROP TRIGGER kept_removed; DROP TABLE kept;"
+                        "DROP INDEX finished_with_body; DROP INDEX finished_without_body;"
+                        "ALTER TABLE envelope_state DROP COLUMN body_bytes;"
+                        "ALTER TABLE envelope_state DROP COLUMN row_bytes;"
+                        "ALTER TABLE envelopes DROP COLUMN inheritance;"
+                        "CREATE INDEX envelope_finished ON envelope_state (finished_at)"
+                        " WHERE finished_at > 0; PRAGMA user_version = 9",
+                        &fixture.error),
+        HANDOFF_OK);
+    reopen_store();
+    open_database();
+    assert_int_equal(kept().bodies, made.body_bytes);
+    assert_true(kept().rows > 0);
+    assert_sound();
+    assert_int_equal(step((struct handoff_retention){.body_bytes = 1}, 2000).bodies, 1);
+    reopen_store();
+    assert_int_equal(get(&made, &found), HANDOFF_ERR_ENVELOPE_REMOVED);
+    assert_null(found.inheritance.data);
+    open_database();
+    assert_int_equal(step((struct handoff_retention){.row_bytes = 1}, 2000).envelopes, 1);
+    assert_int_equal(kept().rows, 0);
+    assert_sound();
+}
+
+#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(test_bodies_go_first_and_rows_stay),
+        WITH_STORE(test_a_budget_that_is_just_met_removes_nothing),
+        WITH_STORE(test_what_cannot_go_does_not_count),
+        WITH_STORE(test_large_bodies_go_a_few_at_a_time),
+        WITH_STORE(test_rows_go_by_size_the_oldest_first),
+        WITH_STORE(test_rows_are_counted_as_they_lie_on_the_disk),
+        WITH_STORE(test_a_store_of_an_older_version),
+    };
+    base_uuid_source_init(&ids, NULL, NULL);
+    return RUN_TESTS(tests);
+}
