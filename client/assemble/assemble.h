@@ -20,6 +20,7 @@
 #include "client/assemble/segment.h"
 #include "client/envelope/digest.h"
 #include "client/envelope/excerpt.h"
+#include "client/envelope/inheritance.h"
 #include "client/envelope/read.h"
 #include "client/envelope/trace.h"
 #include "client/handoff.h"
@@ -113,7 +114,8 @@ struct handoff_assembly {
     int64_t hop_count;
     yyjson_val **steps; /* the parent's, then the request's new ones */
     size_t nsteps;
-    size_t history_dropped; /* older ones, beyond the limit of one envelope */
+    size_t history_dropped; /* older ones: beyond the limit of one envelope, or the parent's, where
+                               retention removed its body */
 
     /* resolve: one slot or one missing entry per requested memory */
     struct handoff_spine_resolve resolve;
@@ -130,7 +132,9 @@ struct handoff_assembly {
     uint64_t budget;
     struct base_buffer parts; /* head, steps and tail of the context; see segment.h */
     size_t head_size;         /* of the first of them */
-    size_t *step_at;          /* where each step begins in parts, then the tail */
+    size_t intent_size;       /* as it is written in the head, and the constraints in the tail */
+    size_t constraints_size;
+    size_t *step_at; /* where each step begins in parts, then the tail */
     struct handoff_trim_plan plan;
 
     /* encode */
@@ -140,6 +144,7 @@ struct handoff_assembly {
     struct base_buffer out;
     unsigned char digest[BASE_SHA256_BYTES];
     struct handoff_excerpt excerpt;
+    struct handoff_inheritance inheritance;
     size_t memories_at, memories_size; /* the array, in out */
     size_t included;
 };

@@ -63,6 +63,7 @@ static void write_trace(struct base_buffer *out, const struct handoff_assembly *
 static void write_origin(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;
+    struct handoff_inheritance *inheritance = &assembly->inheritance;
     char created[BASE_RFC3339_SIZE];
     assembly->created_ms = base_wall_ms(assembly->with->clock);
     base_rfc3339_format(assembly->created_ms, created);
@@ -70,6 +71,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_text(out, created);
     base_buffer_byte(out, '"');
     write_previous(out, &assembly->parent);
+    inheritance->origin_at = (uint32_t)out->size + 1; /* behind the comma */
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);
     write_text_member(out, "target_agent", request->target_agent);
@@ -79,6 +81,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
         write_text_member(out, "channel", request->channel);
     write_hop(out, assembly);
     write_trace(out, assembly);
+    inheritance->origin_size = (uint32_t)out->size - inheritance->origin_at;
 }
 
 /* ---- the context: what was counted, byte for byte ------------------------------------------ */
@@ -112,11 +115,17 @@ static void write_context(struct base_buffer *out, struct handoff_assembly *asse
     static const char behind_memories[] = ",\"history";
     const struct base_buffer *parts = &assembly->parts;
     const size_t tail_at = assembly->step_at[assembly->nsteps];
+    struct handoff_inheritance *inheritance = &assembly->inheritance;
     base_buffer_text(out, ",\"context\":");
+    inheritance->intent_at = (uint32_t)(out->size + sizeof(HANDOFF_SEGMENT_HEAD_OPEN) - 1);
+    inheritance->intent_size = (uint32_t)assembly->intent_size;
     base_buffer_append(out, parts->data, assembly->head_size);
     write_kept_memories(out, assembly);
     assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
     write_kept_history(out, assembly);
+    inheritance->constraints_at = (uint32_t)(out->size + sizeof(HANDOFF_SEGMENT_TAIL_OPEN) - 1);
+    inheritance->constraints_size = (uint32_t)assembly->constraints_size;
+    inheritance->steps = (uint32_t)assembly->plan.history_kept;
     base_buffer_append(out, parts->data + tail_at, parts->size - tail_at);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stage `inherit`: what an envelope takes from the previous one. Intent, constraints, history
- * and path are the parent's; the request adds to them. Without a parent, a new chain starts.
+ * and path are the parent's; the request adds to them. Without a parent, a new chain starts. Where
+ * retention removed the parent's body, its history is gone, and the rest is inherited all the same.
  *
  * Runs on the assembly's loop, except for the parent, which a reader thread of the store reads.
  */
@@ -18,6 +19,34 @@ static enum handoff_code no_parent(struct base_span previous, struct handoff_err
                              "previous_id", previous.data);
 }
 
+/* Better no child than one that has shed its constraints. */
+static enum handoff_code nothing_to_inherit(struct base_span previous, struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
+                             "retention removed the body of the previous envelope, and what it "
+                             "hands down was too large to be kept without it, or is of an older "
+                             "version; raise storage.retention.size to keep bodies longer, or "
+                             "start a new chain",
+                             "previous_id", previous.data);
+}
+
+/* In place of the parent's body, which the store has told is removed. */
+static enum handoff_code read_inheritance(struct handoff_assembly *assembly,
+                                          const struct handoff_stored_envelope *stored,
+                                          struct handoff_error *error)
+{
+    handoff_error_clear(error);
+    if (!stored->inheritance.data) {
+        enum handoff_code code =
+            handoff_visibility_check(assembly->with->store, &assembly->parent_id, &assembly->parent,
+                                     assembly->caller, error);
+        return code == HANDOFF_OK ? nothing_to_inherit(assembly->request.previous_id, error) : code;
+    }
+    return handoff_inheritance_read(stored->inheritance, &assembly->parent_id, stored->digest,
+                                    &assembly->arena, &assembly->parent, &assembly->history_dropped,
+                                    error);
+}
+
 /* A child repeats its parent's content, so only a caller that may see the parent may continue it.
  */
 static enum handoff_code read_parent(struct handoff_assembly *assembly, struct handoff_error *error)
@@ -29,6 +58,8 @@ static enum handoff_code read_parent(struct handoff_assembly *assembly, struct h
         handoff_store_get_envelope(store, id, &assembly->arena, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_envelope_read(stored.body, &assembly->parent, error);
+    else if (code == HANDOFF_ERR_ENVELOPE_REMOVED)
+        code = read_inheritance(assembly, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_visibility_check(store, id, &assembly->parent, assembly->caller, error);
     return code == HANDOFF_ERR_NOT_FOUND ? no_parent(assembly->request.previous_id, error) : code;
@@ -205,8 +236,9 @@ static enum handoff_code join_history(struct handoff_assembly *assembly,
     }
     add_new_steps(assembly, hashes);
     if (assembly->nsteps > HANDOFF_HISTORY_MAX) {
-        assembly->history_dropped = assembly->nsteps - HANDOFF_HISTORY_MAX;
-        assembly->steps += assembly->history_dropped;
+        const size_t beyond = assembly->nsteps - HANDOFF_HISTORY_MAX;
+        assembly->history_dropped += beyond;
+        assembly->steps += beyond;
         assembly->nsteps = HANDOFF_HISTORY_MAX;
     }
     return HANDOFF_OK;

@@ -34,6 +34,7 @@
 #include "lib/base/buffer.h"
 
 /* The text between the segments of a list. */
+#define HANDOFF_SEGMENT_HEAD_OPEN     "{\"task\":{\"intent\":"
 #define HANDOFF_SEGMENT_HEAD_END      ",\"memories"
 #define HANDOFF_SEGMENT_MEMORIES_OPEN "\":[{\"id"
 #define HANDOFF_SEGMENT_MEMORIES_NEXT ",{\"id"
@@ -43,6 +44,7 @@
 #define HANDOFF_SEGMENT_HISTORY_NEXT  ",{\"agent"
 #define HANDOFF_SEGMENT_HISTORY_END   "],\"constraints"
 #define HANDOFF_SEGMENT_HISTORY_NONE  "\":[],\"constraints"
+#define HANDOFF_SEGMENT_TAIL_OPEN     "\":"
 
 /* What an envelope shows of a memory. */
 struct handoff_segment_memory {

@@ -93,10 +93,11 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
 
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
 
-static void write_context_head(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_context_head(struct base_buffer *out, struct handoff_assembly *assembly)
 {
-    base_buffer_text(out, "{\"task\":{\"intent\":");
+    base_buffer_text(out, HANDOFF_SEGMENT_HEAD_OPEN);
     base_json_write_string(out, assembly->intent);
+    assembly->intent_size = out->size - (sizeof(HANDOFF_SEGMENT_HEAD_OPEN) - 1);
     base_buffer_text(out, ",\"summary\":");
     base_json_write_string(out, assembly->request.task_summary);
     base_buffer_text(out, ",\"state\":");
@@ -116,10 +117,12 @@ static void write_steps(struct base_buffer *out, const struct handoff_assembly *
     assembly->step_at[assembly->nsteps] = out->size;
 }
 
-static void write_context_tail(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_context_tail(struct base_buffer *out, struct handoff_assembly *assembly)
 {
-    base_buffer_text(out, "\":");
+    base_buffer_text(out, HANDOFF_SEGMENT_TAIL_OPEN);
+    const size_t constraints_at = out->size;
     base_json_write_object(out, assembly->constraints);
+    assembly->constraints_size = out->size - constraints_at;
     base_buffer_text(out, ",\"expected_output\":");
     base_json_write_object(out, assembly->request.expected_output);
     base_buffer_byte(out, '}');

@@ -276,6 +276,8 @@ static void persist(struct assembling *assembling)
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .created_ms = assembly->created_ms,
+        .inheritance = handoff_inheritance_copy(&assembly->inheritance,
+                                                base_buffer_span(&assembly->out), &assembly->arena),
         .finished = true};
     memcpy(assembling->put.digest, assembly->digest, sizeof(assembly->digest));
     assembling->persist_began_ns = base_monotonic_ns(assembly->with->clock);
@@ -373,6 +375,42 @@ static enum handoff_code check_sight(struct handoff_client *client, const struct
     return code;
 }
 
+/* The same where retention removed the body: by what is left of it, or by its handoff. */
+static enum handoff_code check_sight_of_removed(struct handoff_client *client,
+                                                const struct base_uuid *id,
+                                                const struct handoff_stored_envelope *stored,
+                                                const char *caller, struct base_arena *arena,
+                                                struct handoff_error *error)
+{
+    struct handoff_envelope left = {0};
+    enum handoff_code code = HANDOFF_OK;
+    size_t steps;
+    if (!caller)
+        return HANDOFF_OK;
+    if (stored->inheritance.data)
+        code = handoff_inheritance_read(stored->inheritance, id, stored->digest, arena, &left,
+                                        &steps, error);
+    if (code == HANDOFF_OK)
+        code = handoff_visibility_check(client->store, id, &left, base_span_text(caller), error);
+    handoff_envelope_free(&left);
+    return code;
+}
+
+/* That it was removed, to those who might see it. */
+static enum handoff_code tell_removed(struct handoff_client *client, const struct base_uuid *id,
+                                      const struct handoff_stored_envelope *stored,
+                                      const char *caller, struct base_arena *arena,
+                                      struct handoff_error *error)
+{
+    struct handoff_error unseen;
+    enum handoff_code code = check_sight_of_removed(client, id, stored, caller, arena, &unseen);
+    if (code == HANDOFF_OK)
+        return HANDOFF_ERR_ENVELOPE_REMOVED;
+    if (error)
+        *error = unseen;
+    return code;
+}
+
 enum handoff_code handoff_read_envelope(struct handoff_client *client, const char *id,
                                         const char *caller, enum handoff_rendering rendering,
                                         struct handoff_text *text, struct handoff_error *error)
@@ -388,6 +426,8 @@ enum handoff_code handoff_read_envelope(struct handoff_client *client, const cha
         code = handoff_store_get_envelope(client->store, &uuid, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = check_sight(client, &uuid, stored.body, caller, error);
+    else if (code == HANDOFF_ERR_ENVELOPE_REMOVED)
+        code = tell_removed(client, &uuid, &stored, caller, &arena, error);
     if (code == HANDOFF_OK)
         code = handoff_envelope_render(stored.body.data, stored.body.size, rendering, text, error);
     base_arena_free(&arena);

@@ -79,7 +79,7 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
     return HANDOFF_OK;
 }
 
-/* The envelope, where the row has no excerpt of it. One that is damaged, or that retention has just
+/* The envelope, where the row has no excerpt of it. One that is damaged, or that retention has
    removed, is no reason to show nothing. */
 static enum handoff_code add_envelope(struct handoff_client *client, const struct base_uuid *id,
                                       struct base_arena *arena, struct handoff_status *status,
@@ -91,7 +91,8 @@ static enum handoff_code add_envelope(struct handoff_client *client, const struc
     enum handoff_code code = handoff_store_get_envelope(client->store, id, arena, &envelope, error);
     if (code == HANDOFF_OK)
         status->envelope = envelope.body;
-    if (code == HANDOFF_ERR_STORE_CORRUPT || code == HANDOFF_ERR_NOT_FOUND)
+    if (code == HANDOFF_ERR_STORE_CORRUPT || code == HANDOFF_ERR_NOT_FOUND ||
+        code == HANDOFF_ERR_ENVELOPE_REMOVED)
         return handoff_error_clear(error);
     return code;
 }

@@ -123,6 +123,7 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .excerpt = assembly->excerpt,
+        .inheritance = assembly->inheritance,
         .task_id = assembly->task_id,
         .source = assembly->request.source_agent,
         .target = assembly->request.target_agent,

@@ -17,7 +17,8 @@ static size_t texts_size(const struct handoff_submission *submission)
     return submission->envelope.size + submission->source.size + submission->target.size +
            submission->task_id.size + submission->idempotency_key.size +
            submission->traceparent.size + submission->tracestate.size +
-           handoff_excerpt_size(&submission->excerpt);
+           handoff_excerpt_size(&submission->excerpt) +
+           handoff_inheritance_size(&submission->inheritance);
 }
 
 /* Absent if the envelope was not assembled in this process, as in tests. */
@@ -29,6 +30,18 @@ static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
     delivery->excerpt = handoff_excerpt_copy(&submission->excerpt, submission->envelope,
                                              submission->tokens, &delivery->arena);
     return delivery->excerpt.data != NULL;
+}
+
+/* Absent if it is too large, or as above. */
+static bool copy_submitted_inheritance(struct handoff_delivery *delivery,
+                                       const struct handoff_submission *submission)
+{
+    struct base_span *copy = &delivery->write.accept.put.inheritance;
+    if (handoff_inheritance_size(&submission->inheritance) == 0)
+        return true;
+    *copy =
+        handoff_inheritance_copy(&submission->inheritance, submission->envelope, &delivery->arena);
+    return copy->data != NULL;
 }
 
 static bool copy_submission(struct handoff_delivery *delivery,
@@ -53,7 +66,8 @@ static bool copy_submission(struct handoff_delivery *delivery,
            handoff_delivery_keep(delivery, submission->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, submission->traceparent, submission->tracestate) &&
            handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope) &&
-           copy_submitted_excerpt(delivery, submission);
+           copy_submitted_excerpt(delivery, submission) &&
+           copy_submitted_inheritance(delivery, submission);
 }
 
 static void accepted(struct handoff_store_job *job)

@@ -41,6 +41,20 @@ static const struct member {
     {"context", NULL, "expected_output", OBJECT, AT(expected_output)},
 };
 
+static const struct member inherited[] = {
+    {NULL, NULL, "task_id", TEXT, AT(task_id)},
+    {NULL, NULL, "source_agent", TEXT, AT(source_agent)},
+    {NULL, NULL, "target_agent", TEXT, AT(target_agent)},
+    {NULL, NULL, "pattern", TEXT, AT(pattern)},
+    {"hop", NULL, "count", WHOLE, AT(hop_count)},
+    {"hop", NULL, "max", WHOLE, AT(hop_max)},
+    {"hop", NULL, "path", ARRAY_OF_TEXT, AT(path)},
+    {"trace", NULL, "traceparent", TEXT_OPTIONAL, AT(traceparent)},
+    {"trace", NULL, "tracestate", TEXT_OPTIONAL, AT(tracestate)},
+    {NULL, NULL, "intent", TEXT, AT(intent)},
+    {NULL, NULL, "constraints", OBJECT, AT(constraints)},
+};
+
 static enum handoff_code reject_member(struct handoff_error *error, const struct member *member)
 {
     handoff_error_set(error, HANDOFF_ERR_INVALID, "not a version 2 envelope", member->name, NULL);
@@ -91,11 +105,12 @@ static bool take_member(yyjson_val *value, enum kind kind, void *at)
     }
 }
 
-static enum handoff_code read_members(yyjson_val *root, struct handoff_envelope *envelope,
+static enum handoff_code read_members(yyjson_val *root, const struct member *wanted, size_t count,
+                                      struct handoff_envelope *envelope,
                                       struct handoff_error *error)
 {
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        const struct member *member = &members[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct member *member = &wanted[i];
         yyjson_val *object = root;
         if (member->object)
             object = yyjson_obj_get(object, member->object);
@@ -137,7 +152,23 @@ enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_en
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
     code = check_version(root, error);
     if (code == HANDOFF_OK)
-        code = read_members(root, envelope, error);
+        code = read_members(root, members, sizeof(members) / sizeof(members[0]), envelope, error);
+    if (code != HANDOFF_OK)
+        handoff_envelope_free(envelope);
+    return code;
+}
+
+enum handoff_code handoff_envelope_read_inheritance(struct base_span text,
+                                                    struct handoff_envelope *envelope,
+                                                    struct handoff_error *error)
+{
+    *envelope = (struct handoff_envelope){0};
+    enum handoff_code code =
+        base_json_read_deep(text, "inheritance", DEPTH_MAX, &envelope->doc, error);
+    if (code != HANDOFF_OK)
+        return code;
+    code = read_members(yyjson_doc_get_root(envelope->doc), inherited,
+                        sizeof(inherited) / sizeof(inherited[0]), envelope, error);
     if (code != HANDOFF_OK)
         handoff_envelope_free(envelope);
     return code;

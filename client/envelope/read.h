@@ -35,6 +35,11 @@ struct handoff_envelope {
 /* Reads one. On success the caller frees it; on failure there is nothing to free. */
 enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_envelope *envelope,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Reads what is left of one (inheritance.h): only what a child inherits, the rest is empty or NULL.
+ */
+enum handoff_code handoff_envelope_read_inheritance(struct base_span text,
+                                                    struct handoff_envelope *envelope,
+                                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_envelope_free(struct handoff_envelope *envelope);
 
 #endif
