@@ -27,6 +27,7 @@ static enum handoff_code open_store(struct handoff_client *client,
         .durability = options->durability_none ? HANDOFF_DURABILITY_NONE : HANDOFF_DURABILITY_FULL,
         .retention_age_ms = options->retention_age_ms,
         .retention_bytes = options->retention_bytes,
+        .retention_rows_bytes = options->retention_index_bytes,
         .on_commit = handoff_client_tell_commit,
         .observer = client};
     return handoff_store_open(&client->store, &store, error);

@@ -149,13 +149,16 @@ struct handoff_event;
 
 /* Zeroes are defaults, except for storage_path. Strings are copied. */
 struct handoff_options {
-    const char *storage_path;   /* a directory, for this process alone; made if it is not there */
-    bool durability_none;       /* commits survive the process but not the machine */
-    int64_t retention_age_ms;   /* finished envelopes older than this are removed; 0: never */
-    int64_t retention_bytes;    /* the oldest finished ones go while there is more; 0: never */
-    const char *encoding;       /* of tokens; NULL: "o200k_base" */
-    const char *vocabulary_dir; /* NULL: as handoff_tokenizer_open_encoding has it */
-    uint64_t memory_max_bytes;  /* a larger memory goes by its summary; 0: 64 KiB */
+    const char *storage_path; /* a directory, for this process alone; made if it is not there */
+    bool durability_none;     /* commits survive the process but not the machine */
+    int64_t retention_age_ms; /* finished handoffs older than this are removed; 0: never */
+    int64_t retention_bytes;  /* of their envelopes: beyond it the oldest go, and the rest of their
+                                 handoffs stays; 0: never */
+    int64_t retention_index_bytes; /* of that rest, with keys: beyond it the oldest handoffs go;
+                                      0: never */
+    const char *encoding;          /* of tokens; NULL: "o200k_base" */
+    const char *vocabulary_dir;    /* NULL: as handoff_tokenizer_open_encoding has it */
+    uint64_t memory_max_bytes;     /* a larger memory goes by its summary; 0: 64 KiB */
     /* Told of everything that happens, on whatever thread it happens: commits on the store's, also
        while the client is opened, all else on the one that is in a call of ours. It must be quick,
        must not block, and must not call back into the client. No call comes after
@@ -310,7 +313,8 @@ enum handoff_rendering {
  * else is not_found, as if it were not there. NULL sees everything.
  */
 
-/* The answer's body is the envelope. not_found, or store_corrupt when a byte of it has changed. */
+/* The answer's body is the envelope. not_found, envelope_removed when retention has removed it and
+   the rest of its handoff stays, or store_corrupt when a byte of it has changed. */
 void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char *caller,
                           enum handoff_rendering rendering, handoff_answered *answered,
                           void *context);

@@ -98,6 +98,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .durability_none = config->storage.durability == EXPORTER_DURABILITY_NONE,
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
+        .retention_index_bytes = (int64_t)config->storage.retention.index_size_bytes,
         .encoding = encoding_name(config->tokenizer.encoding),
         .observe = dispatch_event,
         .observer = client_host,

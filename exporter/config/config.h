@@ -74,6 +74,7 @@ struct exporter_config {
         struct {
             uint64_t age_ms;
             uint64_t size_bytes;
+            uint64_t index_size_bytes;
         } retention;
     } storage;
     struct {
