@@ -197,13 +197,39 @@ const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_cl
     return client->tokenizer;
 }
 
+/* An age is at least 1, where there is one; the wall clock may have been set back. */
+static int64_t age_ns(int64_t now_ms, int64_t then_ms)
+{
+    return then_ms == 0 ? 0 : now_ms > then_ms ? (now_ms - then_ms) * 1000000 : 1;
+}
+
+static struct handoff_retention_stats retention_stats(const struct handoff_client *client)
+{
+    const int64_t now_ms = base_wall_ms(&base_clock_system);
+    struct handoff_store_kept kept;
+    handoff_store_kept(client->store, &kept);
+    return (struct handoff_retention_stats){
+        .body_bytes = kept.body_bytes,
+        .index_bytes = kept.row_bytes,
+        .oldest_body_ns = age_ns(now_ms, kept.oldest_body_ms),
+        .oldest_key_ns = age_ns(now_ms, kept.oldest_key_ms),
+        .oldest_chain_ns = age_ns(now_ms, kept.oldest_row_ms),
+        .bodies_removed = kept.bodies_for_size,
+        .chains_removed_by_age = kept.rows_for_age,
+        .chains_removed_by_size = kept.rows_for_size,
+        .orphans = kept.orphans,
+        .orphans_bytes = kept.orphans_bytes,
+    };
+}
+
 void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats)
 {
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     *stats =
         (struct handoff_stats){.store_bytes = handoff_store_bytes(client->store),
                                .spine_up = atomic_load(&client->spine_up),
-                               .exact_tokens = client->tokenizer != handoff_tokenizer_estimate()};
+                               .exact_tokens = client->tokenizer != handoff_tokenizer_estimate(),
+                               .retention = retention_stats(client)};
 }
 
 /* ---- texts given away ---------------------------------------------------------------------- */

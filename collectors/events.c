@@ -21,6 +21,7 @@ void collectors_client_init(struct collectors *collectors)
     struct metric_family *spine = collectors->families[COLLECTORS_SPINE_DURATION];
     collectors_latency_init(collectors);
     collectors_hops_init(collectors);
+    collectors_retention_init(collectors);
     for (int i = 0; i < COLLECTORS_OBSERVATIONS; i++)
         collectors->observations[i] = metric_resolve(collectors->families[COLLECTORS_OBSERVED],
                                                      (const char *const[]){observations[i]});
@@ -135,5 +136,6 @@ void collectors_client_read(void *arg)
     metric_gauge_set(collectors->single[COLLECTORS_STORE_BYTES], (double)stats.store_bytes);
     metric_gauge_set(collectors->single[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0);
     metric_gauge_set(collectors->single[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0);
+    collectors_retention_read(collectors, &stats.retention);
     collectors_standing_read(collectors);
 }

@@ -8,6 +8,7 @@
  * hops.c           how long chains become, and whether they turn in circles
  * tokens.c         how well budgets are used
  * standing.c       the current state, read from the client when a scrape begins
+ * retention.c      what is kept of finished handoffs and for how long, likewise
  *
  * Each resolves its series of a target beforehand and then takes events, on any thread.
  */
@@ -67,6 +68,10 @@ void collectors_reliability_observed(struct collectors *collectors,
                                      const struct handoff_event *event);
 void collectors_reliability_circuit(struct collectors *collectors,
                                     const struct handoff_event *event);
+
+void collectors_retention_init(struct collectors *collectors);
+void collectors_retention_read(struct collectors *collectors,
+                               const struct handoff_retention_stats *stats);
 
 void collectors_standing_resolve(struct collectors *collectors, struct collectors_target *target);
 void collectors_standing_read(struct collectors *collectors);

@@ -33,6 +33,19 @@ enum collectors_observation {
     COLLECTORS_OBSERVATIONS,
 };
 
+/* ... and of the metrics of retention; a body goes by size only */
+enum collectors_removal {
+    COLLECTORS_BODY_BY_SIZE,
+    COLLECTORS_CHAIN_BY_AGE,
+    COLLECTORS_CHAIN_BY_SIZE,
+    COLLECTORS_REMOVALS,
+};
+struct collectors_retention {
+    struct metric_series *body_bytes, *index_bytes;
+    struct metric_series *oldest_body, *oldest_key, *oldest_chain;
+    struct metric_series *removed[COLLECTORS_REMOVALS];
+};
+
 struct collectors {
     unsigned magic;
     struct metric_registry *registry;
@@ -41,6 +54,7 @@ struct collectors {
     struct metric_series *stages[COLLECTORS_STAGES];
     struct metric_series *hop_depth[HANDOFF_PATTERN_COUNT];
     struct metric_series *observations[COLLECTORS_OBSERVATIONS];
+    struct collectors_retention retention;
     struct collectors_targets targets;
     struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */

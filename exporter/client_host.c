@@ -82,6 +82,15 @@ static struct exporter_client_host *new_client_host(struct collectors *collector
     return client_host;
 }
 
+static void log_orphans(const struct exporter_client_host *client_host)
+{
+    struct handoff_stats stats;
+    handoff_client_stats(client_host->client, &stats);
+    if (stats.retention.orphans > 0)
+        log_warn("store_orphans_removed", LOG_UINT("files", stats.retention.orphans),
+                 LOG_UINT("bytes", stats.retention.orphans_bytes));
+}
+
 struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,
                                                        const struct exporter_config *config,
                                                        struct collectors *collectors,
@@ -109,6 +118,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         return NULL;
     }
     log_tokenizer(client_host);
+    log_orphans(client_host);
     collectors_watch_client(collectors, client_host->client);
     if (!exporter_client_host_configure(client_host, config, error))
         exporter_client_host_close(&client_host);

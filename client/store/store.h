@@ -214,15 +214,28 @@ struct handoff_store_stats {
     uint64_t jobs, jobs_failed;       /* jobs in them */
     uint64_t waiting;                 /* jobs submitted and not yet committed */
     uint64_t checkpoints, checkpoints_failed;
-    uint64_t removed;          /* envelopes that retention removed whole, with their keys */
-    uint64_t removed_for_size; /* of these, before their age */
-    uint64_t bodies_removed;   /* by retention, of envelopes whose rows stayed */
+    uint64_t removed;   /* envelopes that retention removed whole, with their keys */
     int64_t bytes;             /* in use in the database, and bodies beside it */
     int64_t file_bytes; /* of the files: with free pages, the WAL, and bodies that are over */
 };
 
 /* `bytes` as it was a moment ago. Any thread; reads memory only. */
 int64_t handoff_store_bytes(const struct handoff_store *store);
+
+/* What is kept of finished envelopes, and what was removed since the store was opened. */
+struct handoff_store_kept {
+    int64_t body_bytes, row_bytes;
+    /* when the oldest one finished that has its body, a key, its row: wall clock; 0: there is none
+     */
+    int64_t oldest_body_ms, oldest_key_ms, oldest_row_ms;
+    uint64_t bodies_for_size;        /* removed alone */
+    uint64_t rows_for_age;           /* removed whole */
+    uint64_t rows_for_size;          /* likewise, though younger */
+    uint64_t orphans, orphans_bytes; /* files of bodies that no row named, and that were removed */
+};
+
+/* As it was a moment ago. Any thread; reads memory only. */
+void handoff_store_kept(const struct handoff_store *store, struct handoff_store_kept *kept);
 
 /* Reads the disk. The two sizes are 0 when they cannot be read. */
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats);

@@ -93,6 +93,7 @@ class ThroughPrometheus(Known):
         self.assertEqual(samples.series("handoff_oldest_in_flight_seconds"), {})
         self.check_stages(samples, assembled=14, accepted=13, attempts=16)
         self.check_store_and_spine(samples)
+        self.check_retention(samples)
         self.check_exporter(samples, began)
         self.check_process(samples)
         self.check_all_were_asked_for()
@@ -135,6 +136,18 @@ class ThroughPrometheus(Known):
         for name in "handoff_store_commit_duration_seconds_count", "handoff_store_bytes":
             self.assertEqual(samples(name), direct(name))
             self.assertGreater(samples(name), 0)
+
+    def check_retention(self, samples):
+        for kind in "body", "index":
+            self.assertGreater(samples("handoff_retained_bytes", kind=kind), 3000)
+        body, chain = (samples("handoff_retained_oldest_seconds", kind=kind)
+                       for kind in ("body", "chain"))
+        self.assertEqual(body, chain)  # nothing was removed yet
+        self.assertGreater(chain, 0)
+        self.assertEqual(samples("handoff_retained_oldest_seconds", kind="key"), 0)  # nobody sent one
+        for kind, reason in ("body", "size"), ("chain", "age"), ("chain", "size"):
+            self.assertEqual(samples("handoff_retention_removed_total", kind=kind, reason=reason), 0)
+        self.assertEqual(samples("handoff_store_orphan_files_total"), 0)
 
     def check_exporter(self, samples, began):
         self.assertEqual(list(samples.series("handoff_exporter_build_info").values()), [1])

@@ -169,7 +169,21 @@ class Retention(unittest.TestCase):
         eventually(bounded, "the files are small")
         self.assertNotEqual(self.send_with_key(caller)["id"], first["id"])
 
-    # ---- kills
+    # ---- crashes
+
+    def test_files_that_a_crash_left_behind_are_removed(self):
+        daemon, caller, _ = self.daemon()
+        self.assertEqual(caller.send().status, 200)
+        daemon.kill()
+        orphan = daemon.folder / "data" / "handoff.db-bodies-77"
+        orphan.write_bytes(b"x" * 5000)
+        daemon.log_path.unlink()
+        daemon.start()
+        daemon.expected_exit = 0
+        self.assertFalse(orphan.exists())
+        self.assertEqual(daemon.events("store_orphans_removed")[0]["files"], "1")
+        self.assertEqual(daemon.events("store_orphans_removed")[0]["bytes"], "5000")
+        self.assertIn("handoff_store_orphan_files_total 1\n", daemon.web.get("/metrics").text)
 
     def test_a_kill_while_it_removes_leaves_the_store_sound(self):
         daemon, caller, _ = self.daemon(size="1MiB", index_size="1MiB")

@@ -8,12 +8,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/body_log.h"
 #include "client/store/sqlite/retention.h"
 #include "tests/support/fault_vfs.h"
 #include "tests/support/temp_store.h"
@@ -744,6 +747,92 @@ static void test_several_unreadable_files_count_each(void **state)
     release_files();
 }
 
+static void make_file(const char *format)
+{
+    char path[600];
+    snprintf(path, sizeof path, format, fixture.database);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs("left behind", file) < 0, 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static bool was_kept(const char *format)
+{
+    char path[600];
+    snprintf(path, sizeof path, format, fixture.database);
+    return exists(path);
+}
+
+/* And nothing else that lies there. */
+static void test_files_that_no_row_names_go_at_the_start(void **state)
+{
+    static const char *const kept[] = {"%s-bodies-", "%s-bodies-07", "%s-bodies-7x",
+                                       "%s-bodies-99999999999999999999", "%s.old-bodies-7"};
+    struct handoff_store_kept counted;
+    (void)state;
+    fill_files();
+    handoff_store_close(&fixture.store);
+    make_file("%s-bodies-7");
+    make_file("%s-bodies-3000000000");
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        make_file(kept[i]);
+    reopen();
+    assert_false(was_kept("%s-bodies-7"));
+    assert_false(was_kept("%s-bodies-3000000000"));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        assert_true(was_kept(kept[i]));
+    handoff_store_kept(fixture.store, &counted);
+    assert_int_equal(counted.orphans, 2);
+    assert_int_equal(counted.orphans_bytes, 2 * strlen("left behind"));
+    for (int i = 0; i < FILES; i++)
+        assert_stored(many[i], GROUP);
+    release_files();
+}
+
+/* In a process of its own, which is killed when the body is in its file and the row is not
+   committed. */
+static void write_a_body_and_die(void)
+{
+    struct handoff_db db;
+    struct handoff_body_place place;
+    struct handoff_body_log log = {.db = &db, .file_max = 1 << 20, .synced = true};
+    char body[3000] = {0};
+    if (handoff_db_open(&db, fixture.database, HANDOFF_DB_WRITE, NULL, &error) == HANDOFF_OK &&
+        handoff_db_exec(&db, "BEGIN IMMEDIATE", &error) == HANDOFF_OK) {
+        handoff_body_log_begin(&log);
+        if (handoff_body_log_append(&log, base_span(body, sizeof body), &place)) {
+            handoff_body_log_named(&log, &place, 1);
+            if (handoff_body_log_flush(&log, &error) == HANDOFF_OK)
+                kill(getpid(), SIGKILL);
+        }
+    }
+    _exit(1);
+}
+
+static void test_a_kill_between_file_and_row(void **state)
+{
+    struct handoff_store_kept counted;
+    int ended;
+    (void)state;
+    handoff_store_close(&fixture.store);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        write_a_body_and_die();
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+    assert_true(file_exists(1));
+    reopen();
+    assert_false(file_exists(1));
+    handoff_store_kept(fixture.store, &counted);
+    assert_int_equal(counted.orphans, 1);
+    fill_files(); /* its number is used again */
+    for (int i = 0; i < FILES; i++)
+        assert_stored(many[i], GROUP);
+    release_files();
+}
+
 /* Without syncs, the rows that still name a file may be what a power failure brings back. So it
    goes only when what took it out of them is on the disk. */
 static void test_a_file_goes_after_what_named_it(void **state)
@@ -964,6 +1053,8 @@ int main(void)
         EACH(test_damage_is_left_where_it_is),
         EACH(test_an_unreadable_file_is_told_of_once),
         EACH(test_several_unreadable_files_count_each),
+        EACH(test_files_that_no_row_names_go_at_the_start),
+        EACH(test_a_kill_between_file_and_row),
         EACH(test_wrong_counts_are_noticed_and_put_right),
         EACH(test_a_file_goes_after_what_named_it),
         EACH(test_retention_by_size_removes_their_bodies),

@@ -24,6 +24,55 @@ enum handoff_code handoff_kept_read(struct handoff_db *db, struct handoff_kept *
     return handoff_db_end(db, select, error);
 }
 
+/* ---- the oldest ------------------------------------------------------------------------------ */
+
+#define FIRST(condition, index)                                                                    \
+    "SELECT finished_at FROM envelope_state INDEXED BY " index                                     \
+    " WHERE finished_at > 0 AND body_bytes " condition " ORDER BY finished_at LIMIT 1"
+
+/* The first one that is finished, among so many keys that a look is short. */
+static enum handoff_code find_oldest_key(struct handoff_db *db, int64_t *key_from, int64_t *ms,
+                                         struct handoff_error *error)
+{
+    enum { LOOK = 256 };
+    *ms = 0;
+    sqlite3_stmt *select = handoff_db_statement(
+        db,
+        "SELECT i.seq, s.finished_at FROM idempotency i INDEXED BY idempotency_seq"
+        " JOIN envelope_state s ON s.seq = i.seq WHERE i.seq >= ?1 ORDER BY i.seq LIMIT ?2",
+        error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, *key_from);
+    sqlite3_bind_int64(select, 2, LOOK);
+    bool any = false;
+    while (*ms == 0 && handoff_db_row(select)) {
+        *key_from = sqlite3_column_int64(select, 0);
+        *ms = sqlite3_column_int64(select, 1);
+        any = true;
+    }
+    if (!any)
+        *key_from = 0; /* numbers may come again (task_index.h) */
+    return handoff_db_end(db, select, error);
+}
+
+enum handoff_code handoff_kept_find_oldest(struct handoff_db *db,
+                                           struct handoff_kept_oldest *oldest, int64_t *key_from,
+                                           struct handoff_error *error)
+{
+    int64_t bare = 0;
+    *oldest = (struct handoff_kept_oldest){0};
+    enum handoff_code code =
+        handoff_db_number(db, FIRST("> 0", "finished_with_body"), &oldest->body_ms, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db, FIRST("= 0", "finished_without_body"), &bare, error);
+    oldest->row_ms =
+        bare == 0 || (oldest->body_ms != 0 && oldest->body_ms < bare) ? oldest->body_ms : bare;
+    return code == HANDOFF_OK ? find_oldest_key(db, key_from, &oldest->key_ms, error) : code;
+}
+
+/* ---- what a row adds ------------------------------------------------------------------------- */
+
 /* Names come in no order, so that their pages are two thirds full. */
 static size_t scattered(size_t size)
 {

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 
 #include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/body_orphans.h"
+#include "client/store/sqlite/kept.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retention.h"
 #include "client/store/sqlite/store_internal.h"
@@ -76,6 +78,8 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     if (code == HANDOFF_OK)
         code = handoff_store_measure(&store->writer, &used, &written, error);
     atomic_init(&store->bytes, used);
+    if (code == HANDOFF_OK)
+        code = handoff_store_measure_kept(store, error);
     return code;
 }
 
@@ -101,6 +105,15 @@ static void prepare_body_log(struct handoff_store *store)
     store->body_log.file_max = store->options.body_file_bytes;
     store->body_log.synced = store->options.durability == HANDOFF_DURABILITY_FULL;
     store->writer.body_log = &store->body_log;
+}
+
+static enum handoff_code remove_orphans(struct handoff_store *store, struct handoff_error *error)
+{
+    struct handoff_body_orphans removed;
+    enum handoff_code code = handoff_body_orphans_remove(&store->writer, &removed, error);
+    atomic_init(&store->orphans, removed.files);
+    atomic_init(&store->orphans_bytes, removed.bytes);
+    return code;
 }
 
 static enum handoff_code start_writer(struct handoff_store *store, struct handoff_error *error)
@@ -150,6 +163,8 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
         code = open_database(opened, error);
     if (code == HANDOFF_OK)
         code = try_a_write(opened, error);
+    if (code == HANDOFF_OK)
+        code = remove_orphans(opened, error);
     if (code == HANDOFF_OK) {
         prepare_body_log(opened);
         code = handoff_reader_threads_start(&opened->readers, error);
@@ -238,9 +253,44 @@ int64_t handoff_store_bytes(const struct handoff_store *store)
     return atomic_load_explicit(&store->bytes, memory_order_relaxed);
 }
 
+enum handoff_code handoff_store_measure_kept(struct handoff_store *store,
+                                             struct handoff_error *error)
+{
+    struct handoff_kept kept;
+    struct handoff_kept_oldest oldest;
+    enum handoff_code code = handoff_kept_read(&store->writer, &kept, error);
+    if (code == HANDOFF_OK)
+        code = handoff_kept_find_oldest(&store->writer, &oldest, &store->oldest_key_from, error);
+    if (code != HANDOFF_OK)
+        return code;
+    atomic_store_explicit(&store->kept_bodies, kept.bodies, memory_order_relaxed);
+    atomic_store_explicit(&store->kept_rows, kept.rows, memory_order_relaxed);
+    atomic_store_explicit(&store->oldest_body_ms, oldest.body_ms, memory_order_relaxed);
+    atomic_store_explicit(&store->oldest_key_ms, oldest.key_ms, memory_order_relaxed);
+    atomic_store_explicit(&store->oldest_row_ms, oldest.row_ms, memory_order_relaxed);
+    return HANDOFF_OK;
+}
+
+void handoff_store_kept(const struct handoff_store *store, struct handoff_store_kept *kept)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    *kept = (struct handoff_store_kept){
+        .body_bytes = atomic_load_explicit(&store->kept_bodies, memory_order_relaxed),
+        .row_bytes = atomic_load_explicit(&store->kept_rows, memory_order_relaxed),
+        .oldest_body_ms = atomic_load_explicit(&store->oldest_body_ms, memory_order_relaxed),
+        .oldest_key_ms = atomic_load_explicit(&store->oldest_key_ms, memory_order_relaxed),
+        .oldest_row_ms = atomic_load_explicit(&store->oldest_row_ms, memory_order_relaxed),
+        .bodies_for_size = atomic_load_explicit(&store->bodies_removed, memory_order_relaxed),
+        .rows_for_age = atomic_load_explicit(&store->removed_for_age, memory_order_relaxed),
+        .rows_for_size = atomic_load_explicit(&store->removed_for_size, memory_order_relaxed),
+        .orphans = atomic_load_explicit(&store->orphans, memory_order_relaxed),
+        .orphans_bytes = atomic_load_explicit(&store->orphans_bytes, memory_order_relaxed)};
+}
+
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats)
 {
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    struct handoff_store_kept kept;
     memset(stats, 0, sizeof *stats);
     stats->commits = atomic_load_explicit(&store->commits, memory_order_relaxed);
     stats->commits_failed = atomic_load_explicit(&store->commits_failed, memory_order_relaxed);
@@ -250,9 +300,8 @@ void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats
     stats->checkpoints = atomic_load_explicit(&store->checkpoints, memory_order_relaxed);
     stats->checkpoints_failed =
         atomic_load_explicit(&store->checkpoints_failed, memory_order_relaxed);
-    stats->removed = atomic_load_explicit(&store->removed, memory_order_relaxed);
-    stats->removed_for_size = atomic_load_explicit(&store->removed_for_size, memory_order_relaxed);
-    stats->bodies_removed = atomic_load_explicit(&store->bodies_removed, memory_order_relaxed);
+    handoff_store_kept(store, &kept);
+    stats->removed = kept.rows_for_age + kept.rows_for_size;
     stats->file_bytes = file_size(store->place.database) + wal_size(store->place.database);
     struct handoff_db *db = handoff_store_reader(store, NULL);
     if (!db)

@@ -48,6 +48,7 @@ struct handoff_store {
     unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
     unsigned unindexed;       /* envelopes since the index of tasks was looked at, or more */
     unsigned unretained;      /* envelopes since the last step of retention, or more */
+    int64_t oldest_key_from;  /* see kept.h */
     bool retention_more;      /* the last step removed something: go on */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     struct handoff_damaged_files damaged_files; /* each was told once */
@@ -72,8 +73,11 @@ struct handoff_store {
     /* counted by the writer (waiting: by everybody), read by anybody */
     atomic_uint_fast64_t commits, commits_failed, jobs, jobs_failed, waiting;
     atomic_uint_fast64_t checkpoints, checkpoints_failed;
-    atomic_uint_fast64_t removed, removed_for_size, bodies_removed;
-    _Atomic(int64_t) bytes; /* measured by the writer */
+    atomic_uint_fast64_t removed_for_age, removed_for_size, bodies_removed;
+    atomic_uint_fast64_t orphans, orphans_bytes;
+    _Atomic(int64_t) bytes; /* measured by the writer, like those that follow */
+    _Atomic(int64_t) kept_bodies, kept_rows;
+    _Atomic(int64_t) oldest_body_ms, oldest_key_ms, oldest_row_ms;
 };
 
 /* writer.c */
@@ -81,6 +85,10 @@ void *handoff_store_writer_main(void *argument); /* the store */
 /* The writer's connection: pragmas, and the hook that counts WAL pages. */
 enum handoff_code handoff_store_writer_prepare(struct handoff_store *store,
                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* store.c: measures what is kept, for handoff_store_kept. */
+enum handoff_code handoff_store_measure_kept(struct handoff_store *store,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* store.c: bytes in use, of the database and of bodies beside it; and of the files of bodies. */
 enum handoff_code handoff_store_measure(struct handoff_db *db, int64_t *used, int64_t *written,

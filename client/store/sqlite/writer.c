@@ -420,7 +420,8 @@ static enum handoff_code tidy_bodies(struct handoff_store *store, bool *more)
 static void count_removed(struct handoff_store *store,
                           const struct handoff_retention_removed *removed)
 {
-    atomic_fetch_add_explicit(&store->removed, (unsigned)removed->envelopes, memory_order_relaxed);
+    const int for_age = removed->envelopes - removed->for_size;
+    atomic_fetch_add_explicit(&store->removed_for_age, (unsigned)for_age, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->removed_for_size, (unsigned)removed->for_size,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&store->bodies_removed, (unsigned)removed->bodies,
@@ -464,6 +465,7 @@ static void measure_size(struct handoff_store *store, int64_t now_ns)
     store->unmeasured = false;
     if (handoff_store_measure(&store->writer, &used, &written, NULL) == HANDOFF_OK)
         atomic_store_explicit(&store->bytes, used, memory_order_relaxed);
+    (void)!handoff_store_measure_kept(store, NULL);
 }
 
 static void tidy(struct handoff_store *store, bool quiet)
