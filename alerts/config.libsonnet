@@ -114,6 +114,8 @@
     exporterInstanceUnreachable: { 'for': '10m' },
     configReloadFailed: { 'for': '5m' },
     seriesDropped: { window: '1h' },
+    // Younger keys than this are still in use: senders repeat requests and tasks go on for so long.
+    retentionCutShort: { youngerThan: '1d', window: '1h', 'for': '15m' },
 
     // --- Kubernetes --------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 // sidecar.libsonnet - can the other alerts be trusted? The sidecar may be down, run an old configuration
 // or fold label values; and a watchdog always fires, so its absence shows that paging is broken.
 local newAlert = import '../lib/alert.libsonnet';
+local names = import '../lib/names.libsonnet';
 
 function(config)
   local alert = newAlert(config);
@@ -83,6 +84,32 @@ function(config)
     ||| % config.seriesDropped,
   });
 
+  local retentionCutShort = alert.new({
+    name: 'HandoffRetentionCutShort',
+    severity: 'warning',
+    scope: 'sidecar',
+    expr: |||
+      (
+        max by (%(sidecar)s) (
+          handoff_retained_oldest_seconds{kind="chain", %(selector)s}
+        ) < %(seconds)d
+      )
+      and
+      (
+        sum by (%(sidecar)s) (
+          increase(handoff_retention_removed_total{kind="chain", reason="size", %(selector)s}[%(window)s])
+        ) > 0
+      )
+    ||| % (of + config.retentionCutShort + { seconds: names.seconds(config.retentionCutShort.youngerThan) }),
+    'for': config.retentionCutShort['for'],
+    summary: 'Retention by size: idempotency keys live less than %(youngerThan)s' % config.retentionCutShort,
+    description: |||
+      {{ $labels.instance }} removes finished handoffs for storage.retention.index_size, and the oldest one that is left finished {{ $value | humanizeDuration }} ago.
+      A request that is repeated later makes a second handoff, and one that continues an older handoff is answered 404.
+      Likely causes: more handoffs than the limit was set for, or large idempotency keys, task ids and constraints.
+    |||,
+  });
+
   local watchdog = alert.new({
     name: 'HandoffWatchdog',
     severity: 'none',
@@ -98,5 +125,5 @@ function(config)
 
   {
     name: 'handoff-sidecar.alerts',
-    rules: [exporterDown, exporterInstanceUnreachable, configReloadFailed, seriesDropped, watchdog],
+    rules: [exporterDown, exporterInstanceUnreachable, configReloadFailed, seriesDropped, retentionCutShort, watchdog],
   }

@@ -149,9 +149,35 @@ const commitLines = lines({
 const storeLines = lines({
     title: 'Store size', unit: 'bytes', min: 0, width: 8,
     queries: [series(max(own('handoff_store_bytes'), 'instance'), '{{instance}}')],
-    about: 'Bytes in use in the store.',
-    good: 'a plateau below storage.retention.size.',
-    otherwise: 'if it only grows, the retention is too long for the disk.',
+    about: 'Bytes in use in the store: memories, live and parked handoffs, and what is kept of finished ones.',
+    good: 'a plateau at about storage.retention.size and index_size together.',
+    otherwise: 'if it only grows: parked handoffs and memories are never removed by retention.',
+});
+
+const retainedLines = lines({
+    title: 'Oldest finished handoff', unit: 's', log: true, width: 8,
+    queries: [series(min(own('handoff_retained_oldest_seconds'), 'kind'), '{{kind}}')],
+    about: 'Time since the oldest handoff finished that still has its envelope (body), its idempotency key, or its place in the chain, on the sidecar where that is shortest.',
+    good: 'chain and key at storage.retention.age; body shorter, where storage.retention.size is used up.',
+    otherwise: 'key below the time for which senders repeat requests: raise storage.retention.index_size.',
+    runbooks: ['HandoffRetentionCutShort'],
+});
+
+const removedLines = lines({
+    title: 'Removed by retention', unit: 'suffix: /s', min: 0, width: 8,
+    queries: [series(rate('handoff_retention_removed_total', sidecar(), 'kind', 'reason'), '{{kind}} for {{reason}}')],
+    about: 'What retention removes each second: envelopes alone (body) and whole handoffs with their keys (chain).',
+    good: 'chains for age only.',
+    otherwise: 'chains for size: idempotency keys go before storage.retention.age.',
+    runbooks: ['HandoffRetentionCutShort'],
+});
+
+const keptLines = lines({
+    title: 'Kept of finished handoffs', unit: 'bytes', min: 0, width: 8,
+    queries: [series(max(own('handoff_retained_bytes'), 'kind'), '{{kind}}')],
+    about: 'Bytes of the envelopes of finished handoffs (body) and of everything else kept of them (index), on the sidecar with the most.',
+    good: 'at most storage.retention.size and storage.retention.index_size.',
+    otherwise: 'above them for long: the store cannot be written.',
 });
 
 const spineLines = lines({
@@ -274,7 +300,7 @@ export const sidecarDashboard = {
     rows: [
         ['', [upStat, spineStat, reloadStat, tokenizerStat, droppedStat, commitFailureStat, instances]],
         ['Stages of a handoff', [stageMedian, stageTail, stageTime]],
-        ['Store and spine', [commitHeat, commitLines, storeLines, spineLines, spineOutcomes]],
+        ['Store and spine', [commitHeat, commitLines, storeLines, retainedLines, removedLines, keptLines, spineLines, spineOutcomes]],
         ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines]],
         ['Scrapes', [scrapeLines, sampleLines, scrapeCodes, suppressedLines]],
     ],

@@ -196,6 +196,7 @@ class EveryAlert(unittest.TestCase):
             "HandoffExporterDown": {"critical"},
             "HandoffExporterInstanceUnreachable": {"warning"},
             "HandoffConfigReloadFailed": {"warning"},
+            "HandoffRetentionCutShort": {"warning"},
             "HandoffSeriesDropped": {"warning"},
             "HandoffWatchdog": {"none"},
         })

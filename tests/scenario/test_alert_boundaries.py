@@ -282,6 +282,23 @@ def sidecar():
         case("one after a restart does", {of(dropped): "5 0 1x9"}, True, 2),
         case("one of last week does not", {of(dropped): 3}, False, 9),
         case("one of another job does not", {of(dropped, job="other"): "0+1x40"}, False, 9)]
+    age = "handoff_retained_oldest_seconds"
+    removed = of("handoff_retention_removed_total", kind="chain", reason="size")
+    by_age = of("handoff_retention_removed_total", kind="chain", reason="age")
+    body = of("handoff_retention_removed_total", kind="body", reason="size")
+    yield "HandoffRetentionCutShort", [
+        case("handoffs younger than a day go for size",
+             {of(age, kind="chain"): 86399, removed: "0+1x60"}, True, 16),
+        case("those of a day do not", {of(age, kind="chain"): 86400, removed: "0+1x60"}, False, 16),
+        case("those that are past their age do not",
+             {of(age, kind="chain"): 3600, removed: 5, by_age: "0+1x60"}, False, 16),
+        case("envelopes alone do not",
+             {of(age, kind="chain"): 3600, of(age, kind="body"): 60, removed: 0, body: "0+1x60"},
+             False, 16),
+        case("those of another job do not",
+             {of(age, kind="chain", job="other"): 60,
+              of("handoff_retention_removed_total", kind="chain", reason="size", job="other"):
+              "0+1x60"}, False, 16)]
     yield "HandoffWatchdog", [case("always", {a: 1}, True)]
 
 
