@@ -56,8 +56,9 @@ class Retention(unittest.TestCase):
             return reply
         return eventually(removed, "the envelope is removed")
 
-    def fill(self, caller, megabytes):
-        for _ in range(megabytes * 8):
+    def fill(self, caller):
+        """1.25 MiB that are younger than all that is there."""
+        for _ in range(10):
             envelope(caller, MIB // 8)
 
     def send_with_key(self, caller, key="key-1", **fields):
@@ -78,7 +79,7 @@ class Retention(unittest.TestCase):
                 caller.send_async("ill", state={"progress": text(MIB // 8)},
                                   constraints={"max_tokens": 1000000}), "parked")
         for _ in range(3):
-            self.fill(caller, 2)
+            self.fill(caller)
             self.wait_until_removed(caller, first["id"])
             again = self.send_with_key(caller, intent="Make it reliable", constraints=constraints,
                                        execution_history=[{"agent": "analyst", "action": "read"}])
@@ -97,7 +98,7 @@ class Retention(unittest.TestCase):
         self.assertEqual(parent.status, 200, parent)
         parent = parent.json()["id"]
         digest = caller.call("GET", f"/v1/handoffs/{parent}/envelope").json()["digest"]
-        self.fill(caller, 2)
+        self.fill(caller)
         removed = self.wait_until_removed(caller, parent).json()
         self.assertEqual(removed["code"], "envelope_removed")
         self.assertIn("storage.retention.size", removed["detail"])
@@ -120,7 +121,7 @@ class Retention(unittest.TestCase):
     def test_a_child_is_refused_where_nothing_is_left_to_inherit(self):
         _, caller, receiver = self.daemon(size="1MiB")
         parent = caller.send(intent=text(5000)).json()["id"]
-        self.fill(caller, 2)
+        self.fill(caller)
         self.wait_until_removed(caller, parent)
         child = caller.send(source_agent="coder", previous_id=parent)
         self.assertEqual((child.status, child.json()["code"]), (410, "envelope_removed"))
@@ -149,14 +150,14 @@ class Retention(unittest.TestCase):
     def test_a_key_outlives_a_load(self):
         _, caller, _ = self.daemon(size="1MiB")
         first = self.send_with_key(caller)
-        self.load(caller, 1600, 8000)
+        self.load(caller, 400, 8000)
         self.wait_until_removed(caller, first["id"])
         self.assertEqual(self.send_with_key(caller), first)
 
     def test_both_budgets_bound_the_disk(self):
         daemon, caller, _ = self.daemon(size="1MiB", index_size="1MiB")
         first = self.send_with_key(caller)
-        self.load(caller, 4000, 6000)  # 24 MiB of envelopes, 2 MiB of rows
+        self.load(caller, 2400, 4000)  # 10 MiB of envelopes, 1.5 MiB of rows
         eventually(lambda: caller.call("GET", f"/v1/handoffs/{first['id']}").status == 404,
                    "the index budget is used up")
         folder = daemon.folder / "data"
@@ -164,7 +165,7 @@ class Retention(unittest.TestCase):
         def bounded():
             size = sum(path.stat().st_size for path in folder.iterdir()
                        if not path.name.endswith(("-wal", "-shm")))
-            self.assertLess(size, 9 * MIB, [(p.name, p.stat().st_size) for p in folder.iterdir()])  # and files of 1 MiB that are half empty
+            self.assertLess(size, 7 * MIB, [(p.name, p.stat().st_size) for p in folder.iterdir()])  # and files of 1 MiB that are half empty
             return True
         eventually(bounded, "the files are small")
         self.assertNotEqual(self.send_with_key(caller)["id"], first["id"])
@@ -188,7 +189,7 @@ class Retention(unittest.TestCase):
     def test_a_kill_while_it_removes_leaves_the_store_sound(self):
         daemon, caller, _ = self.daemon(size="1MiB", index_size="1MiB")
         chance = random.Random(14)
-        for _ in range(6):
+        for _ in range(3):
             sender = threading.Thread(target=self.send_until_refused, args=(Caller(daemon),))
             sender.start()
             threading.Event().wait(chance.uniform(0.3, 1.3))

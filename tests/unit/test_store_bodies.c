@@ -744,6 +744,7 @@ static void test_several_unreadable_files_count_each(void **state)
     handoff_store_stats(fixture.store, &stats);
     assert_int_equal(stats.commits_failed, 2);
     assert_true(file_exists(1) && file_exists(2));
+    handoff_store_close(&fixture.store); /* before the clock goes */
     release_files();
 }
 

@@ -31,7 +31,7 @@ static bool file_number(const char *name, const char *database, int64_t *number)
 }
 
 /* Where it cannot be told, it is named. */
-static bool is_named(struct handoff_db *db, int64_t number)
+static bool has_row(struct handoff_db *db, int64_t number)
 {
     sqlite3_stmt *find =
         handoff_db_statement(db, "SELECT 1 FROM body_files WHERE file = ?1", NULL);
@@ -58,7 +58,7 @@ static void look_through(struct handoff_db *db, DIR *folder, const char *databas
 {
     int64_t number;
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
-        if (file_number(entry->d_name, database, &number) && !is_named(db, number))
+        if (file_number(entry->d_name, database, &number) && !has_row(db, number))
             remove_orphan(db, dirfd(folder), entry->d_name, number, removed);
     }
 }
