@@ -39,7 +39,7 @@ static enum handoff_code open_tokenizer(struct handoff_client *client,
                                         const struct handoff_options *options,
                                         struct handoff_error *error)
 {
-    const char *encoding = options->encoding ? options->encoding : "o200k_base";
+    const char *encoding = options->encoding ? options->encoding : HANDOFF_ENCODING_DEFAULT;
     client->tokenizer = handoff_tokenizer_open_encoding(encoding, options->vocabulary_dir,
                                                         &client->tokenizer_error);
     if (client->tokenizer)

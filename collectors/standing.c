@@ -22,7 +22,7 @@ void collectors_standing_resolve(struct collectors *collectors, struct collector
     target->oldest_in_flight = metric_resolve(families[COLLECTORS_OLDEST_IN_FLIGHT], name);
     target->parked_entries = metric_resolve(families[COLLECTORS_PARKED_ENTRIES], name);
     target->oldest_parked = metric_resolve(families[COLLECTORS_OLDEST_PARKED], name);
-    if (strcmp(target->name, "other") == 0)
+    if (strcmp(target->name, handoff_reserved_name(HANDOFF_RESERVED_OTHER)) == 0)
         return;
     target->consecutive_failures = metric_resolve(families[COLLECTORS_CONSECUTIVE_FAILURES], name);
     for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++) {

@@ -14,8 +14,6 @@
 #include "collectors/rows.h"
 #include "lib/base/check.h"
 
-static const char other_name[] = "other";
-
 /* Open addressing, at most half full, so that a probe ends. */
 struct collectors_table {
     struct collectors_table *previous;
@@ -102,7 +100,7 @@ static bool fill_table(struct collectors_targets *targets, struct collectors_tab
     for (size_t i = 0; i < count; i++) {
         const char *name = agents[i].name;
         struct collectors_target *target = collectors_target(targets, name);
-        if (strcmp(name, other_name) == 0)
+        if (strcmp(name, handoff_reserved_name(HANDOFF_RESERVED_OTHER)) == 0)
             continue; /* is there anyway */
         if (target == targets->other)
             target = make_target(targets, name);
@@ -156,7 +154,7 @@ bool collectors_targets_init(struct collectors *collectors)
     if (table == NULL)
         return false;
     publish_table(targets, table);
-    targets->other = make_target(targets, other_name);
+    targets->other = make_target(targets, handoff_reserved_name(HANDOFF_RESERVED_OTHER));
     if (targets->other == NULL)
         return false;
     targets->other->configured = true;

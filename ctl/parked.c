@@ -10,6 +10,7 @@
 #include <time.h>
 #include <yyjson.h>
 
+#include "client/handoff.h"
 #include "ctl/options.h"
 #include "ctl/show.h"
 
@@ -230,12 +231,17 @@ static int begin_run(const struct arguments *arguments, long rate, long limit, c
     return *id ? CTL_OK : code == CTL_OK ? CTL_FAILED : code;
 }
 
+static bool run_is(yyjson_val *run, enum handoff_run_state state)
+{
+    return strcmp(ctl_text(run, "state"), handoff_run_state_name(state)) == 0;
+}
+
 static void show_run(yyjson_val *run)
 {
     printf("%.0f replayed, %.0f skipped", ctl_number(run, "replayed"), ctl_number(run, "skipped"));
     if (ctl_number(run, "failed") > 0)
         printf(", %.0f failed (%s)", ctl_number(run, "failed"), ctl_text(run, "error"));
-    if (strcmp(ctl_text(run, "state"), "done") != 0)
+    if (!run_is(run, HANDOFF_RUN_DONE))
         printf("; %s", ctl_text(run, "state"));
     putchar('\n');
 }
@@ -248,16 +254,16 @@ static int poll_run(const struct arguments *arguments, const char *id, bool *ove
     int code = CTL_FAILED;
     if (path)
         code = ctl_api_call(arguments->command, &arguments->api, "GET", path, NULL, NULL, &answer);
-    yyjson_doc *run = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
-    const char *state = ctl_text(yyjson_doc_get_root(run), "state");
-    *over = strcmp(state, "running") != 0;
-    bool whole = strcmp(state, "done") == 0 && ctl_number(yyjson_doc_get_root(run), "failed") <= 0;
+    yyjson_doc *document = code == CTL_OK ? yyjson_read(answer.body, answer.size, 0) : NULL;
+    yyjson_val *run = yyjson_doc_get_root(document);
+    *over = !run_is(run, HANDOFF_RUN_RUNNING);
+    bool whole = run_is(run, HANDOFF_RUN_DONE) && ctl_number(run, "failed") <= 0;
     if (code == CTL_OK && *over) {
         code = ctl_show(&answer, arguments->json, show_run);
         if (code == CTL_OK && !whole)
             code = CTL_FAILED;
     }
-    yyjson_doc_free(run);
+    yyjson_doc_free(document);
     ctl_answer_free(&answer);
     free(path);
     return code;

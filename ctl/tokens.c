@@ -56,7 +56,7 @@ static struct handoff_tokenizer *open_requested_tokenizer(const struct request *
 {
     struct handoff_error error = {0};
     struct handoff_tokenizer *tokenizer = handoff_tokenizer_open_encoding(
-        request->encoding ? request->encoding : "o200k_base", NULL, &error);
+        request->encoding ? request->encoding : HANDOFF_ENCODING_DEFAULT, NULL, &error);
     char why[512];
 
     if (tokenizer)

@@ -10,6 +10,7 @@
 #include "exporter/log/delivery_log.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
+#include "lib/base/units.h"
 
 enum { CLIENT_HOST_MAGIC = 0x686f7374, TOKEN_MAX = 4096 };
 
@@ -34,11 +35,6 @@ static void say_error(struct exporter_error *error, const struct handoff_error *
     char text[sizeof error->text];
     handoff_error_text(why, text, sizeof text);
     exporter_error_set(error, "%s", text);
-}
-
-static const char *encoding_name(enum exporter_encoding encoding)
-{
-    return encoding == EXPORTER_ENCODING_CL100K_BASE ? "cl100k_base" : "o200k_base";
 }
 
 /* An estimate is safe but wasteful; the operator should know. */
@@ -97,6 +93,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
                                                        struct exporter_error *error)
 {
     struct handoff_error why = {0};
+    char encoding[sizeof HANDOFF_ENCODINGS];
     struct exporter_client_host *client_host = new_client_host(collectors);
     if (client_host == NULL) {
         exporter_error_set(error, "out of memory (handoff client)");
@@ -108,7 +105,8 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .retention_index_bytes = (int64_t)config->storage.retention.index_size_bytes,
-        .encoding = encoding_name(config->tokenizer.encoding),
+        .encoding = base_choice_copy(HANDOFF_ENCODINGS, config->tokenizer.encoding, encoding,
+                                     sizeof encoding),
         .observe = dispatch_event,
         .observer = client_host,
     };

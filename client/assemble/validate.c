@@ -17,7 +17,8 @@
 
 bool handoff_request_wants_next(const struct handoff_request *request)
 {
-    return base_span_equal(request->target_agent, base_span_text("next"));
+    return base_span_equal(request->target_agent,
+                           base_span_text(handoff_reserved_name(HANDOFF_RESERVED_NEXT)));
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -30,7 +31,7 @@ static const struct handoff_field state_rows[] = {
     {.name = "decisions",
      .type = HANDOFF_FIELD_ARRAY,
      .most = INT64_MAX,
-     .doc = "decision that the step led to"},
+     .doc = "decisions made so far"},
     {.name = "unresolved", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "open questions"},
     {.name = "remaining", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "remaining steps"},
 };

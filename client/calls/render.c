@@ -134,8 +134,12 @@ void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *a
     handoff_breaker_is_open(&breaker, now_ms, &wait_ms);
     base_buffer_byte(out, '{');
     render_text(out, "name", base_span(agent->name, agent->name_size));
-    base_buffer_printf(out, ",\"configured\":%s,\"delivery\":\"%s\"", settings ? "true" : "false",
-                       settings ? settings->protocol->name : "push");
+    base_buffer_printf(out, ",\"configured\":%s", settings ? "true" : "false");
+    if (settings)
+        render_text(out, "delivery",
+                    base_span_text(handoff_protocol_name(settings->protocol->kind)));
+    else
+        write_value(out, "delivery", NULL);
     render_text(out, "circuit",
                 base_span_text(handoff_circuit_name(handoff_breaker_shown(&breaker, now_ms))));
     render_number(out, "consecutive_failures", breaker.consecutive_failures);

@@ -27,9 +27,6 @@ enum {
     BUSY_WAIT_MS = 1000, /* where there is no room for another in flight */
 };
 
-enum run_state { RUNNING, DONE, STOPPED, FAILED };
-static const char *const state_names[] = {"running", "done", "stopped", "failed"};
-
 struct handoff_replay_run {
     unsigned magic;
     TAILQ_ENTRY(handoff_replay_run) entry; /* lock */
@@ -42,7 +39,7 @@ struct handoff_replay_run {
     int64_t began_ms; /* wall clock */
 
     /* lock: */
-    enum run_state state;
+    enum handoff_run_state state;
     bool stop; /* a stop was requested */
     uint64_t replayed, skipped, failed;
     int64_t ended_ms;           /* 0: it goes on */
@@ -100,7 +97,7 @@ static void write_run(struct base_buffer *out, const struct handoff_replay_run *
     bool failed = run->error.code != HANDOFF_OK;
     base_buffer_byte(out, '{');
     write_run_text(out, "id", run->id);
-    write_run_text(out, "state", state_names[run->state]);
+    write_run_text(out, "state", handoff_run_state_name(run->state));
     write_run_text(out, "target", run->target);
     write_run_text(out, "reason", run->reason);
     write_run_text(out, "to", run->to);
@@ -119,7 +116,7 @@ static void write_run(struct base_buffer *out, const struct handoff_replay_run *
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void end_run(struct handoff_replay_run *run, enum run_state state)
+static void end_run(struct handoff_replay_run *run, enum handoff_run_state state)
 {
     struct handoff_replays *replays = table_of(run);
     base_timers_stop(run->loop->lane->timers, &run->timer);
@@ -156,7 +153,7 @@ static bool end_wait(struct handoff_replay_run *run)
     run->asked->pending--;
     pthread_mutex_lock(&replays->lock);
     run->waits = false;
-    bool goes_on = run->state == RUNNING;
+    bool goes_on = run->state == HANDOFF_RUN_RUNNING;
     pthread_mutex_unlock(&replays->lock);
     return goes_on;
 }
@@ -220,7 +217,7 @@ static void page_was_read(struct handoff_store_read *read)
     pthread_mutex_lock(&table_of(run)->lock);
     run->error = run->read_error;
     pthread_mutex_unlock(&table_of(run)->lock);
-    end_run(run, FAILED);
+    end_run(run, HANDOFF_RUN_FAILED);
 }
 
 static void ask_for_page(struct handoff_replay_run *run)
@@ -297,7 +294,7 @@ static void step(struct handoff_replay_run *run)
     else if (!run->last_page)
         ask_for_page(run);
     else
-        end_run(run, DONE);
+        end_run(run, HANDOFF_RUN_DONE);
 }
 
 static bool is_to_stop(struct handoff_replay_run *run)
@@ -313,9 +310,9 @@ static void tick(struct base_timer *timer)
     struct handoff_replay_run *run = BASE_CONTAINER_OF(timer, struct handoff_replay_run, timer);
     BASE_CHECK_MAGIC(run, RUN_MAGIC);
     if (is_to_stop(run))
-        end_run(run, STOPPED);
+        end_run(run, HANDOFF_RUN_STOPPED);
     else if (run->limit && run->replayed == run->limit) /* counted by this thread alone */
-        end_run(run, DONE);
+        end_run(run, HANDOFF_RUN_DONE);
     else {
         run->due_ms = handoff_lane_now_ms(run->loop->lane) + (1000 + run->rate - 1) / run->rate;
         step(run);
@@ -342,7 +339,7 @@ void handoff_replays_free(struct handoff_replays *replays)
 {
     struct handoff_replay_run *run;
     while ((run = TAILQ_FIRST(&replays->runs))) {
-        BASE_CHECK(run->state != RUNNING && !run->waits);
+        BASE_CHECK(run->state != HANDOFF_RUN_RUNNING && !run->waits);
         forget(replays, run);
     }
     pthread_mutex_destroy(&replays->lock);
@@ -363,7 +360,7 @@ void handoff_replays_end(struct handoff_loop *loop)
 {
     struct handoff_replay_run *run;
     while ((run = find_on(&loop->client->replays, loop)))
-        end_run(run, STOPPED);
+        end_run(run, HANDOFF_RUN_STOPPED);
 }
 
 /* Under the lock. false: as many are running as are remembered. */
@@ -372,7 +369,7 @@ static bool make_room_for_run(struct handoff_replays *replays)
     struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);
     if (replays->count < RUNS_MAX)
         return true;
-    while (run && (run->state == RUNNING || run->waits))
+    while (run && (run->state == HANDOFF_RUN_RUNNING || run->waits))
         run = TAILQ_NEXT(run, entry);
     if (run)
         forget(replays, run);
@@ -473,7 +470,7 @@ static bool fill_run(struct handoff_replay_run *run, struct handoff_loop *loop,
     run->limit = query->limit;
     run->rate = query->rate ? query->rate : RATE;
     run->began_ms = base_wall_ms(&base_clock_system);
-    run->state = RUNNING;
+    run->state = HANDOFF_RUN_RUNNING;
     handoff_error_clear(&run->error);
     run->loop = loop;
     run->timer.fire = tick;

@@ -48,8 +48,6 @@ static const char *const record_names[] = {
 #define HANDOFF_RESULT(result, number, text, ...) text,
 #include "client/model/handoff_model.def"
     "passed_over", NULL};
-static const char *const delivery_names[] = {"push", "pull", NULL};
-static const char *const run_names[] = {"running", "done", "stopped", "failed", NULL};
 
 /* ---- handoffs ------------------------------------------------------------------------------- */
 
@@ -134,7 +132,7 @@ SHAPE(handoff_shape_task, task_rows, "TaskHandoffs", "The handoffs of a task.");
 static const struct handoff_field agent_rows[] = {
     ROW("name", TEXT),
     ROW("configured", BOOL, .doc = "false: no longer, but it may still have handoffs"),
-    ROW("delivery", WORD, .words = delivery_names,
+    ROW("delivery", WORD, .nullable = true, .words = handoff_protocol_names,
         .doc = "push: handoffs are posted to it; pull: it takes them from its inbox"),
     ROW("circuit", WORD, .words = circuit_names, .doc = "state of its circuit now"),
     ROW("consecutive_failures", WHOLE, .doc = "exhausted handoffs in a row"),
@@ -153,7 +151,7 @@ LIST(handoff_shape_agents, agent_item, "AgentList", "The agents.");
 
 static const struct handoff_field replay_rows[] = {
     ROW("id", UUID),
-    ROW("state", WORD, .words = run_names,
+    ROW("state", WORD, .words = handoff_run_state_names,
         .doc = "`stopped` by an operator or a shutdown; `failed` if the store could not be read"),
     ROW("target", TEXT, .nullable = true, .doc = "as requested, like the next four"),
     ROW("reason", TEXT, .nullable = true),

@@ -10,6 +10,7 @@
 #define HANDOFF_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,6 +87,24 @@ enum handoff_absence {
 #include "handoff_model.def"
 };
 
+/* How handoffs reach an agent. */
+enum handoff_protocol_kind {
+#define HANDOFF_PROTOCOL(name, ...) HANDOFF_PROTOCOL_##name,
+#include "handoff_model.def"
+};
+
+/* Where a run that replays parked handoffs is. */
+enum handoff_run_state {
+#define HANDOFF_RUN(name, ...) HANDOFF_RUN_##name,
+#include "handoff_model.def"
+};
+
+/* The names that no agent can have. */
+enum handoff_reserved {
+#define HANDOFF_RESERVED(name, ...) HANDOFF_RESERVED_##name,
+#include "handoff_model.def"
+};
+
 /* For arrays that are indexed by the enum; where it has a NONE, that counts too. Each row adds 1.
  */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -131,6 +150,12 @@ const char *handoff_operation_name(enum handoff_operation operation);
 const char *handoff_importance_name(enum handoff_importance importance);
 const char *handoff_strategy_name(enum handoff_strategy strategy);
 const char *handoff_absence_name(enum handoff_absence absence);
+const char *handoff_protocol_name(enum handoff_protocol_kind protocol);
+const char *handoff_run_state_name(enum handoff_run_state state);
+const char *handoff_reserved_name(enum handoff_reserved reserved);
+
+/* Is it one of the names that no agent can have? */
+bool handoff_name_is_reserved(const char *name, size_t size);
 
 /* The state of this name; HANDOFF_STATE_NONE where none has it, or `name` is NULL. */
 enum handoff_state handoff_state_of_name(const char *name);

@@ -67,6 +67,21 @@ static const char *const absence_names[] = {[HANDOFF_ABSENCE_NONE] = "",
 #include "client/model/handoff_model.def"
                                             NULL};
 
+const char *const handoff_protocol_names[] = {
+#define HANDOFF_PROTOCOL(name, text, ...) [HANDOFF_PROTOCOL_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
+const char *const handoff_run_state_names[] = {
+#define HANDOFF_RUN(name, text, ...) [HANDOFF_RUN_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
+static const char *const reserved_names[] = {
+#define HANDOFF_RESERVED(name, text, ...) [HANDOFF_RESERVED_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
 /* The last entry of a list is its NULL. */
 #define NAME_IN(names, number)                                                                     \
     ((size_t)(number) < sizeof(names) / sizeof *(names)-1 ? (names)[number] : "")
@@ -124,6 +139,26 @@ const char *handoff_strategy_name(enum handoff_strategy strategy)
 const char *handoff_absence_name(enum handoff_absence absence)
 {
     return NAME_IN(absence_names, absence);
+}
+
+const char *handoff_protocol_name(enum handoff_protocol_kind protocol)
+{
+    return NAME_IN(handoff_protocol_names, protocol);
+}
+
+const char *handoff_run_state_name(enum handoff_run_state state)
+{
+    return NAME_IN(handoff_run_state_names, state);
+}
+
+const char *handoff_reserved_name(enum handoff_reserved reserved)
+{
+    return NAME_IN(reserved_names, reserved);
+}
+
+bool handoff_name_is_reserved(const char *name, size_t size)
+{
+    return handoff_name_find(reserved_names, base_span(name, size)) >= 0;
 }
 
 int handoff_name_find(const char *const *names, struct base_span name)

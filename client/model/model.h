@@ -17,6 +17,8 @@ extern const char *const handoff_result_names[];
 extern const char *const handoff_pattern_names[];
 extern const char *const handoff_importance_names[];
 extern const char *const handoff_strategy_names[];
+extern const char *const handoff_protocol_names[];
+extern const char *const handoff_run_state_names[];
 
 /* The number of a name among such a list; -1 where it is not there. */
 int handoff_name_find(const char *const *names, struct base_span name);

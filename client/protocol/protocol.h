@@ -49,7 +49,7 @@ struct handoff_finding {
 };
 
 struct handoff_protocol {
-    const char *name; /* as the API shows it */
+    enum handoff_protocol_kind kind;
 
     /* The agent fetches its handoffs: begin offers one, handoff_delivery_taken says that the agent
        has it, and no circuit is asked before. Otherwise begin starts an attempt. */

@@ -150,7 +150,7 @@ static bool check_token_name(const struct reader *reader, const struct word *nam
             "saw a name of %zu bytes (not shown), allowed: an agent's name of 1 "
             "to 128 letters, digits and ._-, or " EXPORTER_OPERATOR,
             name->length);
-    if (exporter_config_is_reserved(name->text, name->length))
+    if (handoff_name_is_reserved(name->text, name->length))
         return refuse_tokens_line(reader,
                                   "saw %.*s, allowed: a name other than other, next and broadcast",
                                   (int)name->length, name->text);

@@ -33,7 +33,6 @@ enum {
 };
 
 enum exporter_spine { EXPORTER_SPINE_EMBEDDED };
-enum exporter_encoding { EXPORTER_ENCODING_O200K_BASE, EXPORTER_ENCODING_CL100K_BASE };
 enum exporter_durability { EXPORTER_DURABILITY_FULL, EXPORTER_DURABILITY_NONE };
 
 struct exporter_api_tokens;
@@ -67,7 +66,7 @@ struct exporter_config {
         enum exporter_spine kind;
     } spine;
     struct {
-        enum exporter_encoding encoding;
+        unsigned encoding; /* an index in HANDOFF_ENCODINGS */
     } tokenizer;
     struct {
         enum exporter_durability durability;

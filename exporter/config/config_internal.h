@@ -93,8 +93,6 @@ bool exporter_config_no_memory(const struct config_reader *reader);
 bool exporter_config_is_null(const yaml_node_t *node);
 /* 1 to 128 of [A-Za-z0-9._-]. */
 bool exporter_config_is_name(const char *text, size_t length);
-/* A name that means something else in place of an agent's name. */
-bool exporter_config_is_reserved(const char *name, size_t length);
 
 /* A mapping, or nothing at all: a section whose keys are commented out. *pairs is 0 for the
  * latter. */

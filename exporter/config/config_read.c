@@ -259,19 +259,6 @@ static bool read_agent_defaults(struct config_reader *reader)
             check_configured_agent(reader, &reader->every, reader->defaults_node, &defaults_place));
 }
 
-/* Words of the API that stand in place of an agent's name, and the label of all others. */
-bool exporter_config_is_reserved(const char *name, size_t length)
-{
-    static const char *const reserved[] = {"other", "next", "broadcast"};
-
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
-        if (strlen(reserved[i]) == length && memcmp(reserved[i], name, length) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool check_agent_name(const struct config_reader *reader, const yaml_node_t *key,
                              const struct config_place *above)
 {
@@ -291,7 +278,7 @@ static bool name_agent(struct config_reader *reader, const yaml_node_t *key)
     if (!check_agent_name(reader, key, &agents_place)) {
         return false;
     }
-    if (exporter_config_is_reserved(name, key->data.scalar.length)) {
+    if (handoff_name_is_reserved(name, key->data.scalar.length)) {
         return exporter_config_refuse_node(reader, key, &agents_place,
                                            "a name other than other, next and broadcast");
     }

@@ -193,3 +193,13 @@ int base_choice_index(const char *choices, const char *value)
         at += width + 1;
     }
 }
+
+const char *base_choice_copy(const char *choices, unsigned index, char *to, size_t size)
+{
+    for (; index > 0 && *choices != '\0'; index--) {
+        choices += strcspn(choices, "|");
+        choices += *choices == '|';
+    }
+    snprintf(to, size, "%.*s", (int)strcspn(choices, "|"), choices);
+    return to;
+}

@@ -21,6 +21,8 @@ bool base_number_parse(const char *text, uint64_t *number);
 
 /* The position of `value` among "a|b|c", or -1. */
 int base_choice_index(const char *choices, const char *value);
+/* The choice at an index, cut to fit; "" where there is none. Returns `to`. */
+const char *base_choice_copy(const char *choices, unsigned index, char *to, size_t size);
 
 /* Room for what the printers write. */
 struct base_printed {

@@ -24,6 +24,10 @@ extern "C" {
 
 struct handoff_tokenizer;
 
+/* The encodings with a vocabulary, of which the first is the default. */
+#define HANDOFF_ENCODINGS        "o200k_base|cl100k_base"
+#define HANDOFF_ENCODING_DEFAULT "o200k_base"
+
 /*
  * Opens the vocabulary of an encoding, "o200k_base" or "cl100k_base": the file ENCODING.vocabulary
  * in the directory, or, where that is NULL, in $HANDOFF_VOCABULARY_DIR, or, where that is unset or

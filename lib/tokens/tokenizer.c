@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/units.h"
 #include "lib/base/utf8.h"
 #include "lib/tokens/count.h"
 #include "lib/tokens/merge.h"
@@ -28,8 +29,6 @@ struct handoff_tokenizer {
     handoff_split_function *split; /* NULL: the estimating tokenizer, without a vocabulary */
     struct handoff_vocabulary vocabulary;
 };
-
-static const char *const encodings[] = {"o200k_base", "cl100k_base"};
 
 /* Never written to; not const only because closing takes what opening returns. */
 static struct handoff_tokenizer estimating = {.magic = TOKENIZER_MAGIC};
@@ -64,14 +63,6 @@ static int vocabulary_path(const char *directory, const char *encoding, char *pa
     return handoff_vocabulary_search(encoding, path, size);
 }
 
-static bool is_known_encoding(const char *encoding)
-{
-    for (size_t i = 0; i < sizeof(encodings) / sizeof(encodings[0]); i++)
-        if (strcmp(encoding, encodings[i]) == 0)
-            return true;
-    return false;
-}
-
 static struct handoff_tokenizer *open_in_directory(const char *directory, const char *encoding,
                                                    struct handoff_error *error)
 {
@@ -95,17 +86,25 @@ static struct handoff_tokenizer *open_in_directory(const char *directory, const 
     return tokenizer;
 }
 
+static void allow_encodings(struct handoff_error *error)
+{
+    char name[sizeof HANDOFF_ENCODINGS], names[sizeof error->allowed] = "";
+    for (unsigned i = 0; *base_choice_copy(HANDOFF_ENCODINGS, i, name, sizeof name); i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s, ", name);
+    handoff_error_allow(error, "%s%s", names, handoff_tokenizer_encoding(&estimating));
+}
+
 struct handoff_tokenizer *handoff_tokenizer_open_encoding(const char *encoding,
                                                           const char *directory,
                                                           struct handoff_error *error)
 {
     if (strcmp(encoding, handoff_tokenizer_encoding(&estimating)) == 0)
         return &estimating;
-    if (is_known_encoding(encoding))
+    if (base_choice_index(HANDOFF_ENCODINGS, encoding) >= 0)
         return open_in_directory(directory, encoding, error);
     handoff_error_set(error, HANDOFF_ERR_UNKNOWN_ENCODING, "unknown encoding", "encoding",
                       encoding);
-    handoff_error_allow(error, "o200k_base, cl100k_base, estimate");
+    allow_encodings(error);
     return NULL;
 }
 

@@ -169,6 +169,9 @@ class Repeats(Case):
         self.assertEqual((problem["code"], problem["detail"]), (
             "exhausted", "the agent is no longer in the configuration; the handoff is parked"
             " (target_agent: seen coder)"))
+        agents = {agent["name"]: agent for agent in caller.call("GET", "/v1/agents").json()["items"]}
+        self.assertEqual((agents["coder"]["configured"], agents["coder"]["delivery"]), (False, None))
+        self.assertEqual((agents["spare"]["configured"], agents["spare"]["delivery"]), (True, "pull"))
 
 
 class Times(Case):

@@ -245,7 +245,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->npipelines, 0);
     assert_int_equal(config->hops.max, 10);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
-    assert_int_equal(config->tokenizer.encoding, EXPORTER_ENCODING_O200K_BASE);
+    assert_int_equal(config->tokenizer.encoding, 0);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_FULL);
     assert_int_equal(config->storage.retention.age_ms, UINT64_C(2592000000));
     assert_int_equal(config->storage.retention.size_bytes, 1073741824);
@@ -312,7 +312,7 @@ static void test_sections(void **state)
 
     (void)state;
     assert_int_equal(config->hops.max, 64);
-    assert_int_equal(config->tokenizer.encoding, EXPORTER_ENCODING_CL100K_BASE);
+    assert_int_equal(config->tokenizer.encoding, 1);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_NONE);
     assert_int_equal(config->storage.retention.age_ms, 129600000);
     assert_int_equal(config->storage.retention.size_bytes, UINT64_C(1) << 44);

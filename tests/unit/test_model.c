@@ -110,6 +110,10 @@ static void test_names_are_those_that_were_released(void **unused)
                 "search", "get", "list", "put", "pin", "delete");
     CHECK_NAMES(enum handoff_strategy, handoff_strategy_name, 4, "priority", "full", "summary",
                 "lazy");
+    CHECK_NAMES(enum handoff_protocol_kind, handoff_protocol_name, 2, "push", "pull");
+    CHECK_NAMES(enum handoff_run_state, handoff_run_state_name, 4, "running", "done", "stopped",
+                "failed");
+    CHECK_NAMES(enum handoff_reserved, handoff_reserved_name, 3, "other", "next", "broadcast");
     CHECK_NAMES(enum handoff_absence, handoff_absence_name, 5, "", "not_found", "too_large",
                 "conversation_log", "spine_unavailable");
 }
@@ -181,6 +185,16 @@ static void test_the_detail_says_why_it_was_parked(void **unused)
     assert_string_equal(handoff_reason_detail(HANDOFF_REASON_NONE), "");
 }
 
+static void test_reserved_names_are_whole_words(void **unused)
+{
+    (void)unused;
+    assert_true(handoff_name_is_reserved("next agent", 4));
+    assert_false(handoff_name_is_reserved("next agent", 10));
+    assert_false(handoff_name_is_reserved("ne", 2));
+    assert_false(handoff_name_is_reserved("", 0));
+    assert_false(handoff_name_is_reserved(NULL, 0));
+}
+
 static void test_importance_is_read_by_its_whole_name(void **unused)
 {
     (void)unused;
@@ -204,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_reasons_lead_back_and_words_are_other),
         cmocka_unit_test(test_each_parking_has_an_outcome),
         cmocka_unit_test(test_the_detail_says_why_it_was_parked),
+        cmocka_unit_test(test_reserved_names_are_whole_words),
         cmocka_unit_test(test_importance_is_read_by_its_whole_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

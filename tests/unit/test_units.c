@@ -152,6 +152,18 @@ static void test_ages_have_their_two_largest_units(void **state)
     check_age(INT64_MAX, "106751991167 d 7 h");
 }
 
+static void test_choices_have_positions(void **unused)
+{
+    (void)unused;
+    char text[8];
+    assert_int_equal(base_choice_index("debug|info|warn", "info"), 1);
+    assert_int_equal(base_choice_index("debug|info|warn", "inf"), -1);
+    assert_string_equal(base_choice_copy("debug|info|warn", 0, text, sizeof text), "debug");
+    assert_string_equal(base_choice_copy("debug|info|warn", 2, text, sizeof text), "warn");
+    assert_string_equal(base_choice_copy("debug|info|warn", 3, text, sizeof text), "");
+    assert_string_equal(base_choice_copy("critical|info", 0, text, sizeof text), "critica");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +172,7 @@ int main(void)
         cmocka_unit_test(test_printed_reads_back),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_ages_have_their_two_largest_units),
+        cmocka_unit_test(test_choices_have_positions),
     };
     return RUN_TESTS(tests);
 }

@@ -130,7 +130,7 @@ static void clear_offer(struct handoff_delivery *delivery)
 }
 
 const struct handoff_protocol handoff_protocol_pull = {
-    .name = "pull",
+    .kind = HANDOFF_PROTOCOL_PULL,
     .pulls = true,
     .is_spoken = pull_is_spoken,
     .obstacle = handoff_body_obstacle,

@@ -128,7 +128,7 @@ static void clear_push(struct handoff_delivery *delivery)
 }
 
 const struct handoff_protocol handoff_protocol_push = {
-    .name = "push",
+    .kind = HANDOFF_PROTOCOL_PUSH,
     .retry_after_max_ms = HANDOFF_RETRY_AFTER_MAX_MS,
     .is_spoken = push_is_spoken,
     .obstacle = handoff_body_obstacle,
