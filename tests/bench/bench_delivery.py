@@ -17,7 +17,7 @@ ours; ratios to it are made within a round, too.
 
 Then, at one connection: what a handoff takes longer than the POST it carries, beside what one
 fdatasync takes on the same disk. And the tail at equal load: half of what ours can take, for HAProxy
-and for us. The store lies under $TMPDIR or /tmp, which should be a real disk.
+and for us. The store is under $TMPDIR or /tmp, which should be a real disk.
 """
 
 import argparse

@@ -128,7 +128,7 @@ def envelope_bytes(daemon):
 
 def waiting(count, with_senders):
     """Memory of each waiting handoff. The daemon has served some first, so that what is made once
-    is there already."""
+    exists already."""
     bodies = [load.handoff(number).encode() for number in range(load.BODIES)]
     with Silent() as silent, Ours("none", silent.url, timeout="10m") as daemon:
         send_async(daemon, bodies, 16)
@@ -154,7 +154,7 @@ def waiting(count, with_senders):
 
 
 def polling(count):
-    """CPU of so many agents that wait for work, as a share of a core."""
+    """CPU used by that number of waiting agents, as a share of a core."""
     request = request_bytes("GET", "/v1/agents/coder/inbox?wait=60s")
     with Ours("none", None) as daemon, contextlib.ExitStack() as stack:
         before = memory_bytes(daemon.pid)

@@ -14,7 +14,7 @@ BODIES = 64  # different ones, so that nothing is answered from what the last on
 
 
 def english(at, size):
-    """So many bytes of plain English, beginning at another place for each `at`."""
+    """That number of bytes of plain English, beginning at another place for each `at`."""
     text = " ".join((SOURCE / "LICENSE").read_text(encoding="ascii").replace('"', "'").split())
     begin = at * 977 % len(text)
     return (text[begin:] + " " + text)[:size]

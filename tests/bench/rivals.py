@@ -47,7 +47,7 @@ def memory_bytes(pid, name="VmRSS"):
 
 
 class Server:
-    """A program that serves on a port of its own, with its configuration in a folder of its own."""
+    """A program that serves on its own port, with its configuration in its own folder."""
 
     def __init__(self, **settings):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="handoff-bench-"))
@@ -158,7 +158,7 @@ def configuration(durability, url, **defaults):
 
 
 class Ours(Daemon):
-    """The daemon, in front of a receiver; the store lies under $TMPDIR, which should be a disk."""
+    """The daemon, in front of a receiver; the store is under $TMPDIR, which should be a disk."""
 
     def __init__(self, durability, url, program=None, wrapper=(), **defaults):
         super().__init__("--shutdown.timeout=200ms", start=False,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures about the layout of the code; scripts/house says how to call it.
 
-Each measure is a function of a source tree. They show where the code stands, before and after a change of
+Each measure is a function of a source tree. They show the state of the code, before and after a change of
 its structure; nothing fails because of them.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Alertmanager example: valid, every alert goes where its severity says, every inhibition is safe,
-and the texts are what somebody needs at 3 a.m. tests/scenario/test_inhibition.py has the real
+and the texts are what the on-call engineer needs at 3 a.m. tests/scenario/test_inhibition.py has the real
 Alertmanager mute."""
 
 import json

@@ -6,7 +6,7 @@ in docs/api.md, and the access table in docs/security.md.
 
     /usr/bin/python3 tests/lint/test_calls_docs.py --write
 
-writes them anew after the release tree was built; a new call gets its section in docs/api.md.
+rewrites them after the release tree was built; a new call gets its section in docs/api.md.
 """
 
 import functools

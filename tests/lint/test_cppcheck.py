@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cppcheck is clean. What it is told to overlook stands, with reasons, in cppcheck.txt beside this."""
+"""cppcheck is clean. Its suppressions are in cppcheck.txt, with reasons."""
 
 import os
 import pathlib

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the build and the tests use is in scripts/dependencies, although something else may have brought it to
-this machine; its lines are well formed.
+this machine; its lines have the right form.
 
 A missing line often goes unnoticed, since packages bring one another: libmicrohttpd's brings GnuTLS, npm
 brings Node.js.
@@ -21,7 +21,7 @@ def table():
     lines = (source_tree.TOP / "scripts/dependencies").read_text().splitlines()
     return [line.split(None, 3) for line in lines if line and not line.startswith("#")]
 
-# Part of what is listed by another name, of Debian's base, or used only where it is there.
+# Part of what is listed by another name, of Debian's base, or used only where it exists.
 COMMANDS = {"addr2line", "nm", "amtool", "bash", "sh", "timeout", "true", "systemd-analyze", "docker-compose", "chromium-browser"}
 
 
@@ -45,7 +45,7 @@ def imports(tree):
 
 
 def commands(tree):
-    """What begins a list and is a command on this machine; a constant of the module stands for its text."""
+    """What begins a list and is a command on this machine; a constant of the module is replaced by its text."""
     constants = {node.targets[0].id: node.value for node in tree.body
                  if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
     for node in ast.walk(tree):

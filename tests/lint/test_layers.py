@@ -12,7 +12,7 @@ import unittest
 
 import source_tree
 
-# room: what it may include of our own headers, as prefixes, besides itself
+# room: what it may include of the project's headers, as prefixes, besides itself
 MAY_KNOW = {
     "lib/base": (),
     "lib/tokens": ("lib/base/",),
@@ -53,7 +53,7 @@ CLIENT_MAY_KNOW = {
     "client": ("client/",),
 }
 
-# header of a library: the only places that may include it, so that each stands behind one module
+# header of a library: the only places that may include it, so that each is behind one module
 LIBRARIES = {
     "microhttpd.h": ("exporter/",),
     "sqlite3.h": ("client/store/sqlite/", "client/spine/embedded/"),
@@ -70,7 +70,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M
 
 
 def room_of(path):
-    """The room a path lies in; None where it lies in none."""
+    """The room that a path belongs to, or None."""
     return next((room for room in MAY_KNOW if str(path).startswith(room + "/")), None)
 
 

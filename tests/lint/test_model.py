@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words of the model are written in its tables and nowhere else.
 
-A name of an enumeration as a literal in C is a second list that somebody keeps by hand, or code that
+A name of an enumeration as a literal in C is a second list kept by hand, or code that
 decides by comparing text. Names are those of client/model/handoff_model.def and
 lib/base/handoff_codes.def. Where help or a document lists an enumeration, the list is whole and in order.
 """
@@ -19,7 +19,7 @@ CODES = source_tree.TOP / "lib/base/handoff_codes.def"
 TABLES = ("STATE", "REASON", "OBSTACLE", "OUTCOME", "RESULT", "PATTERN", "CIRCUIT", "OPERATION",
           "IMPORTANCE", "STRATEGY", "ABSENCE", "PROTOCOL", "RUN", "RESERVED")
 
-# A word that means something else wherever it stands.
+# A word that means something else everywhere.
 OTHER_WORDS = {
     "summary": "a member of memories and tasks",
     "priority": "a member of a memory in an envelope",
@@ -55,7 +55,7 @@ ELSEWHERE = {
     ("exporter/systemd.c", "unknown"): "a socket without a name",
     ("lib/metrics/series.c", "other"): "the label of series beyond the cap, of any label",
 }
-# Lists that are no enumeration's, though they have words of one.
+# Lists that are not an enumeration, though they have words of one.
 OTHER_LISTS = {
     ("ctl/main.c", "put|get|list|pin|unpin|rm"): "commands",
     ("ctl/memories.c", "put, get, list, pin, unpin or rm"): "commands",
@@ -81,7 +81,7 @@ def without_comments(text):
 
 
 def literals(text):
-    """(line, literal) of each; those that stand behind each other are one."""
+    """(line, literal) of each; adjacent ones are joined."""
     joined = re.sub(r'"[ \t]*\\?\n[ \t]*"', "", without_comments(text))
     for match in re.finditer(r'(?<![\'\w])"((?:[^"\\\n]|\\.)*)"', joined):
         yield joined.count("\n", 0, match.start()) + 1, match[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/install-deps asks apt only when something is missing, and never when told not to.
 
-It runs here on a copy with a table of its own and with an apt-get that only leaves a trace. That an
+It runs here on a copy with its own table and with an apt-get that only leaves a trace. That an
 installation works is shown by continuous integration, which begins on an empty machine.
 """
 

@@ -21,7 +21,7 @@ import grafana
 
 # One series of an answer. A sample is (time, value); a value is a float, or (count, sum) of a native histogram.
 Series = collections.namedtuple("Series", "labels samples")
-# What became of one query: its series, or the error that Prometheus told.
+# The result of one query: its series, or the error that Prometheus told.
 Answer = collections.namedtuple("Answer", "query expression series error")
 
 

@@ -33,7 +33,7 @@ class KnownTraffic:
         self.sent = []
         self.attempts = collections.Counter()
         self.parked = []
-        self.completed = collections.Counter()  # {handoffs: tasks that took so many}
+        self.completed = collections.Counter()  # {handoffs: tasks that took that number}
         self.cycles = 0
         self.rounds = 0
 

@@ -6,13 +6,13 @@ acknowledge, fail, defer, refuse, dawdle and pull. Meanwhile the daemon is kille
 started again, some hundred times, also while it starts. When it has been left alone long enough,
 its books are compared with those of the senders and the receivers.
 
-The metrics are held to the same books. Before the last start everybody holds their breath, so the
-first scrape must show what the killed daemon left in its store; then all go on, and what the last
+The metrics are held to the same books. Before the last start all clients pause, so the
+first scrape must show what the killed daemon left in its store; then all continue, and what the last
 daemon counted must be what receivers answered it and what its store says was settled since.
 
 HANDOFF_CRASH_ROUNDS  how often it is killed (300)
 HANDOFF_SEED          of the instants and of how receivers behave; printed. The kernel's scheduling
-                      is not in it: the same seed tries the same thing again, it is no replay.
+                      is not in it: the same seed tries the same thing again, but does not replay it.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ LIFE = 0.25        # seconds from ready to the kill, at most
 PAUSE = 0.8        # of a sender between two handoffs, at most
 EARLY = 0.1        # share of the kills that hit a daemon that is still starting
 QUIET = 90.0       # seconds for what is left to settle, at the end
-LAST_LIFE = 1.0    # seconds that the last daemon gets work, so that it has something to count
+LAST_LIFE = 1.0    # seconds that the last daemon gets work, so there is something to count
 
 AGENTS = ["steady", "flaky", "later", "slow", "refuser", "broken", "puller"]
 # Those that answer an attempt at once and for good, so that each request is one counted attempt.
@@ -365,7 +365,7 @@ class Store:
         return {**dict.fromkeys(AGENTS, 0), **dict(rows)}
 
     def standing(self):
-        """How many of each agent are under way, are parked, and failed in a row."""
+        """How many handoffs of each agent are in flight, are parked, and failed in a row."""
         failures = dict(self.query("SELECT agent, consecutive_failures FROM circuits"))
         return Standing(self.count("1, 2, 3"), self.count("5"), {**dict.fromkeys(AGENTS, 0), **failures})
 
@@ -386,7 +386,7 @@ class Crash(unittest.TestCase):
         self.dice = random.Random(SEED)
         self.books = Books()
         self.states = {}  # id -> what the daemon says of it at the end
-        self.left = 0     # handoffs under way of senders that were cut off before their answer
+        self.left = 0     # handoffs in flight whose senders were disconnected before their answer
 
     def test_nothing_accepted_is_lost(self):
         asyncio.run(self.run_all())
@@ -477,7 +477,7 @@ class Crash(unittest.TestCase):
         self.assertGreater(sum(answered.values()), 50, "the last daemon had next to nothing to count")
 
     def check_agent(self, now, agent, settled, answered):
-        # of those that were accepted: what an open circuit turns away takes no time and has no row
+        # of those that were accepted: what an open circuit rejects takes no time and has no row
         ended = {outcome: now.by_agent("handoff_duration_seconds_count", outcome=outcome)[agent]
                  for outcome in ("acknowledged", "exhausted", "refused", "expired", "circuit_open")}
         self.assertEqual(sum(ended.values()), settled[agent, ACKNOWLEDGED] + settled[agent, PARKED])

@@ -18,7 +18,7 @@ WORK = ("--from", "analyst", "--to", "coder", "--summary", "Write the retry logi
 
 
 def everything(terminal):
-    """What a terminal was shown, once nobody writes to it any more."""
+    """What a terminal was shown, once all writers have closed it."""
     shown = b""
     with contextlib.suppress(OSError):  # EIO is its end
         while piece := os.read(terminal, 65536):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
-"""handoffctl store check and backup, beside a program that goes on writing."""
+"""handoffctl store check and backup, beside a program that keeps writing."""
 import os
 import shutil
 import sqlite3

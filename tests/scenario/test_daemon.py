@@ -270,7 +270,7 @@ class Reload(unittest.TestCase):
 
 
 class HeldRequest:
-    """A request whose last byte is held back, so that it stays in flight."""
+    """A request whose last byte is held back, to keep it in flight."""
 
     def __init__(self, http):
         self.raw = http.socket()
@@ -374,7 +374,7 @@ class End(unittest.TestCase):
 
 
 def fill(pipe):
-    """Until not a byte more fits; whoever writes next waits for a reader."""
+    """Until not one more byte fits; the next writer waits for a reader."""
     os.set_blocking(pipe, False)
     for size in 4096, 1:
         try:

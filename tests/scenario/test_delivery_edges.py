@@ -39,7 +39,7 @@ class Words(Case):
                                 {"reason": before + "é" * 300, "retry": False})
             self.assertEqual(reply.status, 200, reply)
             caller.wait_for_state(handoff, "parked")
-            attempt, = caller.attempts(handoff)  # fails where it is no UTF-8
+            attempt, = caller.attempts(handoff)  # fails if it is not UTF-8
             self.assertRegex(attempt["error"], f"^{before}é{{90,}}$")
 
     def test_what_is_no_text_is_refused_and_not_kept(self):
@@ -493,7 +493,7 @@ class Draining(Case):
         coder.wait_for(1)
         self.daemon.terminate()
         answer = b"".join(iter(lambda: sender.recv(1 << 16), b""))
-        self.assertIn(b'"code":"shutting_down"', answer)  # whoever reads is answered
+        self.assertIn(b'"code":"shutting_down"', answer)  # a client that reads is answered
         self.assertEqual(self.daemon.wait(), 0)
 
 

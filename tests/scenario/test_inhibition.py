@@ -24,7 +24,7 @@ class Inhibition(unittest.TestCase):
         cls.alertmanager = cls.enterClassContext(Alertmanager(shipped()))
 
     def muted(self, *alerts):
-        """Fires the alerts in a job of their own; {alert: whether it is muted} once Alertmanager has seen them all."""
+        """Fires the alerts in a separate job; {alert: whether it is muted} once Alertmanager has seen them all."""
         job = self.id()
         self.alertmanager.fire(*[{"job": job, **labels} for labels in alerts])
         self.wait_until_seen()

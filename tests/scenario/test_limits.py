@@ -30,8 +30,8 @@ def is_cut(raw):
 
 class SlowClients(unittest.TestCase):
     def trickle(self, http, first, more):
-        """Sends `first`, then `more` byte by byte for as long as the connection stands; answers how
-        long it did."""
+        """Sends `first`, then `more` byte by byte for as long as the connection is open; answers how
+        long it was."""
         began = time.monotonic()
         with http.socket() as raw:
             raw.sendall(first)

@@ -34,7 +34,7 @@ hops: {{max: 2}}
 
 
 def closed_port():
-    """A port that nobody listens on: it is bound, and stays so until the socket goes."""
+    """A port without a listener: it is bound, and stays so until the socket goes."""
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))
     return holder, holder.getsockname()[1]
@@ -62,7 +62,7 @@ class Samples:
 
 
 class Known(unittest.TestCase):
-    """A known series of handoffs, and what must come of it."""
+    """A known series of handoffs, and the values it must produce."""
 
     maxDiff = None
 
@@ -128,7 +128,7 @@ class Known(unittest.TestCase):
             self.send("down", 502)
         self.send("down", 503)
 
-    # ---- what must come of it
+    # ---- the values it must produce
 
     def check_outcomes(self, samples):
         handoffs = "handoff_handoffs_total"
@@ -158,8 +158,8 @@ class Known(unittest.TestCase):
         self.assertEqual(samples.series("handoff_circuit_opened_total"), {("down",): 1})
 
     def check_envelopes(self, samples):
-        """The metrics say what the envelopes say, and nothing of the one that nobody keeps, since
-        its handoff was turned away by the open circuit."""
+        """The metrics say what the envelopes say, and nothing of the one that is not stored, since
+        its handoff was rejected by the open circuit."""
         for target, envelopes in self.envelopes.items():
             said = [envelope["completeness"] for envelope in envelopes]
             self.assertEqual(samples("handoff_context_completeness_ratio_count",

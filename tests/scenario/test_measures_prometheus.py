@@ -114,7 +114,7 @@ class ThroughPrometheus(Known):
                          {("coder", "refused"): 1, ("down", "exhausted"): 3,
                           ("exhausted", "slow"): 1, ("exhausted", "odd"): 1})
         self.assertEqual(samples.series("handoff_replayed_total"), {("coder",): 1})
-        # the replay is no second handoff, and what waits is none that ended
+        # the replay is not a second handoff, and what waits has not ended
         self.assertEqual(sum(samples.series("handoff_handoffs_total").values()), 14)
         self.assertEqual(sum(samples.series("handoff_duration_seconds_count").values()), 12)
         self.assertEqual(samples.series("handoff_in_flight"), {("coder",): 1})

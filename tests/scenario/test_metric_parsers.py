@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other people's parsers read what the metrics core writes, and find the values that were observed.
 
-The judges are promtool and Debian's python3-prometheus-client, with its text and its OpenMetrics
+They are checked by promtool and Debian's python3-prometheus-client, with its text and its OpenMetrics
 parser; dump_metrics.c has the values.
 """
 # variants: release asan

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
-"""target_agent "next": the real daemon delivers to whoever the pipeline says."""
+"""target_agent "next": the real daemon delivers to the agent that the pipeline names."""
 
 import json
 import os

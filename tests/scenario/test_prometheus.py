@@ -33,7 +33,7 @@ RACES = 8  # jobs of each Prometheus that scrape metrics_server while it changes
 
 TEXT = "text/plain;version=0.0.4"
 SCHEMA = 3                         # as metrics_server.c declares
-BASE = 2 ** (2 ** -SCHEMA)         # one native bucket's upper bound is so many times its lower one
+BASE = 2 ** (2 ** -SCHEMA)         # the ratio of a native bucket's upper bound to its lower bound
 DURATION_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, math.inf]
 HOP_BOUNDS = [0, 1, 2.5, 10, 1000000, 1000001, math.inf]
 
@@ -232,7 +232,7 @@ class Judged(unittest.TestCase):
         for prometheus, job in self.each():
             le[prometheus, job] = self.check_classic(prometheus, f'probe_hops{{job="{job}"}}',
                                                      HOPS, HOP_BOUNDS)
-        # A selector goes on working when the format changes; in protobuf le is Prometheus' own text.
+        # A selector keeps working when the format changes; in protobuf le is Prometheus' own text.
         self.assertEqual(le[self.classic, "probe"], le[self.native, "probe"])
         self.assertEqual(le[self.classic, "probe"],
                          {"0.0", "1.0", "2.5", "10.0", "1e+06", "1.000001e+06", "+Inf"})

@@ -2,7 +2,7 @@
 """Quantiles of the latency, through the real Prometheus, beside the latencies that were really imposed.
 
 A receiver takes a known time over each handoff. It notes how long it had it; the sender notes how long
-it waited. What the sidecar measures lies between the two, handoff by handoff, so every quantile does.
+it waited. What the sidecar measures is between the two, handoff by handoff, so every quantile does.
 histogram_quantile over the classic and over the native histogram has to come out in the bucket where
 that quantile is; how far it is off is printed.
 """

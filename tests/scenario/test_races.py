@@ -38,7 +38,7 @@ async def answer(reader):
 
 
 class Client:
-    """Calls of one address over one connection, made anew where it was closed."""
+    """Calls of one address over one connection, reopened if it was closed."""
 
     def __init__(self, address):
         self.host, _, self.port = address.rpartition(":")
@@ -240,7 +240,7 @@ class Races(unittest.TestCase):
 
     def configuration(self, more):
         agents = {**self.agents, "coder": {**self.agents["coder"], "alternates": ["spare"]},
-                  "idle": {}}  # nobody sends to it
+                  "idle": {}}  # nothing is sent to it
         if more:
             agents["late"] = agents["spare"]
             agents["reviewer"] = {**agents["reviewer"], "retries": 4}
@@ -270,7 +270,7 @@ class Races(unittest.TestCase):
             print(dict(load.seen))
 
     def finish(self, daemon, load):
-        """Lets what is under way end; the agents answer on as before."""
+        """Lets what is in flight end; the agents answer on as before."""
         thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         thread.start()
         caller = Caller(daemon)

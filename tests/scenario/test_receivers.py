@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
-"""Receivers that misbehave, over real sockets: each handoff ends as the contract says, after exactly
-so many attempts, and nothing that they send makes the daemon grow."""
+"""Receivers that misbehave, over real sockets: each handoff ends as the contract says, after an
+exact number of attempts, and nothing that they send makes the daemon grow."""
 
 import contextlib
 import datetime
@@ -371,7 +371,7 @@ class Tls(Case):
         self.check_acknowledged(["ack"])
 
     def test_without_the_client_certificate_that_is_asked_for(self):
-        # TLS 1.3 tells of it only after the handshake
+        # TLS 1.3 reports it only after the handshake
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             with self.subTest(version=version):
                 self.setUp()

@@ -139,7 +139,7 @@ class Troubled(unittest.TestCase):
 
 @unittest.skipUnless(AXE.exists(), "scripts/npm-install --tests has not run")
 class InChromium(unittest.TestCase):
-    """The troubled page and the one where all is well, wide and narrow, light and dark."""
+    """The page with trouble and the page without, wide and narrow, light and dark."""
 
     @classmethod
     def setUpClass(cls):
@@ -288,7 +288,7 @@ class Calm(unittest.TestCase):
 class WhileTheDiskIsSlow(unittest.TestCase):
     def test_only_the_page_waits(self):
         """A reload that waits for its file holds the control loop, which makes the page; scrapes and
-        probes are the web loop's and go on."""
+        probes are the web loop's and continue."""
         with Daemon(config=config({"coder": {}})) as daemon, concurrent.futures.ThreadPoolExecutor(2) as pool:
             text = daemon.config_path.read_text(encoding="utf-8")
             daemon.config_path.unlink()
@@ -309,7 +309,7 @@ class WhileTheDiskIsSlow(unittest.TestCase):
     def open_for_writing(path):
         try:
             return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # nobody reads it yet
+        except OSError:  # it is not read yet
             return None
 
 

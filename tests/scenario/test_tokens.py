@@ -2,7 +2,7 @@
 # variants: release asan
 """Token counts and ids against the npm packages tiktoken and js-tiktoken.
 
-One process of ours and one of each oracle answer the same frames. tiktoken decides; js-tiktoken
+One process of the project and one of each oracle answer the same frames. tiktoken decides; js-tiktoken
 must agree where the Unicode version of node's regular expressions does not matter. The random part
 prints its seed; HANDOFF_TEST_SEED repeats a run, HANDOFF_TEST_TOKENS sets its length.
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
-"""Bearer tokens of the agent API: who may come in, who may do what, and what nobody gets to see."""
+"""Bearer tokens of the agent API: authentication, permissions, and what is never shown."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def bearer(token):
 
 
 class As:
-    """The API as somebody sees it: by token, or without one."""
+    """The API as one caller sees it, with a token or without."""
 
     def __init__(self, daemon, token):
         self.daemon, self.headers = daemon, bearer(token)
@@ -101,7 +101,7 @@ def temporary_folder():
 
 
 class Strangers(Case):
-    """Without a token that is known, nothing under /v1 is there, not even to be not found."""
+    """Without a known token, every path under /v1 is 401, never 404."""
 
     ROUTES = [*calls(), ("HEAD", f"/v1/handoffs/{GONE}"), ("OPTIONS", "/v1/handoffs"),
               ("PATCH", "/v1/handoffs"), ("GET", "/v1/nothing"), ("GET", "/v1/%zz")]

@@ -47,7 +47,7 @@ class Tour(unittest.TestCase):
                     with self.subTest(command=command):
                         self.assertNotRegex(command, r"\./scripts|localhost:(?!9780)")
                         output = shell.run(command, expected)
-                        # an agent's own line and a heading are no surprise; a screen of them is
+                        # an agent's line and a heading are expected; a screen of them is not
                         if expected:
                             self.assertLessEqual(len(output.splitlines()), len(expected) + 2, output)
 

@@ -247,7 +247,7 @@ class Passwords(unittest.TestCase):
         with Daemon("--log.level=debug", web_config=self.users(alice=self.secret)) as daemon:
             for count, credentials in enumerate((("alice", "wrong"), ("nobody", "wrong"),
                                                  ("alice", "secret"), ("nobody", "secret")), 1):
-                for _ in range(3):  # the second and third are remembered, whoever it was
+                for _ in range(3):  # the second and third are remembered, regardless of the client
                     self.status(daemon, *credentials)
                     self.assertEqual(self.hashed(daemon), count, credentials)
 
@@ -263,7 +263,7 @@ class Passwords(unittest.TestCase):
             self.assertEqual(self.status(daemon, "alice", "other"), 200)
 
     def test_hashing_stalls_nobody(self):
-        # Sixty wrong passwords are under way while somebody who is known is answered.
+        # While sixty wrong passwords are being checked, a known user is answered.
         with Daemon("--log.level=debug", "--shutdown.timeout=100ms",
                     web_config=self.users(alice=self.slow)) as daemon:
             self.assertEqual(self.status(daemon, "alice", "secret"), 200)

@@ -81,7 +81,7 @@ class Names:
         return set().union(*(self.known(one) or set() for one in read.selectors))
 
     def faults(self, expression):
-        """What the expression reads that does not exist, in words; nothing when all is well."""
+        """What the expression reads that does not exist, in words; nothing if there are none."""
         read = promql.parse(expression)
         found = []
         for one in read.selectors:

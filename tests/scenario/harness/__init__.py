@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scenario tests share: the real daemon in a folder of its own, HTTP, and waiting.
+"""What scenario tests share: the real daemon in its own folder, HTTP, and waiting.
 
     from harness import Daemon, eventually
 

@@ -17,7 +17,7 @@ def config(agents, defaults=None, **more):
 
 def daemon_with(agents, *options, defaults=None, env=None, addresses=None, program=EXPORTER, **more):
     """addresses: {"web": ..., "api": ...}, of listeners that are not to be anywhere; program: see Daemon"""
-    # what an agent never answers is no reason for a test to wait
+    # a test does not wait for what an agent never answers
     if not any(option.startswith("--shutdown.timeout") for option in options):
         options = ("--shutdown.timeout=200ms", *options)
     return Daemon(*options, config=config(agents, defaults, **more), env=env,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real daemon, started in a folder of its own on ports that the system picks."""
+"""The real daemon, started in its own folder on ports that the system picks."""
 
 import json
 import os
@@ -115,7 +115,7 @@ class Daemon:
 
     def signal(self, number):
         self.process.send_signal(number)
-        # a second one would not be a drain any more
+        # a second one would no longer be a drain
         self.asked_to_end = self.asked_to_end or number in (signal.SIGTERM, signal.SIGINT)
 
     def terminate(self):
@@ -169,7 +169,7 @@ class Daemon:
         return [line for line in lines if name is None or line.get("event") == name]
 
     def wait_for_event(self, name, count=1):
-        """The count-th line of that event, as soon as it is there."""
+        """The count-th line of that event, as soon as it is logged."""
         return eventually(lambda: self.events(name)[count - 1:count],
                           f"the log has event={name} {count} times")[0]
 

@@ -47,7 +47,7 @@ class _UnixConnection(http.client.HTTPConnection):
 class Http:
     """A client of one address: "127.0.0.1:1234", "[::1]:1234" or "unix:/path".
 
-    Each request has a connection of its own, unless connection() is used.
+    Each request has its own connection, unless connection() is used.
     """
 
     def __init__(self, address, tls=None):

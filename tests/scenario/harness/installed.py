@@ -31,7 +31,7 @@ class Installed:
             env={**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}).split()
 
     def build(self, source, *options):
-        """The program of one source, from a folder in which there is nothing else of ours."""
+        """The program of one source, from a folder that has nothing else of the project."""
         program = self.folder / pathlib.Path(source).stem
         subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
                         *options, source, *self.flags(), "-o", program], cwd=self.folder,

@@ -7,7 +7,7 @@ import socket
 
 @contextlib.contextmanager
 def reserved_port():
-    """A port on 127.0.0.1 that nobody else is given meanwhile.
+    """A port on 127.0.0.1 that no other process is given meanwhile.
 
     The socket is bound and never listens: a program that sets SO_REUSEADDR, as servers do, may listen
     there beside it, and until one does, connections are refused.

@@ -2,7 +2,7 @@
 """Commands as a document prints them, run as a reader would: one after the other in one shell.
 
 In an sh block a line is a command, and the lines right after it that begin with "# " are lines of its
-output ("..." stands for any text, also none). A command without such lines only has to succeed.
+output ("..." matches any text, also none). A command without such lines only has to succeed.
 """
 
 import os
@@ -26,7 +26,7 @@ def blocks(text, language):
 
 
 def steps(text):
-    """[(command, [expected line, ...]), ...]; a command may go on after a backslash."""
+    """[(command, [expected line, ...]), ...]; a backslash continues a command on the next line."""
     found = []
     for line in "".join(blocks(text, "sh")).splitlines():
         if line.startswith("# "):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A receiving agent that does what its script says and records every request.
 
-    with Receiver(status(503), ack) as receiver:        # refuses once, then acknowledges for ever
+    with Receiver(status(503), ack) as receiver:        # refuses once, then always acknowledges
         ... agents: {coder: {url: <receiver.url>}} ...
         first, second = receiver.wait_for(2)
 
@@ -88,7 +88,7 @@ def cut(request):
 
 
 def hang_up(request):
-    """Closes without a word."""
+    """Closes without an answer."""
     request.answered = True
     request.handler.close_connection = True
 
@@ -115,7 +115,7 @@ garbage = saying(b"\x00\xff\x16SSH-2.0-what\r\n\r\n" * 10)
 
 
 class Flood:
-    """Answers with so many bytes, in one promised body, chunks or a header, until it is cut."""
+    """Answers with that number of bytes, in one promised body, chunks or a header, until it is cut."""
 
     def __init__(self, size=100_000_000, kind="promised"):
         self.size, self.kind = size, kind
@@ -242,7 +242,7 @@ class Receiver:
             return list(self.seen)
 
     def wait_for(self, count):
-        """The requests, as soon as there are so many."""
+        """The requests, as soon as there are `count`."""
         eventually(lambda: len(self.requests) >= count, f"the receiver has {count} requests")
         return self.requests
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands between a scraper and its target, and keeps what they say to each other."""
+"""Runs between a scraper and its target, and keeps what they say to each other."""
 
 import collections
 import http.server

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of Prometheus's programs in a folder of its own, on a port that the system picks."""
+"""One of Prometheus's programs in its own folder, on a port that the system picks."""
 
 import pathlib
 import re
@@ -44,7 +44,7 @@ class Server:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def stop(self):
-        """Its exit code, 0 when all is well; a second call does nothing."""
+        """Its exit code, 0 on success; a second call does nothing."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
