@@ -296,6 +296,11 @@ struct handoff_ask {
     bool respond_async;          /* answer as soon as it is durable */
 };
 
+/* The media type of an envelope, and of each form of it. */
+#define HANDOFF_ENVELOPE_TYPE   "application/vnd.handoff.envelope+json"
+#define HANDOFF_ENVELOPE_TYPE_1 HANDOFF_ENVELOPE_TYPE "; version=1"
+#define HANDOFF_ENVELOPE_TYPE_2 HANDOFF_ENVELOPE_TYPE "; version=2.0"
+
 /* Assembles an envelope and stores it; delivers nothing. The answer's body is the envelope, which
    is then on the disk. */
 void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_ask *ask,

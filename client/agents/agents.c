@@ -423,6 +423,15 @@ struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct 
     return configured ? agent : NULL;
 }
 
+enum handoff_code handoff_agents_refuse_unknown(struct base_span name, const char *field,
+                                                struct handoff_error *error)
+{
+    const enum handoff_code code = HANDOFF_ERR_UNKNOWN_AGENT;
+    handoff_error_set(error, code, handoff_code_meaning(code), field, NULL);
+    handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
+    return code;
+}
+
 struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name)
 {
     struct handoff_agent *agent = look_up_agent(agents, name);

@@ -74,8 +74,12 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
 /* Any thread. NULL where none of this name is configured. Valid as long as the table. */
 struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct base_span name);
 
-/* The same, but also one that was configured once: for handoffs that a restart finds. It is made,
-   without settings, where it is new. NULL: out of memory. */
+/* unknown_agent; `field` is where the request names the agent. */
+enum handoff_code handoff_agents_refuse_unknown(struct base_span name, const char *field,
+                                                struct handoff_error *error);
+
+/* As handoff_agents_find, but also one that was configured once: for handoffs that a restart finds.
+   It is made, without settings, where it is new. NULL: out of memory. */
 struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name);
 
 /* Calls `visit` for every agent, configured or not, by name. No lock is held during a call. */
@@ -92,8 +96,8 @@ enum handoff_breaker_event {
     HANDOFF_BREAKER_RESET,           /* by hand */
 };
 
-/* Tells the breaker; any thread. True when the circuit or the count of failures changed, and then
- *after says to what. */
+/* Reports an event to the breaker; any thread. true: the circuit or the count of failures changed,
+   and *after is the breaker as it is now. */
 bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_breaker_event event,
                          int64_t now_ms, struct handoff_breaker *after);
 /* May an attempt start? As handoff_breaker_admit; any thread. *after is filled where the circuit

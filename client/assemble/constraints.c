@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "lib/base/json.h"
-#include "lib/base/rfc3339.h"
 
 /* The walk: the current path, and the names rejected so far. */
 struct merge {
@@ -37,10 +36,8 @@ static bool number_is_tighter(const char *name, yyjson_val *parent, yyjson_val *
 static bool deadline_is_tighter(const char *name, yyjson_val *parent, yyjson_val *child)
 {
     int64_t from, to;
-    struct base_span was = base_json_span(parent), is = base_json_span(child);
-    return strcmp(name, "deadline") == 0 && was.data && is.data &&
-           base_rfc3339_parse(was.data, was.size, &from) &&
-           base_rfc3339_parse(is.data, is.size, &to) && to < from;
+    return strcmp(name, "deadline") == 0 && base_json_time(parent, &from) &&
+           base_json_time(child, &to) && to < from;
 }
 
 static bool lists_demands(const char *name)

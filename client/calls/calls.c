@@ -78,8 +78,8 @@
 
 /* HTTP negotiates these; another binding names the form. */
 #define FORMS                                                                                      \
-    "`Accept: text/markdown` returns a brief for a prompt, `Accept: "                              \
-    "application/vnd.handoff.envelope+json; version=1` the flat form for older readers."
+    "`Accept: text/markdown` returns a brief for a prompt, `Accept: " HANDOFF_ENVELOPE_TYPE_1      \
+    "` the flat form for older readers."
 
 /* What an edit may have is checked when the old envelope is known. */
 static enum handoff_code accept_edit(const struct handoff_field *field, yyjson_val *value, void *at,

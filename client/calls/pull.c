@@ -82,8 +82,7 @@ struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name,
         if (agent)
             handoff_error_no_memory(&refusal.error);
         else
-            handoff_error_set(&refusal.error, HANDOFF_ERR_UNKNOWN_AGENT,
-                              "no agent with this name is configured", "name", name);
+            handoff_agents_refuse_unknown(base_span_text(name), "name", &refusal.error);
         pulled(context, &refusal);
         return NULL;
     }

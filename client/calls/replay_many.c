@@ -447,8 +447,7 @@ static enum handoff_code check(const struct handoff_loop *loop,
                                struct handoff_error *error)
 {
     if (query->to && !handoff_agents_find(loop->client->agents, base_span_text(query->to)))
-        return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                                 "no agent with this name is configured", "to", query->to);
+        return handoff_agents_refuse_unknown(base_span_text(query->to), "to", error);
     if (query->rate > RATE_MAX) {
         handoff_error_set(error, HANDOFF_ERR_INVALID, "rate is out of range", "rate", NULL);
         handoff_error_seen(error, "%u", query->rate);

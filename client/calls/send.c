@@ -17,8 +17,8 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/json.h"
 #include "lib/base/memory.h"
-#include "lib/base/rfc3339.h"
 
 enum { SENDING_MAGIC = 0x73656e64, KEY_LOOKUP_MAGIC = 0x6b65796c };
 
@@ -99,10 +99,8 @@ static void sender_settled(struct handoff_waiter *waiter, const struct handoff_s
 
 static int64_t deadline_of(const struct handoff_assembly *assembly)
 {
-    yyjson_val *deadline = yyjson_obj_get(assembly->constraints, "deadline");
     int64_t wall_ms = 0;
-    if (!yyjson_is_str(deadline) ||
-        !base_rfc3339_parse(yyjson_get_str(deadline), yyjson_get_len(deadline), &wall_ms))
+    if (!base_json_time(yyjson_obj_get(assembly->constraints, "deadline"), &wall_ms))
         return 0;
     return wall_ms != 0 ? wall_ms : 1; /* 0 stands for none, and 1970 is as long ago either way */
 }

@@ -15,7 +15,6 @@
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 #include "lib/base/nearest.h"
-#include "lib/base/rfc3339.h"
 #include "lib/base/units.h"
 #include "lib/base/uuid.h"
 
@@ -286,8 +285,7 @@ static enum handoff_code check_number_field(const struct handoff_field *field, y
 static enum handoff_code check_time_field(const struct handoff_field *field, yyjson_val *value,
                                           void *at, struct handoff_error *error)
 {
-    struct base_span text = base_json_span(value);
-    if (text.data && base_rfc3339_parse(text.data, text.size, at))
+    if (base_json_time(value, at))
         return HANDOFF_OK;
     handoff_field_refuse(error, "not a valid time", field->name, value);
     handoff_error_allow(error, "RFC 3339, such as 2026-01-30T00:00:00Z");

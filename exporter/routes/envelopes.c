@@ -14,11 +14,9 @@
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
 
-#define ENVELOPE_TYPE "application/vnd.handoff.envelope+json"
-
 static const char *const content_types[] = {
-    [HANDOFF_RENDER_STORED] = ENVELOPE_TYPE "; version=2.0",
-    [HANDOFF_RENDER_VERSION_1] = ENVELOPE_TYPE "; version=1",
+    [HANDOFF_RENDER_STORED] = HANDOFF_ENVELOPE_TYPE_2,
+    [HANDOFF_RENDER_VERSION_1] = HANDOFF_ENVELOPE_TYPE_1,
     [HANDOFF_RENDER_MARKDOWN] = "text/markdown; charset=utf-8",
 };
 
@@ -59,11 +57,11 @@ static enum handoff_rendering rendering_of(struct exporter_request *request)
         if (!is_refused(entry, length)) {
             if (names_type(entry, length, "text/markdown"))
                 return HANDOFF_RENDER_MARKDOWN;
-            if (names_type(entry, length, ENVELOPE_TYPE) &&
+            if (names_type(entry, length, HANDOFF_ENVELOPE_TYPE) &&
                 (has_parameter(entry, length, "version=1") ||
                  has_parameter(entry, length, "version=\"1\"")))
                 return HANDOFF_RENDER_VERSION_1;
-            if (names_type(entry, length, ENVELOPE_TYPE) ||
+            if (names_type(entry, length, HANDOFF_ENVELOPE_TYPE) ||
                 names_type(entry, length, "application/json") || names_type(entry, length, "*/*"))
                 return HANDOFF_RENDER_STORED;
         }

@@ -256,8 +256,7 @@ static void respond_pulled(struct exporter_request *request, const struct handof
     snprintf(lease, sizeof lease, "%" PRId64, got->lease_ms / 1000);
     const struct exporter_reply reply = {
         .status = 200,
-        .content_type = got->version == 1 ? "application/vnd.handoff.envelope+json; version=1"
-                                          : "application/vnd.handoff.envelope+json; version=2.0",
+        .content_type = got->version == 1 ? HANDOFF_ENVELOPE_TYPE_1 : HANDOFF_ENVELOPE_TYPE_2,
         .headers = {{"Handoff-Id", got->id},
                     {"Handoff-Attempt", attempt},
                     {"Handoff-Lease-Seconds", lease}},

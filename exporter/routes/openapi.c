@@ -20,8 +20,7 @@
 #include "generated/envelope_schemas.h"
 #include "lib/base/json.h"
 
-#define ENVELOPE_TYPE "application/vnd.handoff.envelope+json"
-#define SCHEMAS       "#/components/schemas/"
+#define SCHEMAS "#/components/schemas/"
 
 static void write_keyword(struct base_buffer *out, const char *key, const char *text)
 {
@@ -84,7 +83,8 @@ static void write_content(struct handoff_schema *schema, const struct handoff_fi
     const bool envelope = shape == &handoff_shape_envelope || shape == &handoff_shape_pulled;
     base_json_write_name(out, "content");
     if (envelope)
-        base_buffer_text(out, "{\"" ENVELOPE_TYPE "\":{\"schema\":{\"anyOf\":[{\"$ref\":\"" SCHEMAS
+        base_buffer_text(out, "{\"" HANDOFF_ENVELOPE_TYPE
+                              "\":{\"schema\":{\"anyOf\":[{\"$ref\":\"" SCHEMAS
                               "Envelope\"},{\"$ref\":\"" SCHEMAS "EnvelopeVersion1\"}]}}");
     if (shape == &handoff_shape_envelope)
         base_buffer_text(out, ",\"text/markdown\":{\"schema\":{\"type\":\"string\"}}");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/base/memory.h"
+#include "lib/base/rfc3339.h"
 
 /* yyjson reads without recursion, so what is deep costs it no stack and may be judged afterwards;
  * everything later walks the values by recursion. `levels` of containers may be there. */
@@ -339,6 +340,12 @@ bool base_json_double(yyjson_val *value, double *answer)
         return false;
     *answer = yyjson_get_num(&number);
     return true;
+}
+
+bool base_json_time(yyjson_val *value, int64_t *answer)
+{
+    return yyjson_is_str(value) &&
+           base_rfc3339_parse(yyjson_get_str(value), yyjson_get_len(value), answer);
 }
 
 static bool numbers_equal(yyjson_val *one, yyjson_val *other)

@@ -74,6 +74,8 @@ static inline struct base_span base_json_span(yyjson_val *value)
  * the range of the answer. */
 bool base_json_whole(yyjson_val *value, int64_t *answer);
 bool base_json_double(yyjson_val *value, double *answer);
+/* RFC 3339 text as milliseconds of the wall clock. */
+bool base_json_time(yyjson_val *value, int64_t *answer);
 
 /* Equal as JSON values: the order of keys does not matter, and numbers are equal by value. */
 bool base_json_equal(yyjson_val *one, yyjson_val *other);

@@ -58,7 +58,7 @@ static struct handoff_poller_request *request_of(struct base_mail *mail)
     return BASE_CONTAINER_OF(mail, struct handoff_poller_request, mail);
 }
 
-static void tell_here(struct base_mail *mail)
+static void answer_poller(struct base_mail *mail)
 {
     struct handoff_poller_request *request = request_of(mail);
     base_timers_stop(request->lane->timers, &request->timer);
@@ -68,7 +68,7 @@ static void tell_here(struct base_mail *mail)
 
 void handoff_inbox_tell(struct handoff_poller_request *request)
 {
-    request->mail.deliver = tell_here;
+    request->mail.deliver = answer_poller;
     base_mailbox_post(request->lane->mailbox, &request->mail);
 }
 

@@ -46,8 +46,8 @@ static bool push_is_spoken(const struct handoff_agent_options *options)
 
 static const char *content_type(int version)
 {
-    return version == 1 ? "Content-Type: application/vnd.handoff.envelope+json; version=1"
-                        : "Content-Type: application/vnd.handoff.envelope+json; version=2.0";
+    return version == 1 ? "Content-Type: " HANDOFF_ENVELOPE_TYPE_1
+                        : "Content-Type: " HANDOFF_ENVELOPE_TYPE_2;
 }
 
 static size_t fill_headers(const struct handoff_delivery *delivery, struct push *push, int version)
