@@ -6,7 +6,7 @@ A daemon linked with tests/support/failing_calls.c runs a round of everything: h
 pulled and deferred, memories, lists, a scrape, a reload. For each kind of call, the first of a round fails,
 then the second of the next round, and so on, until a round has no more of them. Whatever the failure hits:
 
-- the daemon goes on, and later rounds succeed; or, while it starts, it ends and names the cause;
+- the daemon continues, and later rounds succeed; or, while it starts, it ends and names the cause;
 - no request hangs; one that fails says what failed, as a problem, or its connection was refused;
 - what was accepted is delivered, and its agent is not blamed;
 - where something failed visibly, the log or the answer names the cause in the system's own words.
@@ -301,7 +301,7 @@ class FailingCallsTest(unittest.TestCase):
     # ---- what both share
 
     def everything(self, counts):
-        """(kind, error, place) of what is to fail, of so many calls of each kind."""
+        """(kind, error, place) of each call that should fail; counts: {kind: calls in a round}."""
         for kind, errors in ERRORS.items():
             for error in errors:
                 places = min(counts[kind], PLACES)
