@@ -136,18 +136,8 @@ static enum handoff_code refuse_circuit(const struct handoff_lane *lane,
     return HANDOFF_ERR_CIRCUIT_OPEN;
 }
 
-static enum handoff_code refuse_unknown(const struct handoff_submission *submission,
-                                        struct handoff_error *error)
-{
-    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT, "no agent with this name is configured",
-                      "target_agent", NULL);
-    handoff_error_seen(error, "%.*s",
-                       (int)(submission->target.size < 128 ? submission->target.size : 128),
-                       submission->target.data);
-    return HANDOFF_ERR_UNKNOWN_AGENT;
-}
-
-static enum handoff_code refuse_full(const struct handoff_agent *agent, struct handoff_error *error)
+enum handoff_code handoff_delivery_refuse_full(const struct handoff_agent *agent,
+                                               struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
                              "in-flight limit reached; retry when some handoffs have finished "
@@ -189,7 +179,7 @@ static enum handoff_code deliver_straight(struct handoff_lane *lane,
                                           struct handoff_error *error)
 {
     if (!handoff_delivery_count(lane->engine, agent, true))
-        return refuse_full(agent, error);
+        return handoff_delivery_refuse_full(agent, error);
     struct handoff_delivery *delivery = make(lane, submission);
     if (!delivery) {
         handoff_delivery_uncount(lane->engine, agent);
@@ -215,7 +205,7 @@ static enum handoff_code deliver_around(struct handoff_lane *lane,
         return HANDOFF_OK;
     }
     handoff_delivery_free(delivery);
-    return agent ? refuse_full(agent, error)
+    return agent ? handoff_delivery_refuse_full(agent, error)
                  : refuse_circuit(lane, submission, asked, wait_ms, error);
 }
 
@@ -231,7 +221,7 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
-        return refuse_unknown(submission, error);
+        return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
     if (!handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
         return deliver_straight(lane, submission, agent, waiter, error);
     return deliver_around(lane, submission, agent, wait_ms, waiter, error);

@@ -49,10 +49,7 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
         return HANDOFF_OK;
     if (decision != HANDOFF_DECISION_REPLAY)
         return handoff_error_no_memory(error);
-    handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT, "no agent with this name is configured",
-                      "target_agent", NULL);
-    handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
-    return HANDOFF_ERR_UNKNOWN_AGENT;
+    return handoff_agents_refuse_unknown(name, "target_agent", error);
 }
 
 static enum handoff_code check_agent(const struct handoff_settings *settings,
@@ -98,10 +95,7 @@ static enum handoff_code count_in(struct handoff_engine *engine, struct handoff_
 {
     if (decision != HANDOFF_DECISION_REPLAY || handoff_delivery_count(engine, agent, true))
         return HANDOFF_OK;
-    return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
-                             "in-flight limit reached; retry when some handoffs have finished "
-                             "(api.max_in_flight, api.max_in_flight_per_agent)",
-                             "target_agent", agent->name);
+    return handoff_delivery_refuse_full(agent, error);
 }
 
 static void carry_out(struct handoff_delivery *delivery, enum handoff_decision decision,

@@ -117,6 +117,9 @@ void handoff_delivery_free(struct handoff_delivery *delivery);
 bool handoff_delivery_count(struct handoff_engine *engine, struct handoff_agent *agent,
                             bool limited);
 void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agent *agent);
+/* too_many_in_flight: one of the limits is reached. */
+enum handoff_code handoff_delivery_refuse_full(const struct handoff_agent *agent,
+                                               struct handoff_error *error);
 
 /* Claims it for its lane: from now on nobody else changes the handoff. false: some lane has it. */
 bool handoff_delivery_claim(struct handoff_delivery *delivery);
