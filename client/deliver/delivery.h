@@ -27,7 +27,7 @@ struct handoff_engine {
 /* An attempt as it is lent to the store. */
 struct handoff_delivery_record {
     struct handoff_attempt_record record; /* first */
-    char error[200], peer[72];
+    char error[HANDOFF_SAID_SIZE], peer[HANDOFF_PEER_SIZE];
 };
 
 /* All of it belongs to the thread of its lane, and lies in its own arena. */
@@ -75,7 +75,7 @@ struct handoff_delivery {
 
     /* the attempt that is out, or was the last */
     struct base_timer timer;
-    char attempt_error[200], attempt_peer[72];
+    char attempt_error[HANDOFF_SAID_SIZE], attempt_peer[HANDOFF_PEER_SIZE];
     int64_t attempt_began_ns; /* monotonic */
     struct handoff_attempt attempt;
     const char *attempt_target;

@@ -23,8 +23,12 @@ struct handoff_delivery;
 struct handoff_transport;
 struct handoff_poller_request;
 
-/* Bytes of every delivery, waiting ones too; each protocol asserts that it fits. */
-enum { HANDOFF_PROTOCOL_SPACE = 384 };
+enum {
+    HANDOFF_PROTOCOL_SPACE = 384, /* of every delivery, waiting ones too; each protocol asserts
+                                     that it fits */
+    HANDOFF_SAID_SIZE = 200,      /* room for why an attempt failed, with its NUL */
+    HANDOFF_PEER_SIZE = 72,       /* room for an address and port, with its NUL */
+};
 
 enum handoff_verdict {
     HANDOFF_VERDICT_ACKNOWLEDGED,
@@ -38,8 +42,8 @@ struct handoff_finding {
     enum handoff_verdict verdict;
     enum handoff_attempt_result result;
     const char *reason; /* constant text for the log and the attempt's row; "" when acknowledged */
-    char said[200];     /* the nack's own reason, cut to fit at a character, or "" */
-    int64_t retry_after_ms; /* for RETRY */
+    char said[HANDOFF_SAID_SIZE]; /* the nack's own reason, cut to fit at a character, or "" */
+    int64_t retry_after_ms;       /* for RETRY */
 
     /* what a request of ours observed; zero where there was none. Texts are lent for the call. */
     int status;          /* of HTTP; 0: no answer */

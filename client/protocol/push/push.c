@@ -33,6 +33,8 @@ struct push {
 _Static_assert(sizeof(struct push) <= HANDOFF_PROTOCOL_SPACE &&
                    _Alignof(struct push) <= _Alignof(int64_t),
                "it fits into a delivery");
+_Static_assert(sizeof((struct handoff_transport_facts *)0)->peer == HANDOFF_PEER_SIZE,
+               "an address is recorded whole");
 
 static struct push *push_of(struct handoff_delivery *delivery)
 {
