@@ -120,7 +120,7 @@ class Framing(Case):
 
 
 class Problems(Case):
-    """Each error of ours is RFC 9457, on both listeners."""
+    """Each of the daemon's errors is RFC 9457, on both listeners."""
 
     def check(self, reply, status, code):
         self.assertEqual((reply.status, reply.header("Content-Type")), (status, PROBLEM), reply)

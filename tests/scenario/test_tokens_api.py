@@ -283,7 +283,7 @@ class Tasks(Case):
         return reply.json()["id"]
 
     def joins(self, who, task="task-1"):
-        """Whether it can name the task in a request of its own; asked by assembling an envelope."""
+        """Whether it can name the task in its requests; found out by assembling an envelope."""
         reply = self.by[who].call("POST", "/v1/envelopes", {
             "target_agent": "x", "task_id": task, "task_summary": "s"})
         if reply.status != 200:

@@ -20,7 +20,7 @@ LOCAL_V4 = re.compile(r"-- (\S+)\n\s+/32 host LOCAL")
 
 
 def other_addresses():
-    """Addresses of this machine that are not loopback, as they stand in a URL."""
+    """Addresses of this machine that are not loopback, as written in a URL."""
     found = {address for address in LOCAL_V4.findall(read("/proc/net/fib_trie"))
              if not address.startswith("127.")}
     for line in read("/proc/net/if_inet6").splitlines():
