@@ -51,6 +51,7 @@ struct handoff_store {
     int64_t oldest_key_from;  /* see kept.h */
     bool retention_more;      /* the last step removed something: go on */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
+    int64_t gather_until_ns;  /* likewise: all do; 0: none has to */
     struct handoff_damaged_files damaged_files; /* each was told once */
     bool told_of_sync;                          /* that one of the database failed */
 

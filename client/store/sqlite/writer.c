@@ -2,9 +2,11 @@
 /*
  * The writer thread: takes all jobs that wait, runs them in one transaction, commits, posts the
  * completions. While the disk works on one commit, the jobs of the next group gather; so the group
- * grows by itself with the load. No job that a caller waits for is ever made to wait for company;
- * lazy ones are, for a millisecond at most, so that a sender's next handoff does not stand in line
- * behind the record of its last one.
+ * grows by itself with the load. A single caller is never made to wait for company. Lazy jobs are,
+ * for a millisecond at most, so that a sender's next handoff does not stand in line behind the
+ * record of its last one. And where many callers share the syncs, the next group gathers for a
+ * moment after each commit: what the agents and senders who were just told do next comes into it,
+ * and not into the one after it.
  *
  * One bad job must not fail its neighbours. A savepoint per job would copy every page it touches,
  * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
@@ -34,6 +36,10 @@
 /* Longer than a sender beside us takes from an answer to its next request; shorter than anybody
    would take for a write that was forgotten. */
 enum { HOLD_NS = 1000000 };
+
+/* After a commit that so many callers shared, the next group gathers for a share of what that
+   commit took, two milliseconds at most. */
+enum { GATHER_FROM = 3, GATHER_SHARE = 4, GATHER_MAX_NS = 2000000 };
 
 /* So soon after a write, and no more often, its size is known to a scrape. */
 #define MEASURE_EVERY_NS INT64_C(100000000)
@@ -178,6 +184,23 @@ static void hold_lazy_jobs(struct handoff_store *store)
             break;
     }
     store->writer_holds = false;
+}
+
+/* The real monotonic clock. What is not synced is quicker written than gathered. */
+static void set_gathering(struct handoff_store *store, int64_t commit_ns)
+{
+    const int64_t share_ns = commit_ns / GATHER_SHARE;
+    store->gather_until_ns = 0;
+    if (store->group_awaited >= GATHER_FROM && store->options.durability == HANDOFF_DURABILITY_FULL)
+        store->gather_until_ns = base_monotonic_ns(&base_clock_system) +
+                                 (share_ns < GATHER_MAX_NS ? share_ns : GATHER_MAX_NS);
+}
+
+static void gather(const struct handoff_store *store)
+{
+    const struct timespec until = at_ns(store->gather_until_ns);
+    if (store->gather_until_ns > 0)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
 /* Detaches up to group_max jobs, oldest first. NULL: it is quiet; *stopping then says whether for
@@ -361,6 +384,7 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
         store->wal_pages =
             INT_MAX; /* a checkpoint may make room: the WAL is used again from its start */
     post_completions(group);
+    set_gathering(store, done.duration_ns);
     if (store->group_awaited)
         store->hold_until_ns = base_monotonic_ns(&base_clock_system) + HOLD_NS;
 }
@@ -489,6 +513,7 @@ void *handoff_store_writer_main(void *argument)
     struct handoff_store *store = argument;
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     for (bool stopping = false;;) {
+        gather(store);
         struct base_mail *group = take_group(store, &stopping);
         if (group)
             commit_group(store, group);
