@@ -121,6 +121,7 @@ static void refuse_at_the_end(struct exporter_request *request)
 static void handle(struct exporter_request *request)
 {
     request->state = REQUEST_HANDLING;
+    exporter_connection_enter(request->connection, EXPORTER_PHASE_WAITING);
     request->connection->deadline_ms = INT64_MAX;
     if (request->server->ending)
         refuse_at_the_end(request);
@@ -221,7 +222,6 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
                                 enum MHD_RequestTerminationCode how)
 {
     (void)mhd;
-    (void)how;
     struct exporter_server *server = server_arg;
     struct exporter_request *request = *context;
     if (request == NULL)
@@ -231,6 +231,7 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
     *context = NULL;
     if (request->state == REQUEST_ANSWERED)
         server->sending--;
+    exporter_slots_release(request, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     exporter_connection_rest(request->connection);
     request_free(request);
     atomic_fetch_sub(&server->in_flight, 1);

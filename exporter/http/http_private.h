@@ -3,6 +3,7 @@
  * http_private.h - what the files of the HTTP server share. No one else includes it.
  *
  *   server.c        connections and their deadlines
+ *   crowd.c         which connections give way to others
  *   http.c          the life of a request
  *   http_receive.c  its path and body, coming in
  *   framing.c       where it ends
@@ -23,6 +24,7 @@
 #include "exporter/http/problem.h"
 #include "exporter/http/router.h"
 #include "exporter/http/server.h"
+#include "exporter/http/slots.h"
 
 enum {
     SERVER_MAGIC = 0x5e57e75e,
@@ -32,13 +34,32 @@ enum {
 
 struct exporter_tls;
 
+/* What a connection is doing. Those that can be spared come first, in that order (crowd.h). */
+enum exporter_phase {
+    EXPORTER_PHASE_IDLE,      /* kept alive, and no byte of the next request was seen */
+    EXPORTER_PHASE_SLOW,      /* sending to a client that hardly reads */
+    EXPORTER_PHASE_RECEIVING, /* a request, or waiting for its first byte */
+    EXPORTER_PHASE_SENDING,
+    EXPORTER_PHASE_WAITING, /* its client, for us */
+    EXPORTER_PHASE_CUT,     /* libmicrohttpd closes it when it runs next */
+    EXPORTER_PHASES
+};
+
+/* How fast a client reads an answer that takes more than a moment to send. */
+struct exporter_pace {
+    int64_t since_ms;
+    int64_t taken;       /* bytes by then, since the connection began; -1: not measured */
+    int64_t bytes_per_s; /* between the last two measurements */
+};
+
 struct exporter_connection {
     unsigned magic;
     struct exporter_server *server;
     int fd;
+    enum exporter_phase phase; /* exporter_connection_enter() alone changes it */
+    struct exporter_pace pace; /* of the answer; in SENDING and SLOW */
     /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
     int64_t deadline_ms;
-    bool idle; /* kept alive, and no byte of the next request was seen */
     int64_t idle_since_ms;
     struct exporter_tls *tls;         /* NULL on a plain connection */
     struct base_watch end;            /* of the socket, for nothing else */
@@ -46,10 +67,11 @@ struct exporter_connection {
     struct exporter_request *waiting; /* its connection is suspended; NULL: none is */
     char peer[INET6_ADDRSTRLEN];
     bool is_local; /* the client is on this machine */
-    LIST_ENTRY(exporter_connection) entry;
+    bool has_ip;   /* its address can be told from others; not over a unix socket */
+    TAILQ_ENTRY(exporter_connection) entry;
 };
 
-LIST_HEAD(exporter_connections, exporter_connection);
+TAILQ_HEAD(exporter_connections, exporter_connection);
 LIST_HEAD(exporter_requests, exporter_request);
 
 struct exporter_body_room {
@@ -65,7 +87,9 @@ struct exporter_server {
     bool quiesced;
     bool ending;      /* answers still go out, and no handler runs any more */
     unsigned sending; /* answers that are not sent to their end */
-    struct exporter_connections connections;
+    struct exporter_connections connections[EXPORTER_PHASES]; /* those longest in it first */
+    unsigned counts[EXPORTER_PHASES];                         /* how many each queue has */
+    unsigned open;                                            /* in all */
     struct exporter_requests deferred;
     struct base_timer sweep;
     struct exporter_body_room spare; /* of a body that was handled, for the next one */
@@ -120,6 +144,9 @@ struct exporter_request {
     void (*cancelled)(void *arg);
     void *cancelled_arg;
     LIST_ENTRY(exporter_request) entry;
+    /* while its answer is one of a bounded number */
+    struct exporter_slots *slots; /* NULL: it is not */
+    TAILQ_ENTRY(exporter_request) slot_entry;
 };
 
 /* Parses the path and looks for its route; what there is none for is refused. */
@@ -132,6 +159,12 @@ bool exporter_request_take(struct exporter_request *request, const char *bytes, 
 void exporter_request_drop_body(struct exporter_request *request);
 /* No answer is possible. */
 void exporter_request_abandon(struct exporter_request *request);
+
+/* Moves a connection to the end of the queue of another phase, unless it is cut. */
+void exporter_connection_enter(struct exporter_connection *connection, enum exporter_phase phase);
+/* Ends a connection whatever it is doing, unless it is cut already. `reason` is why it was evicted,
+ * for the log; NULL: its time is over. */
+void exporter_connection_cut(struct exporter_connection *connection, const char *reason);
 
 /* Moves the deadline of a connection, and the sweep that enforces it. */
 void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms);
@@ -147,6 +180,9 @@ enum MHD_Result exporter_request_handle(void *server_arg, struct MHD_Connection 
                                         const char *upload, size_t *upload_size, void **context);
 void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, void **context,
                                 enum MHD_RequestTerminationCode how);
+
+/* The request is over; `was_served`: its answer was sent to the end. */
+void exporter_slots_release(struct exporter_request *request, bool was_served);
 
 const struct exporter_server *exporter_request_server(const struct exporter_request *request);
 

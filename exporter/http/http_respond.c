@@ -58,6 +58,15 @@ void exporter_request_abandon(struct exporter_request *request)
     wake_connection(request);
 }
 
+static void begin_sending(struct exporter_request *request)
+{
+    struct exporter_connection *connection = request->connection;
+    const int64_t now = base_monotonic_ms(&base_clock_system);
+    exporter_connection_enter(connection, EXPORTER_PHASE_SENDING);
+    connection->pace = (struct exporter_pace){.since_ms = now, .taken = -1};
+    exporter_connection_deadline(connection, now + request->write_ms);
+}
+
 /* Takes the response over; NULL (out of memory) cuts the connection. */
 static void queue_response(struct exporter_request *request, const struct exporter_reply *reply,
                            struct MHD_Response *response)
@@ -76,8 +85,7 @@ static void queue_response(struct exporter_request *request, const struct export
     forget_deferral(request);
     request->state = REQUEST_ANSWERED;
     request->server->sending++;
-    exporter_connection_deadline(request->connection,
-                                 base_monotonic_ms(&base_clock_system) + request->write_ms);
+    begin_sending(request);
     wake_connection(request);
 }
 

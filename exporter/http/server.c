@@ -26,9 +26,10 @@
 #include <unistd.h>
 
 #include "exporter/config/web_config.h"
+#include "exporter/http/crowd.h"
 #include "exporter/http/http_private.h"
 #include "exporter/http/loopback.h"
-#include "exporter/http/socket_silence.h"
+#include "exporter/http/socket_pace.h"
 #include "exporter/http/tls.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
@@ -43,23 +44,57 @@ enum {
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-/* What the client has not read is thrown away with the connection: it does not read. */
-static void connection_timed_out(struct exporter_connection *connection)
+static void join_phase(struct exporter_connection *connection, enum exporter_phase phase)
+{
+    struct exporter_server *server = connection->server;
+    TAILQ_INSERT_TAIL(&server->connections[phase], connection, entry);
+    server->counts[phase]++;
+    connection->phase = phase;
+}
+
+static void leave_phase(struct exporter_connection *connection)
+{
+    struct exporter_server *server = connection->server;
+    TAILQ_REMOVE(&server->connections[connection->phase], connection, entry);
+    BASE_CHECK(server->counts[connection->phase] > 0);
+    server->counts[connection->phase]--;
+}
+
+void exporter_connection_enter(struct exporter_connection *connection, enum exporter_phase phase)
+{
+    if (connection->phase == phase || connection->phase == EXPORTER_PHASE_CUT)
+        return;
+    leave_phase(connection);
+    join_phase(connection, phase);
+}
+
+/* What the client has not read is thrown away with the connection: it does not read. Who idles has
+ * read everything, and is told of the end in order. */
+void exporter_connection_cut(struct exporter_connection *connection, const char *reason)
 {
     const struct linger none = {.l_onoff = 1, .l_linger = 0};
-    log_info("connection_timed_out", LOG_STR("listener", connection->server->options.listener),
-             LOG_STR("peer", connection->peer));
-    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    if (connection->phase == EXPORTER_PHASE_CUT)
+        return;
+    if (reason == NULL)
+        log_info("connection_timed_out", LOG_STR("listener", connection->server->options.listener),
+                 LOG_STR("peer", connection->peer));
+    else
+        log_info("connection_evicted", LOG_STR("listener", connection->server->options.listener),
+                 LOG_STR("peer", connection->peer), LOG_STR("reason", reason));
+    if (connection->phase != EXPORTER_PHASE_IDLE)
+        setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     shutdown(connection->fd, SHUT_RDWR);
     connection->deadline_ms = INT64_MAX;
+    exporter_connection_enter(connection, EXPORTER_PHASE_CUT);
 }
 
 /* Whether a client that was idle has begun to send; it then has to be quick. Asked here and not
  * noted when it became idle: that would be a system call for each request. */
 static void look_for_begin(struct exporter_connection *connection, int64_t now)
 {
-    if (connection->idle && exporter_socket_silence_ms(connection->fd) <
-                                now - connection->idle_since_ms - EXPORTER_SOCKET_SILENCE_TICK_MS)
+    if (connection->phase == EXPORTER_PHASE_IDLE &&
+        exporter_socket_silence_ms(connection->fd) <
+            now - connection->idle_since_ms - EXPORTER_SOCKET_SILENCE_TICK_MS)
         exporter_connection_wake(connection);
 }
 
@@ -70,26 +105,44 @@ static void listen_again(struct exporter_server *server)
     base_source_wake(&server->source);
 }
 
+/* Answers when it has to be looked at again. */
+static int64_t sweep_connection(struct exporter_connection *connection, int64_t now)
+{
+    look_for_begin(connection, now);
+    if (connection->phase == EXPORTER_PHASE_SENDING || connection->phase == EXPORTER_PHASE_SLOW)
+        exporter_crowd_watch_reader(connection, now);
+    if (connection->deadline_ms <= now)
+        exporter_connection_cut(connection, NULL);
+    return connection->deadline_ms;
+}
+
+/* The cut ones are libmicrohttpd's. One that changes its phase may be looked at twice. */
+static int64_t sweep_all(struct exporter_server *server, int64_t now)
+{
+    int64_t next = now + SWEEP_INTERVAL_MS;
+    for (unsigned phase = 0; phase < EXPORTER_PHASE_CUT; phase++) {
+        struct exporter_connection *connection = TAILQ_FIRST(&server->connections[phase]);
+        while (connection != NULL) {
+            struct exporter_connection *after = TAILQ_NEXT(connection, entry);
+            const int64_t due = sweep_connection(connection, now);
+            next = due < next ? due : next;
+            connection = after;
+        }
+    }
+    return next;
+}
+
 static void sweep(struct base_timer *timer)
 {
     struct exporter_server *server = BASE_CONTAINER_OF(timer, struct exporter_server, sweep);
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     const int64_t now = base_monotonic_ms(&base_clock_system);
-    int64_t next = now + SWEEP_INTERVAL_MS;
-    struct exporter_connection *connection;
-    LIST_FOREACH (connection, &server->connections, entry) {
-        look_for_begin(connection, now);
-        if (connection->deadline_ms <= now)
-            connection_timed_out(connection);
-        else if (connection->deadline_ms < next)
-            next = connection->deadline_ms;
-    }
+    const int64_t delay = sweep_all(server, now) - now;
+    exporter_crowd_thin(server);
     listen_again(server);
-    if (LIST_EMPTY(&server->connections))
-        return;
-    const int64_t delay = next - now;
-    base_loop_start_timer(server->options.loop, &server->sweep,
-                          delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
+    if (server->open > 0)
+        base_loop_start_timer(server->options.loop, &server->sweep,
+                              delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
 }
 
 void exporter_connection_deadline(struct exporter_connection *connection, int64_t deadline_ms)
@@ -107,17 +160,18 @@ void exporter_connection_deadline(struct exporter_connection *connection, int64_
 void exporter_connection_rest(struct exporter_connection *connection)
 {
     const struct exporter_limits *limits = &connection->server->options.limits;
-    connection->idle = true;
+    exporter_connection_enter(connection, EXPORTER_PHASE_IDLE);
     connection->idle_since_ms = base_monotonic_ms(&base_clock_system);
     exporter_connection_deadline(connection,
                                  connection->idle_since_ms + limits->idle_ms + limits->read_ms);
+    exporter_crowd_thin(connection->server);
 }
 
 void exporter_connection_wake(struct exporter_connection *connection)
 {
-    if (!connection->idle)
+    if (connection->phase != EXPORTER_PHASE_IDLE)
         return;
-    connection->idle = false;
+    exporter_connection_enter(connection, EXPORTER_PHASE_RECEIVING);
     exporter_connection_deadline(connection, base_monotonic_ms(&base_clock_system) +
                                                  connection->server->options.limits.read_ms);
 }
@@ -136,6 +190,7 @@ static void write_peer(struct exporter_connection *connection, struct MHD_Connec
     if (bytes == NULL ||
         inet_ntop(address->sa_family, bytes, connection->peer, sizeof connection->peer) == NULL)
         snprintf(connection->peer, sizeof connection->peer, "unix");
+    connection->has_ip = bytes != NULL;
 }
 
 /* Where TLS is on, the session gets today's credentials, so that files may rotate under way. */
@@ -169,13 +224,22 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
     connection->server = server;
     connection->fd = fd;
     write_peer(connection, mhd);
-    LIST_INSERT_HEAD(&server->connections, connection, entry);
+    join_phase(connection, EXPORTER_PHASE_RECEIVING);
+    server->open++;
     *context = connection;
     exporter_connection_watch(connection);
     if (!attach_tls(connection, mhd))
         shutdown(fd, SHUT_RDWR);
     exporter_connection_deadline(connection, base_monotonic_ms(&base_clock_system) +
                                                  server->options.limits.read_ms);
+    exporter_crowd_admit(connection);
+}
+
+/* Whether others may wait for the place of the one that was closed: there was no room for them, or
+ * no descriptor, and no sweep comes any more. */
+static bool has_waiting_clients(const struct exporter_server *server)
+{
+    return server->open == 0 || server->open >= server->options.limits.connections;
 }
 
 static void connection_closed(void **context)
@@ -187,9 +251,11 @@ static void connection_closed(void **context)
     BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     exporter_connection_unwatch(connection);
     exporter_tls_unref(&connection->tls);
-    LIST_REMOVE(connection, entry);
-    if (LIST_EMPTY(&connection->server->connections)) /* no sweep comes any more */
-        listen_again(connection->server);
+    struct exporter_server *server = connection->server;
+    leave_phase(connection);
+    server->open--;
+    if (has_waiting_clients(server))
+        listen_again(server);
     connection->magic = 0;
     free(connection);
 }
@@ -267,13 +333,13 @@ static struct MHD_Daemon *start_daemon(struct exporter_server *server, int fd)
     return MHD_start_daemon(
         flags, 0, NULL, NULL, exporter_request_handle, server, /* the logger goes first */
         MHD_OPTION_EXTERNAL_LOGGER, daemon_log, server, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, limits->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        limits->connections_per_ip, MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
-        MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
-        exporter_request_completed, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY,
-        has_tls ? tls : tls + 1, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, limits->connections + EXPORTER_CROWD_SPARE,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)((limits->idle_ms + 999) / 1000), MHD_OPTION_NOTIFY_CONNECTION, notify_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, exporter_request_completed, server,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, has_tls ? tls : tls + 1,
+        MHD_OPTION_END);
 }
 
 static bool watch_daemon(struct exporter_server *server)
@@ -295,7 +361,8 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
         goto failed;
     server->magic = SERVER_MAGIC;
     server->options = *options;
-    LIST_INIT(&server->connections);
+    for (unsigned phase = 0; phase < EXPORTER_PHASES; phase++)
+        TAILQ_INIT(&server->connections[phase]);
     LIST_INIT(&server->deferred);
     server->sweep = (struct base_timer){.fire = sweep};
     server->daemon = start_daemon(server, fd);
@@ -360,7 +427,7 @@ void exporter_server_stop(struct exporter_server **server_pointer)
     send_answers(server);
     MHD_stop_daemon(server->daemon);
     base_timers_stop(&server->options.loop->timers, &server->sweep);
-    BASE_CHECK(LIST_EMPTY(&server->connections));
+    BASE_CHECK(server->open == 0);
     free(server->spare.bytes);
     server->magic = 0;
     free(server);

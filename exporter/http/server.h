@@ -24,8 +24,8 @@ struct exporter_web_config;
 /* What one client may take. Slow clients are cut by read_ms: a request, headers and body, has to be
  * there within it, however busily its bytes trickle. */
 struct exporter_limits {
-    unsigned connections;        /* at once; further ones wait in the kernel's queue */
-    unsigned connections_per_ip; /* 0: any; further ones are closed at once */
+    unsigned connections;        /* at once; others give way to further ones (crowd.h) */
+    unsigned connections_per_ip; /* the same for one address; 0: any */
     size_t header_bytes;         /* request line and headers; also the chunk an answer is sent in;
                                     half of it is what is read at once */
     int64_t read_ms;             /* from the first byte to the last of a request; the connection

@@ -3,9 +3,10 @@
  * The scrape: what was negotiated, read from the registry in steps while it is sent.
  *
  * A step makes some 64 KiB of series when the socket has room for them, so a scrape of any size
- * holds the loop for a step at most, and one slow scraper costs one slot and one buffer. A scraper
- * tells how long it will wait (X-Prometheus-Scrape-Timeout-Seconds); what is not sent by then is of
- * no use to it, so the connection is cut and the slot is free again.
+ * holds the loop for a step at most, and one slow scraper costs one slot and one buffer, until the
+ * next scrape needs the slot (slots.h). A scraper tells how long it will wait
+ * (X-Prometheus-Scrape-Timeout-Seconds); what is not sent by then is of no use to it, so the
+ * connection is cut and the slot is free again.
  *
  * Thread: the web loop's. Only scrapes_max and created are written elsewhere.
  */
@@ -62,8 +63,6 @@ static void scrape_free(struct scrape **scrape_pointer)
     metric_buffer_free(&scrape->buffer);
     exporter_gzip_free(&scrape->gzip);
     free(scrape->name_text);
-    BASE_CHECK(scrape->page->scrapes > 0);
-    scrape->page->scrapes--;
     free(scrape);
 }
 
@@ -156,7 +155,6 @@ static struct scrape *scrape_new(struct exporter_metrics_page *page, enum metric
         return NULL;
     scrape->magic = SCRAPE_MAGIC;
     scrape->page = page;
-    page->scrapes++;
     clock_gettime(CLOCK_MONOTONIC, &scrape->began);
     scrape->more = true;
     scrape->options.format = format;
@@ -248,7 +246,7 @@ void exporter_route_metrics(struct exporter_request *request, void *context)
         refuse_scrape(request, page, &too_many_names);
         return;
     }
-    if (page->scrapes >= atomic_load(&page->scrapes_max)) {
+    if (!exporter_slots_take(&page->slots, request, atomic_load(&page->scrapes_max))) {
         refuse_scrape(request, page, &busy);
         return;
     }

@@ -8,14 +8,15 @@
 
 #include "collectors/collectors.h"
 #include "exporter/http/http.h"
+#include "exporter/http/slots.h"
 
 struct exporter_metrics_page {
     struct collectors *collectors; /* lent */
     /* written by a reload, read by the web loop */
-    atomic_uint scrapes_max; /* at once; further ones are answered 503 */
+    atomic_uint scrapes_max; /* at once */
     atomic_bool created;     /* OpenMetrics: X_created lines */
     /* the web loop's own */
-    unsigned scrapes;
+    struct exporter_slots slots;
 };
 
 void exporter_route_metrics(struct exporter_request *request, void *context);

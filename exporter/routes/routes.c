@@ -75,6 +75,7 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
                           struct exporter_client_host *client_host)
 {
     setup->metrics.collectors = collectors;
+    exporter_slots_init(&setup->metrics.slots);
     setup->landing.telemetry_path = options->web_telemetry_path;
     setup->landing.lifecycle = lifecycle;
     setup->landing.client_host = client_host;

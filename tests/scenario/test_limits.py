@@ -165,42 +165,6 @@ class GreedyClients(unittest.TestCase):
         self.assertEqual(reply.status, 413)
 
 
-class ManyConnections(unittest.TestCase):
-    def test_one_address_cannot_take_all(self):
-        with Daemon() as daemon:
-            http = daemon.web
-            taken = [http.socket() for _ in range(128)]
-            eventually(lambda: is_cut_after_sending(http.socket()), "the next one is closed")
-            other = http.connection(source="127.0.0.2")
-            self.assertEqual(exchange(other, "GET", "/-/healthy").status, 200)
-            other.close()
-            for raw in taken:
-                raw.close()
-            eventually(lambda: http.get("/-/healthy").status == 200, "there is room again")
-
-    def test_when_all_are_taken_the_next_waits_for_its_turn(self):
-        with Daemon() as daemon:
-            http = daemon.web
-            taken = [http.socket(source=f"127.0.0.{2 + i // 128}") for i in range(512)]
-            waiting = http.socket()
-            waiting.sendall(HEAD + b"\r\n")
-            self.assertFalse(is_cut(waiting))
-            for raw in taken:
-                raw.close()
-            waiting.setblocking(True)
-            self.assertEqual(read_reply(waiting).status, 200)
-            waiting.close()
-
-
-def is_cut_after_sending(raw):
-    with raw:
-        try:
-            raw.sendall(HEAD + b"\r\n")
-            return raw.recv(1) == b""
-        except ConnectionError:
-            return True
-
-
 class Descriptors(unittest.TestCase):
     def test_whoever_waited_for_one_is_let_in_when_the_last_client_has_left(self):
         with Daemon("--log.level=debug") as daemon:

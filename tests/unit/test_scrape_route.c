@@ -101,6 +101,7 @@ static int setup(void **state)
     assert_non_null(fixture->collectors);
     add_series(fixture->collectors);
     fixture->page.collectors = fixture->collectors;
+    exporter_slots_init(&fixture->page.slots);
     atomic_store(&fixture->page.scrapes_max, 1);
     fixture->rows[0] = (struct exporter_route){
         "GET", "/metrics", exporter_route_metrics, &fixture->page, 0, HANDOFF_FOR_ALL, NULL};
@@ -119,7 +120,7 @@ static int teardown(void **state)
     struct fixture *fixture = *state;
     exporter_worker_join(&fixture->worker);
     exporter_server_stop(&fixture->server);
-    assert_int_equal(fixture->page.scrapes, 0); /* every slot was given back */
+    assert_int_equal(fixture->page.slots.taken, 0); /* every slot was given back */
     exporter_worker_free(&fixture->worker);
     collectors_free(&fixture->collectors);
     free(fixture);

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Clients that take places and slots and give nothing: a scrape is answered in spite of them."""
+
+import socket
+import unittest
+
+from harness import Daemon, eventually
+from harness.http import exchange, read_reply
+
+SLOTS = 4
+# Enough series that one answer exceeds the buffers of both sockets.
+AGENTS = "agents:\n" + "".join(f"  agent-{i:04}: {{}}\n" for i in range(600))
+
+
+class Stuck:
+    """A scraper that has asked, and reads nothing but what it is told to."""
+
+    def __init__(self, http, source="127.0.0.1", path=b"/metrics"):
+        self.raw = socket.socket()
+        self.raw.settimeout(30)
+        self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.raw.bind((source, 0))
+        self.raw.connect((http.host, http.port))
+        self.raw.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.raw.recv(1, socket.MSG_PEEK)  # the answer has begun
+
+    def is_cut(self):
+        self.raw.setblocking(False)
+        try:
+            self.raw.send(b"x")
+            return False
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        finally:
+            self.raw.settimeout(30)
+
+    def close(self):
+        self.raw.close()
+
+
+class Case(unittest.TestCase):
+    def daemon(self, **more):
+        daemon = self.enterContext(Daemon(**more))
+        self.http = daemon.web
+        return daemon
+
+    def stuck(self, count, **more):
+        clients = [Stuck(self.http, **more) for _ in range(count)]
+        for client in clients:
+            self.addCleanup(client.close)
+        return clients
+
+    def scrape(self, source=None):
+        connection = self.http.connection(source=source)
+        try:
+            return exchange(connection, "GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+        finally:
+            connection.close()
+
+    def check_whole(self, reply):
+        self.assertEqual(reply.status, 200, reply)
+        self.assertIn('target_agent="agent-0599"', reply.text)
+
+    def whole(self, source=None):
+        """A scrape that is answered in the end, as Prometheus tries again at its next interval."""
+        reply = eventually(lambda: self.answered(source), "a scrape is answered")
+        self.check_whole(reply)
+
+    def answered(self, source):
+        reply = self.scrape(source)
+        return reply if reply.status == 200 else None
+
+
+class Scrapers(Case):
+    def test_four_that_do_not_read_lose_a_slot_to_the_fifth(self):
+        daemon = self.daemon(config=AGENTS)
+        stuck = self.stuck(SLOTS)
+        self.whole()
+        cut = daemon.wait_for_event("connection_evicted")
+        self.assertEqual((cut["reason"], cut["listener"]), ("slow_reader", "web"))
+        self.assertGreaterEqual(sum(client.is_cut() for client in stuck), 1)
+        self.assertIn('handoff_exporter_scrapes_total{code="499"}', self.scrape().text)
+
+    def test_nor_do_four_that_read_a_little(self):
+        self.daemon(config=AGENTS)
+        stuck = self.stuck(SLOTS)
+
+        def answered():
+            for client in stuck:
+                if not client.is_cut():
+                    client.raw.recv(16)
+            return self.answered(None)
+        self.check_whole(eventually(answered, "a scrape is answered"))
+
+    def test_four_that_never_leave_are_replaced_one_by_one(self):
+        self.daemon(config=AGENTS)
+        for _ in range(2):
+            self.stuck(SLOTS - 1)
+            self.whole()
+
+    def test_who_has_scraped_before_has_a_slot_at_once(self):
+        self.daemon(config=AGENTS)
+        self.check_whole(self.scrape("127.0.0.2"))
+        self.stuck(SLOTS)
+        self.check_whole(self.scrape("127.0.0.2"))
+
+    def test_and_only_one(self):
+        self.daemon(config=AGENTS)
+        self.check_whole(self.scrape("127.0.0.2"))
+        self.stuck(SLOTS, source="127.0.0.2")
+        self.assertEqual(self.scrape("127.0.0.2").status, 503)
+
+    def test_a_pipeline_of_probes_that_is_not_read(self):
+        """No slot, but a place: it gives way when it is needed, and holds nobody up."""
+        self.daemon()
+        with self.http.socket() as raw:
+            raw.setblocking(False)
+            try:
+                while raw.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100):
+                    pass
+            except BlockingIOError:
+                pass
+            self.assertEqual(self.scrape().status, 200)
+
+
+class Connections(Case):
+    def idle(self, count, sources, first=None):
+        clients = []
+        for i in range(count):
+            client = self.http.socket(source=f"127.0.0.{2 + i % sources}")
+            self.addCleanup(client.close)
+            if first:
+                client.sendall(first)
+                self.assertEqual(read_reply(client).status, 200)
+            clients.append(client)
+        return clients
+
+    def check_all_are_served(self, daemon, reason):
+        for source in None, "127.0.0.2", "127.0.0.9":
+            self.assertEqual(self.scrape(source).status, 200)
+        cut = daemon.wait_for_event("connection_evicted")
+        self.assertEqual(cut["reason"], reason)
+
+    def test_600_idle_ones_of_many_addresses(self):
+        daemon = self.daemon()
+        self.idle(600, 6, b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.check_all_are_served(daemon, "idle")
+
+    def test_600_of_one_address(self):
+        daemon = self.daemon()
+        self.idle(600, 1, b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.check_all_are_served(daemon, "idle")
+
+    def test_600_that_never_ask(self):
+        daemon = self.daemon()
+        self.idle(600, 6)
+        self.check_all_are_served(daemon, "no_request")
+
+    def test_600_that_never_finish_asking(self):
+        daemon = self.daemon()
+        for client in self.idle(600, 1):
+            try:
+                client.sendall(b"GET / HTTP/1.1\r\nX-Long: ")
+            except ConnectionError:
+                pass  # it has given way
+        self.check_all_are_served(daemon, "no_request")
+
+
+if __name__ == "__main__":
+    unittest.main()
