@@ -81,7 +81,7 @@ static struct exporter_request *slowest_holder(const struct exporter_slots *slot
 static void leave_slot(struct exporter_request *request)
 {
     struct exporter_slots *slots = request->slots;
-    BASE_CHECK(slots->taken > 0);
+    BASE_CHECK(slots != NULL && slots->taken > 0);
     TAILQ_REMOVE(&slots->holders, request, slot_entry);
     slots->taken--;
     request->slots = NULL;
