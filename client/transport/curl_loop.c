@@ -6,8 +6,8 @@
  * A socket that we opened stays in epoll when curl loses interest in it (its transfer ended, the
  * connection is kept): the next transfer asks for the same events, and nothing needs to change. An
  * event on it meanwhile means that the agent closed it; it is then removed, and curl notices by
- * itself. Sockets that curl opened for its own use (for its resolver) are removed at once, because
- * curl closes them without telling us.
+ * itself. Sockets that curl opened for its own use are removed at once, because curl closes them
+ * without telling us.
  */
 #include "client/transport/curl_loop.h"
 
@@ -130,19 +130,36 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *un
     return 0;
 }
 
+/* So that curl, which knows no address of the host, can say where it is connected to. */
+static void name_peer(struct curl_sockaddr *to, const struct handoff_address *address)
+{
+    to->family = address->of.any.sa_family;
+    to->addrlen = address->size;
+    memcpy(&to->addr, &address->of, address->size);
+}
+
+static int on_socket_options(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)arg, (void)fd, (void)purpose;
+    return CURL_SOCKOPT_ALREADY_CONNECTED;
+}
+
+/* Called by curl, which wants a new connection. */
 static curl_socket_t on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)purpose;
-    struct handoff_curl *curl = arg;
-    BASE_CHECK_MAGIC(curl, CURL_MAGIC);
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    if (fd < 0)
-        return CURL_SOCKET_BAD;
-    struct socket *socket = socket_of(curl, fd);
-    if (!socket) {
-        close(fd);
+    struct handoff_curl_job *job = arg;
+    BASE_CHECK_MAGIC(job->curl, CURL_MAGIC);
+    if (job->fd < 0) {
+        job->wants_connection(job);
         return CURL_SOCKET_BAD;
     }
+    struct socket *socket = socket_of(job->curl, job->fd);
+    if (!socket)
+        return CURL_SOCKET_BAD;
+    const int fd = job->fd;
+    job->fd = -1;
+    name_peer(address, &job->address);
     socket->events = 0;
     socket->wanted = false;
     socket->ours = true;
@@ -193,6 +210,8 @@ bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *jo
     BASE_CHECK_MAGIC(curl, CURL_MAGIC);
     CURL *easy = job->easy;
     bool failed = false;
+    job->curl = curl;
+    job->fd = -1;
 #define SET(option, value) failed |= curl_easy_setopt(easy, option, value) != CURLE_OK
     SET(CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -200,14 +219,11 @@ bool handoff_curl_prepare(struct handoff_curl *curl, struct handoff_curl_job *jo
 #else
     SET(CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-    /* or giving up would wait for the thread that resolves the name, and block the loop */
-#if LIBCURL_VERSION_NUM >= 0x075700
-    SET(CURLOPT_QUICK_EXIT, 1L);
-#endif
     SET(CURLOPT_PROXY, "");
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
-    SET(CURLOPT_OPENSOCKETDATA, curl);
+    SET(CURLOPT_OPENSOCKETDATA, job);
+    SET(CURLOPT_SOCKOPTFUNCTION, on_socket_options);
     SET(CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
     SET(CURLOPT_CLOSESOCKETDATA, curl);
     SET(CURLOPT_ERRORBUFFER, job->error);

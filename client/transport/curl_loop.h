@@ -3,6 +3,7 @@
  * curl_loop.h - libcurl's multi interface inside an existing event loop.
  *
  * Does what all jobs share: watches their sockets, fires their time-outs and reports their end.
+ * Curl neither resolves names nor connects: it is given connections (dial.h).
  * Belongs to one loop, and runs on its thread.
  */
 #ifndef HANDOFF_TRANSPORT_CURL_LOOP_H
@@ -13,6 +14,7 @@
 
 #include "client/handoff.h"
 #include "client/transport/fault.h"
+#include "client/transport/resolver.h"
 #include "lib/base/clock.h"
 #include "lib/base/poller.h"
 #include "lib/base/timers.h"
@@ -24,6 +26,13 @@ struct handoff_curl_job {
     void (*ended)(struct handoff_curl_job *job, CURLcode code);
     CURL *easy;
     char error[CURL_ERROR_SIZE];
+    /* A connection for it, dialled by the owner, which curl takes over when it wants one; fd -1:
+       there is none. Where curl wants one then, `wants_connection` is called from within curl: the
+       owner stops the job later, dials, and starts it again. */
+    int fd;
+    struct handoff_address address; /* that fd is connected to */
+    void (*wants_connection)(struct handoff_curl_job *job);
+    struct handoff_curl *curl; /* set by prepare */
 };
 
 /* The poller, the timers and the clock must outlive it. */

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posts over libcurl. It takes every URL, and fails those that are neither http nor https. A post
- * ends when its job does (curl_loop.h), so the driver has nothing to settle. The thread of the
- * loop.
+ * Posts over libcurl. It takes every URL, and fails those that are neither http nor https. The
+ * thread of the loop.
+ *
+ * Curl is given connections that we dialled (dial.h), so that names and addresses are treated as
+ * they are for plain HTTP. Only curl knows whether it has an idle connection for a post, so a post
+ * is started without one. When curl asks for a new connection, the post is stopped, the host is
+ * dialled, and the post is started again with what was dialled. No byte was sent by then.
  */
 #include "client/transport/curl_transfer.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/queue.h>
+#include <unistd.h>
 
 #include "client/transport/curl_loop.h"
+#include "client/transport/dial.h"
 #include "client/transport/http_answer.h"
 #include "client/transport/retry_after.h"
 #include "lib/base/buffer.h"
@@ -26,6 +34,13 @@ enum {
     ACK_HEADER_MAX = 80,   /* longer than any handoff id, so a truncated one never matches */
 };
 
+/* Of names in other alphabets, name servers know the form in ASCII. */
+#if LIBCURL_VERSION_NUM >= 0x075800
+#define HOST_FLAGS CURLU_PUNYCODE
+#else
+#define HOST_FLAGS 0
+#endif
+
 /* One easy handle with what belongs to its transfer. Pooled. */
 struct curl_transfer {
     struct handoff_transfer transfer;
@@ -34,6 +49,16 @@ struct curl_transfer {
     struct curl_transfers *owner;
     struct handoff_post *post; /* NULL in the pool */
     struct curl_transfer *next_free;
+    int64_t began_ns;
+    char *host; /* of the post's URL, for dialling; NULL: curl rejects the URL */
+    uint16_t port;
+    struct handoff_dial *dial; /* NULL: none in progress */
+    bool is_due;               /* it is in the list of those that settle looks at ... */
+    bool dial_failed;          /* ... to end it with its failure; else to dial */
+    struct handoff_failure failure;
+    TAILQ_ENTRY(curl_transfer) due;
+    char *resolve_text; /* keeps curl from resolving the name */
+    struct curl_slist resolve;
     bool has_tls;     /* an agent's own TLS options are set */
     size_t head_size; /* read so far */
     bool head_whole;
@@ -46,11 +71,15 @@ struct curl_transfer {
     struct curl_slist headers[HANDOFF_TRANSPORT_HEADERS_MAX + 1];
 };
 
+TAILQ_HEAD(curl_transfer_list, curl_transfer);
+
 struct curl_transfers {
     unsigned magic;
     const struct base_clock *clock;
+    const struct handoff_dialer *dialer;
     struct handoff_curl *curl;
     struct curl_transfer *free;
+    struct curl_transfer_list due;
     size_t in_progress;
 };
 
@@ -184,14 +213,12 @@ static void read_curl_facts(struct curl_transfer *transfer, const struct handoff
                             struct handoff_transport_facts *facts)
 {
     *facts = (struct handoff_transport_facts){0};
-    curl_off_t total_us = 0;
-    curl_easy_getinfo(transfer->job.easy, CURLINFO_TOTAL_TIME_T, &total_us);
-    facts->duration_us = total_us;
+    facts->duration_us = (base_monotonic_ns(transfer->owner->clock) - transfer->began_ns) / 1000;
     const char *address = NULL;
     long port = 0;
     curl_easy_getinfo(transfer->job.easy, CURLINFO_PRIMARY_IP, &address);
     curl_easy_getinfo(transfer->job.easy, CURLINFO_PRIMARY_PORT, &port);
-    if (address && *address)
+    if (address && *address && !transfer->dial_failed)
         snprintf(facts->peer, sizeof facts->peer, strchr(address, ':') ? "[%s]:%ld" : "%s:%ld",
                  address, port);
     handoff_failure_write(failure, facts->error, sizeof facts->error);
@@ -220,8 +247,26 @@ static bool set_transfer_defaults(struct curl_transfer *transfer)
 
 static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code);
 
+static void wants_dial(struct handoff_curl_job *job);
+
+/* What belongs to one post. */
+static void forget_target(struct curl_transfer *transfer)
+{
+    handoff_dial_cancel(&transfer->dial);
+    if (transfer->is_due)
+        TAILQ_REMOVE(&transfer->owner->due, transfer, due);
+    transfer->is_due = transfer->dial_failed = false;
+    if (transfer->job.fd >= 0) /* curl has not come to take it */
+        close(transfer->job.fd);
+    transfer->job.fd = -1;
+    base_free(transfer->host);
+    base_free(transfer->resolve_text);
+    transfer->host = transfer->resolve_text = NULL;
+}
+
 static void free_transfer(struct curl_transfer *transfer)
 {
+    forget_target(transfer);
     curl_easy_cleanup(transfer->job.easy);
     base_buffer_free(&transfer->body);
     base_free(transfer);
@@ -234,6 +279,8 @@ static struct curl_transfer *new_transfer(struct curl_transfers *transfers)
         return NULL;
     transfer->transfer.driver = &handoff_curl_driver;
     transfer->job.ended = curl_transfer_ended;
+    transfer->job.wants_connection = wants_dial;
+    transfer->job.fd = -1;
     transfer->magic = TRANSFER_MAGIC;
     transfer->owner = transfers;
     transfer->body.limit = HANDOFF_TRANSPORT_ANSWER_MAX;
@@ -268,6 +315,7 @@ static void return_transfer(struct curl_transfer *transfer, bool failed)
         free_transfer(transfer);
         return;
     }
+    forget_target(transfer);
     base_buffer_free(&transfer->body); /* a pool of thousands must not keep thousands of bodies */
     transfer->next_free = transfers->free;
     transfers->free = transfer;
@@ -305,12 +353,72 @@ static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tl
            (!tls->key_file || curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK);
 }
 
+/* Brackets are of the URL, not of the address in them. NULL: out of memory. */
+static char *write_target(const char *host, const char *zone)
+{
+    const bool bracketed = host[0] == '[';
+    struct base_buffer text = {0};
+    base_buffer_append(&text, host + bracketed, strcspn(host + bracketed, "]"));
+    if (zone)
+        base_buffer_printf(&text, "%%%s", zone);
+    char *copy = text.failed ? NULL : base_strdup(text.data);
+    base_buffer_free(&text);
+    return copy;
+}
+
+/* The host of the URL, as curl reads it. False: out of memory. */
+static bool read_target(struct curl_transfer *transfer, const char *text)
+{
+    char *host = NULL, *port = NULL, *zone = NULL;
+    CURLU *url = curl_url();
+    CURLUcode code = url ? curl_url_set(url, CURLUPART_URL, text, 0) : CURLUE_OUT_OF_MEMORY;
+    if (code == CURLUE_OK)
+        code = curl_url_get(url, CURLUPART_HOST, &host, HOST_FLAGS);
+    if (code == CURLUE_OK)
+        code = curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
+    if (code == CURLUE_OK && curl_url_get(url, CURLUPART_ZONEID, &zone, 0) == CURLUE_OUT_OF_MEMORY)
+        code = CURLUE_OUT_OF_MEMORY;
+    if (code == CURLUE_OK) {
+        transfer->host = write_target(host, zone);
+        transfer->port = (uint16_t)strtoul(port, NULL, 10);
+    }
+    const bool good = code == CURLUE_OK ? transfer->host != NULL : code != CURLUE_OUT_OF_MEMORY;
+    curl_free(host);
+    curl_free(port);
+    curl_free(zone);
+    curl_url_cleanup(url);
+    return good;
+}
+
+/* Curl asks for a socket only when it knows an address. This one is never used. */
+static bool keep_from_resolving(struct curl_transfer *transfer)
+{
+    CURL *easy = transfer->job.easy;
+    if (!transfer->host || strchr(transfer->host, ':'))
+        return curl_easy_setopt(easy, CURLOPT_RESOLVE, NULL) == CURLE_OK;
+    struct base_buffer text = {0};
+    base_buffer_printf(&text, "%s:%d:127.0.0.1", transfer->host, transfer->port);
+    transfer->resolve_text = text.failed ? NULL : base_strdup(text.data);
+    base_buffer_free(&text);
+    transfer->resolve = (struct curl_slist){.data = transfer->resolve_text};
+    return transfer->resolve_text &&
+           curl_easy_setopt(easy, CURLOPT_RESOLVE, &transfer->resolve) == CURLE_OK;
+}
+
+static int64_t spent_of(const struct curl_transfer *transfer)
+{
+    return (base_monotonic_ns(transfer->owner->clock) - transfer->began_ns) / 1000000;
+}
+
+/* Not 0, which would be no time-out to curl. */
+static long left_of(int64_t timeout_ms, int64_t spent_ms)
+{
+    return timeout_ms > spent_ms ? (long)(timeout_ms - spent_ms) : 1;
+}
+
 static bool set_up_transfer(struct curl_transfer *transfer, const struct handoff_post *post)
 {
     CURL *easy = transfer->job.easy;
-    forget_headers(transfer);
-    transfer->head_size = 0;
-    transfer->body.failed = false;
     return set_tls(transfer, post->tls) &&
            curl_easy_setopt(easy, CURLOPT_URL, post->url) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)post->fresh) == CURLE_OK &&
@@ -318,8 +426,23 @@ static bool set_up_transfer(struct curl_transfer *transfer, const struct handoff
            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)post->size) ==
                CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, link_headers(transfer, post)) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)post->timeout_ms) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms(post)) == CURLE_OK;
+           read_target(transfer, post->url) && keep_from_resolving(transfer);
+}
+
+/* With the time that is left of the post's. */
+static bool run_transfer(struct curl_transfer *transfer)
+{
+    CURL *easy = transfer->job.easy;
+    const struct handoff_post *post = transfer->post;
+    const int64_t spent_ms = spent_of(transfer);
+    transfer->head_size = 0;
+    forget_headers(transfer);
+    base_buffer_clear(&transfer->body);
+    return curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, left_of(post->timeout_ms, spent_ms)) ==
+               CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, left_of(connect_ms(post), spent_ms)) ==
+               CURLE_OK &&
+           handoff_curl_start(transfer->owner->curl, &transfer->job);
 }
 
 static enum handoff_post_start start_curl_transfer(void *state, struct handoff_post *post)
@@ -329,11 +452,12 @@ static enum handoff_post_start start_curl_transfer(void *state, struct handoff_p
     struct curl_transfer *transfer = take_transfer(transfers);
     if (!transfer)
         return HANDOFF_POST_NO_MEMORY;
-    if (!set_up_transfer(transfer, post) || !handoff_curl_start(transfers->curl, &transfer->job)) {
+    transfer->post = post;
+    transfer->began_ns = base_monotonic_ns(transfers->clock);
+    if (!set_up_transfer(transfer, post) || !run_transfer(transfer)) {
         free_transfer(transfer);
         return HANDOFF_POST_NO_MEMORY;
     }
-    transfer->post = post;
     post->transfer = &transfer->transfer;
     transfers->in_progress++;
     return HANDOFF_POST_STARTED;
@@ -347,16 +471,14 @@ static void cancel_curl_transfer(struct handoff_transfer *base)
     return_transfer(transfer, false);
 }
 
-static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
+static void finish_transfer(struct curl_transfer *transfer, const struct handoff_failure *failure,
+                            bool failed)
 {
-    struct curl_transfer *transfer = BASE_CONTAINER_OF(job, struct curl_transfer, job);
-    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
     struct handoff_answer answer;
     struct handoff_transport_facts facts;
-    const struct handoff_failure failure = failure_of(transfer, code);
-    read_curl_answer(transfer, &failure, &answer);
-    read_curl_facts(transfer, &failure, &facts);
-    handoff_curl_stop(transfer->owner->curl, job);
+    read_curl_answer(transfer, failure, &answer);
+    read_curl_facts(transfer, failure, &facts);
+    handoff_curl_stop(transfer->owner->curl, &transfer->job);
 
     /* keep the answer's body until `done` has returned */
     struct handoff_post *post = transfer->post;
@@ -367,9 +489,89 @@ static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
         memcpy(ack_header, transfer->ack_header, sizeof ack_header);
         answer.ack_header = ack_header;
     }
-    return_transfer(transfer, code != CURLE_OK || !answer.answered);
+    return_transfer(transfer, failed || !answer.answered);
     post->done(post, &answer, &facts);
     base_buffer_free(&body);
+}
+
+static void curl_transfer_ended(struct handoff_curl_job *job, CURLcode code)
+{
+    struct curl_transfer *transfer = BASE_CONTAINER_OF(job, struct curl_transfer, job);
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    if (transfer->is_due) /* curl gave up because we had no connection for it */
+        return;
+    const struct handoff_failure failure = failure_of(transfer, code);
+    finish_transfer(transfer, &failure, code != CURLE_OK);
+}
+
+/* ---- dialling ------------------------------------------------------------------------------- */
+
+static void make_due(struct curl_transfer *transfer)
+{
+    if (!transfer->is_due)
+        TAILQ_INSERT_TAIL(&transfer->owner->due, transfer, due);
+    transfer->is_due = true;
+}
+
+/* Called from within curl, which must not be called then. */
+static void wants_dial(struct handoff_curl_job *job)
+{
+    make_due(BASE_CONTAINER_OF(job, struct curl_transfer, job));
+}
+
+static void fail_transfer(struct curl_transfer *transfer, struct handoff_failure failure)
+{
+    if (failure.within_ms > 0)
+        failure.within_ms = connect_ms(transfer->post); /* of which the dial had what was left */
+    transfer->failure = failure;
+    transfer->dial_failed = true;
+    make_due(transfer);
+}
+
+static void transfer_dialled(void *arg, const struct handoff_dialled *dialled)
+{
+    struct curl_transfer *transfer = arg;
+    BASE_CHECK_MAGIC(transfer, TRANSFER_MAGIC);
+    transfer->dial = NULL;
+    if (dialled->fd < 0) {
+        fail_transfer(transfer, dialled->failure);
+        return;
+    }
+    transfer->job.fd = dialled->fd;
+    transfer->job.address = dialled->address;
+    /* which it takes even if another connection has become idle meanwhile */
+    if (curl_easy_setopt(transfer->job.easy, CURLOPT_FRESH_CONNECT, 1L) != CURLE_OK ||
+        !run_transfer(transfer))
+        fail_transfer(transfer, (struct handoff_failure){.fault = HANDOFF_FAULT_MEMORY});
+}
+
+static void dial_for(struct curl_transfer *transfer)
+{
+    struct curl_transfers *transfers = transfer->owner;
+    handoff_curl_stop(transfers->curl, &transfer->job);
+    if (transfer->host)
+        transfer->dial = handoff_dial_start(transfers->dialer, transfer->host, transfer->port,
+                                            left_of(connect_ms(transfer->post), spent_of(transfer)),
+                                            transfer_dialled, transfer);
+    if (!transfer->dial) {
+        const struct handoff_failure failure = {.fault = HANDOFF_FAULT_MEMORY};
+        finish_transfer(transfer, &failure, true);
+    }
+}
+
+static void settle_curl_transfers(void *state)
+{
+    struct curl_transfers *transfers = state;
+    struct curl_transfer *transfer;
+    BASE_CHECK_MAGIC(transfers, TRANSFERS_MAGIC);
+    while ((transfer = TAILQ_FIRST(&transfers->due)) != NULL) {
+        TAILQ_REMOVE(&transfers->due, transfer, due);
+        transfer->is_due = false;
+        if (transfer->dial_failed)
+            finish_transfer(transfer, &transfer->failure, true);
+        else
+            dial_for(transfer);
+    }
 }
 
 /* ---- the driver ----------------------------------------------------------------------------- */
@@ -382,6 +584,8 @@ static void *open_curl_transfers(const struct handoff_transport_loop *loop)
     transfers->magic = TRANSFERS_MAGIC;
     transfers->clock = loop->clock;
     transfers->curl = loop->curl;
+    transfers->dialer = loop->dialer;
+    TAILQ_INIT(&transfers->due);
     return transfers;
 }
 
@@ -403,5 +607,6 @@ const struct handoff_transport_driver handoff_curl_driver = {
     .open = open_curl_transfers,
     .start = start_curl_transfer,
     .cancel = cancel_curl_transfer,
+    .settle = settle_curl_transfers,
     .close = close_curl_transfers,
 };

@@ -1,84 +1,250 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dialling through curl; dial.h says what for. The thread of the loop.
+ * Dialling; dial.h says how. The thread of the loop.
  *
- * Curl keeps a connection that it was only asked to make for as long as its handle lives. We
- * duplicate the descriptor of the socket and free the handle: curl closes its own descriptor,
- * which sends nothing while ours is open, and some 10 KB are freed.
+ * A dial that ends while it is being started reports in the next turn, by its timer: `done` is
+ * never called from within a start.
  */
 #include "client/transport/dial.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/memory.h"
 
 enum { DIAL_MAGIC = 0x6469616cu, PEER_MAX = 72 };
 
+/* One address that is being tried. */
+struct connecting {
+    struct base_watch watch;
+    struct handoff_dial *dial;
+    int fd; /* -1: not tried yet, or given up */
+};
+
 struct handoff_dial {
-    struct handoff_curl_job job;
     unsigned magic;
-    struct handoff_curl *curl;
+    const struct handoff_dialer *dialer;
     void (*done)(void *arg, const struct handoff_dialled *dialled);
     void *arg;
+    uint16_t port;
     int64_t timeout_ms;
+    struct base_timer timer; /* the time-out; or, once it has ended, when it reports */
+    struct base_timer delay; /* until the next address */
+    struct handoff_lookup lookup;
+    size_t tried; /* of its addresses */
+    size_t open;  /* of those, not decided yet */
+    int error;    /* the most telling failure of an address, or 0 */
+    bool starting, ended;
+    char peer[PEER_MAX];
+    struct handoff_dialled dialled;
+    struct connecting connecting[HANDOFF_ADDRESSES_MAX];
 };
+
+/* ---- how it ends ---------------------------------------------------------------------------- */
+
+static void give_up(struct connecting *connecting)
+{
+    if (connecting->fd < 0)
+        return;
+    base_poller_forget(connecting->dial->dialer->poller, connecting->fd, &connecting->watch);
+    close(connecting->fd);
+    connecting->fd = -1;
+    connecting->dial->open--;
+}
+
+static void stop_dial(struct handoff_dial *dial)
+{
+    base_timers_stop(dial->dialer->timers, &dial->timer);
+    base_timers_stop(dial->dialer->timers, &dial->delay);
+    handoff_lookup_cancel(&dial->lookup);
+    for (size_t i = 0; i < dial->tried; i++)
+        give_up(&dial->connecting[i]);
+}
 
 static void free_dial(struct handoff_dial *dial)
 {
-    curl_easy_cleanup(dial->job.easy);
     dial->magic = 0;
     base_free(dial);
 }
 
-static void write_peer_address(CURL *easy, char peer[PEER_MAX])
+static int64_t dialer_now_ms(const struct handoff_dialer *dialer)
 {
-    const char *address = NULL;
-    long port = 0;
-    curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &address);
-    curl_easy_getinfo(easy, CURLINFO_PRIMARY_PORT, &port);
-    if (address && *address)
-        snprintf(peer, PEER_MAX, strchr(address, ':') ? "[%s]:%ld" : "%s:%ld", address, port);
+    return base_monotonic_ms(dialer->clock);
 }
 
-static int take_socket(CURL *easy)
+/* `dial->dialled` has the result. */
+static void end_dial(struct handoff_dial *dial)
 {
-    curl_socket_t fd = CURL_SOCKET_BAD;
-    curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &fd);
-    return fd == CURL_SOCKET_BAD ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-static void dial_ended(struct handoff_curl_job *job, CURLcode code)
-{
-    struct handoff_dial *dial = (struct handoff_dial *)job;
-    BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
-    char peer[PEER_MAX] = "";
-    struct handoff_dialled dialled = {.fd = -1, .peer = peer};
-    write_peer_address(job->easy, peer);
-    if (code == CURLE_OK && (dialled.fd = take_socket(job->easy)) < 0)
-        dialled.failure =
-            (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION, .detail = strerror(errno)};
-    else if (code != CURLE_OK)
-        dialled.failure = handoff_curl_failure(job, code, dial->timeout_ms, dial->timeout_ms);
-    handoff_curl_stop(dial->curl, job);
-    dial->done(dial->arg, &dialled);
+    stop_dial(dial);
+    dial->ended = true;
+    if (dial->starting) {
+        base_timers_start(dial->dialer->timers, &dial->timer, dialer_now_ms(dial->dialer));
+        return;
+    }
+    dial->done(dial->arg, &dial->dialled);
     free_dial(dial);
 }
 
-static bool set_up_dial(struct handoff_dial *dial, const char *url, int64_t timeout_ms)
+static void fail_dial(struct handoff_dial *dial, struct handoff_failure failure)
 {
-    CURL *easy = dial->job.easy;
-    return handoff_curl_prepare(dial->curl, &dial->job) &&
-           curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms) == CURLE_OK;
+    dial->dialled.failure = failure;
+    end_dial(dial);
 }
 
-struct handoff_dial *handoff_dial_start(struct handoff_curl *curl, const char *url,
-                                        int64_t timeout_ms,
+struct handoff_failure handoff_dial_timeout(const struct handoff_dial *dial, int64_t within_ms)
+{
+    return (struct handoff_failure){.fault = handoff_lookup_waits(&dial->lookup)
+                                                 ? HANDOFF_FAULT_NAME
+                                                 : HANDOFF_FAULT_CONNECTION,
+                                    .within_ms = within_ms};
+}
+
+static void dial_timer_fired(struct base_timer *timer)
+{
+    struct handoff_dial *dial = BASE_CONTAINER_OF(timer, struct handoff_dial, timer);
+    BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
+    if (dial->ended)
+        end_dial(dial);
+    else
+        fail_dial(dial, handoff_dial_timeout(dial, dial->timeout_ms));
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+/* What this machine says of an address that it has no way to, such as one of IPv6 without IPv6. It
+   says less than what came back from another address. */
+static bool is_local(int error)
+{
+    return error == EADDRNOTAVAIL || error == ENETUNREACH || error == EAFNOSUPPORT;
+}
+
+static void note_failure(struct handoff_dial *dial, int error)
+{
+    if (dial->error == 0 || (is_local(dial->error) && !is_local(error)))
+        dial->error = error;
+}
+
+static void write_dialled_peer(struct handoff_dial *dial, const struct handoff_address *address)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    const bool is_v6 = address->of.any.sa_family == AF_INET6;
+    const void *from =
+        is_v6 ? (const void *)&address->of.v6.sin6_addr : (const void *)&address->of.v4.sin_addr;
+    inet_ntop(address->of.any.sa_family, from, text, sizeof text);
+    snprintf(dial->peer, sizeof dial->peer, is_v6 ? "[%s]:%d" : "%s:%d", text, dial->port);
+}
+
+static void win_dial(struct connecting *winner)
+{
+    struct handoff_dial *dial = winner->dial;
+    dial->dialled.fd = winner->fd;
+    dial->dialled.address = dial->lookup.addresses.list[winner - dial->connecting];
+    write_dialled_peer(dial, &dial->dialled.address);
+    base_poller_forget(dial->dialer->poller, winner->fd, &winner->watch);
+    winner->fd = -1;
+    dial->open--;
+    end_dial(dial);
+}
+
+static void set_port(struct handoff_address *address, uint16_t port)
+{
+    if (address->of.any.sa_family == AF_INET6)
+        address->of.v6.sin6_port = htons(port);
+    else
+        address->of.v4.sin_port = htons(port);
+}
+
+/* 0: it is on its way. Else an errno. */
+static int begin_connecting(struct connecting *connecting, struct handoff_address *address)
+{
+    const int one = 1;
+    struct handoff_dial *dial = connecting->dial;
+    const int fd = socket(address->of.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return errno;
+    connecting->fd = fd;
+    dial->open++;
+    set_port(address, dial->port);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, &address->of.any, address->size) != 0 && errno != EINPROGRESS)
+        return errno;
+    return base_poller_add(dial->dialer->poller, fd, EPOLLOUT, &connecting->watch);
+}
+
+static void connecting_ready(struct base_watch *watch, uint32_t events);
+
+/* The next address that can be tried. When none is left, and none is being tried, it has failed. */
+static void try_next(struct handoff_dial *dial)
+{
+    struct handoff_addresses *addresses = &dial->lookup.addresses;
+    int error = -1;
+    base_timers_stop(dial->dialer->timers, &dial->delay);
+    while (error != 0 && dial->tried < addresses->count) {
+        struct connecting *next = &dial->connecting[dial->tried];
+        *next = (struct connecting){.watch.ready = connecting_ready, .dial = dial, .fd = -1};
+        error = begin_connecting(next, &addresses->list[dial->tried++]);
+        if (error == 0)
+            break;
+        note_failure(dial, error);
+        give_up(next);
+    }
+    if (dial->open == 0)
+        fail_dial(dial, (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION,
+                                                 .detail = strerror(dial->error)});
+    else if (dial->tried < addresses->count)
+        base_timers_start(dial->dialer->timers, &dial->delay,
+                          dialer_now_ms(dial->dialer) + HANDOFF_DIAL_DELAY_MS);
+}
+
+static void delay_is_over(struct base_timer *timer)
+{
+    struct handoff_dial *dial = BASE_CONTAINER_OF(timer, struct handoff_dial, delay);
+    BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
+    try_next(dial);
+}
+
+static void connecting_ready(struct base_watch *watch, uint32_t events)
+{
+    struct connecting *connecting = (struct connecting *)watch;
+    struct handoff_dial *dial = connecting->dial;
+    int error = 0;
+    socklen_t size = sizeof error;
+    (void)events;
+    BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
+    if (getsockopt(connecting->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    if (error == 0) {
+        win_dial(connecting);
+        return;
+    }
+    note_failure(dial, error);
+    give_up(connecting);
+    try_next(dial);
+}
+
+static void host_was_found(struct handoff_lookup *lookup)
+{
+    struct handoff_dial *dial = BASE_CONTAINER_OF(lookup, struct handoff_dial, lookup);
+    BASE_CHECK_MAGIC(dial, DIAL_MAGIC);
+    if (lookup->addresses.count > 0)
+        try_next(dial);
+    else
+        fail_dial(dial, (struct handoff_failure){.fault = lookup->error ? HANDOFF_FAULT_MEMORY
+                                                                        : HANDOFF_FAULT_NAME});
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+struct handoff_dial *handoff_dial_start(const struct handoff_dialer *dialer, const char *host,
+                                        uint16_t port, int64_t timeout_ms,
                                         void (*done)(void *arg, const struct handoff_dialled *),
                                         void *arg)
 {
@@ -86,17 +252,21 @@ struct handoff_dial *handoff_dial_start(struct handoff_curl *curl, const char *u
     if (!dial)
         return NULL;
     dial->magic = DIAL_MAGIC;
-    dial->job.ended = dial_ended;
-    dial->curl = curl;
+    dial->dialer = dialer;
     dial->done = done;
     dial->arg = arg;
+    dial->port = port;
     dial->timeout_ms = timeout_ms;
-    dial->job.easy = curl_easy_init();
-    if (dial->job.easy && set_up_dial(dial, url, timeout_ms) &&
-        handoff_curl_start(curl, &dial->job))
-        return dial;
-    free_dial(dial);
-    return NULL;
+    dial->timer.fire = dial_timer_fired;
+    dial->delay.fire = delay_is_over;
+    dial->lookup.done = host_was_found;
+    dial->dialled = (struct handoff_dialled){.fd = -1, .peer = dial->peer};
+    base_timers_start(dialer->timers, &dial->timer, dialer_now_ms(dialer) + timeout_ms);
+    dial->starting = true;
+    if (handoff_lookup_start(dialer->port, &dial->lookup, host))
+        host_was_found(&dial->lookup);
+    dial->starting = false;
+    return dial;
 }
 
 void handoff_dial_cancel(struct handoff_dial **dial)
@@ -106,6 +276,8 @@ void handoff_dial_cancel(struct handoff_dial **dial)
         return;
     *dial = NULL;
     BASE_CHECK_MAGIC(dying, DIAL_MAGIC);
-    handoff_curl_stop(dying->curl, &dying->job);
+    stop_dial(dying);
+    if (dying->dialled.fd >= 0)
+        close(dying->dialled.fd);
     free_dial(dying);
 }

@@ -24,7 +24,8 @@ static const struct fault_row {
 } faults[] = {
     [HANDOFF_FAULT_NONE] = {HANDOFF_RESULT_ACK, "", NULL},
     [HANDOFF_FAULT_MEMORY] = {HANDOFF_RESULT_CONNECT, "out of memory", NULL},
-    [HANDOFF_FAULT_NAME] = {HANDOFF_RESULT_CONNECT, "name resolution failed", NULL},
+    [HANDOFF_FAULT_NAME] = {HANDOFF_RESULT_CONNECT, "name resolution failed",
+                            "name resolution timed out after"},
     [HANDOFF_FAULT_CONNECTION] = {HANDOFF_RESULT_CONNECT, "connect failed",
                                   "connect timed out after"},
     [HANDOFF_FAULT_TLS] = {HANDOFF_RESULT_CONNECT, "TLS handshake failed", NULL},

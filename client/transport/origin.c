@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -58,6 +59,26 @@ static bool has_url_part(CURLU *url, CURLUPart part)
     return text != NULL;
 }
 
+/* Brackets belong to the URL, not to the address in them. */
+static char *copy_host(const char *host)
+{
+    const bool bracketed = host[0] == '[';
+    char *copy = base_strdup(host + bracketed);
+    if (copy && bracketed)
+        copy[strcspn(copy, "]")] = '\0';
+    return copy;
+}
+
+static bool keep_host(struct handoff_origin *origin, CURLU *url)
+{
+    char *host = url_part(url, CURLUPART_HOST), *port = url_part(url, CURLUPART_PORT);
+    origin->host = host ? copy_host(host) : NULL;
+    origin->port = (uint16_t)(port ? strtoul(port, NULL, 10) : 80);
+    curl_free(host);
+    curl_free(port);
+    return origin->host != NULL;
+}
+
 static bool write_host(struct base_buffer *head, CURLU *url)
 {
     char *host = url_part(url, CURLUPART_HOST), *port = url_part(url, CURLUPART_PORT);
@@ -71,12 +92,14 @@ static bool write_host(struct base_buffer *head, CURLU *url)
 
 /* A user name would have to be sent, and an address zone must not appear in a header: both are rare
  * and left to curl. */
-static bool write_headers(struct base_buffer *head, const char *text)
+static bool read_origin(struct handoff_origin *origin, const char *text)
 {
+    struct base_buffer *head = &origin->head;
     CURLU *url = curl_url();
     bool good = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
                 !has_url_part(url, CURLUPART_USER) && !has_url_part(url, CURLUPART_PASSWORD) &&
-                !has_url_part(url, CURLUPART_ZONEID) && write_host(head, url);
+                !has_url_part(url, CURLUPART_ZONEID) && keep_host(origin, url) &&
+                write_host(head, url);
     curl_url_cleanup(url);
     base_buffer_text(head, "User-Agent: handoff-exporter/" HANDOFF_VERSION "\r\n"
                            "Accept: */*\r\n");
@@ -95,6 +118,13 @@ void handoff_origin_write(const struct handoff_origin *origin, const char *url,
 
 /* ---- origins -------------------------------------------------------------------------------- */
 
+static void free_origin(struct handoff_origin *origin)
+{
+    base_buffer_free(&origin->head);
+    base_free(origin->host);
+    base_free(origin);
+}
+
 static struct handoff_origin *new_origin(const char *url, size_t size)
 {
     struct handoff_origin *origin = base_calloc(1, sizeof *origin + size + 1);
@@ -103,10 +133,9 @@ static struct handoff_origin *new_origin(const char *url, size_t size)
     TAILQ_INIT(&origin->idle);
     memcpy(origin->url, url, size);
     origin->url_size = size;
-    if (write_headers(&origin->head, origin->url))
+    if (read_origin(origin, origin->url))
         return origin;
-    base_buffer_free(&origin->head);
-    base_free(origin);
+    free_origin(origin);
     return NULL;
 }
 
@@ -140,6 +169,5 @@ void handoff_origin_leave(struct handoff_origin **origin)
         return;
     BASE_CHECK(TAILQ_EMPTY(&left->idle));
     LIST_REMOVE(left, entry);
-    base_buffer_free(&left->head);
-    base_free(left);
+    free_origin(left);
 }

@@ -10,6 +10,7 @@
 #define HANDOFF_TRANSPORT_ORIGIN_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
 
 #include "lib/base/buffer.h"
@@ -23,6 +24,8 @@ struct handoff_origin {
     unsigned users;
     struct handoff_connections idle; /* the last used first, so the others can expire */
     struct base_buffer head;         /* the headers common to all its requests */
+    char *host;                      /* to dial: a name, or an address without brackets */
+    uint16_t port;
     size_t url_size;
     char url[]; /* "http://127.0.0.1:9001" */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport of transport.h: opens the drivers and the libcurl that they share, chooses the
+ * The transport of transport.h: opens the drivers, and the dialer and libcurl for them, chooses the
  * driver of a post by its URL, and forwards. The thread of the loop.
  */
 #include "client/transport/transport.h"
@@ -9,6 +9,7 @@
 
 #include "client/transport/curl_loop.h"
 #include "client/transport/curl_transfer.h"
+#include "client/transport/dial.h"
 #include "client/transport/plain.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -28,6 +29,7 @@ enum {
 struct handoff_transport {
     unsigned magic;
     struct handoff_curl *curl;
+    struct handoff_dialer dialer;
     void *states[DRIVERS]; /* of the drivers; NULL: not opened */
 };
 
@@ -50,7 +52,6 @@ void handoff_transport_cancel(struct handoff_transport *transport, struct handof
         post->transfer->driver->cancel(post->transfer);
 }
 
-/* In this order, a connection that curl has made is used in the same turn. */
 void handoff_transport_settle(struct handoff_transport *transport)
 {
     BASE_CHECK_MAGIC(transport, TRANSPORT_MAGIC);
@@ -81,9 +82,13 @@ enum handoff_code handoff_transport_new(struct handoff_transport **transport,
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = TRANSPORT_MAGIC;
+    made->dialer = (struct handoff_dialer){.poller = poller, .timers = timers, .clock = clock};
     enum handoff_code code = handoff_curl_new(&made->curl, poller, timers, clock, error);
+    if (code == HANDOFF_OK)
+        code = handoff_resolver_port_open(&made->dialer.port, poller, error);
     if (code == HANDOFF_OK) {
-        const struct handoff_transport_loop loop = {poller, timers, clock, made->curl};
+        const struct handoff_transport_loop loop = {poller, timers, clock, &made->dialer,
+                                                    made->curl};
         code = open_drivers(made, &loop, error);
     }
     if (code == HANDOFF_OK)
@@ -104,6 +109,7 @@ void handoff_transport_free(struct handoff_transport **transport)
         if (dying->states[i])
             drivers[i]->close(dying->states[i]);
     }
+    handoff_resolver_port_close(&dying->dialer.port);
     handoff_curl_free(&dying->curl);
     dying->magic = 0;
     base_free(dying);

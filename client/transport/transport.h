@@ -2,11 +2,11 @@
 /*
  * transport.h - POSTs to agents, many at once, inside an existing event loop.
  *
- * Drivers carry the posts (see the end of this file): plain HTTP goes over connections that libcurl
- * makes (plain.h), HTTPS over libcurl (curl_transfer.h). A transport belongs to one loop: it uses
- * the loop's poller and timers, and reports every answer on the loop's thread. Connections are kept
- * alive and their sockets stay watched between transfers, so a POST over a warm connection costs no
- * epoll_ctl.
+ * Drivers carry the posts (see the end of this file): plain HTTP by an exchange of ours (plain.h),
+ * HTTPS by libcurl (curl_transfer.h), both over connections that are dialled in one way (dial.h). A
+ * transport belongs to one loop: it uses the loop's poller and timers, and reports every answer on
+ * the loop's thread. Connections are kept alive and their sockets stay watched between transfers,
+ * so a POST over a warm connection costs no epoll_ctl.
  *
  * The rules for every request to an agent are enforced here: only http and https, no redirects, no
  * proxy from the environment, TLS verified, no `Expect`, at most 64 KiB of answer.
@@ -91,13 +91,15 @@ void handoff_transport_settle(struct handoff_transport *transport);
 /* ---- drivers ------------------------------------------------------------------------------- */
 
 struct handoff_curl;
+struct handoff_dialer;
 
 /* What the drivers of a transport share. It outlives them. */
 struct handoff_transport_loop {
     struct base_poller *poller;
     struct base_timers *timers;
     const struct base_clock *clock;
-    struct handoff_curl *curl; /* makes connections; settled before the drivers are */
+    const struct handoff_dialer *dialer;
+    struct handoff_curl *curl; /* settled before the drivers are */
 };
 
 /* A post in progress; the first member of each driver's own struct. */

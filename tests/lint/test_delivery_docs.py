@@ -21,6 +21,9 @@ GENERATED = re.compile(r"(<!-- (\w+):begin -->\n)(.*?)(<!-- \2:end -->)", re.DOT
 CONSTANTS = {
     "5 s": ("client/transport/transport.h", "HANDOFF_TRANSPORT_CONNECT_MS", 5000),
     "64 KiB": ("client/transport/transport.h", "HANDOFF_TRANSPORT_ANSWER_MAX", 64 * 1024),
+    "16 names": ("client/transport/resolver.h", "HANDOFF_RESOLVER_THREADS", 16),
+    "10 s": ("client/transport/resolver.h", "HANDOFF_RESOLVER_FOUND_MS", 10000),
+    "250 ms": ("client/transport/dial.h", "HANDOFF_DIAL_DELAY_MS", 250),
     "1 h": ("client/transport/transport.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
     "30 s": ("client/protocol/pull/lease.c", "OFFER_LOOK_MS", 30000),
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),

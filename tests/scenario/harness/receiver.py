@@ -174,6 +174,7 @@ class Hold:
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 256  # of 5, Linux drops what else connects at once, and it waits for seconds
 
     def handle_error(self, request, client_address):
         pass  # a client that went away, or refused our certificate: tests see that at its side
