@@ -336,6 +336,13 @@ static struct curl_slist *link_headers(struct curl_transfer *transfer,
     return list;
 }
 
+/* Curl's default folder would count beside the file, and be read for each connection. */
+static bool set_authorities(CURL *easy, const char *ca_file)
+{
+    return !ca_file || (curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file) == CURLE_OK &&
+                        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK);
+}
+
 static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tls)
 {
     if (transfer->has_tls) { /* another agent's files: reset to the system's */
@@ -347,7 +354,7 @@ static bool set_tls(struct curl_transfer *transfer, const struct handoff_tls *tl
         return true;
     transfer->has_tls = true;
     CURL *easy = transfer->job.easy;
-    return (!tls->ca_file || curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file) == CURLE_OK) &&
+    return set_authorities(easy, tls->ca_file) &&
            (!tls->cert_file ||
             curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert_file) == CURLE_OK) &&
            (!tls->key_file || curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key_file) == CURLE_OK);

@@ -27,7 +27,6 @@ from harness.receiver import ack
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else \
     ["unshare", "--user", "--map-root-user", "--mount"]
 MANY = 100
-MANY_TLS = 5  # as long as curl reads all authorities of the system for each
 
 
 def can_unshare():
@@ -36,13 +35,20 @@ def can_unshare():
     return done.returncode == 0 and pathlib.Path("/etc/resolv.conf").exists()
 
 
-def program(folder, **files):
-    """A program that is the daemon, and that sees these files in /etc; a process id stays the same."""
+def mount(path, at):
+    return f"mount --bind {shlex.quote(str(path))} {at}"
+
+
+def program(folder, authorities=None, **files):
+    """A program that is the daemon, and that sees these files in /etc; a process id stays the same.
+    authorities: a folder with those that the system trusts"""
     mounts = []
     for name, text in files.items():
         path = folder / name
         path.write_text(text)
-        mounts.append(f"mount --bind {shlex.quote(str(path))} /etc/{name.replace('_', '.')}")
+        mounts.append(mount(path, f"/etc/{name.replace('_', '.')}"))
+    if authorities:
+        mounts.append(mount(authorities, "/etc/ssl/certs"))
     script = folder / "daemon"
     inside = " && ".join([*mounts, f'exec {shlex.quote(str(EXPORTER))} "$@"'])
     script.write_text(f"#!/bin/sh\nexec {shlex.join(UNSHARE)} sh -c {shlex.quote(inside)} sh \"$@\"\n")
@@ -101,13 +107,14 @@ class Names(unittest.TestCase):
         cls.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         cls.context.load_cert_chain(*certificate)
 
-    def start(self, **files):
-        """A receiver over http and one over https, each under a name."""
+    def start(self, ca_file=None, **files):
+        """A receiver over http and one over https, each under a name; ca_file: "" for the system's"""
+        ca_file = self.authority.path if ca_file is None else ca_file
         self.receivers = {"http": self.enterContext(Receiver(ack)),
                           "https": self.enterContext(Receiver(ack, tls=self.context))}
         agents = {scheme: {"url": f"{scheme}://{scheme}.test:{receiver.server.server_port}/",
                            "timeout": "60s", "retries": 0,
-                           "tls": {"ca_file": str(self.authority.path)}}
+                           **({"tls": {"ca_file": str(ca_file)}} if ca_file else {})}
                   for scheme, receiver in self.receivers.items()}
         self.daemon = self.enterContext(
             daemon_with(agents, program=program(self.folder, **files)))
@@ -144,7 +151,7 @@ class Names(unittest.TestCase):
         self.start(hosts="", resolv_conf=f"nameserver {server.address}\noptions timeout:30 attempts:1\n")
         before = self.threads()
         sent = [self.caller.send_async(scheme, task_id=f"task-{i}")
-                for scheme, many in (("http", MANY), ("https", MANY_TLS)) for i in range(many)]
+                for i in range(MANY) for scheme in ("http", "https")]
         eventually(lambda: len(self.names_asked(server)) == 2, "both names are asked for")
         self.assertLessEqual(self.threads(), before + 2)
         server.released.set()
@@ -152,6 +159,20 @@ class Names(unittest.TestCase):
             attempt = self.attempt_of(handoff)
             self.assertEqual(attempt["result"], "ack", attempt)
         self.assertEqual(len(server.questions), 4, "an address of either family, once for each name")
+
+    def test_a_ca_file_takes_the_place_of_the_systems(self):
+        other, trusted = Authority(self.folder, "other"), self.folder / "certs"
+        trusted.mkdir()
+        hashed = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in", self.authority.path],
+                                check=True, capture_output=True, text=True).stdout.strip()
+        for name in ("ca-certificates.crt", f"{hashed}.0"):
+            (trusted / name).write_text(self.authority.path.read_text())
+        for ca_file, code in (("", 200), (other.path, 502)):
+            self.start(ca_file, hosts="127.0.0.1 https.test\n", authorities=trusted)
+            reply = self.caller.send("https")
+            self.assertEqual(reply.status, code, reply)
+        attempt = self.attempt_of(reply.json()["handoff"]["id"])
+        self.assertRegex(attempt["error"], "^TLS handshake failed")
 
     def attempt_of(self, handoff):
         """The only one, once it is written."""
