@@ -668,13 +668,14 @@ struct handoff_event {
 struct handoff_retention_stats {
     int64_t body_bytes;  /* of their envelopes: retention_bytes limits them */
     int64_t index_bytes; /* of the rest: retention_index_bytes limits it */
-    /* since the oldest finished that still has its envelope, has a key, can be continued by a child;
-       0: there is none */
+    /* since the oldest finished that still has its envelope, has a key, can be continued by a
+       child; 0: there is none */
     int64_t oldest_body_ns, oldest_key_ns, oldest_chain_ns;
     uint64_t bodies_removed;         /* for size, alone */
     uint64_t chains_removed_by_age;  /* whole handoffs, with their keys */
     uint64_t chains_removed_by_size; /* likewise, though younger than the age */
-    uint64_t orphans, orphans_bytes; /* files of envelopes that nothing named, removed at the start */
+    uint64_t orphans,
+        orphans_bytes; /* files of envelopes that nothing named, removed at the start */
 };
 
 struct handoff_stats {

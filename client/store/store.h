@@ -215,7 +215,7 @@ struct handoff_store_stats {
     uint64_t waiting;                 /* jobs submitted and not yet committed */
     uint64_t checkpoints, checkpoints_failed;
     uint64_t removed;   /* envelopes that retention removed whole, with their keys */
-    int64_t bytes;             /* in use in the database, and bodies beside it */
+    int64_t bytes;      /* in use in the database, and bodies beside it */
     int64_t file_bytes; /* of the files: with free pages, the WAL, and bodies that are over */
 };
 

@@ -114,7 +114,7 @@ class Scrapers(Case):
         self.assertEqual(self.scrape("127.0.0.2").status, 503)
 
     def test_a_pipeline_of_probes_that_is_not_read(self):
-        """No slot, but a place: it gives way when it is needed, and holds nobody up."""
+        """No slot, but a place: it gives way when it is needed, and delays no one."""
         self.daemon()
         with self.http.socket() as raw:
             raw.setblocking(False)

@@ -144,7 +144,7 @@ class ThroughPrometheus(Known):
                        for kind in ("body", "chain"))
         self.assertEqual(body, chain)  # nothing was removed yet
         self.assertGreater(chain, 0)
-        self.assertEqual(samples("handoff_retained_oldest_seconds", kind="key"), 0)  # nobody sent one
+        self.assertEqual(samples("handoff_retained_oldest_seconds", kind="key"), 0)  # none was sent
         for kind, reason in ("body", "size"), ("chain", "age"), ("chain", "size"):
             self.assertEqual(samples("handoff_retention_removed_total", kind=kind, reason=reason), 0)
         self.assertEqual(samples("handoff_store_orphan_files_total"), 0)

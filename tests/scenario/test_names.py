@@ -2,7 +2,7 @@
 # variants: release asan
 """Agents whose address is a name: hosts with several addresses, and name servers that are slow.
 
-The daemon runs in a mount namespace of its own with its own /etc/hosts and /etc/resolv.conf; the
+The daemon runs in its own mount namespace with its own /etc/hosts and /etc/resolv.conf; the
 names, the sockets and the name server are real.
 """
 
@@ -61,7 +61,7 @@ class NameServer:
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        # port 53 is the only one that resolv.conf can name; on an address that is nobody else's
+        # port 53 is the only one that resolv.conf can name; on an address that no one else uses
         for _ in range(20):
             self.address = f"127.{random.randint(64, 254)}.{random.randint(1, 254)}.{random.randint(1, 254)}"
             with contextlib.suppress(OSError):

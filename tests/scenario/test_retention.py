@@ -57,7 +57,7 @@ class Retention(unittest.TestCase):
         return eventually(removed, "the envelope is removed")
 
     def fill(self, caller):
-        """1.25 MiB that are younger than all that is there."""
+        """1.25 MiB that are younger than all that is stored."""
         for _ in range(10):
             envelope(caller, MIB // 8)
 

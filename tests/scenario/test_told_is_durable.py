@@ -5,7 +5,7 @@
 Each round ends with a request whose last byte is read and followed by SIGKILL at once; the next round
 starts on the same store, with an agent that is ill by then, and looks for what was told.
 
-HANDOFF_TOLD_ROUNDS  how often (25; with a sanitizer 5)
+HANDOFF_TOLD_ROUNDS  how often (15; with a sanitizer 5)
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from harness.agents import Caller, daemon_with
 from harness.http import exchange
 from harness.receiver import Hold, ack, later, nack, status
 
-USUAL = "25" if os.environ.get("HANDOFF_VARIANT", "release") == "release" else "5"
+USUAL = "15" if os.environ.get("HANDOFF_VARIANT", "release") == "release" else "5"
 ROUNDS = int(os.environ.get("HANDOFF_TOLD_ROUNDS", USUAL))
 FEW = max(ROUNDS // 5, 1)
 ANALYST = {"source_agent": "analyst", "task_id": "task-1", "task_summary": "Write the retry logic"}
@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
         self.assertEqual((reply.status, reply.json().get("code")), (code, name), reply)
 
     def assert_settled(self, handoff, state, results):
-        """It is as it was told, with every attempt, and nobody is given it again."""
+        """It is as it was told, with every attempt, and no agent is given it again."""
         before = len(self.coder.requests)
         found = self.caller.state(handoff)
         self.assertEqual((found["state"], found["attempts"]), (state, len(results)), found)

@@ -28,9 +28,9 @@ struct handoff_kept {
 enum handoff_code handoff_kept_read(struct handoff_db *db, struct handoff_kept *kept,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* When the oldest finished envelope finished, of those with a body, with a key, and of all; 0: there
-   is none. *key_from is the seq from which keys are looked for: 0 at first, and then what the last
-   look left there, so that keys of what is parked for long are passed over once. */
+/* When the oldest finished envelope finished, of those with a body, with a key, and of all; 0:
+   there is none. *key_from is the seq from which keys are looked for: 0 at first, and then what the
+   last look left there, so that keys of what is parked for long are passed over once. */
 struct handoff_kept_oldest {
     int64_t body_ms, key_ms, row_ms;
 };
