@@ -29,6 +29,7 @@ static enum handoff_code open_store(struct handoff_client *client,
         .retention_bytes = options->retention_bytes,
         .retention_rows_bytes = options->retention_index_bytes,
         .on_commit = handoff_client_tell_commit,
+        .on_displaced = handoff_client_tell_displaced,
         .observer = client};
     return handoff_store_open(&client->store, &store, error);
 }
@@ -225,8 +226,13 @@ static struct handoff_retention_stats retention_stats(const struct handoff_clien
 void handoff_client_stats(struct handoff_client *client, struct handoff_stats *stats)
 {
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
+    struct handoff_store_disk disk;
+    handoff_store_disk(client->store, &disk);
     *stats =
         (struct handoff_stats){.store_bytes = handoff_store_bytes(client->store),
+                               .disk_free_bytes = disk.free_bytes,
+                               .disk_bytes = disk.bytes,
+                               .store_displaced = handoff_store_displaced_file(client->store),
                                .spine_up = atomic_load(&client->spine_up),
                                .exact_tokens = client->tokenizer != handoff_tokenizer_estimate(),
                                .retention = retention_stats(client)};

@@ -67,6 +67,9 @@ void handoff_client_tell(const struct handoff_client *client, const struct hando
 /* The same for one commit of the store; on its writer's thread. */
 void handoff_client_tell_commit(void *observer, const struct handoff_store_commit *commit);
 
+/* The same for a store whose file is not at its path any more; on its writer's thread. */
+void handoff_client_tell_displaced(void *observer, const char *path);
+
 /* The same for one call of the spine, where that says something about the spine; remembers whether
  * it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, enum handoff_operation operation,

@@ -34,3 +34,13 @@ void handoff_client_tell_commit(void *observer, const struct handoff_store_commi
         .of.committed = {.duration_ns = commit->duration_ns, .jobs = commit->jobs}};
     handoff_client_tell(client, &event);
 }
+
+/* On the store's writer thread. */
+void handoff_client_tell_displaced(void *observer, const char *path)
+{
+    const struct handoff_client *client = observer;
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_STORE_DISPLACED,
+                                        .code = HANDOFF_ERR_STORE_DISPLACED,
+                                        .of.displaced = {.path = path}};
+    handoff_client_tell(client, &event);
+}

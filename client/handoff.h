@@ -546,14 +546,16 @@ void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_
 /* ---- events -------------------------------------------------------------------------------- */
 
 enum handoff_event_kind {
-    HANDOFF_EVENT_ASSEMBLED,      /* an envelope was assembled for the store, or that failed */
-    HANDOFF_EVENT_COMMITTED,      /* the store committed a group, or that failed */
-    HANDOFF_EVENT_SPINE,          /* the spine was asked */
-    HANDOFF_EVENT_MOVED,          /* a handoff went from one state to another */
-    HANDOFF_EVENT_REJECTED,       /* a handoff was not accepted, because the circuit is open */
-    HANDOFF_EVENT_CIRCUIT,        /* the breaker of who.target_agent changed */
-    HANDOFF_EVENT_TASK_COMPLETED, /* who.task_id is over, for the first time */
-    HANDOFF_EVENT_OBSERVED,       /* an agent told of a handoff that it made by itself */
+    HANDOFF_EVENT_ASSEMBLED,       /* an envelope was assembled for the store, or that failed */
+    HANDOFF_EVENT_COMMITTED,       /* the store committed a group, or that failed */
+    HANDOFF_EVENT_SPINE,           /* the spine was asked */
+    HANDOFF_EVENT_MOVED,           /* a handoff went from one state to another */
+    HANDOFF_EVENT_REJECTED,        /* a handoff was not accepted, because the circuit is open */
+    HANDOFF_EVENT_CIRCUIT,         /* the breaker of who.target_agent changed */
+    HANDOFF_EVENT_TASK_COMPLETED,  /* who.task_id is over, for the first time */
+    HANDOFF_EVENT_OBSERVED,        /* an agent told of a handoff that it made by itself */
+    HANDOFF_EVENT_STORE_DISPLACED, /* the store is not where it was; once, nothing is stored again
+                                    */
 };
 
 /* Which handoff an event is about. Texts are NULL, or trace_id "", where that is not known, or the
@@ -583,6 +585,14 @@ struct handoff_assembled {
 struct handoff_committed {
     int64_t duration_ns;
     unsigned jobs; /* in the group */
+};
+
+/* What to do about it, in the words of every place that says so. */
+#define HANDOFF_STORE_DISPLACED_ADVICE                                                             \
+    "stop the daemon, put the store back where it was or restore a backup, and start it again"
+
+struct handoff_store_displaced_event {
+    const char *path; /* of the file that was deleted, moved or replaced */
 };
 
 struct handoff_spine_asked {
@@ -653,6 +663,7 @@ struct handoff_event {
     union {
         struct handoff_assembled assembled;
         struct handoff_committed committed;
+        struct handoff_store_displaced_event displaced;
         struct handoff_spine_asked spine;
         struct handoff_moved moved;
         struct handoff_circuit_changed circuit;
@@ -679,9 +690,12 @@ struct handoff_retention_stats {
 };
 
 struct handoff_stats {
-    int64_t store_bytes; /* in use in the database, as it was a moment ago */
-    bool spine_up;       /* it answered when it was asked last */
-    bool exact_tokens;   /* a vocabulary is in use */
+    int64_t store_bytes;                 /* in use in the database, as it was a moment ago */
+    int64_t disk_free_bytes, disk_bytes; /* of the store's file system, likewise; 0: not known */
+    const char *store_displaced; /* path of a file of the store that was deleted, moved or replaced,
+                                    so that nothing is stored any more; NULL: all is in its place */
+    bool spine_up;               /* it answered when it was asked last */
+    bool exact_tokens;           /* a vocabulary is in use */
     struct handoff_retention_stats retention;
 };
 

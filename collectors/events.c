@@ -116,6 +116,8 @@ void collectors_observe(void *observer, const struct handoff_event *event)
     case HANDOFF_EVENT_TASK_COMPLETED:
         collectors_hops_completed(collectors, event);
         break;
+    case HANDOFF_EVENT_STORE_DISPLACED: /* a gauge, read with the next scrape */
+        break;
     }
 }
 
@@ -134,6 +136,10 @@ void collectors_client_read(void *arg)
         return;
     handoff_client_stats(collectors->client, &stats);
     metric_gauge_set(collectors->single[COLLECTORS_STORE_BYTES], (double)stats.store_bytes);
+    metric_gauge_set(collectors->single[COLLECTORS_STORE_DISPLACED],
+                     stats.store_displaced != NULL ? 1 : 0);
+    metric_gauge_set(collectors->single[COLLECTORS_STORE_DISK_FREE], (double)stats.disk_free_bytes);
+    metric_gauge_set(collectors->single[COLLECTORS_STORE_DISK_SIZE], (double)stats.disk_bytes);
     metric_gauge_set(collectors->single[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0);
     metric_gauge_set(collectors->single[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0);
     collectors_retention_read(collectors, &stats.retention);

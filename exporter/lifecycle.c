@@ -82,10 +82,21 @@ struct exporter_lifecycle {
     _Atomic(uint64_t) api_body_limit;
 };
 
-bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle)
+enum handoff_code exporter_lifecycle_ready(const struct exporter_lifecycle *lifecycle,
+                                           struct exporter_error *why)
 {
+    struct handoff_stats stats;
     BASE_CHECK_MAGIC(lifecycle, LIFECYCLE_MAGIC);
-    return atomic_load(&lifecycle->serving);
+    if (!atomic_load(&lifecycle->serving)) {
+        exporter_error_set(why, "handoff-exporter is shutting down");
+        return HANDOFF_ERR_SHUTTING_DOWN;
+    }
+    handoff_client_stats(exporter_client_host_client(lifecycle->client_host), &stats);
+    if (stats.store_displaced == NULL)
+        return HANDOFF_OK;
+    exporter_error_set(why, "%s was deleted, moved or replaced; nothing is stored: %s",
+                       stats.store_displaced, HANDOFF_STORE_DISPLACED_ADVICE);
+    return HANDOFF_ERR_STORE_DISPLACED;
 }
 
 /* ---- status and log --------------------------------------------------------------------- */

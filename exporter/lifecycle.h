@@ -17,8 +17,9 @@ int exporter_run(const struct exporter_options *options, const char *revision);
 
 struct exporter_lifecycle;
 
-/* Any thread. */
-bool exporter_lifecycle_is_serving(const struct exporter_lifecycle *lifecycle);
+/* HANDOFF_OK: new handoffs are taken. Else `why` says why not. Any thread. */
+enum handoff_code exporter_lifecycle_ready(const struct exporter_lifecycle *lifecycle,
+                                           struct exporter_error *why);
 
 /* The state of the process. */
 struct exporter_lifecycle_state {

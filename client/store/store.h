@@ -83,6 +83,8 @@ struct handoff_store_options {
     const struct base_clock *clock; /* NULL: the system's */
     /* Called on the writer thread after every commit; must be quick. NULL: none. */
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
+    /* Likewise, once: the file of the store that was at this path is not there. NULL: none. */
+    void (*on_displaced)(void *observer, const char *path);
     void *observer;
     const char *vfs; /* SQLite VFS, for tests with a failing disk; NULL: the system's */
 };
@@ -236,6 +238,19 @@ struct handoff_store_kept {
 
 /* As it was a moment ago. Any thread; reads memory only. */
 void handoff_store_kept(const struct handoff_store *store, struct handoff_store_kept *kept);
+
+/* What the store's file system has left for us, and its size, as they were a moment ago; 0 until
+   they were read. Any thread; reads memory only. */
+struct handoff_store_disk {
+    int64_t free_bytes, bytes;
+};
+
+void handoff_store_disk(const struct handoff_store *store, struct handoff_store_disk *disk);
+
+/* NULL, or the path of the file that was deleted, moved or replaced while the store was open: from
+   then on every job and every read fails with store_displaced, until the store is opened again. Any
+   thread; reads memory only. */
+const char *handoff_store_displaced_file(const struct handoff_store *store);
 
 /* Reads the disk. The two sizes are 0 when they cannot be read. */
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats);

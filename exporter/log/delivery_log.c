@@ -47,6 +47,9 @@ void exporter_delivery_log(const struct handoff_event *event)
         log_move(who, &event->of.moved);
     else if (event->kind == HANDOFF_EVENT_CIRCUIT)
         log_circuit(who, &event->of.circuit);
+    else if (event->kind == HANDOFF_EVENT_STORE_DISPLACED)
+        log_error("store_out_of_place", LOG_STR("path", event->of.displaced.path),
+                  LOG_STR("advice", HANDOFF_STORE_DISPLACED_ADVICE));
     else if (event->kind == HANDOFF_EVENT_ASSEMBLED && event->code == HANDOFF_ERR_HOP_LIMIT)
         log_warn("hop_limit_reached", LOG_STR("task", who->task_id),
                  LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),

@@ -31,12 +31,13 @@ void exporter_route_healthy(struct exporter_request *request, void *context)
 
 void exporter_route_ready(struct exporter_request *request, void *context)
 {
-    static const struct exporter_problem ending = {.code = HANDOFF_ERR_SHUTTING_DOWN,
-                                                   .detail = "handoff-exporter is shutting down"};
-    if (exporter_lifecycle_is_serving(context))
+    struct exporter_error why;
+    const struct exporter_problem problem = {.code = exporter_lifecycle_ready(context, &why),
+                                             .detail = why.text};
+    if (problem.code == HANDOFF_OK)
         respond_plain(request, 200, "handoff-exporter is ready.\n");
     else
-        exporter_respond_problem(request, &ending);
+        exporter_respond_problem(request, &problem);
 }
 
 struct reload_job {

@@ -154,6 +154,7 @@ static void collect(struct failures *failures, const struct handoff_call *call)
     add_code(failures, HANDOFF_ERR_OUT_OF_MEMORY);
     add_code(failures, HANDOFF_ERR_SHUTTING_DOWN);
     add_code(failures, HANDOFF_ERR_STORE_IO);
+    add_code(failures, HANDOFF_ERR_STORE_DISPLACED);
     if (call->effect == HANDOFF_READS)
         return;
     add_code(failures, HANDOFF_ERR_STORE_FULL);

@@ -177,6 +177,11 @@ static void find_in_daemon(struct exporter_status *status)
     if (status->daemon.draining)
         add_finding(status, EXPORTER_STANDING_ATTENTION,
                     "The daemon is shutting down and accepts no new handoffs.");
+    if (status->client.store_displaced != NULL)
+        add_finding(status, EXPORTER_STANDING_TROUBLE,
+                    "The store is not where it was (%.120s); nothing is stored or accepted until "
+                    "the restart.",
+                    status->client.store_displaced);
     if (!status->client.spine_up)
         add_finding(
             status, EXPORTER_STANDING_TROUBLE,

@@ -30,7 +30,7 @@ WIDTH = 110
 # Codes that every call may answer; the head of docs/api.md lists them.
 EVERYWHERE = {"ambiguous_request", "unknown_transfer_coding", "unknown_content_coding",
               "bad_path", "cross_origin", "unauthenticated", "out_of_memory", "shutting_down",
-              "store_full", "store_read_only", "store_io", "store_corrupt",
+              "store_full", "store_read_only", "store_io", "store_displaced", "store_corrupt",
               "internal"}
 # Bodies with a page that explains their fields.
 EXPLAINED = {"HandoffRequest": "[envelope.md](envelope.md#the-request)",

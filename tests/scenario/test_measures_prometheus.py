@@ -131,6 +131,11 @@ class ThroughPrometheus(Known):
         vocabulary = pathlib.Path(os.environ["HANDOFF_VOCABULARY_DIR"]) / "o200k_base.vocabulary"
         self.assertEqual(samples("handoff_tokenizer_exact"), 1 if vocabulary.exists() else 0)
         self.assertEqual(samples("handoff_store_commit_failures_total"), 0)
+        self.assertEqual(samples("handoff_store_displaced"), 0)  # test_store_displaced.py has the other
+        disk = os.statvfs(self.daemon.folder)
+        self.assertEqual(samples("handoff_store_disk_size_bytes"), disk.f_blocks * disk.f_frsize)
+        self.assertLess(0, samples("handoff_store_disk_free_bytes"))
+        self.assertLess(samples("handoff_store_disk_free_bytes"), disk.f_blocks * disk.f_frsize)
         # how many writes share a commit is chance; that nothing was missed is not
         direct = Samples(self.daemon.web.get("/metrics").text)
         for name in "handoff_store_commit_duration_seconds_count", "handoff_store_bytes":

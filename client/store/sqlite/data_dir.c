@@ -2,7 +2,8 @@
 /*
  * The directory and its lock. The lock is flock(2): it belongs to the open file, so it also keeps a
  * second store in the same process out, and the kernel drops it when the process dies, however it
- * dies. The file's content (a process id) is only there to be shown.
+ * dies. The file's content (a process id) is only there to be shown. Whoever deletes the file, in
+ * the belief that it is stale, still finds the directory locked.
  *
  * On the thread that opens the store.
  */
@@ -103,6 +104,7 @@ static enum handoff_code make_directory(const char *path, struct handoff_error *
     return system_failure(path, number ? number : ENOTDIR, error);
 }
 
+/* `lock`: the file, or -1 where it cannot be opened. */
 static enum handoff_code taken_by_another(int lock, const char *directory,
                                           struct handoff_error *error)
 {
@@ -116,17 +118,38 @@ static enum handoff_code taken_by_another(int lock, const char *directory,
     return HANDOFF_ERR_STORE_LOCKED;
 }
 
+/* A file system that cannot lock a directory (NFS) has the file alone. */
+static bool directory_is_taken(struct handoff_place *place, const char *directory)
+{
+    place->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return place->directory >= 0 && flock(place->directory, LOCK_EX | LOCK_NB) != 0 &&
+           errno == EWOULDBLOCK;
+}
+
+/* Made only by who has the directory. -1 with errno. */
+static int open_lock_file(const char *directory, int flags)
+{
+    char *path = join(directory, HANDOFF_STORE_LOCK);
+    if (!path) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int file = open(path, flags | O_CLOEXEC, 0600);
+    int number = errno;
+    base_free(path);
+    errno = number;
+    return file;
+}
+
 static enum handoff_code lock_directory(struct handoff_place *place, const char *directory,
                                         struct handoff_error *error)
 {
-    char *path = join(directory, "lock");
-    if (!path)
-        return handoff_error_no_memory(error);
-    place->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    int number = errno;
-    base_free(path);
+    bool taken = directory_is_taken(place, directory);
+    place->lock = open_lock_file(directory, taken ? O_RDONLY : O_RDWR | O_CREAT);
+    if (taken)
+        return taken_by_another(place->lock, directory, error);
     if (place->lock < 0)
-        return system_failure(directory, number, error);
+        return system_failure(directory, errno, error);
     if (flock(place->lock, LOCK_EX | LOCK_NB) != 0)
         return errno == EWOULDBLOCK ? taken_by_another(place->lock, directory, error)
                                     : system_failure(directory, errno, error);
@@ -141,8 +164,7 @@ static enum handoff_code lock_directory(struct handoff_place *place, const char 
 enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
                                      struct handoff_error *error)
 {
-    place->database = NULL;
-    place->lock = -1;
+    *place = (struct handoff_place){.directory = -1, .lock = -1};
     enum handoff_code code = make_directory(directory, error);
     if (code == HANDOFF_OK)
         code = lock_directory(place, directory, error);
@@ -160,8 +182,9 @@ void handoff_place_release(struct handoff_place *place)
     base_free(place->database);
     if (place->lock >= 0)
         close(place->lock);
-    place->database = NULL;
-    place->lock = -1;
+    if (place->directory >= 0)
+        close(place->directory);
+    *place = (struct handoff_place){.directory = -1, .lock = -1};
 }
 
 enum handoff_code handoff_place_find(const char *path, char **database, struct handoff_error *error)

@@ -3,8 +3,9 @@
  * data_dir.h - the store's directory: made when it is missing, and used by one process at a time.
  *
  * SQLite's own locks would let two daemons share a database, and each would deliver the other's
- * handoffs; so a lock file says whose it is. `handoffctl store check` and `backup` only read and do
- * not take it.
+ * handoffs; so a lock says whose it is. It is taken twice: on a file, which also names the process,
+ * and on the directory itself, which cannot be deleted while the store is in it. `handoffctl store
+ * check` and `backup` only read and do not take it.
  */
 #ifndef HANDOFF_STORE_SQLITE_DATA_DIR_H
 #define HANDOFF_STORE_SQLITE_DATA_DIR_H
@@ -12,9 +13,11 @@
 #include "client/handoff.h"
 
 #define HANDOFF_STORE_FILE "handoff.db"
+#define HANDOFF_STORE_LOCK "lock"
 
 struct handoff_place {
     char *database; /* path of the database file; owned */
+    int directory;  /* descriptor of the locked directory, or -1 */
     int lock;       /* descriptor of the lock file, or -1 */
 };
 

@@ -24,14 +24,24 @@ static struct handoff_db *take_idle(struct handoff_store *store)
     return db;
 }
 
-struct handoff_db *handoff_store_reader(struct handoff_store *store, struct handoff_error *error)
+static void discard(struct handoff_db *db)
 {
-    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
-    BASE_CHECK(!base_thread_is_serving()); /* it would wait for the disk: submit a read */
-    struct handoff_db *db = take_idle(store);
-    if (db)
-        return db;
-    db = base_malloc(sizeof *db);
+    handoff_db_close(db);
+    base_free(db);
+}
+
+/* Opened by its name, so it may be another database by now. */
+static bool is_of_this_store(struct handoff_store *store, struct handoff_error *error)
+{
+    const char *displaced = handoff_store_files_displaced(&store->files);
+    if (displaced)
+        handoff_store_displaced(displaced, error);
+    return !displaced;
+}
+
+static struct handoff_db *open_reader(struct handoff_store *store, struct handoff_error *error)
+{
+    struct handoff_db *db = base_malloc(sizeof *db);
     if (!db) {
         handoff_error_no_memory(error);
         return NULL;
@@ -41,13 +51,23 @@ struct handoff_db *handoff_store_reader(struct handoff_store *store, struct hand
         base_free(db);
         return NULL;
     }
-    return db;
+    if (is_of_this_store(store, error))
+        return db;
+    discard(db);
+    return NULL;
 }
 
-static void discard(struct handoff_db *db)
+struct handoff_db *handoff_store_reader(struct handoff_store *store, struct handoff_error *error)
 {
-    handoff_db_close(db);
-    base_free(db);
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK(!base_thread_is_serving()); /* it would wait for the disk: submit a read */
+    const char *displaced = handoff_store_displaced_file(store);
+    if (displaced) {
+        handoff_store_displaced(displaced, error);
+        return NULL;
+    }
+    struct handoff_db *db = take_idle(store);
+    return db ? db : open_reader(store, error);
 }
 
 void handoff_store_reader_done(struct handoff_store *store, struct handoff_db *db)

@@ -80,6 +80,8 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     atomic_init(&store->bytes, used);
     if (code == HANDOFF_OK)
         code = handoff_store_measure_kept(store, error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_files_note(&store->files, &store->place, error);
     return code;
 }
 
@@ -125,6 +127,15 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
                              NULL, NULL);
 }
 
+/* Closing the last connection copies the WAL into the database and deletes it, by its name. Where
+   another database is on the path, that would be another store's. */
+static void leave_other_store_alone(struct handoff_store *store)
+{
+    const char *file = handoff_store_displaced_file(store);
+    if (file && strcmp(file, store->place.database) == 0)
+        sqlite3_db_config(store->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+}
+
 static void destroy_store(struct handoff_store *store)
 {
     handoff_reader_threads_stop(&store->readers);
@@ -132,7 +143,9 @@ static void destroy_store(struct handoff_store *store)
     handoff_store_readers_close(store);
     handoff_body_log_close(&store->body_log);
     handoff_checkpoint_before_close(&store->checkpoint, &store->writer);
+    leave_other_store_alone(store);
     handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
+    handoff_store_files_forget(&store->files);
     handoff_place_release(&store->place);
     handoff_damaged_files_free(&store->damaged_files);
     pthread_cond_destroy(&store->queue_filled);
@@ -153,7 +166,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
     if (!opened)
         return handoff_error_no_memory(error);
     opened->magic = HANDOFF_STORE_MAGIC;
-    opened->place.lock = -1;
+    opened->place = (struct handoff_place){.directory = -1, .lock = -1};
     opened->unindexed = HANDOFF_TASK_INDEX_BATCH; /* that many may wait since the last time */
     set_store_defaults(opened, options);
     init_locks(opened);
@@ -285,6 +298,19 @@ void handoff_store_kept(const struct handoff_store *store, struct handoff_store_
         .rows_for_size = atomic_load_explicit(&store->removed_for_size, memory_order_relaxed),
         .orphans = atomic_load_explicit(&store->orphans, memory_order_relaxed),
         .orphans_bytes = atomic_load_explicit(&store->orphans_bytes, memory_order_relaxed)};
+}
+
+void handoff_store_disk(const struct handoff_store *store, struct handoff_store_disk *disk)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    disk->free_bytes = atomic_load_explicit(&store->disk_free_bytes, memory_order_relaxed);
+    disk->bytes = atomic_load_explicit(&store->disk_bytes, memory_order_relaxed);
+}
+
+const char *handoff_store_displaced_file(const struct handoff_store *store)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    return atomic_load_explicit(&store->displaced, memory_order_acquire);
 }
 
 void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats *stats)

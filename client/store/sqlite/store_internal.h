@@ -11,6 +11,7 @@
 #include "client/store/sqlite/checkpoint.h"
 #include "client/store/sqlite/data_dir.h"
 #include "client/store/sqlite/database.h"
+#include "client/store/sqlite/displaced.h"
 #include "client/store/store.h"
 
 enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
@@ -34,6 +35,7 @@ struct handoff_store {
     /* never change after opening */
     struct handoff_store_options options;
     struct handoff_place place;
+    struct handoff_store_files files;
     pthread_t writer_thread;
 
     /* the writer thread's */
@@ -43,6 +45,8 @@ struct handoff_store {
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
     int64_t measure_due_ns;   /* likewise */
+    int64_t files_due_ns;     /* likewise: when to look for them if nothing is written until then */
+    int64_t disk_due_ns;      /* likewise: when to ask how much room is left */
     bool unmeasured;          /* something was written since */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
     unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
@@ -79,6 +83,8 @@ struct handoff_store {
     _Atomic(int64_t) bytes; /* measured by the writer, like those that follow */
     _Atomic(int64_t) kept_bodies, kept_rows;
     _Atomic(int64_t) oldest_body_ms, oldest_key_ms, oldest_row_ms;
+    _Atomic(int64_t) disk_free_bytes, disk_bytes;
+    _Atomic(const char *) displaced; /* path of a file of the store; set once, by the writer */
 };
 
 /* writer.c */

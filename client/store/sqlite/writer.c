@@ -20,10 +20,17 @@
  * into the database and reused), the index of tasks, and steps of retention: one once per retention
  * period or when many handoffs came, and while they find something, more in quiet moments, or under
  * load as handoffs come.
+ *
+ * Before and after each group, and now and then while it is quiet, it looks whether the store's
+ * files are still on the path (displaced.h). Before: what is opened by its name must be ours.
+ * After: what was committed to files that are gone is not told. Once they are not there, no job is
+ * run any more, and only opening the store anew changes that: another process may have used the
+ * path.
  */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "client/store/sqlite/body_files.h"
@@ -43,6 +50,12 @@ enum { GATHER_FROM = 3, GATHER_SHARE = 4, GATHER_MAX_NS = 2000000 };
 
 /* So soon after a write, and no more often, its size is known to a scrape. */
 #define MEASURE_EVERY_NS INT64_C(100000000)
+
+/* So often it looks for its files while nothing is written. */
+#define LOOK_EVERY_NS INT64_C(250000000)
+
+/* So often it asks how much room its file system has. */
+#define DISK_EVERY_NS INT64_C(1000000000)
 
 /* So many bodies make a sync of their file worth its while. */
 enum { SHARED_SYNC = 2 };
@@ -159,12 +172,19 @@ static struct timespec at_ns(int64_t monotonic_ns)
                              .tv_nsec = (long)(monotonic_ns % 1000000000)};
 }
 
-/* Waits for jobs, but only until the next look at retention or the next measurement. The real
-   monotonic clock, not the injected one: a condition variable cannot wait for the latter. */
+static int64_t sooner_of(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* Waits for jobs, but only until something else is due. The real monotonic clock, not the injected
+   one: a condition variable cannot wait for the latter. */
 static void wait_for_jobs(struct handoff_store *store)
 {
-    const bool measures = store->unmeasured && store->measure_due_ns < store->retention_due_ns;
-    struct timespec until = at_ns(measures ? store->measure_due_ns : store->retention_due_ns);
+    int64_t due_ns = sooner_of(store->files_due_ns, store->retention_due_ns);
+    if (store->unmeasured)
+        due_ns = sooner_of(due_ns, store->measure_due_ns);
+    struct timespec until = at_ns(due_ns);
     while (!store->oldest && !store->stopping && !store->retention_more) {
         store->writer_waits = true;
         if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
@@ -341,6 +361,36 @@ static void settle_group(struct handoff_store *store, struct base_mail *group,
         run_alone(&store->writer, job_of(mail), error);
 }
 
+/* ---- the files are not there any more -------------------------------------------------------- */
+
+/* From now on it does nothing by itself either. */
+static void note_displaced(struct handoff_store *store, const char *file)
+{
+    store->files_due_ns = store->retention_due_ns = INT64_MAX;
+    store->unmeasured = store->retention_more = false;
+    atomic_store_explicit(&store->displaced, file, memory_order_release);
+    if (store->options.on_displaced)
+        store->options.on_displaced(store->options.observer, file);
+}
+
+static bool is_displaced(struct handoff_store *store)
+{
+    if (handoff_store_displaced_file(store))
+        return true;
+    const char *file = handoff_store_files_displaced(&store->files);
+    store->files_due_ns = base_monotonic_ns(&base_clock_system) + LOOK_EVERY_NS;
+    if (file)
+        note_displaced(store, file);
+    return file != NULL;
+}
+
+static void fail_displaced(struct handoff_store *store, struct base_mail *group,
+                           struct handoff_error *error)
+{
+    handoff_store_displaced(handoff_store_displaced_file(store), error);
+    fail_all(group, error);
+}
+
 /* ---- after the commit ---------------------------------------------------------------------- */
 
 static unsigned count_group(struct handoff_store *store, struct base_mail *group)
@@ -370,8 +420,12 @@ static void commit_group(struct handoff_store *store, struct base_mail *group)
     const struct base_clock *clock = store->options.clock;
     int64_t begun = base_monotonic_ns(clock);
     handoff_error_clear(&error);
-    settle_group(store, group, &error);
-    store->unmeasured = true;
+    if (!is_displaced(store))
+        settle_group(store, group, &error);
+    bool displaced = is_displaced(store);
+    if (displaced)
+        fail_displaced(store, group, &error);
+    store->unmeasured = !displaced;
     store->unindexed += store->group_bodies;
     store->unretained += store->group_bodies;
     struct handoff_store_commit done = {base_monotonic_ns(clock) - begun, count_group(store, group),
@@ -492,6 +546,19 @@ static void measure_size(struct handoff_store *store, int64_t now_ns)
     (void)!handoff_store_measure_kept(store, NULL);
 }
 
+/* What others left free and we may use. */
+static void measure_disk(struct handoff_store *store, int64_t now_ns)
+{
+    struct statvfs found;
+    store->disk_due_ns = now_ns + DISK_EVERY_NS;
+    if (statvfs(store->place.database, &found) != 0)
+        return;
+    const int64_t unit = (int64_t)found.f_frsize;
+    atomic_store_explicit(&store->disk_free_bytes, (int64_t)found.f_bavail * unit,
+                          memory_order_relaxed);
+    atomic_store_explicit(&store->disk_bytes, (int64_t)found.f_blocks * unit, memory_order_relaxed);
+}
+
 static void tidy(struct handoff_store *store, bool quiet)
 {
     index_tasks(store);
@@ -506,6 +573,8 @@ static void tidy(struct handoff_store *store, bool quiet)
         retain(store, now);
     if (store->unmeasured && now >= store->measure_due_ns)
         measure_size(store, now);
+    if (now >= store->disk_due_ns)
+        measure_disk(store, now);
 }
 
 void *handoff_store_writer_main(void *argument)
@@ -519,6 +588,8 @@ void *handoff_store_writer_main(void *argument)
             commit_group(store, group);
         else if (stopping)
             return NULL;
-        tidy(store, !group);
+        bool displaced = group ? handoff_store_displaced_file(store) != NULL : is_displaced(store);
+        if (!displaced)
+            tidy(store, !group);
     }
 }
