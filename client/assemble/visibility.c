@@ -6,6 +6,7 @@
  */
 #include "client/assemble/visibility.h"
 
+#include "client/envelope/inheritance.h"
 #include "client/store/parties.h"
 #include "lib/base/arena.h"
 
@@ -28,6 +29,21 @@ enum handoff_code handoff_visibility_check(struct handoff_store *store, const st
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id", "id", NULL);
 }
 
+/* Retention removed its body. Where nothing is left of it, it names nobody. */
+static enum handoff_code read_what_is_left(const struct handoff_stored_envelope *stored,
+                                           struct base_arena *arena,
+                                           struct handoff_envelope *envelope,
+                                           struct handoff_error *error)
+{
+    size_t steps;
+    *envelope = (struct handoff_envelope){0};
+    handoff_error_clear(error);
+    if (!stored->inheritance.data)
+        return HANDOFF_OK;
+    return handoff_inheritance_read(stored->inheritance, &stored->id, stored->digest, arena,
+                                    envelope, &steps, error);
+}
+
 /* A task that began with an envelope that was only assembled: it says who began it. */
 static enum handoff_code began_task(struct handoff_store *store, const struct base_uuid *first,
                                     struct base_span agent, bool *began,
@@ -40,6 +56,8 @@ static enum handoff_code began_task(struct handoff_store *store, const struct ba
     enum handoff_code code = handoff_store_get_envelope(store, first, &arena, &stored, error);
     if (code == HANDOFF_OK)
         code = handoff_envelope_read(stored.body, &envelope, error);
+    else if (code == HANDOFF_ERR_ENVELOPE_REMOVED)
+        code = read_what_is_left(&stored, &arena, &envelope, error);
     if (code == HANDOFF_OK) {
         *began = names_agent(&envelope, agent);
         handoff_envelope_free(&envelope);

@@ -7,8 +7,10 @@ child finds its parent, and the disk is bounded all the same.
 """
 import json
 import os
+import pathlib
 import random
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -40,12 +42,13 @@ def storage(size=None, index_size=None, age=None):
 
 
 class Retention(unittest.TestCase):
-    def daemon(self, *answers, **limits):
+    def daemon(self, *answers, api=None, **limits):
         receiver = self.enterContext(Receiver(*answers or [ack]))
         daemon = self.enterContext(daemon_with(
             {"coder": {"url": receiver.url, "token_budget": 1000000},
              "ill": {"url": receiver.url, "token_budget": 1000000, "retries": 0}},
-            storage=storage(**limits), defaults={"timeout": "10s"}))
+            storage=storage(**limits), defaults={"timeout": "10s"},
+            **({"api": api} if api else {})))
         return daemon, Caller(daemon), receiver
 
     def wait_until_removed(self, caller, handoff):
@@ -127,6 +130,29 @@ class Retention(unittest.TestCase):
         self.assertEqual((child.status, child.json()["code"]), (410, "envelope_removed"))
         self.assertEqual(child.json()["field"], "previous_id")
         self.assertEqual(len(receiver.requests), 1)
+
+    def test_who_began_a_task_goes_on_with_it(self):
+        tokens = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "tokens"
+        tokens.write_text("analyst token-of-the-analyst\nstranger token-of-the-stranger\ncoder token-of-the-coder\n")
+        tokens.chmod(0o600)
+        _, caller, _ = self.daemon(size="1MiB", api={"tokens_file": str(tokens)})
+        def call(agent, path, **fields):
+            return caller.call("POST", path, {"source_agent": agent, "target_agent": "coder",
+                                              "task_id": "task-7", "task_summary": "Plan", **fields},
+                               authorization=f"Bearer token-of-the-{agent}")
+        first = call("analyst", "/v1/envelopes").json()["id"]
+        for _ in range(10):
+            call("analyst", "/v1/envelopes", task_id="task-8", state={"progress": text(MIB // 8)},
+                 constraints={"max_tokens": 1000000})
+        def removed():
+            return caller.call("GET", f"/v1/handoffs/{first}/envelope",
+                               authorization="Bearer token-of-the-analyst").status == 410
+        eventually(removed, "the envelope is removed")
+        unseen = caller.call("GET", f"/v1/handoffs/{first}/envelope",
+                             authorization="Bearer token-of-the-stranger")
+        self.assertEqual(unseen.status, 404)
+        self.assertEqual(call("stranger", "/v1/handoffs").status, 404)
+        self.assertEqual(call("analyst", "/v1/handoffs").status, 200)
 
     def test_the_rest_of_a_handoff_goes_by_age(self):
         _, caller, _ = self.daemon(size="1MiB", age="1s")
