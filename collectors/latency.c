@@ -7,7 +7,7 @@
  * tell neither. What was refused before it was accepted (hop_limit, an open circuit) took no time.
  *
  * Only direct handoffs have their series from the start. With those of the other patterns,
- * durations would be 315 of the 396 samples of an agent, and most agents see one pattern. A
+ * durations would be four fifths of the samples of an agent, and most agents see one pattern. A
  * duration need not begin at 0 as a count of failures must: what its first sample loses to a rate
  * is one observation.
  *

@@ -24,8 +24,7 @@ void collectors_retention_init(struct collectors *collectors)
     series->oldest_key = metric_resolve(families[COLLECTORS_RETAINED_OLDEST], key);
     series->oldest_chain = metric_resolve(families[COLLECTORS_RETAINED_OLDEST], chain);
     for (int i = 0; i < COLLECTORS_REMOVALS; i++)
-        series->removed[i] =
-            metric_resolve(families[COLLECTORS_RETENTION_REMOVED], removals[i]);
+        series->removed[i] = metric_resolve(families[COLLECTORS_RETENTION_REMOVED], removals[i]);
 }
 
 static double age_seconds(int64_t ns)

@@ -129,11 +129,15 @@ SHAPE(handoff_shape_task, task_rows, "TaskHandoffs", "The handoffs of a task.");
 
 /* ---- agents --------------------------------------------------------------------------------- */
 
+static const char protocols_doc[] =
+#define HANDOFF_PROTOCOL(name, text, meaning) text ": " meaning "; "
+#include "client/model/handoff_model.def"
+    "null: the agent is no longer configured";
+
 static const struct handoff_field agent_rows[] = {
     ROW("name", TEXT),
     ROW("configured", BOOL, .doc = "false: no longer, but it may still have handoffs"),
-    ROW("delivery", WORD, .nullable = true, .words = handoff_protocol_names,
-        .doc = "push: handoffs are posted to it; pull: it takes them from its inbox"),
+    ROW("delivery", WORD, .nullable = true, .words = handoff_protocol_names, .doc = protocols_doc),
     ROW("circuit", WORD, .words = circuit_names, .doc = "state of its circuit now"),
     ROW("consecutive_failures", WHOLE, .doc = "exhausted handoffs in a row"),
     ROW("retry_after_seconds", WHOLE, .doc = "time until an open circuit is probed"),

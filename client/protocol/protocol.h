@@ -69,7 +69,10 @@ struct handoff_protocol {
                                       struct base_span envelope);
 
     /* The delivery is READY and due, and its settings are in force. false: out of memory, and
-       nothing has begun. An offer that was made already stays as it is. */
+       nothing has begun. An offer that was made already stays as it is. It limits the attempt to
+       its settings' timeout_ms and to handoff_delivery_until_deadline. It never reports the end
+       itself: an attempt that is over at once reports it from a timer in its space, or from
+       handoff_protocol_lane_settle. */
     bool (*begin)(struct handoff_delivery *delivery);
 
     /* Withdraws the offer, or cancels the attempt without reporting its end. Harmless where neither

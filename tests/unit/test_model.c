@@ -110,7 +110,6 @@ static void test_names_are_those_that_were_released(void **unused)
                 "search", "get", "list", "put", "pin", "delete");
     CHECK_NAMES(enum handoff_strategy, handoff_strategy_name, 4, "priority", "full", "summary",
                 "lazy");
-    CHECK_NAMES(enum handoff_protocol_kind, handoff_protocol_name, 2, "push", "pull");
     CHECK_NAMES(enum handoff_run_state, handoff_run_state_name, 4, "running", "done", "stopped",
                 "failed");
     CHECK_NAMES(enum handoff_reserved, handoff_reserved_name, 3, "other", "next", "broadcast");
