@@ -9,6 +9,7 @@
 #include "lib/tokens/boundaries.h"
 #include "lib/tokens/merge.h"
 #include "lib/tokens/split.h"
+#include "lib/tokens/word_cache.h"
 
 #include <endian.h>
 #include <string.h>
@@ -191,7 +192,10 @@ static enum handoff_code count_piece(const struct counting *counting, const uint
         ++*tokens;
         return HANDOFF_OK;
     }
-    code = handoff_merge(counting->vocabulary, piece, length, &sink);
+    if (length >= HANDOFF_WORD_CACHE_LEAST)
+        code = handoff_word_cache_count(counting->vocabulary, piece, length, &sink.count);
+    else
+        code = handoff_merge(counting->vocabulary, piece, length, &sink);
     *tokens += sink.count;
     return code;
 }

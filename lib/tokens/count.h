@@ -6,7 +6,8 @@
  * looking up a word mostly waits for memory, and merging a word that is not a token costs as much
  * as ten lookups. Each thread therefore caches the token counts of its recent pieces, keyed by
  * their bytes: an answer is never wrong, and an evicted one is computed again. Whole texts are not
- * cached.
+ * cached, since hashing a text takes as long as counting it; but for words so long that merging
+ * them takes much longer (word_cache.h).
  *
  * The rest avoids mispredicted branches. They happen where words end, so boundaries.h finds the
  * ends of about twelve pieces without a branch; and each piece is looked up with the same
