@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workers.h - threads that compute what would keep a loop from serving others.
+ *
+ * Work is an op (op.h) that a loop hands over: `run` is called on a worker, `done` afterwards on
+ * the loop. From the handing over until `done` what the work needs belongs to the worker. The
+ * workers have a lower priority than the loops, so that on a busy machine those who ask for little
+ * are served first.
+ *
+ * The queue is bounded, because what waits in it holds memory; work beyond it is refused, and the
+ * caller says so to whoever asked. Work that is unwanted leaves the queue at once; work that runs
+ * is not interrupted, but may look whether it is still wanted (base_op_is_unwanted).
+ *
+ * Threads: submitting and cancelling on the loop of the work; opening and closing anywhere.
+ */
+#ifndef BASE_WORKERS_H
+#define BASE_WORKERS_H
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+#include "lib/base/handoff_error.h"
+#include "lib/base/op.h"
+
+struct base_workers;
+
+struct base_work {
+    struct base_op op;
+    void (*run)(struct base_work *work);
+    /* the workers' */
+    struct base_workers *workers;
+    struct base_mail mail;
+    TAILQ_ENTRY(base_work) entry;
+    bool queued; /* under the lock of the workers */
+};
+
+/* `most`: how many may wait beside those that run. */
+enum handoff_code base_workers_open(struct base_workers **workers, size_t threads, size_t most,
+                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Nothing may be under way. Takes pointers to NULL. */
+void base_workers_close(struct base_workers **workers);
+
+/* False: as many wait as may, and nothing was begun. */
+bool base_workers_submit(struct base_workers *workers, struct base_work *work,
+                         struct base_loop *loop, int64_t deadline_ms,
+                         void (*run)(struct base_work *work), void (*done)(struct base_op *op));
+
+#endif
