@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening and closing a client. The order of closing is the order of opening turned round: loops,
- * then the spine, then the store, which commits what it was given.
+ * then the workers and the spine, then the store, which commits what it was given.
  */
 #include "client/client.h"
 
@@ -14,6 +14,8 @@ enum {
     DEFAULT_TOKEN_BUDGET = 8000,
     DEFAULT_HOPS_MAX = 10,
     DEFAULT_MEMORY_MAX_BYTES = 64 * 1024,
+    WORKERS = 2,         /* so that one that takes long does not keep all others waiting */
+    WORKERS_QUEUE = 256, /* so much may wait: each holds a body, and then some */
 };
 
 /* ---- opening and closing -------------------------------------------------------------------- */
@@ -65,6 +67,7 @@ static enum handoff_code open_assembler(struct handoff_client *client,
         .clock = &base_clock_system,
         .random = &base_random_system,
         .uuids = &client->uuids,
+        .workers = client->workers,
         .memory_max_bytes =
             options->memory_max_bytes ? options->memory_max_bytes : DEFAULT_MEMORY_MAX_BYTES};
     return handoff_assembler_prepare(&client->assembler, error);
@@ -102,6 +105,8 @@ static enum handoff_code open_parts(struct handoff_client *client,
         code = open_store(client, options, error);
     if (code == HANDOFF_OK)
         code = open_spine(client, error);
+    if (code == HANDOFF_OK)
+        code = base_workers_open(&client->workers, WORKERS, WORKERS_QUEUE, error);
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
     if (code == HANDOFF_OK)
@@ -149,6 +154,7 @@ void handoff_client_close(struct handoff_client **client)
     BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
     handoff_replays_free(&dying->replays);
     handoff_engine_free(&dying->engine);
+    base_workers_close(&dying->workers);
     handoff_spine_close(&dying->spine);
     handoff_store_close(&dying->store);
     handoff_tokenizer_close(&dying->tokenizer);

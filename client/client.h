@@ -22,6 +22,7 @@
 #include "client/spine/spine.h"
 #include "client/store/store.h"
 #include "lib/base/mailbox.h"
+#include "lib/base/workers.h"
 
 enum { HANDOFF_CLIENT_MAGIC = 0x68636c69, HANDOFF_LOOP_MAGIC = 0x686c6f6f };
 
@@ -34,6 +35,7 @@ struct handoff_client {
     struct handoff_agents *agents;
     struct handoff_pipelines pipelines; /* has a lock of its own */
     struct base_uuid_source uuids;
+    struct base_workers *workers; /* for what is too long for a loop */
     struct handoff_assembler assembler;
     struct handoff_engine *engine;
     void (*observe)(void *observer, const struct handoff_event *event);
@@ -55,8 +57,9 @@ enum { HANDOFF_SPARE_ARENAS = 4 };
 struct handoff_loop {
     unsigned magic;
     struct handoff_client *client;
-    struct handoff_lane *lane;                     /* its mailbox is the loop's */
-    size_t pending;                                /* answers to come */
+    struct handoff_lane *lane;                                   /* its mailbox is the loop's */
+    size_t pending;                                              /* answers to come */
+    TAILQ_HEAD(handoff_assemblies, handoff_assembly) assemblies; /* those under way */
     struct base_arena spare[HANDOFF_SPARE_ARENAS]; /* of assemblies that ended, for the next */
     size_t nspare;
 };
@@ -80,6 +83,9 @@ void handoff_client_tell_spine(struct handoff_client *client, enum handoff_opera
 struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop,
                                                        const struct handoff_ask *ask);
 void handoff_client_end_assembly(struct handoff_assembly **assembly);
+
+/* Cancels all that are under way, since the loop ends. */
+void handoff_client_cancel_assemblies(struct handoff_loop *loop);
 
 /* What an assembly came to, as an event; persist_ns and the kind are the caller's to add. */
 void handoff_client_describe(const struct handoff_assembly *assembly, struct handoff_event *event);

@@ -338,9 +338,18 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
  * also where the error says how it ended: exhausted, refused, expired, discarded. Without a body
  * nothing was stored. The same idempotency key with the same body answers with the first handoff as
  * it stands now; with another body, idempotency_conflict.
+ *
+ * A long request is assembled on a worker thread, and the loop goes on meanwhile. Where too many of
+ * them wait already, the answer is too_many_in_flight. What is returned serves handoff_send_cancel
+ * until the answer; NULL: it was given already.
  */
-void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
-                  handoff_answered *answered, void *context);
+struct handoff_sending;
+struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
+                                     handoff_answered *answered, void *context);
+/* The sender left. A long request that is still being assembled is dropped, with the answer
+   `cancelled`, before this returns or soon after; all else goes on as it was. On the loop's thread.
+ */
+void handoff_send_cancel(struct handoff_sending *sending);
 
 /* Takes up what earlier processes left, spread over the loops, which do not run yet: attempts that
    were out are made again, deadlines and circuits hold. Once in the life of a client, after it was

@@ -20,6 +20,7 @@ enum handoff_code handoff_loop_open_on(struct handoff_loop **loop, struct handof
         return handoff_error_no_memory(error);
     made->magic = HANDOFF_LOOP_MAGIC;
     made->client = client;
+    TAILQ_INIT(&made->assemblies);
     enum handoff_code code = handoff_lane_new(&made->lane, client->engine, host, error);
     if (code != HANDOFF_OK) {
         base_free(made);
@@ -42,8 +43,7 @@ void handoff_loop_close(struct handoff_loop **loop)
     if (!dying)
         return;
     BASE_CHECK_MAGIC(dying, HANDOFF_LOOP_MAGIC);
-    handoff_replays_end(dying);
-    handoff_lane_stop(dying->lane);
+    handoff_loop_stop(dying);
     while (dying->pending > 0)
         base_mailbox_wait(dying->lane->mailbox, -1);
     handoff_lane_free(&dying->lane);
@@ -57,6 +57,7 @@ void handoff_loop_stop(struct handoff_loop *loop)
 {
     BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
     handoff_replays_end(loop);
+    handoff_client_cancel_assemblies(loop);
     handoff_lane_stop(loop->lane);
 }
 

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of stages, and the time each takes. The thread that runs the assembly. */
+/*
+ * The table of stages, the time each takes, and where they run.
+ *
+ * Stages run on the assembly's loop as long as there is little to do. From the moment when the
+ * texts are so long that a stage could keep the loop for more than 2 ms (a long body, a long
+ * parent, long memories), the rest is computed on a worker (workers.h). A stage that waits for
+ * something does not ask by itself, since the answer comes by mail and could overtake the worker:
+ * it names the question, and the loop asks. So between two questions the assembly belongs to one
+ * thread.
+ */
 #include "client/assemble/assemble.h"
 
 #include "lib/base/check.h"
+#include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 
@@ -23,12 +33,14 @@ static bool copy_lent_names(struct handoff_assembly *assembly)
 
 bool handoff_assembly_keep_texts(struct handoff_assembly *assembly)
 {
-    return copy_lent_text(assembly, &assembly->body) && copy_lent_names(assembly);
+    if (!assembly->kept)
+        assembly->kept = copy_lent_text(assembly, &assembly->body) && copy_lent_names(assembly);
+    return assembly->kept;
 }
 
 static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
 {
-    if (!copy_lent_names(assembly)) {
+    if (!assembly->kept && !copy_lent_names(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
@@ -55,25 +67,134 @@ const char *handoff_stage_name(enum handoff_stage stage)
     return stages[stage].name;
 }
 
-bool handoff_assembly_run(struct handoff_assembly *assembly)
+/* ---- running -------------------------------------------------------------------------------- */
+
+enum {
+    /* A word that nothing cuts takes 0.1 us a byte (tests/bench/bench_tokens.c): 1.7 ms. */
+    UNCOUNTED_ON_LOOP = 16 * 1024,
+    /* Parsing, copying and hashing take up to 10 ns a byte. */
+    SIZE_ON_LOOP = 64 * 1024,
+    WORKER_TIMEOUT_MS = 30 * 1000, /* as long as a sender's usual patience */
+};
+
+/* Runs stages until all are done or one waits; anywhere. */
+static void compute(struct handoff_assembly *assembly)
 {
     const struct base_clock *clock = assembly->with->clock;
     if (!assembly->stage_began_ns)
         assembly->stage_began_ns = base_monotonic_ns(clock);
     while (assembly->stage < HANDOFF_STAGES) {
         enum handoff_progress progress = stages[assembly->stage].run(assembly);
-        if (progress == HANDOFF_PROGRESS_WAIT)
-            return false;
+        if (progress == HANDOFF_PROGRESS_ASK)
+            return;
         BASE_CHECK((progress == HANDOFF_PROGRESS_FAILED) == (assembly->error.code != HANDOFF_OK));
         int64_t now = base_monotonic_ns(clock);
         assembly->stage_ns[assembly->stage] += now - assembly->stage_began_ns;
         assembly->stage_began_ns = now;
         assembly->stage =
             progress == HANDOFF_PROGRESS_RERANK ? HANDOFF_STAGE_RESOLVE : assembly->stage + 1;
-        if (progress == HANDOFF_PROGRESS_FAILED)
-            return true;
+        if (progress == HANDOFF_PROGRESS_FAILED || base_op_is_unwanted(&assembly->work.op))
+            break;
     }
-    return true;
+    assembly->over = true;
+}
+
+enum handoff_code handoff_refuse_long_request(struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_TOO_MANY_IN_FLIGHT,
+                             "too many large requests are waiting to be processed; try again later",
+                             NULL, NULL);
+}
+
+static enum handoff_code fail_unwanted(struct handoff_assembly *assembly)
+{
+    if (assembly->cancelled)
+        return handoff_error_set(&assembly->error, assembly->cancelled,
+                                 handoff_code_meaning(assembly->cancelled), NULL, NULL);
+    return handoff_refuse_long_request(&assembly->error);
+}
+
+/* ---- on a worker ---------------------------------------------------------------------------- */
+
+static struct handoff_assembly *assembly_of_work(struct base_work *work)
+{
+    return BASE_CONTAINER_OF(work, struct handoff_assembly, work);
+}
+
+static void compute_on_worker(struct base_work *work)
+{
+    compute(assembly_of_work(work));
+}
+
+static bool ask_and_go_on(struct handoff_assembly *assembly);
+
+/* The loop has it again. */
+static void worker_is_done(struct base_op *op)
+{
+    struct handoff_assembly *assembly =
+        assembly_of_work(BASE_CONTAINER_OF(op, struct base_work, op));
+    if (base_op_is_unwanted(op) && assembly->error.code == HANDOFF_OK)
+        fail_unwanted(assembly);
+    if (assembly->error.code != HANDOFF_OK || ask_and_go_on(assembly))
+        assembly->finished(assembly);
+}
+
+/* False: it cannot be handed over, and has failed. */
+static bool hand_to_worker(struct handoff_assembly *assembly)
+{
+    if (!handoff_assembly_keep_texts(assembly)) {
+        handoff_error_no_memory(&assembly->error);
+        return false;
+    }
+    if (base_workers_submit(assembly->with->workers, &assembly->work, assembly->base,
+                            WORKER_TIMEOUT_MS, compute_on_worker, worker_is_done))
+        return true;
+    return handoff_refuse_long_request(&assembly->error) == HANDOFF_OK;
+}
+
+static bool is_for_worker(const struct handoff_assembly *assembly)
+{
+    return assembly->base && assembly->with->workers &&
+           (assembly->uncounted > UNCOUNTED_ON_LOOP || assembly->size > SIZE_ON_LOOP);
+}
+
+/* ---- on the loop ---------------------------------------------------------------------------- */
+
+/* True: it is over. */
+static bool run_on(struct handoff_assembly *assembly)
+{
+    if (assembly->cancelled)
+        return fail_unwanted(assembly) != HANDOFF_OK;
+    if (is_for_worker(assembly))
+        return !hand_to_worker(assembly);
+    compute(assembly);
+    return ask_and_go_on(assembly);
+}
+
+/* The same, where it may have to ask first. */
+static bool ask_and_go_on(struct handoff_assembly *assembly)
+{
+    if (assembly->over)
+        return true;
+    return !assembly->ask(assembly) && run_on(assembly);
+}
+
+bool handoff_assembly_run(struct handoff_assembly *assembly)
+{
+    assembly->size = assembly->uncounted = assembly->body.size;
+    return run_on(assembly);
+}
+
+void handoff_assembly_go_on(struct handoff_assembly *assembly)
+{
+    if (run_on(assembly))
+        assembly->finished(assembly);
+}
+
+void handoff_assembly_cancel(struct handoff_assembly *assembly, enum handoff_code why)
+{
+    assembly->cancelled = why;
+    base_op_cancel(&assembly->work.op);
 }
 
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)

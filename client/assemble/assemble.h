@@ -6,8 +6,9 @@
  * took is in it afterwards. Persisting and everything later belongs to the calls (client/calls),
  * which run assemblies.
  *
- * An assembly lives on one thread. Its texts are lent by the request's and the parent's documents
- * and by its arena, which handoff_assembly_free frees.
+ * An assembly belongs to one thread at a time: to its loop, or, while it computes what would keep
+ * the loop from serving others, to a worker (assemble.c). Its texts are lent by the request's and
+ * the parent's documents and by its arena, which handoff_assembly_free frees.
  */
 #ifndef HANDOFF_ASSEMBLE_ASSEMBLE_H
 #define HANDOFF_ASSEMBLE_ASSEMBLE_H
@@ -30,6 +31,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
 #include "lib/base/uuid.h"
+#include "lib/base/workers.h"
 
 /* What all assemblies share. Read-only once it is set up; any thread. */
 struct handoff_assembler {
@@ -39,10 +41,12 @@ struct handoff_assembler {
     const struct base_clock *clock;
     const struct base_random *random;
     struct base_uuid_source *uuids;
-    size_t memory_max_bytes; /* a larger memory is represented by its summary */
+    struct base_workers *workers; /* NULL: everything is assembled on the loops */
+    size_t memory_max_bytes;      /* a larger memory is represented by its summary */
 
     /* tokens of the text around lists, counted once by handoff_assembler_prepare */
     uint32_t memories_none, memories_some, history_none, history_some;
+    bool counts_puts; /* memories can be counted when they are put: costs.h */
 };
 
 enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
@@ -78,13 +82,14 @@ struct handoff_assembly {
     /* set by the caller; the texts are lent for the first run, the rest until the end */
     const struct handoff_assembler *with;
     struct handoff_loop *loop;    /* for `target`; the stages do not use it */
+    struct base_loop *base;       /* its thread; NULL: nothing goes to a worker */
     struct base_mailbox *mailbox; /* receives the answers of the spine and the store */
     struct base_span body;
     struct base_span caller;                              /* absent: any caller */
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
     int64_t hop_max; /* the configured limit; inherit lowers it to the parent's */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
-     * target. On failure the error is in assembly->error. */
+     * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);
     void *context; /* for the caller */
     /* called on the mailbox's loop if handoff_assembly_run returned false */
@@ -93,6 +98,16 @@ struct handoff_assembly {
     /* the verdict */
     struct handoff_error error;
     int64_t stage_ns[HANDOFF_STAGES]; /* 0: not reached */
+
+    /* how it is run: assemble.c */
+    struct base_work work;
+    TAILQ_ENTRY(handoff_assembly) entry;            /* in the list of its loop */
+    bool kept;                                      /* the texts of the host were copied */
+    bool over;                                      /* every stage was run, or one failed */
+    enum handoff_code cancelled;                    /* OK: it is wanted; else why it is not */
+    bool (*ask)(struct handoff_assembly *assembly); /* what the current stage waits for */
+    size_t size;                                    /* bytes that are to be copied or more */
+    size_t uncounted;                               /* of these, those that are to be counted */
 
     struct base_arena arena;
     unsigned stage; /* enum handoff_stage, the current one */
@@ -108,6 +123,7 @@ struct handoff_assembly {
     struct base_uuid parent_id;
     struct handoff_store_read parent_read;
     bool parent_is_read; /* also if that failed */
+    size_t parent_size;  /* of its text */
     struct base_span task_id, intent, traceparent, tracestate;
     yyjson_val *constraints;     /* NULL: none */
     yyjson_doc *constraints_doc; /* owns them if some were inherited */
@@ -149,15 +165,22 @@ struct handoff_assembly {
     size_t included;
 };
 
-/* Runs the stages. True: done, check error. False: waiting for the spine or the store, and
- * `finished` will be called. Either way the caller frees the assembly at the end. */
+/* Runs the stages. True: done, check error. False: waiting for a worker, the spine or the store,
+ * and `finished` will be called. Either way the caller frees the assembly at the end. On its loop.
+ */
 bool handoff_assembly_run(struct handoff_assembly *assembly);
+/* It is not wanted any more: it fails with this code before this returns, or soon after. On its
+ * loop. */
+void handoff_assembly_cancel(struct handoff_assembly *assembly, enum handoff_code why);
 /* Copies the texts that the host lent for one call, for a first run after that call has returned.
  * False: out of memory. */
 bool handoff_assembly_keep_texts(struct handoff_assembly *assembly);
 void handoff_assembly_free(struct handoff_assembly *assembly);
 /* The same, but returns the arena, which may contain the assembly itself: the caller frees it. */
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly);
+
+/* As many long requests wait for the workers as may. */
+enum handoff_code handoff_refuse_long_request(struct handoff_error *error);
 
 /* Whether the target is already on the path, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);
@@ -168,12 +191,15 @@ const char *handoff_stage_name(enum handoff_stage stage);
 /* The result of a stage. */
 enum handoff_progress {
     HANDOFF_PROGRESS_NEXT,
-    HANDOFF_PROGRESS_WAIT,   /* the stage will be called again */
+    HANDOFF_PROGRESS_ASK,    /* call assembly->ask on the loop; then the stage is called again */
     HANDOFF_PROGRESS_RERANK, /* back to resolve, now with relevance */
     HANDOFF_PROGRESS_FAILED,
 };
 
-/* The stages, each in its own file; failures are in assembly->error. */
+/* The stages, each in its own file; failures are in assembly->error. They run on the loop or on a
+ * worker. What they wait for, they leave to `ask`, which runs on the loop: it returns true if the
+ * answer comes later, by mail that ends in handoff_assembly_go_on, and false if it is there. */
+void handoff_assembly_go_on(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly);

@@ -4,7 +4,8 @@
  * and path are the parent's; the request adds to them. Without a parent, a new chain starts. Where
  * retention removed the parent's body, its history is gone, and the rest is inherited all the same.
  *
- * Runs on the assembly's loop, except for the parent, which a reader thread of the store reads.
+ * The thread that runs the assembly, except for the parent, which a reader thread of the store
+ * reads.
  */
 #include "client/assemble/assemble.h"
 #include "client/assemble/constraints.h"
@@ -42,6 +43,7 @@ static enum handoff_code read_inheritance(struct handoff_assembly *assembly,
                                      assembly->caller, error);
         return code == HANDOFF_OK ? nothing_to_inherit(assembly->request.previous_id, error) : code;
     }
+    assembly->parent_size = stored->inheritance.size;
     return handoff_inheritance_read(stored->inheritance, &assembly->parent_id, stored->digest,
                                     &assembly->arena, &assembly->parent, &assembly->history_dropped,
                                     error);
@@ -56,10 +58,12 @@ static enum handoff_code read_parent(struct handoff_assembly *assembly, struct h
     const struct base_uuid *id = &assembly->parent_id;
     enum handoff_code code =
         handoff_store_get_envelope(store, id, &assembly->arena, &stored, error);
-    if (code == HANDOFF_OK)
+    if (code == HANDOFF_OK) {
+        assembly->parent_size = stored.body.size;
         code = handoff_envelope_read(stored.body, &assembly->parent, error);
-    else if (code == HANDOFF_ERR_ENVELOPE_REMOVED)
+    } else if (code == HANDOFF_ERR_ENVELOPE_REMOVED) {
         code = read_inheritance(assembly, &stored, error);
+    }
     if (code == HANDOFF_OK)
         code = handoff_visibility_check(store, id, &assembly->parent, assembly->caller, error);
     return code == HANDOFF_ERR_NOT_FOUND ? no_parent(assembly->request.previous_id, error) : code;
@@ -87,8 +91,18 @@ static void parent_was_read(struct handoff_store_read *read)
 {
     struct handoff_assembly *assembly = assembly_of_read(read);
     assembly->parent_is_read = true;
-    if (handoff_assembly_run(assembly))
-        assembly->finished(assembly);
+    assembly->size += assembly->parent_size;
+    assembly->uncounted += assembly->parent_size;
+    handoff_assembly_go_on(assembly);
+}
+
+static bool ask_for_parent(struct handoff_assembly *assembly)
+{
+    assembly->parent_read.mailbox = assembly->mailbox;
+    assembly->parent_read.run = run_parent_read;
+    assembly->parent_read.done = parent_was_read;
+    handoff_store_submit_read(assembly->with->store, &assembly->parent_read);
+    return true;
 }
 
 /* A request that names a task joins it, where others have begun it. Only of a known caller can be
@@ -107,11 +121,8 @@ static enum handoff_progress load_parent(struct handoff_assembly *assembly)
         no_parent(previous, &assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    assembly->parent_read.mailbox = assembly->mailbox;
-    assembly->parent_read.run = run_parent_read;
-    assembly->parent_read.done = parent_was_read;
-    handoff_store_submit_read(assembly->with->store, &assembly->parent_read);
-    return HANDOFF_PROGRESS_WAIT;
+    assembly->ask = ask_for_parent;
+    return HANDOFF_PROGRESS_ASK;
 }
 
 /* The user's intent never changes along the chain: a child has its parent's. */

@@ -46,25 +46,6 @@ static enum handoff_absence reason_to_withhold(const struct handoff_assembly *as
 
 /* ---- slots --------------------------------------------------------------------------------- */
 
-/* False: out of memory. */
-static bool render_tags(struct base_arena *arena, const struct handoff_memory *memory,
-                        struct base_span *tags)
-{
-    struct base_buffer out = {0};
-    *tags = base_span_text("[]");
-    if (memory->tag_count == 0)
-        return true;
-    for (size_t i = 0; i < memory->tag_count; i++) {
-        base_buffer_byte(&out, i ? ',' : '[');
-        base_json_write_string(&out, memory->tags[i]);
-    }
-    base_buffer_byte(&out, ']');
-    tags->data = out.failed ? NULL : base_arena_copy(arena, out.data, out.size);
-    tags->size = out.size;
-    base_buffer_free(&out);
-    return tags->data != NULL;
-}
-
 static enum handoff_rank rank_of(const struct handoff_found_memory *found)
 {
     return found->origin & HANDOFF_ORIGIN_PINNED  ? HANDOFF_RANK_PINNED
@@ -98,7 +79,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
                   [HANDOFF_FORM_SUMMARY] = kept_count(found, HANDOFF_RENDERING_SUMMARY),
                   [HANDOFF_FORM_REFERENCE] = kept_count(found, HANDOFF_RENDERING_ID)},
     };
-    return render_tags(&assembly->arena, memory, &slot->show.tags);
+    return handoff_segment_tags(&assembly->arena, memory, &slot->show.tags);
 }
 
 /* The order in which memories are kept; plan.h explains the rank. */
@@ -232,13 +213,34 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
     return HANDOFF_PROGRESS_NEXT;
 }
 
+/* What there is to copy and to count of what was found. */
+static void add_up_found(struct handoff_assembly *assembly)
+{
+    for (size_t i = 0; i < assembly->resolve.found_count; i++) {
+        const struct handoff_found_memory *found = &assembly->resolve.found[i];
+        const size_t size = found->memory.content.size + found->memory.summary.size;
+        assembly->size += size;
+        if (!kept_count(found, HANDOFF_RENDERING_FULL))
+            assembly->uncounted += size;
+    }
+}
+
 static void spine_answered(struct handoff_spine_call *call)
 {
     struct handoff_assembly *assembly =
         BASE_CONTAINER_OF(call, struct handoff_assembly, resolve.call);
     assembly->resolved = true;
-    if (handoff_assembly_run(assembly))
-        assembly->finished(assembly);
+    add_up_found(assembly);
+    handoff_assembly_go_on(assembly);
+}
+
+static bool ask_spine(struct handoff_assembly *assembly)
+{
+    assembly->asked_ns = base_monotonic_ns(assembly->with->clock);
+    if (handoff_spine_resolve(assembly->with->spine, &assembly->resolve) == HANDOFF_SPINE_PENDING)
+        return true;
+    assembly->resolved = true;
+    return false;
 }
 
 static bool prepare_question(struct handoff_assembly *assembly)
@@ -277,8 +279,6 @@ enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly)
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    assembly->asked_ns = base_monotonic_ns(assembly->with->clock);
-    if (handoff_spine_resolve(assembly->with->spine, &assembly->resolve) == HANDOFF_SPINE_PENDING)
-        return HANDOFF_PROGRESS_WAIT;
-    return take_spine_answer(assembly);
+    assembly->ask = ask_spine;
+    return HANDOFF_PROGRESS_ASK;
 }

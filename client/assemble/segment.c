@@ -38,6 +38,24 @@ void handoff_segment_memory_write(struct base_buffer *out,
     handoff_segment_memory_end_write(out, memory);
 }
 
+bool handoff_segment_tags(struct base_arena *arena, const struct handoff_memory *memory,
+                          struct base_span *tags)
+{
+    struct base_buffer out = {0};
+    *tags = base_span_text("[]");
+    if (memory->tag_count == 0)
+        return true;
+    for (size_t i = 0; i < memory->tag_count; i++) {
+        base_buffer_byte(&out, i ? ',' : '[');
+        base_json_write_string(&out, memory->tags[i]);
+    }
+    base_buffer_byte(&out, ']');
+    tags->data = out.failed ? NULL : base_arena_copy(arena, out.data, out.size);
+    tags->size = out.size;
+    base_buffer_free(&out);
+    return tags->data != NULL;
+}
+
 const struct base_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS] = {
 #define NAME(text)                                                                                 \
     {                                                                                              \

@@ -31,6 +31,8 @@
 #include <yyjson.h>
 
 #include "client/assemble/plan.h"
+#include "client/spine/spine.h"
+#include "lib/base/arena.h"
 #include "lib/base/buffer.h"
 
 /* The text between the segments of a list. */
@@ -55,6 +57,10 @@ struct handoff_segment_memory {
     int64_t created_ms;
     struct base_span tags; /* a JSON array, compact */
 };
+
+/* The tags of a memory as they are shown, in the arena. False: out of memory. */
+bool handoff_segment_tags(struct base_arena *arena, const struct handoff_memory *memory,
+                          struct base_span *tags);
 
 /* Appends `":"ms-1",...}`: the object after its first key. */
 void handoff_segment_memory_write(struct base_buffer *out,

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "client/assemble/assemble.h"
+#include "client/assemble/costs.h"
 #include "lib/base/json.h"
 
 /* ---- counting ------------------------------------------------------------------------------- */
@@ -33,62 +33,6 @@ static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
     return (form == HANDOFF_FORM_FULL && !slot->content_stays) ||
            (form == HANDOFF_FORM_SUMMARY && slot->show.summary.data) ||
            form == HANDOFF_FORM_REFERENCE;
-}
-
-/* A sum of counts is exact only if every count succeeded, so a failure is remembered. */
-struct counter {
-    const struct handoff_tokenizer *tokenizer;
-    struct base_buffer scratch;
-    bool failed;
-};
-
-static uint32_t count_span(struct counter *counter, struct base_span text)
-{
-    size_t tokens = 0;
-    if (handoff_tokens_count(counter->tokenizer, text.data, text.size, &tokens) != HANDOFF_OK)
-        counter->failed = true;
-    return (uint32_t)tokens;
-}
-
-static uint32_t count_scratch(struct counter *counter)
-{
-    if (counter->scratch.failed)
-        counter->failed = true;
-    return counter->failed ? 0 : count_span(counter, base_buffer_span(&counter->scratch));
-}
-
-static uint32_t count_memory(struct counter *counter, const struct handoff_slot *slot,
-                             enum handoff_form form)
-{
-    base_buffer_clear(&counter->scratch);
-    handoff_segment_memory_write(&counter->scratch, &slot->show, form);
-    base_buffer_text(&counter->scratch, HANDOFF_SEGMENT_MEMORIES_NEXT);
-    return count_scratch(counter);
-}
-
-/* The extra cost of a memory at the end of the list over one with another after it. */
-static int32_t count_last_extra(struct counter *counter, const struct handoff_slot *slot)
-{
-    uint32_t cost[2];
-    static const char *const ends[] = {HANDOFF_SEGMENT_MEMORIES_NEXT, HANDOFF_SEGMENT_MEMORIES_END};
-    for (int i = 0; i < 2; i++) {
-        base_buffer_clear(&counter->scratch);
-        handoff_segment_memory_end_write(&counter->scratch, &slot->show);
-        base_buffer_text(&counter->scratch, ends[i]);
-        cost[i] = count_scratch(counter);
-    }
-    return (int32_t)cost[1] - (int32_t)cost[0];
-}
-
-enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
-                                            struct handoff_error *error)
-{
-    struct counter counter = {.tokenizer = assembler->tokenizer};
-    assembler->memories_none = count_span(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_NONE));
-    assembler->memories_some = count_span(&counter, base_span_text(HANDOFF_SEGMENT_MEMORIES_OPEN));
-    assembler->history_none = count_span(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_NONE));
-    assembler->history_some = count_span(&counter, base_span_text(HANDOFF_SEGMENT_HISTORY_OPEN));
-    return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
@@ -135,7 +79,7 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
     struct handoff_trim_plan *plan = &assembly->plan;
     struct base_buffer *out = &assembly->parts;
     out->arena = &assembly->arena;
-    struct counter counter = {.tokenizer = assembly->with->tokenizer};
+    struct handoff_counter counter = {.tokenizer = assembly->with->tokenizer};
     const size_t nsteps = assembly->nsteps;
     uint32_t *history = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(*history));
     assembly->step_at = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(size_t));
@@ -150,10 +94,11 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
         return handoff_error_no_memory(error);
     const char *text = out->data;
     const size_t *at = assembly->step_at;
-    plan->fixed = (uint64_t)count_span(&counter, base_span(text, assembly->head_size)) +
-                  count_span(&counter, base_span(text + at[nsteps], out->size - at[nsteps]));
+    plan->fixed =
+        (uint64_t)handoff_cost_of_text(&counter, base_span(text, assembly->head_size)) +
+        handoff_cost_of_text(&counter, base_span(text + at[nsteps], out->size - at[nsteps]));
     for (size_t i = 0; i < nsteps; i++)
-        history[i] = count_span(&counter, base_span(text + at[i], at[i + 1] - at[i]));
+        history[i] = handoff_cost_of_text(&counter, base_span(text + at[i], at[i + 1] - at[i]));
     plan->history = history;
     plan->nhistory = nsteps;
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
@@ -161,7 +106,7 @@ static enum handoff_code write_parts(struct handoff_assembly *assembly, struct h
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
-static void fill_memory(struct counter *counter, const struct handoff_assembly *assembly,
+static void fill_memory(struct handoff_counter *counter, const struct handoff_assembly *assembly,
                         struct handoff_slot *slot, struct handoff_trim_memory *memory)
 {
     enum handoff_strategy strategy = (enum handoff_strategy)assembly->request.strategy;
@@ -170,19 +115,19 @@ static void fill_memory(struct counter *counter, const struct handoff_assembly *
         if (!strategy_uses(strategy, slot, form) || !has_form(slot, form))
             continue;
         if (!slot->known[form]) {
-            slot->known[form] = count_memory(counter, slot, form);
+            slot->known[form] = handoff_cost_of_memory(counter, &slot->show, form);
             slot->learned[form] = !counter->failed;
         }
         memory->cost[form] = slot->known[form];
     }
-    memory->last_extra = count_last_extra(counter, slot);
+    memory->last_extra = handoff_cost_of_being_last(counter, &slot->show);
 }
 
 static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_trim_plan *plan = &assembly->plan;
-    struct counter counter = {.tokenizer = assembly->with->tokenizer,
-                              .scratch.arena = &assembly->arena};
+    struct handoff_counter counter = {.tokenizer = assembly->with->tokenizer,
+                                      .scratch.arena = &assembly->arena};
     plan->memories =
         base_arena_calloc(&assembly->arena, assembly->nslots + 1, sizeof(*plan->memories));
     if (!plan->memories)

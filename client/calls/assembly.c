@@ -74,6 +74,7 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
     *assembly = (struct handoff_assembly){.arena = arena,
                                           .with = &loop->client->assembler,
                                           .loop = loop,
+                                          .base = loop->lane->loop,
                                           .mailbox = loop->lane->mailbox,
                                           .body = base_span(ask->body, ask->size),
                                           .caller = base_span_text(ask->caller),
@@ -81,15 +82,27 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
                                           .given_tracestate = base_span_text(ask->tracestate),
                                           .hop_max = atomic_load(&loop->client->hops_max),
                                           .target = look_up_target};
+    TAILQ_INSERT_TAIL(&loop->assemblies, assembly, entry);
     return assembly;
 }
 
 void handoff_client_end_assembly(struct handoff_assembly **assembly)
 {
     struct handoff_loop *loop = (*assembly)->loop;
+    TAILQ_REMOVE(&loop->assemblies, *assembly, entry);
     struct base_arena arena = handoff_assembly_end(*assembly);
     *assembly = NULL;
     give_back_arena(loop, &arena);
+}
+
+void handoff_client_cancel_assemblies(struct handoff_loop *loop)
+{
+    struct handoff_assembly *next;
+    for (struct handoff_assembly *assembly = TAILQ_FIRST(&loop->assemblies); assembly;
+         assembly = next) {
+        next = TAILQ_NEXT(assembly, entry);
+        handoff_assembly_cancel(assembly, HANDOFF_ERR_SHUTTING_DOWN);
+    }
 }
 
 /* ---- describing ---------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/assemble/costs.h"
 #include "client/calls/memory_json.h"
 #include "client/calls/reply.h"
 #include "client/client.h"
@@ -46,12 +47,18 @@ static struct asked asked(struct handoff_loop *loop, handoff_answered *answered,
 }
 
 /* The spine has answered. */
-static void note_end(const struct asked *asked, enum handoff_operation operation,
+static void tell_end(const struct asked *asked, enum handoff_operation operation,
                      const struct handoff_spine_call *call)
 {
     struct handoff_client *client = asked->loop->client;
-    asked->loop->pending--;
     handoff_client_tell_spine(client, operation, call, now_ns(client) - asked->began_ns);
+}
+
+static void note_end(const struct asked *asked, enum handoff_operation operation,
+                     const struct handoff_spine_call *call)
+{
+    asked->loop->pending--;
+    tell_end(asked, operation, call);
 }
 
 /* ---- answering ----------------------------------------------------------------------------- */
@@ -75,17 +82,27 @@ static void answer_memory(const struct asked *asked, struct handoff_error *error
 
 /* ---- put ----------------------------------------------------------------------------------- */
 
+enum {
+    READ_ON_LOOP = 16 * 1024,     /* it is also counted */
+    WRITTEN_ON_LOOP = 256 * 1024, /* what is written is only copied */
+    WORKER_TIMEOUT_MS = 30 * 1000,
+};
+
 /* A put on its way, with all that it lends to the spine. */
 struct putting {
     unsigned magic;
     struct asked asked;
+    struct base_span body; /* until it was read */
+    struct base_work work; /* reads a long one */
     struct base_arena arena;
     yyjson_doc *doc;
+    struct handoff_error error; /* what was wrong with the body */
     struct handoff_spine_put put;
 };
 
-static void free_putting(struct putting *putting)
+static void end_put(struct putting *putting)
 {
+    putting->asked.loop->pending--;
     yyjson_doc_free(putting->doc);
     base_arena_free(&putting->arena);
     putting->magic = 0;
@@ -96,9 +113,72 @@ static void was_put(struct handoff_spine_call *call)
 {
     struct putting *putting = BASE_CONTAINER_OF(call, struct putting, put.call);
     BASE_CHECK_MAGIC(putting, PUTTING_MAGIC);
-    note_end(&putting->asked, HANDOFF_OPERATION_PUT, call);
+    tell_end(&putting->asked, HANDOFF_OPERATION_PUT, call);
     answer_memory(&putting->asked, &call->error, &putting->put.memory, putting->put.created);
-    free_putting(putting);
+    end_put(putting);
+}
+
+/* Reads the body and counts the memory. Anywhere. */
+static void read_put(struct putting *putting)
+{
+    const struct handoff_assembler *assembler = &putting->asked.loop->client->assembler;
+    putting->error.code =
+        handoff_memory_json_read(putting->body, assembler->memory_max_bytes, &putting->arena,
+                                 &putting->doc, &putting->put, &putting->error);
+    if (putting->error.code == HANDOFF_OK)
+        handoff_cost_put(assembler, &putting->arena, &putting->put);
+}
+
+static void read_put_on_worker(struct base_work *work)
+{
+    read_put(BASE_CONTAINER_OF(work, struct putting, work));
+}
+
+static void put_was_read(struct putting *putting)
+{
+    struct asked *asked = &putting->asked;
+    if (putting->error.code != HANDOFF_OK) {
+        handoff_give_error(asked->answered, asked->context, &putting->error);
+        end_put(putting);
+        return;
+    }
+    asked->began_ns = now_ns(asked->loop->client);
+    if (handoff_spine_put(asked->loop->client->spine, &putting->put) == HANDOFF_SPINE_DONE)
+        was_put(&putting->put.call);
+}
+
+static void worker_read_put(struct base_op *op)
+{
+    struct putting *putting = BASE_CONTAINER_OF(op, struct putting, work.op);
+    BASE_CHECK_MAGIC(putting, PUTTING_MAGIC);
+    if (base_op_is_unwanted(op))
+        handoff_refuse_long_request(&putting->error);
+    put_was_read(putting);
+}
+
+/* False, with the error set: it cannot be read later. */
+static bool read_put_later(struct putting *putting)
+{
+    struct handoff_loop *loop = putting->asked.loop;
+    putting->body.data = base_arena_copy(&putting->arena, putting->body.data, putting->body.size);
+    if (!putting->body.data)
+        handoff_error_no_memory(&putting->error);
+    else if (base_workers_submit(loop->client->workers, &putting->work, loop->lane->loop,
+                                 WORKER_TIMEOUT_MS, read_put_on_worker, worker_read_put))
+        return true;
+    else
+        handoff_refuse_long_request(&putting->error);
+    return false;
+}
+
+static void begin_put(struct putting *putting)
+{
+    const bool is_long = putting->body.size > READ_ON_LOOP;
+    if (putting->error.code == HANDOFF_OK && is_long && read_put_later(putting))
+        return;
+    if (putting->error.code == HANDOFF_OK)
+        read_put(putting);
+    put_was_read(putting);
 }
 
 /* The host lends its name for the call. An unknown caller stays absent. */
@@ -113,7 +193,6 @@ static bool keep_caller(const char *caller, struct base_arena *arena, struct bas
 void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
                         const char *caller, handoff_answered *answered, void *context)
 {
-    struct handoff_error error = {0};
     struct putting *putting = base_calloc(1, sizeof(*putting));
     if (!putting) {
         handoff_give_no_memory(answered, context);
@@ -121,25 +200,16 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     }
     putting->magic = PUTTING_MAGIC;
     putting->asked = asked(loop, answered, context);
+    putting->body = base_span(body, size);
     putting->put.call.mailbox = loop->lane->mailbox;
     putting->put.call.done = was_put;
     putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
     putting->put.memory.id.size = strlen(id);
     putting->put.memory.id.data = base_arena_strdup(&putting->arena, id);
-    if (!putting->put.memory.id.data || !keep_caller(caller, &putting->arena, &putting->put.caller))
-        handoff_error_no_memory(&error);
-    else
-        error.code = handoff_memory_json_read(
-            base_span(body, size), loop->client->assembler.memory_max_bytes, &putting->arena,
-            &putting->doc, &putting->put, &error);
-    if (error.code != HANDOFF_OK) {
-        free_putting(putting);
-        handoff_give_error(answered, context, &error);
-        return;
-    }
     loop->pending++;
-    if (handoff_spine_put(loop->client->spine, &putting->put) == HANDOFF_SPINE_DONE)
-        was_put(&putting->put.call);
+    if (!putting->put.memory.id.data || !keep_caller(caller, &putting->arena, &putting->put.caller))
+        handoff_error_no_memory(&putting->error);
+    begin_put(putting);
 }
 
 /* ---- pin and delete ------------------------------------------------------------------------ */
@@ -249,6 +319,8 @@ struct reading {
     struct base_arena arena;
     struct base_span id; /* absent: a list */
     struct handoff_spine_resolve resolve;
+    struct base_work work; /* writes a long list */
+    struct base_buffer out;
 };
 
 static void write_ranked(struct base_buffer *out, const struct handoff_spine_resolve *resolve)
@@ -270,27 +342,69 @@ static void answer_text(const struct asked *asked, struct base_buffer *out)
     base_buffer_free(out);
 }
 
+static void end_reading(struct reading *reading)
+{
+    reading->asked.loop->pending--;
+    base_arena_free(&reading->arena);
+    reading->magic = 0;
+    base_free(reading);
+}
+
+static void write_on_worker(struct base_work *work)
+{
+    struct reading *reading = BASE_CONTAINER_OF(work, struct reading, work);
+    write_ranked(&reading->out, &reading->resolve);
+}
+
+static void worker_wrote(struct base_op *op)
+{
+    struct reading *reading = BASE_CONTAINER_OF(op, struct reading, work.op);
+    BASE_CHECK_MAGIC(reading, READING_MAGIC);
+    answer_text(&reading->asked, &reading->out);
+    end_reading(reading);
+}
+
+static bool is_long_list(const struct handoff_spine_resolve *resolve)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < resolve->found_count; i++)
+        size += resolve->found[i].memory.content.size;
+    return size > WRITTEN_ON_LOOP;
+}
+
+static void answer_ranked(struct reading *reading)
+{
+    struct handoff_loop *loop = reading->asked.loop;
+    if (is_long_list(&reading->resolve)) {
+        if (base_workers_submit(loop->client->workers, &reading->work, loop->lane->loop, 0,
+                                write_on_worker, worker_wrote))
+            return;
+        handoff_refuse_long_request(&reading->resolve.call.error);
+        answer_memory(&reading->asked, &reading->resolve.call.error, NULL, false);
+    } else {
+        write_ranked(&reading->out, &reading->resolve);
+        answer_text(&reading->asked, &reading->out);
+    }
+    end_reading(reading);
+}
+
 static void was_read(struct handoff_spine_call *call)
 {
     struct reading *reading = BASE_CONTAINER_OF(call, struct reading, resolve.call);
     BASE_CHECK_MAGIC(reading, READING_MAGIC);
-    struct base_buffer out = {0};
-    note_end(&reading->asked, reading->id.data ? HANDOFF_OPERATION_GET : HANDOFF_OPERATION_SEARCH,
+    tell_end(&reading->asked, reading->id.data ? HANDOFF_OPERATION_GET : HANDOFF_OPERATION_SEARCH,
              call);
     if (call->error.code == HANDOFF_OK && reading->id.data && reading->resolve.found_count == 0)
         handoff_error_set(&call->error, HANDOFF_ERR_NOT_FOUND, "no memory has this id", "id",
                           reading->id.data);
-    if (call->error.code != HANDOFF_OK) {
-        answer_memory(&reading->asked, &call->error, NULL, false);
-    } else if (reading->id.data) {
-        answer_memory(&reading->asked, &call->error, &reading->resolve.found[0].memory, false);
-    } else {
-        write_ranked(&out, &reading->resolve);
-        answer_text(&reading->asked, &out);
+    if (call->error.code == HANDOFF_OK && !reading->id.data) {
+        answer_ranked(reading);
+        return;
     }
-    base_arena_free(&reading->arena);
-    reading->magic = 0;
-    base_free(reading);
+    const bool found = call->error.code == HANDOFF_OK;
+    answer_memory(&reading->asked, &call->error, found ? &reading->resolve.found[0].memory : NULL,
+                  false);
+    end_reading(reading);
 }
 
 /* NULL, and the refusal is answered, if it is out of memory. `text` is copied. */

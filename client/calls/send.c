@@ -5,7 +5,8 @@
  * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
  * a submission, and then only waits. What it needed for assembling is released before it waits,
  * because thousands may wait for slow receivers. One with a key first looks on a reader thread for
- * the handoff that was accepted under it.
+ * the handoff that was accepted under it; what a long body has to be read and hashed for that is
+ * done on a worker.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 enum { SENDING_MAGIC = 0x73656e64, KEY_LOOKUP_MAGIC = 0x6b65796c };
 
-struct sending {
+struct handoff_sending {
     unsigned magic;
     struct handoff_loop *loop;
     handoff_answered *answered;
@@ -32,7 +33,9 @@ struct sending {
     char source[HANDOFF_NAME_MAX + 1];
     uint8_t request_digest[BASE_SHA256_BYTES];
     struct handoff_waiter waiter;
-    struct handoff_assembly *assembly; /* NULL once the envelope was handed over */
+    struct handoff_assembly *assembly;  /* NULL once the envelope was handed over */
+    struct base_work work;              /* of a long body with a key */
+    struct handoff_sending **under_way; /* within the call: set to NULL when it is answered */
 };
 
 /* Whether there is a handoff under the key. Asked before the sending, or after the store has taken
@@ -40,7 +43,7 @@ struct sending {
 struct key_lookup {
     unsigned magic;
     struct handoff_store_read read;
-    struct sending *sending;
+    struct handoff_sending *sending;
     struct handoff_error conflict;
 
     /* the reader's, then the loop's */
@@ -49,23 +52,25 @@ struct key_lookup {
     struct handoff_error error; /* not_found: there is none */
 };
 
-static struct sending *sending_of(struct handoff_waiter *waiter)
+static struct handoff_sending *sending_of(struct handoff_waiter *waiter)
 {
-    struct sending *sending = BASE_CONTAINER_OF(waiter, struct sending, waiter);
+    struct handoff_sending *sending = BASE_CONTAINER_OF(waiter, struct handoff_sending, waiter);
     BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
     return sending;
 }
 
-static void end_sending(struct sending *sending)
+static void end_sending(struct handoff_sending *sending)
 {
     sending->loop->pending--;
+    if (sending->under_way)
+        *sending->under_way = NULL;
     if (sending->assembly)
         handoff_client_end_assembly(&sending->assembly);
     sending->magic = 0;
     base_free(sending);
 }
 
-static void fail_sending(struct sending *sending, const struct handoff_error *error)
+static void fail_sending(struct handoff_sending *sending, const struct handoff_error *error)
 {
     handoff_answered *answered = sending->answered;
     void *context = sending->context;
@@ -76,7 +81,7 @@ static void fail_sending(struct sending *sending, const struct handoff_error *er
 
 static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
-    struct sending *sending = sending_of(waiter);
+    struct handoff_sending *sending = sending_of(waiter);
     if (!sending->respond_async)
         return;
     handoff_waiter_withdraw(waiter);
@@ -84,11 +89,11 @@ static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_
     end_sending(sending);
 }
 
-static bool look_for_key(struct sending *sending, const struct handoff_error *conflict);
+static bool look_for_key(struct handoff_sending *sending, const struct handoff_error *conflict);
 
 static void sender_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
-    struct sending *sending = sending_of(waiter);
+    struct handoff_sending *sending = sending_of(waiter);
     /* two requests with one key at the same time: the store took the other */
     if (status->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] &&
         look_for_key(sending, &status->error))
@@ -105,14 +110,14 @@ static int64_t deadline_of(const struct handoff_assembly *assembly)
     return wall_ms != 0 ? wall_ms : 1; /* 0 stands for none, and 1970 is as long ago either way */
 }
 
-static void tell_assembled(struct sending *sending)
+static void tell_assembled(struct handoff_sending *sending)
 {
     struct handoff_event event;
     handoff_client_describe(sending->assembly, &event);
     handoff_client_tell(sending->loop->client, &event);
 }
 
-static enum handoff_code hand_over(struct sending *sending, struct handoff_error *error)
+static enum handoff_code hand_over(struct handoff_sending *sending, struct handoff_error *error)
 {
     const struct handoff_assembly *assembly = sending->assembly;
     struct handoff_submission submission = {
@@ -140,7 +145,7 @@ static enum handoff_code hand_over(struct sending *sending, struct handoff_error
 
 static void sender_assembled(struct handoff_assembly *assembly)
 {
-    struct sending *sending = assembly->context;
+    struct handoff_sending *sending = assembly->context;
     struct handoff_error error;
     BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
     handoff_client_tell_spine(sending->loop->client, HANDOFF_OPERATION_RESOLVE,
@@ -157,18 +162,6 @@ static void sender_assembled(struct handoff_assembly *assembly)
         handoff_client_end_assembly(&sending->assembly);
 }
 
-/* The sender's name, as far as the request says it: keys of different senders are different keys.
- */
-static struct base_span find_source(const struct handoff_ask *ask, yyjson_doc **doc)
-{
-    *doc = NULL;
-    if (ask->caller)
-        return base_span_text(ask->caller);
-    *doc = yyjson_read(ask->body, ask->size, 0);
-    yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
-    return source ? base_span(yyjson_get_str(source), yyjson_get_len(source)) : base_span(NULL, 0);
-}
-
 static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = BASE_CONTAINER_OF(read, struct key_lookup, read);
@@ -178,7 +171,7 @@ static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
 
 static enum handoff_code find_key(struct key_lookup *lookup, struct base_uuid *id)
 {
-    const struct sending *sending = lookup->sending;
+    const struct handoff_sending *sending = lookup->sending;
     uint8_t digest[BASE_SHA256_BYTES];
     enum handoff_code code =
         handoff_store_find_key(sending->loop->client->store, base_span_text(sending->source),
@@ -201,7 +194,7 @@ static void run_key_lookup(struct handoff_store_read *read)
         lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key goes with its handoff */
 }
 
-static void go_on_without_key(struct sending *sending, const struct handoff_error *conflict)
+static void go_on_without_key(struct handoff_sending *sending, const struct handoff_error *conflict)
 {
     if (conflict->code != HANDOFF_OK)
         fail_sending(sending, conflict);
@@ -212,7 +205,7 @@ static void go_on_without_key(struct sending *sending, const struct handoff_erro
 static void key_was_read(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
-    struct sending *sending = lookup->sending;
+    struct handoff_sending *sending = lookup->sending;
     if (lookup->error.code == HANDOFF_ERR_NOT_FOUND) {
         go_on_without_key(sending, &lookup->conflict);
     } else if (lookup->error.code == HANDOFF_OK) {
@@ -227,7 +220,7 @@ static void key_was_read(struct handoff_store_read *read)
 }
 
 /* False: out of memory. */
-static bool look_for_key(struct sending *sending, const struct handoff_error *conflict)
+static bool look_for_key(struct handoff_sending *sending, const struct handoff_error *conflict)
 {
     struct key_lookup *lookup = base_calloc(1, sizeof *lookup);
     if (!lookup)
@@ -245,10 +238,73 @@ static bool look_for_key(struct sending *sending, const struct handoff_error *co
     return true;
 }
 
-/* The key, and whose it is. False: it is answered. */
-static bool take_key(struct sending *sending, const struct handoff_ask *ask)
+/* ---- a request with a key -------------------------------------------------------------------- */
+
+enum { HASHED_ON_LOOP = 64 * 1024, WORKER_TIMEOUT_MS = 30 * 1000 };
+
+/* The sender's name, as far as the request says it: keys of different senders are different keys.
+ */
+static struct base_span find_source(const struct handoff_assembly *assembly, yyjson_doc **doc)
 {
+    *doc = NULL;
+    if (assembly->caller.data)
+        return assembly->caller;
+    *doc = yyjson_read(assembly->body.data, assembly->body.size, 0);
+    yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
+    return source ? base_span(yyjson_get_str(source), yyjson_get_len(source)) : base_span(NULL, 0);
+}
+
+/* Whose key it is, and for what. Anywhere. */
+static void identify_request(struct handoff_sending *sending)
+{
+    const struct handoff_assembly *assembly = sending->assembly;
     yyjson_doc *doc;
+    base_sha256(assembly->body.data, assembly->body.size, sending->request_digest);
+    struct base_span source = find_source(assembly, &doc);
+    snprintf(sending->source, sizeof sending->source, "%.*s", (int)source.size,
+             source.data ? source.data : "");
+    yyjson_doc_free(doc);
+}
+
+static void identify_on_worker(struct base_work *work)
+{
+    identify_request(BASE_CONTAINER_OF(work, struct handoff_sending, work));
+}
+
+static void begin_with_key(struct handoff_sending *sending)
+{
+    struct handoff_error error;
+    if (look_for_key(sending, NULL))
+        return;
+    handoff_error_no_memory(&error);
+    fail_sending(sending, &error);
+}
+
+static void fail_unidentified(struct handoff_sending *sending, bool cancelled)
+{
+    struct handoff_error error;
+    if (cancelled)
+        handoff_error_set(&error, HANDOFF_ERR_CANCELLED,
+                          handoff_code_meaning(HANDOFF_ERR_CANCELLED), NULL, NULL);
+    else
+        handoff_refuse_long_request(&error);
+    fail_sending(sending, &error);
+}
+
+static void was_identified(struct base_op *op)
+{
+    struct handoff_sending *sending = BASE_CONTAINER_OF(op, struct handoff_sending, work.op);
+    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    const enum base_op_verdict verdict = atomic_load(&op->verdict);
+    if (verdict == BASE_OP_DONE)
+        begin_with_key(sending);
+    else
+        fail_unidentified(sending, verdict == BASE_OP_CANCELLED);
+}
+
+/* False: it is answered. */
+static bool take_key(struct handoff_sending *sending, const struct handoff_ask *ask)
+{
     struct handoff_error error;
     size_t size = strlen(ask->idempotency_key);
     if (size == 0 || size > HANDOFF_IDEMPOTENCY_KEY_MAX) {
@@ -259,47 +315,73 @@ static bool take_key(struct sending *sending, const struct handoff_ask *ask)
         return false;
     }
     memcpy(sending->key, ask->idempotency_key, size + 1);
-    base_sha256(ask->body, ask->size, sending->request_digest);
-    struct base_span source = find_source(ask, &doc);
-    snprintf(sending->source, sizeof sending->source, "%.*s", (int)source.size,
-             source.data ? source.data : "");
-    yyjson_doc_free(doc);
-    return true;
-}
-
-static void send_with_key(struct sending *sending, const struct handoff_ask *ask)
-{
-    struct handoff_error error;
-    if (!take_key(sending, ask))
-        return;
-    if (handoff_assembly_keep_texts(sending->assembly) && look_for_key(sending, NULL))
-        return;
+    if (handoff_assembly_keep_texts(sending->assembly))
+        return true;
     handoff_error_no_memory(&error);
     fail_sending(sending, &error);
+    return false;
 }
 
-void handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
-                  handoff_answered *answered, void *context)
+static void send_with_key(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
-    struct sending *sending = base_malloc(sizeof *sending);
-    struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
-    if (!assembly) {
-        base_free(sending);
-        handoff_give_no_memory(answered, context);
+    if (!take_key(sending, ask))
         return;
+    if (ask->size <= HASHED_ON_LOOP) {
+        identify_request(sending);
+        begin_with_key(sending);
+    } else if (!base_workers_submit(sending->loop->client->workers, &sending->work,
+                                    sending->loop->lane->loop, WORKER_TIMEOUT_MS,
+                                    identify_on_worker, was_identified)) {
+        fail_unidentified(sending, false);
     }
-    *sending = (struct sending){.magic = SENDING_MAGIC,
-                                .loop = loop,
-                                .answered = answered,
-                                .context = context,
-                                .respond_async = ask->respond_async,
-                                .waiter = {.accepted = sender_accepted, .settled = sender_settled},
-                                .assembly = assembly};
-    loop->pending++;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static void begin_send(struct handoff_sending *sending, const struct handoff_ask *ask)
+{
+    struct handoff_assembly *assembly = sending->assembly;
+    sending->loop->pending++;
     assembly->context = sending;
     assembly->finished = sender_assembled;
     if (ask->idempotency_key)
         send_with_key(sending, ask);
     else if (handoff_assembly_run(assembly))
         sender_assembled(assembly);
+}
+
+struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
+                                     handoff_answered *answered, void *context)
+{
+    struct handoff_sending *sending = base_malloc(sizeof *sending);
+    struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
+    if (!assembly) {
+        base_free(sending);
+        handoff_give_no_memory(answered, context);
+        return NULL;
+    }
+    struct handoff_sending *under_way = sending; /* until it is answered */
+    *sending =
+        (struct handoff_sending){.magic = SENDING_MAGIC,
+                                 .loop = loop,
+                                 .answered = answered,
+                                 .context = context,
+                                 .respond_async = ask->respond_async,
+                                 .waiter = {.accepted = sender_accepted, .settled = sender_settled},
+                                 .assembly = assembly,
+                                 .under_way = &under_way};
+    begin_send(sending, ask);
+    if (under_way)
+        under_way->under_way = NULL;
+    return under_way;
+}
+
+/* What is with the store or the spine at this moment goes on: it is not what takes long. */
+void handoff_send_cancel(struct handoff_sending *sending)
+{
+    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    if (base_op_is_under_way(&sending->work.op))
+        base_op_cancel(&sending->work.op);
+    else if (sending->assembly && base_op_is_under_way(&sending->assembly->work.op))
+        handoff_assembly_cancel(sending->assembly, HANDOFF_ERR_CANCELLED);
 }

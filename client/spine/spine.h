@@ -168,7 +168,8 @@ struct handoff_spine_list {
     struct base_span cursor; /* `next` of the page before; absent: the first page */
     bool pinned_only;
 
-    /* results, in the arena: the one that was put last comes first */
+    /* results, in the arena: the one that was put last comes first; fewer than `limit` where they
+       are long, and then `next` says that there are more */
     struct handoff_memory *memories;
     size_t count;
     struct base_span next; /* absent: this was the last page */
@@ -198,8 +199,10 @@ struct handoff_spine_put {
     struct handoff_memory memory; /* created_ms, updated_ms, pinned, version, agent are results */
     enum handoff_pin_change pin;
     struct base_span caller;
-    struct base_span agent; /* the owner from now on; absent: as it was, or the caller */
-    bool created;           /* result: it was not there before */
+    struct base_span agent;    /* the owner from now on; absent: as it was, or the caller */
+    struct base_span encoding; /* of the counts */
+    int64_t tokens[HANDOFF_RENDERINGS];   /* to keep with it; 0: not counted */
+    bool created;                         /* result: it was not there before */
     char owner[HANDOFF_MEMORY_AGENT_MAX]; /* the driver's, for the text of memory.agent */
 };
 

@@ -65,6 +65,8 @@ struct exporter_pending_call {
     unsigned magic;
     struct exporter_request *request; /* NULL once it was cancelled */
     void (*respond)(struct exporter_request *request, const struct handoff_result *result);
+    void (*cancel)(void *arg); /* NULL: the client is not told */
+    void *cancel_arg;
 };
 
 static void call_cancelled(void *arg)
@@ -72,6 +74,16 @@ static void call_cancelled(void *arg)
     struct exporter_pending_call *pending = arg;
     BASE_CHECK_MAGIC(pending, PENDING_CALL_MAGIC);
     pending->request = NULL;
+    if (pending->cancel != NULL)
+        pending->cancel(pending->cancel_arg); /* may be its end */
+}
+
+void exporter_pending_call_on_cancel(struct exporter_pending_call *pending,
+                                     void (*cancel)(void *arg), void *arg)
+{
+    BASE_CHECK_MAGIC(pending, PENDING_CALL_MAGIC);
+    pending->cancel = cancel;
+    pending->cancel_arg = arg;
 }
 
 struct exporter_pending_call *exporter_pending_call_start(
@@ -85,7 +97,8 @@ struct exporter_pending_call *exporter_pending_call_start(
         exporter_respond_problem(request, &no_memory);
         return NULL;
     }
-    *pending = (struct exporter_pending_call){PENDING_CALL_MAGIC, request, respond};
+    *pending = (struct exporter_pending_call){
+        .magic = PENDING_CALL_MAGIC, .request = request, .respond = respond};
     exporter_request_defer(request, call_cancelled, pending);
     return pending;
 }

@@ -28,6 +28,9 @@ struct exporter_pending_call *exporter_pending_call_start(
 struct exporter_pending_call *exporter_pending_call_start_read(
     struct exporter_request *request,
     void (*respond)(struct exporter_request *request, const struct handoff_result *result));
+/* Of a call that is not done yet: what to do when the request is cancelled. */
+void exporter_pending_call_on_cancel(struct exporter_pending_call *pending,
+                                     void (*cancel)(void *arg), void *arg);
 void exporter_pending_call_done(void *context, const struct handoff_result *result);
 
 #endif

@@ -68,6 +68,11 @@ static void respond_sent(struct exporter_request *request, const struct handoff_
     respond_json(request, status, result->body, result->size);
 }
 
+static void cancel_sending(void *arg)
+{
+    handoff_send_cancel(arg);
+}
+
 void exporter_call_send_handoff(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
@@ -78,8 +83,12 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
                               .respond_async = prefers_async(request)};
     ask.body = exporter_request_body(request, &ask.size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
-    if (pending != NULL)
+    if (pending == NULL)
+        return;
+    struct handoff_sending *sending =
         handoff_send(handoffs_loop(request, context), &ask, exporter_pending_call_done, pending);
+    if (sending != NULL)
+        exporter_pending_call_on_cancel(pending, cancel_sending, sending);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

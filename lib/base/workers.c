@@ -77,6 +77,7 @@ static void *worker_main(void *argument)
 {
     struct base_workers *workers = argument;
     struct base_work *work;
+    (void)pthread_setname_np(pthread_self(), "worker");
     lower_priority();
     while ((work = take_work(workers))) {
         work->run(work);

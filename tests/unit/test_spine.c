@@ -492,6 +492,46 @@ static void test_token_counts_live_as_long_as_the_text(void **state)
     temp_spine_close(&temp);
 }
 
+static void test_token_counts_come_with_a_put(void **state)
+{
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    struct handoff_spine_put put = {
+        .memory = {.id = span("a"), .content = span("first")},
+        .encoding = span("o200k_base"),
+        .tokens = {[HANDOFF_RENDERING_FULL] = 17, [HANDOFF_RENDERING_ID] = 9}};
+    assert_int_equal(temp_put_call(&temp, &put), HANDOFF_OK);
+    assert_int_equal(get("a")->tokens[HANDOFF_RENDERING_FULL], 17);
+    assert_int_equal(get("a")->tokens[HANDOFF_RENDERING_SUMMARY], -1);
+    assert_int_equal(get("a")->tokens[HANDOFF_RENDERING_ID], 9);
+    put.tokens[HANDOFF_RENDERING_FULL] = 0; /* a new text, which was not counted */
+    assert_int_equal(temp_put_call(&temp, &put), HANDOFF_OK);
+    assert_int_equal(get("a")->tokens[HANDOFF_RENDERING_FULL], -1);
+    temp_spine_close(&temp);
+}
+
+/* Three of 250,000 bytes make more than a page may; the cursor leads to the others. */
+static void test_a_page_of_long_memories_ends_early(void **state)
+{
+    static char content[250001];
+    (void)state;
+    temp_spine_open(&temp, NULL, usual);
+    memset(content, 'x', sizeof content - 1);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(
+            temp_remember(&temp, (char[]){(char)('a' + i), '\0'}, content, HANDOFF_IMPORTANCE_LOW),
+            HANDOFF_OK);
+    struct handoff_spine_list list = {.arena = &temp.arena, .limit = 5};
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_list, &list), HANDOFF_OK);
+    assert_int_equal(list.count, 3);
+    assert_non_null(list.next.data);
+    list = (struct handoff_spine_list){.arena = &temp.arena, .limit = 5, .cursor = list.next};
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_list, &list), HANDOFF_OK);
+    assert_int_equal(list.count, 2);
+    assert_null(list.next.data);
+    temp_spine_close(&temp);
+}
+
 /* ---- failures
  * ---------------------------------------------------------------------------------------- */
 
@@ -622,6 +662,8 @@ int main(void)
         cmocka_unit_test(test_found_once_with_all_reasons),
         cmocka_unit_test(test_the_first_pin_is_found),
         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_a_page_of_long_memories_ends_early),
+        cmocka_unit_test(test_token_counts_come_with_a_put),
         cmocka_unit_test(test_token_counts_live_as_long_as_the_text),
         cmocka_unit_test(test_every_allocation_failure),
         cmocka_unit_test(test_every_disk_failure_while_putting),

@@ -54,12 +54,21 @@ static enum handoff_code set_next(struct handoff_spine_list *list, struct handof
     return HANDOFF_OK;
 }
 
+/* A page also ends where it becomes long: it is written on a loop, which serves others too. */
+enum { PAGE_BYTES = 512 * 1024 };
+
+static size_t bytes_of_memory(const struct handoff_memory *memory)
+{
+    return memory->content.size + memory->summary.size + memory->metadata.size;
+}
+
 /* One row more than the page is looked for, to know whether there is a next one. */
 static enum handoff_code read_page(struct handoff_db *db, struct handoff_spine_list *list,
                                    int64_t below, struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     bool more = false;
+    size_t bytes = 0;
     sqlite3_stmt *page =
         list->pinned_only
             ? handoff_db_statement(db,
@@ -74,11 +83,15 @@ static enum handoff_code read_page(struct handoff_db *db, struct handoff_spine_l
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(page, 1, below);
     sqlite3_bind_int64(page, 2, (int64_t)list->limit + 1);
-    while (code == HANDOFF_OK && !more && handoff_db_row(page)) {
-        more = list->count == list->limit;
-        if (!more)
-            code =
-                handoff_embedded_read_row(page, list->arena, &list->memories[list->count++], error);
+    while (code == HANDOFF_OK && handoff_db_row(page)) {
+        struct handoff_memory *memory = &list->memories[list->count];
+        more = list->count == list->limit || bytes > PAGE_BYTES;
+        if (more)
+            break;
+        code = handoff_embedded_read_row(page, list->arena, memory, error);
+        list->count++;
+        if (code == HANDOFF_OK)
+            bytes += bytes_of_memory(memory);
     }
     enum handoff_code end = handoff_db_end(db, page, code == HANDOFF_OK ? error : NULL);
     if (code != HANDOFF_OK || end != HANDOFF_OK)

@@ -48,6 +48,28 @@ static enum handoff_code no_such_memory(struct base_span id, struct handoff_erro
     return HANDOFF_ERR_NOT_FOUND;
 }
 
+/* ---- token counts -------------------------------------------------------------------------- */
+
+/* A count of a text that is not there any more finds no row of its version, and is dropped. */
+static enum handoff_code keep_one(struct handoff_db *db, struct base_span encoding,
+                                  const struct handoff_token_count *count,
+                                  struct handoff_error *error)
+{
+    sqlite3_stmt *keep = handoff_db_statement(
+        db,
+        "INSERT OR REPLACE INTO memory_tokens (seq, encoding, rendering, tokens)"
+        " SELECT seq, ?3, ?4, ?5 FROM memories WHERE id = ?1 AND seq = ?2",
+        error);
+    if (!keep)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(keep, 1, count->id);
+    sqlite3_bind_int64(keep, 2, count->version);
+    handoff_db_bind_text(keep, 3, encoding);
+    sqlite3_bind_int(keep, 4, (int)count->rendering);
+    sqlite3_bind_int64(keep, 5, count->tokens);
+    return handoff_db_do(db, keep, error);
+}
+
 /* ---- put ----------------------------------------------------------------------------------- */
 
 struct stored {
@@ -188,6 +210,22 @@ static void settle_owner(struct handoff_spine_put *put, const struct stored *old
     put->memory.agent = base_span(put->owner, owner.size);
 }
 
+static enum handoff_code keep_put_tokens(struct handoff_db *db, const struct handoff_spine_put *put,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (int rendering = 0; rendering < HANDOFF_RENDERINGS && code == HANDOFF_OK; rendering++) {
+        const struct handoff_token_count count = {.id = put->memory.id,
+                                                  .version = put->memory.version,
+                                                  .rendering =
+                                                      (enum handoff_memory_rendering)rendering,
+                                                  .tokens = put->tokens[rendering]};
+        if (count.tokens > 0)
+            code = keep_one(db, put->encoding, &count, error);
+    }
+    return code;
+}
+
 static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_db *db,
                                  struct handoff_error *error)
 {
@@ -206,7 +244,9 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     put->memory.created_ms = old.seq ? old.created_ms : put->memory.updated_ms;
     if (put->memory.pinned && !old.pinned)
         code = check_pins(db, &embedded->spine, error);
-    return code == HANDOFF_OK ? replace(db, &old, &put->memory, error) : code;
+    if (code == HANDOFF_OK)
+        code = replace(db, &old, &put->memory, error);
+    return code == HANDOFF_OK ? keep_put_tokens(db, put, error) : code;
 }
 
 /* Before the write is submitted, so that nobody misses a pin that is there. */
@@ -284,27 +324,7 @@ enum handoff_spine_progress handoff_embedded_pin(struct handoff_spine *spine,
     return submit(spine, &pin->call, run_pin);
 }
 
-/* ---- token counts -------------------------------------------------------------------------- */
-
-/* A count of a text that is not there any more finds no row of its version, and is dropped. */
-static enum handoff_code keep_one(struct handoff_db *db, struct base_span encoding,
-                                  const struct handoff_token_count *count,
-                                  struct handoff_error *error)
-{
-    sqlite3_stmt *keep = handoff_db_statement(
-        db,
-        "INSERT OR REPLACE INTO memory_tokens (seq, encoding, rendering, tokens)"
-        " SELECT seq, ?3, ?4, ?5 FROM memories WHERE id = ?1 AND seq = ?2",
-        error);
-    if (!keep)
-        return handoff_db_failure(db, NULL);
-    handoff_db_bind_text(keep, 1, count->id);
-    sqlite3_bind_int64(keep, 2, count->version);
-    handoff_db_bind_text(keep, 3, encoding);
-    sqlite3_bind_int(keep, 4, (int)count->rendering);
-    sqlite3_bind_int64(keep, 5, count->tokens);
-    return handoff_db_do(db, keep, error);
-}
+/* ---- counts of several memories ------------------------------------------------------------- */
 
 static enum handoff_code run_keep_tokens(struct handoff_store_job *job, struct handoff_db *db,
                                          struct handoff_error *error)

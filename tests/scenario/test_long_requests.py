@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan tsan
+"""One long request beside many short ones, on one API loop: the long one is computed elsewhere.
+
+No assertion reads a clock. The daemon has one API thread, and the workers have none of its time:
+short requests that come after the long one are answered before it, and what the long one costs is
+found in the processor time of the workers, not of that thread.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import threading
+import unittest
+
+from harness import Daemon, eventually
+from harness.agents import Caller, config
+
+SHORT = 100
+WORD = 1_000_000  # bytes that nothing cuts
+BUDGET = 10_000_000
+
+
+def word(length, seed=1):
+    return "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyz", k=length))
+
+
+class LongRequests(unittest.TestCase):
+    def setUp(self):
+        stack = self.enterContext(contextlib.ExitStack())
+        own = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(own)})  # one processor: one API thread
+        try:
+            daemon = stack.enter_context(Daemon(
+                "--shutdown.timeout=200ms",
+                config=config({"coder": {}, "reader": {"token_budget": BUDGET}})))
+        finally:
+            os.sched_setaffinity(0, own)
+        self.daemon = daemon
+        self.caller = Caller(daemon)
+        self.assertEqual(len(self.threads("api")), 1)
+
+    def threads(self, name):
+        """Processor time in nanoseconds, of the daemon's threads whose names begin so."""
+        folder = f"/proc/{self.daemon.process.pid}/task"
+        found = []
+        for thread in os.listdir(folder):
+            with open(f"{folder}/{thread}/comm", encoding="ascii") as comm:
+                if comm.read().startswith(name):
+                    with open(f"{folder}/{thread}/schedstat", encoding="ascii") as stat:
+                        found.append(int(stat.read().split()[0]))
+        return found
+
+    def long_and_short(self, ask):
+        """The answer of `ask`, and how many short requests were answered between it and its own."""
+        answers = []
+        asked = threading.Thread(target=lambda: answers.append(ask()))
+        before = sum(self.threads("worker"))
+        asked.start()
+        eventually(lambda: sum(self.threads("worker")) > before, "a worker has the long request")
+        connection = self.daemon.api.connection()
+        short = 0
+        while short < SHORT and not answers:
+            connection.request("GET", "/v1/agents")
+            self.assertEqual(connection.getresponse().read()[:1], b"{")
+            short += 1
+        connection.close()
+        asked.join()
+        return answers[0], short
+
+    def send(self, **fields):
+        return self.caller.send("reader", {"prefer": "respond-async"}, **fields)
+
+    def test_a_long_word_is_counted_beside_others(self):
+        text = word(WORD)
+        reply, short = self.long_and_short(lambda: self.send(state={"word": text}))
+        self.assertEqual(reply.status, 202, reply)
+        self.assertEqual(short, SHORT, "all of them came first")
+        self.assertLess(sum(self.threads("api")), sum(self.threads("worker")))
+
+    def test_it_is_the_same_envelope(self):
+        text = word(100_000) + " and then some"
+        reply = self.caller.call("POST", "/v1/envelopes", {
+            "source_agent": "analyst", "target_agent": "reader", "task_summary": "s",
+            "state": {"word": text}})
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(reply.json()["context"]["task"]["state"]["word"], text)
+        halves = [self.caller.call("POST", "/v1/envelopes", {
+            "source_agent": "analyst", "target_agent": "reader", "task_summary": "s",
+            "state": {"word": part}}).json()["tokens"]["count"] for part in (text, "x")]
+        self.assertGreater(halves[0], 50_000)
+        self.assertLess(halves[1], 200)
+
+    def test_a_key_finds_the_first_of_two_long_ones(self):
+        fields = {"state": {"word": word(200_000)}}
+        headers = {"prefer": "respond-async", "idempotency-key": "k"}
+        first = self.caller.send("reader", headers, **fields)
+        again = self.caller.send("reader", headers, **fields)
+        other = self.caller.send("reader", headers, state={"word": word(200_000, seed=2)})
+        self.assertEqual((first.status, again.status), (202, 202))
+        self.assertEqual(first.json()["id"], again.json()["id"])
+        self.assertEqual((other.status, other.json()["code"]), (409, "idempotency_conflict"))
+
+    def test_mistakes_in_long_bodies_are_named(self):
+        body = {"source_agent": "analyst", "target_agent": "reader", "task_summary": "s",
+                "state": {"word": "x " * 100_000}}
+        for change, field in (({"bogus": 1}, "bogus"), ({"task_summary": 7}, "task_summary"),
+                              ({"constraints": {"max_tokens": 5}}, "constraints.max_tokens")):
+            reply = self.caller.call("POST", "/v1/handoffs", {**body, **change})
+            self.assertEqual(reply.json()["field"], field, reply)
+        reply = self.caller.call("POST", "/v1/handoffs", json.dumps(body)[:-1])
+        self.assertEqual(reply.json()["code"], "invalid_json")
+
+    def test_long_memories_are_counted_once(self):
+        for i in range(20):
+            reply = self.caller.call("PUT", f"/v1/memories/m{i}",
+                                     {"content": word(60_000, seed=i), "tags": ["long", "x"]})
+            self.assertEqual(reply.status, 201, reply)
+        counted = sum(self.threads("worker"))
+        reply = self.send(memory_ids=[f"m{i}" for i in range(20)], strategy="full")
+        self.assertEqual(reply.status, 202, reply)
+        self.assertLess(sum(self.threads("worker")) - counted, counted,
+                        "copying them costs less than counting them did")
+
+    def test_inherited_words_are_not_counted_again(self):
+        steps = [{"agent": "analyst", "action": word(4_000, seed=i)} for i in range(250)]
+        before = sum(self.threads("worker"))
+        first = self.send(execution_history=steps)
+        counted = sum(self.threads("worker"))
+        second, short = self.long_and_short(
+            lambda: self.send(previous_id=first.json()["id"]))
+        self.assertEqual(second.status, 202, second)
+        self.assertGreater(short, 0)
+        self.assertLess(sum(self.threads("worker")) - counted, counted - before)
+
+    def test_a_sender_that_leaves_takes_its_long_request_along(self):
+        busy = [threading.Thread(target=self.send, kwargs={"state": {"word": word(WORD, seed=i)}})
+                for i in range(4)]
+        for thread in busy:
+            thread.start()
+        body = json.dumps({"source_agent": "analyst", "target_agent": "coder",
+                           "task_id": "gone", "task_summary": "s",
+                           "state": {"word": "x " * 20_000}}).encode()
+        client = self.daemon.api.socket()
+        client.sendall(b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        eventually(lambda: sum(self.threads("worker")) > 0, "the workers are busy")
+        client.close()
+        for thread in busy:
+            thread.join()
+        reply = self.caller.call("GET", "/v1/tasks/gone")
+        self.assertEqual(reply.json().get("items", []), [], reply)
+
+    def test_the_end_does_not_wait_for_long_requests(self):
+        for i in range(3):
+            threading.Thread(target=self.send_into_the_end, args=(i,), daemon=True).start()
+        eventually(lambda: sum(self.threads("worker")) > 0, "a worker has one")
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(), 0)
+
+    def send_into_the_end(self, seed):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.send(state={"word": word(WORD, seed)})
+
+
+if __name__ == "__main__":
+    unittest.main()
