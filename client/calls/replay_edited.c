@@ -7,7 +7,7 @@
  * when the new one is durable. A crash between the two leaves both, one in flight and one parked
  * for an operator to see; it never leaves none.
  *
- * On the loop's thread.
+ * On the loop's thread; the request of a long one is written on a worker.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum { REPLACING_MAGIC = 0x7265706c };
+enum { REPLACING_MAGIC = 0x7265706c, WRITTEN_ON_LOOP = 64 * 1024 };
 
 struct replacing {
     unsigned magic;
@@ -33,13 +33,21 @@ struct replacing {
     void *context;
     struct handoff_waiter waiter; /* of the old one */
     struct base_span body;        /* the edit; a copy */
-    char *sent;                   /* the new one as JSON, once it is durable */
+    struct base_work work;        /* writes a long request */
+    struct base_span old;         /* the envelope of the old one */
+    char *kept;                   /* a copy of it, for the worker */
+    const char *target;           /* of the old one */
+    char *request;                /* the new one; yyjson's */
+    size_t request_size;
+    struct handoff_error error; /* why there is none */
+    char *sent;                 /* the new one as JSON, once it is durable */
 };
 
 static void end_replacing(struct replacing *replacing)
 {
     replacing->loop->pending--;
     base_free(replacing->sent);
+    base_free(replacing->kept);
     base_free((void *)(uintptr_t)replacing->body.data);
     replacing->magic = 0;
     base_free(replacing);
@@ -106,23 +114,78 @@ static void new_sent(void *context, const struct handoff_result *result)
     end_replacing(replacing);
 }
 
-/* The old one is held. */
+static void refuse_new(struct replacing *replacing, const struct handoff_error *error)
+{
+    const struct handoff_result refused = {.error = *error};
+    new_sent(replacing, &refused);
+}
+
+/* The new request, from the old envelope and the edit. Anywhere. */
+static void write_new(struct replacing *replacing)
+{
+    replacing->error.code =
+        handoff_edit_request(replacing->old, replacing->body, replacing->target,
+                             &replacing->request, &replacing->request_size, &replacing->error);
+}
+
 static void send_new(struct replacing *replacing)
 {
-    struct handoff_status held;
-    struct handoff_error error;
-    struct handoff_ask ask = {.respond_async = true};
-    char *request;
-    handoff_engine_held(&replacing->waiter, &held);
-    if (handoff_edit_request(held.envelope, replacing->body, held.target, &request, &ask.size,
-                             &error) != HANDOFF_OK) {
-        const struct handoff_result refused = {.error = error};
-        new_sent(replacing, &refused);
+    char *request = replacing->request; /* the sending may be the end of the other */
+    const struct handoff_ask ask = {
+        .body = request, .size = replacing->request_size, .respond_async = true};
+    if (replacing->error.code != HANDOFF_OK) {
+        refuse_new(replacing, &replacing->error);
         return;
     }
-    ask.body = request;
     handoff_send(replacing->loop, &ask, new_sent, replacing);
     free(request); /* yyjson's */
+}
+
+static void write_new_on_worker(struct base_work *work)
+{
+    write_new(BASE_CONTAINER_OF(work, struct replacing, work));
+}
+
+static void worker_wrote_new(struct base_op *op)
+{
+    struct replacing *replacing = BASE_CONTAINER_OF(op, struct replacing, work.op);
+    BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
+    send_new(replacing);
+}
+
+/* The old envelope is copied: it goes with its delivery when the loop ends. */
+static void write_new_later(struct replacing *replacing)
+{
+    struct handoff_loop *loop = replacing->loop;
+    struct handoff_error error;
+    replacing->kept = base_malloc(replacing->old.size + 1);
+    if (!replacing->kept) {
+        handoff_error_no_memory(&error);
+        refuse_new(replacing, &error);
+        return;
+    }
+    memcpy(replacing->kept, replacing->old.data, replacing->old.size);
+    replacing->old.data = replacing->kept;
+    if (base_workers_submit(loop->client->workers, &replacing->work, loop->lane->loop, 0,
+                            write_new_on_worker, worker_wrote_new))
+        return;
+    handoff_refuse_long_request(&error);
+    refuse_new(replacing, &error);
+}
+
+/* The old one is held. */
+static void begin_new(struct replacing *replacing)
+{
+    struct handoff_status held;
+    handoff_engine_held(&replacing->waiter, &held);
+    replacing->old = held.envelope;
+    replacing->target = held.target;
+    if (held.envelope.size + replacing->body.size > WRITTEN_ON_LOOP) {
+        write_new_later(replacing);
+        return;
+    }
+    write_new(replacing);
+    send_new(replacing);
 }
 
 static void old_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
@@ -130,7 +193,7 @@ static void old_decided(struct handoff_waiter *waiter, const struct handoff_erro
     struct replacing *replacing = BASE_CONTAINER_OF(waiter, struct replacing, waiter);
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     if (error->code == HANDOFF_OK) {
-        send_new(replacing);
+        begin_new(replacing);
         return;
     }
     handoff_give_error(replacing->answered, replacing->context, error);

@@ -17,6 +17,7 @@ import unittest
 
 from harness import Daemon, eventually
 from harness.agents import Caller, config
+from harness.ports import reserved_port
 
 SHORT = 100
 WORD = 1_000_000  # bytes that nothing cuts
@@ -30,12 +31,14 @@ def word(length, seed=1):
 class LongRequests(unittest.TestCase):
     def setUp(self):
         stack = self.enterContext(contextlib.ExitStack())
+        gone = f"http://127.0.0.1:{stack.enter_context(reserved_port())}/"
         own = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {min(own)})  # one processor: one API thread
         try:
             daemon = stack.enter_context(Daemon(
                 "--shutdown.timeout=200ms",
-                config=config({"coder": {}, "reader": {"token_budget": BUDGET}})))
+                config=config({"coder": {}, "reader": {"token_budget": BUDGET},
+                               "gone": {"token_budget": BUDGET, "url": gone}})))
         finally:
             os.sched_setaffinity(0, own)
         self.daemon = daemon
@@ -152,6 +155,19 @@ class LongRequests(unittest.TestCase):
             thread.join()
         reply = self.caller.call("GET", "/v1/tasks/gone")
         self.assertEqual(reply.json().get("items", []), [], reply)
+
+    def test_a_long_handoff_is_edited(self):
+        text = word(100_000)
+        old = self.caller.send("gone", state={"word": text})
+        self.assertEqual(old.status, 502, old)
+        parked = old.json()["handoff"]["id"]
+        new = self.caller.call("POST", f"/v1/parked/{parked}/replay",
+                               {"edit": {"task_summary": "again"}, "target_agent": "reader"})
+        self.assertEqual(new.status, 200, new)
+        envelope = self.caller.call("GET", f"/v1/handoffs/{new.json()['id']}/envelope").json()
+        self.assertEqual(envelope["context"]["task"],
+                         {"intent": "Write the retry logic", "summary": "again",
+                          "state": {"word": text}})
 
     def test_the_end_does_not_wait_for_long_requests(self):
         for i in range(3):
