@@ -2,17 +2,17 @@
 /*
  * op.h - something that was asked for and is answered later, with a deadline and a cancel.
  *
- * An op lies inside the struct of who asked, and a kind of op says how it is carried out and how it
+ * An op lies inside the struct of its owner, and a kind of op says how it is carried out and how it
  * is given up (workers.h has the first). It ends exactly once, on its loop, by a call of `done`:
  * because it was carried out, because its deadline passed, or because it was cancelled. `verdict`
  * says which. Until then its owner keeps it.
  *
  *     base_op_begin(&work->op, &work_kind, loop, 30000, assembled);      the kind does this
- *     base_op_cancel(&work->op);                                         who asked left
+ *     base_op_cancel(&work->op);                                         the owner's client left
  *     base_op_end(&work->op);                                            the kind: calls `done`
  *
- * Threads: all of it on the op's loop, but for base_op_is_unwanted, which whoever carries it out
- * asks from time to time.
+ * Threads: all of it on the op's loop, except for base_op_is_unwanted, which the thread that
+ * carries it out may call from time to time.
  */
 #ifndef BASE_OP_H
 #define BASE_OP_H
@@ -32,7 +32,7 @@ struct base_op_kind {
 
 enum base_op_verdict {
     BASE_OP_DONE,      /* it was carried out */
-    BASE_OP_CANCELLED, /* who asked does not want it any more */
+    BASE_OP_CANCELLED, /* its owner does not want it any more */
     BASE_OP_LATE,      /* its deadline passed */
 };
 

@@ -4,12 +4,12 @@
  *
  * Work is an op (op.h) that a loop hands over: `run` is called on a worker, `done` afterwards on
  * the loop. From the handing over until `done` what the work needs belongs to the worker. The
- * workers have a lower priority than the loops, so that on a busy machine those who ask for little
- * are served first.
+ * workers have a lower priority than the loops, so that on a busy machine small requests are
+ * served first.
  *
  * The queue is bounded, because what waits in it holds memory; work beyond it is refused, and the
- * caller says so to whoever asked. Work that is unwanted leaves the queue at once; work that runs
- * is not interrupted, but may look whether it is still wanted (base_op_is_unwanted).
+ * caller passes that on to its client. Work that is unwanted leaves the queue at once; work that
+ * runs is not interrupted, but may look whether it is still wanted (base_op_is_unwanted).
  *
  * Threads: submitting and cancelling on the loop of the work; opening and closing anywhere.
  */
