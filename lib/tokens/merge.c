@@ -223,8 +223,8 @@ static void merge_window(struct long_merge *merge, const struct handoff_vocabula
                          uint64_t *memory, const uint8_t *window, size_t length)
 {
     /* One block for all: the heap first, because its words are the widest. */
-    *merge =
-        (struct long_merge){.vocabulary = vocabulary, .length = (uint32_t)length, .heap = memory};
+    *merge = (struct long_merge){.vocabulary = vocabulary, .length = (uint32_t)length};
+    merge->heap = memory;
     merge->ids = (uint32_t *)(merge->heap + 2 * length);
     merge->ranks = merge->ids + length;
     merge->next = merge->ranks + length;

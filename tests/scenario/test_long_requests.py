@@ -47,7 +47,7 @@ class LongRequests(unittest.TestCase):
 
     def counts_exactly(self):
         """Without a vocabulary, which not every machine has, an estimate costs too little to be seen."""
-        if self.daemon.events("tokens_are_estimated"):
+        if self.daemon.events("token_counts_estimated"):
             self.skipTest("the build has no vocabulary")
 
     def threads(self, name):
