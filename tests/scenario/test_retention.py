@@ -120,15 +120,24 @@ class Retention(unittest.TestCase):
                          {"max_cost": 5, "must_not": ["deploy"], "language": "C"})
         self.assertEqual(child["context"]["history"], [])
         self.assertEqual(child["history_trimmed"], 2)
+        long = caller.send(source_agent="coder", previous_id=parent, constraints={"language": "C"},
+                           state={"progress": text(MIB // 8)})
+        self.assertEqual(long.status, 200, long)
+        long = receiver.wait_for(3)[2].json()
+        for inherited in ("previous", "hop", "task_id", "history_trimmed"):
+            self.assertEqual(long[inherited], child[inherited])
+        self.assertEqual(long["context"]["constraints"], child["context"]["constraints"])
 
     def test_a_child_is_refused_where_nothing_is_left_to_inherit(self):
         _, caller, receiver = self.daemon(size="1MiB")
         parent = caller.send(intent=text(5000)).json()["id"]
         self.fill(caller)
         self.wait_until_removed(caller, parent)
-        child = caller.send(source_agent="coder", previous_id=parent)
-        self.assertEqual((child.status, child.json()["code"]), (410, "envelope_removed"))
-        self.assertEqual(child.json()["field"], "previous_id")
+        for size in (10, MIB // 8):
+            child = caller.send(source_agent="coder", previous_id=parent,
+                                state={"progress": text(size)})
+            self.assertEqual((child.status, child.json()["code"]), (410, "envelope_removed"))
+            self.assertEqual(child.json()["field"], "previous_id")
         self.assertEqual(len(receiver.requests), 1)
 
     def test_who_began_a_task_goes_on_with_it(self):

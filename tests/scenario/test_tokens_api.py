@@ -300,9 +300,11 @@ class Tasks(Case):
         self.start()
         handoff = self.send_async("analyst")
         for path in ("/v1/handoffs", "/v1/envelopes"):
-            reply = self.by["stranger"].call("POST", path, {
-                "target_agent": "coder", "task_id": "task-1", "task_summary": "s"})
-            self.assert_problem(reply, 404, "not_found", field="task_id", seen="task-1")
+            for progress in ("s", "long, so a worker assembles it " * 4000):
+                reply = self.by["stranger"].call("POST", path, {
+                    "target_agent": "coder", "task_id": "task-1", "task_summary": "s",
+                    "state": {"progress": progress}})
+                self.assert_problem(reply, 404, "not_found", field="task_id", seen="task-1")
         self.assertFalse(self.completes("stranger"))
         self.assertEqual(self.by["@operator"].ids("/v1/tasks/task-1"), [handoff])
         self.assertEqual(self.by["stranger"].ids("/v1/tasks/task-1"), [])
