@@ -73,13 +73,16 @@ static enum handoff_code open_assembler(struct handoff_client *client,
     return handoff_assembler_prepare(&client->assembler, error);
 }
 
-static enum handoff_code open_engine(struct handoff_client *client, struct handoff_error *error)
+static enum handoff_code open_engine(struct handoff_client *client,
+                                     const struct handoff_options *options,
+                                     struct handoff_error *error)
 {
     const struct handoff_engine_options engine = {
         .store = client->store,
         .agents = client->agents,
         .clock = &base_clock_system,
         .random = &base_random_system,
+        .connections_max = options->connections_max,
         .observe = client->observe,
         .observer = client->observer,
     };
@@ -110,7 +113,7 @@ static enum handoff_code open_parts(struct handoff_client *client,
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
     if (code == HANDOFF_OK)
-        code = open_engine(client, error);
+        code = open_engine(client, options, error);
     return code;
 }
 

@@ -158,6 +158,8 @@ struct handoff_options {
                                       0: never */
     const char *encoding;          /* of tokens; NULL: "o200k_base" */
     const char *vocabulary_dir;    /* NULL: as handoff_tokenizer_open_encoding has it */
+    unsigned connections_max;      /* to agents, at once; beyond it deliveries wait. 0: any
+                                      number */
     uint64_t memory_max_bytes;     /* a larger memory goes by its summary; 0: 64 KiB */
     /* Told of everything that happens, on whatever thread it happens: commits on the store's, also
        while the client is opened, all else on the one that is in a call of ours. It must be quick,
@@ -563,6 +565,7 @@ enum handoff_event_kind {
     HANDOFF_EVENT_CIRCUIT,         /* the breaker of who.target_agent changed */
     HANDOFF_EVENT_TASK_COMPLETED,  /* who.task_id is over, for the first time */
     HANDOFF_EVENT_OBSERVED,        /* an agent told of a handoff that it made by itself */
+    HANDOFF_EVENT_SHORTAGE,        /* we ran out of something, and will try again */
     HANDOFF_EVENT_STORE_DISPLACED, /* the store is not where it was; once, nothing is stored again
                                     */
 };
@@ -602,6 +605,11 @@ struct handoff_committed {
 
 struct handoff_store_displaced_event {
     const char *path; /* of the file that was deleted, moved or replaced */
+};
+
+struct handoff_ran_short {
+    enum handoff_shortage resource;
+    const char *hindered; /* what could not be done, in words of ours: "connecting to an agent" */
 };
 
 struct handoff_spine_asked {
@@ -673,6 +681,7 @@ struct handoff_event {
         struct handoff_assembled assembled;
         struct handoff_committed committed;
         struct handoff_store_displaced_event displaced;
+        struct handoff_ran_short shortage;
         struct handoff_spine_asked spine;
         struct handoff_moved moved;
         struct handoff_circuit_changed circuit;

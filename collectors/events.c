@@ -25,6 +25,11 @@ void collectors_client_init(struct collectors *collectors)
     for (int i = 0; i < COLLECTORS_OBSERVATIONS; i++)
         collectors->observations[i] = metric_resolve(collectors->families[COLLECTORS_OBSERVED],
                                                      (const char *const[]){observations[i]});
+    for (int i = HANDOFF_SHORTAGE_NONE + 1; i < HANDOFF_SHORTAGE_COUNT; i++) {
+        const char *resource = handoff_shortage_name((enum handoff_shortage)i);
+        collectors->shortages[i] = metric_resolve(collectors->families[COLLECTORS_SHORTAGES],
+                                                  (const char *const[]){resource});
+    }
     for (int i = 0; i < HANDOFF_OPERATION_COUNT; i++) {
         const char *operation = handoff_operation_name((enum handoff_operation)i);
         for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
@@ -115,6 +120,9 @@ void collectors_observe(void *observer, const struct handoff_event *event)
         break;
     case HANDOFF_EVENT_TASK_COMPLETED:
         collectors_hops_completed(collectors, event);
+        break;
+    case HANDOFF_EVENT_SHORTAGE:
+        metric_add(collectors->shortages[event->of.shortage.resource], 1);
         break;
     case HANDOFF_EVENT_STORE_DISPLACED: /* a gauge, read with the next scrape */
         break;

@@ -55,6 +55,7 @@ struct collectors {
     struct metric_series *hop_depth[HANDOFF_PATTERN_COUNT];
     struct metric_series *observations[COLLECTORS_OBSERVATIONS];
     struct collectors_retention retention;
+    struct metric_series *shortages[HANDOFF_SHORTAGE_COUNT];
     struct collectors_targets targets;
     struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */

@@ -62,6 +62,16 @@ static void dispatch_event(void *observer, const struct handoff_event *event)
     exporter_delivery_log(event);
 }
 
+void exporter_client_host_ran_short(struct exporter_client_host *client_host,
+                                    enum handoff_shortage resource, const char *hindered)
+{
+    const struct handoff_event event = {
+        .kind = HANDOFF_EVENT_SHORTAGE,
+        .of.shortage = {.resource = resource, .hindered = hindered}};
+    if (resource != HANDOFF_SHORTAGE_NONE)
+        dispatch_event(client_host, &event);
+}
+
 /* Whole enough for events, which come as soon as the client opens. */
 static struct exporter_client_host *new_client_host(struct collectors *collectors)
 {
@@ -89,6 +99,7 @@ static void log_orphans(const struct exporter_client_host *client_host)
 
 struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,
                                                        const struct exporter_config *config,
+                                                       unsigned connections_max,
                                                        struct collectors *collectors,
                                                        struct exporter_error *error)
 {
@@ -105,6 +116,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_age_ms = (int64_t)config->storage.retention.age_ms,
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .retention_index_bytes = (int64_t)config->storage.retention.index_size_bytes,
+        .connections_max = connections_max,
         .encoding = base_choice_copy(HANDOFF_ENCODINGS, config->tokenizer.encoding, encoding,
                                      sizeof encoding),
         .observe = dispatch_event,

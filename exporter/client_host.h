@@ -22,10 +22,11 @@ struct exporter_client_host;
 
 /* The functions below on the control thread, except where it says otherwise. */
 
-/* Opens the store, the spine and the tokenizer. NULL with `error` filled. The collectors are lent.
- */
+/* Opens the store, the spine and the tokenizer; deliveries may have so many connections at once.
+ * NULL with `error` filled. The collectors are lent. */
 struct exporter_client_host *exporter_client_host_open(const struct exporter_options *options,
                                                        const struct exporter_config *config,
+                                                       unsigned connections_max,
                                                        struct collectors *collectors,
                                                        struct exporter_error *error);
 
@@ -53,6 +54,10 @@ void exporter_client_host_close(struct exporter_client_host **closing);
 /* Any thread. */
 struct handoff_client *exporter_client_host_client(struct exporter_client_host *client_host);
 struct exporter_failures *exporter_client_host_failures(struct exporter_client_host *client_host);
+/* The daemon ran out of something itself: counted and logged as where the client did. NONE is not.
+ */
+void exporter_client_host_ran_short(struct exporter_client_host *client_host,
+                                    enum handoff_shortage resource, const char *hindered);
 /* The client's loop that runs on this one; never NULL for a loop of the listeners. On its thread.
  */
 struct handoff_loop *exporter_client_host_loop(struct exporter_client_host *client_host,

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +28,7 @@
 #include "exporter/client_host.h"
 #include "exporter/config/config.h"
 #include "exporter/config/web_config.h"
+#include "exporter/http/descriptors.h"
 #include "exporter/http/listeners.h"
 #include "exporter/http/worker.h"
 #include "exporter/log/log.h"
@@ -56,6 +56,7 @@ struct exporter_lifecycle {
     const struct exporter_options *options;
     const char *revision;
     struct base_loop control;
+    struct exporter_descriptors descriptors;
     struct exporter_config *config;
     struct collectors *collectors;
     struct exporter_web_config *web_config; /* NULL: none */
@@ -364,15 +365,26 @@ static bool start_timers(struct exporter_lifecycle *lifecycle, struct exporter_e
 
 /* ---- start and end -------------------------------------------------------------------------- */
 
-/* Every waiting agent is a descriptor; the usual soft limit of 1,024 is there for select(2). */
-static void raise_descriptor_limit(void)
+static void share_descriptors(struct exporter_lifecycle *lifecycle)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        log_warn("descriptor_limit_not_raised", LOG_ERRNO("error", errno));
+    lifecycle->descriptors =
+        exporter_descriptors_share(exporter_descriptors_raise(), exporter_listeners_threads());
+    if (lifecycle->descriptors.is_short)
+        log_info("few_descriptors", LOG_UINT("limit", lifecycle->descriptors.limit),
+                 LOG_UINT("api_connections", lifecycle->descriptors.api),
+                 LOG_UINT("web_connections", lifecycle->descriptors.web),
+                 LOG_UINT("delivery_connections", lifecycle->descriptors.deliveries),
+                 LOG_STR("advice", "raise LimitNOFILE of the service (ulimit -n)"));
+}
+
+/* Of a listener, on its loop's thread. */
+static void note_shortage(void *arg, int error, const char *listener)
+{
+    struct exporter_lifecycle *lifecycle = arg;
+    const bool is_web = strcmp(listener, "web") == 0;
+    exporter_client_host_ran_short(lifecycle->client_host, handoff_shortage_of_errno(error),
+                                   is_web ? "accepting connections on the web listener"
+                                          : "accepting connections on the API listener");
 }
 
 static bool start_control(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
@@ -398,6 +410,11 @@ static bool start_listeners(struct exporter_lifecycle *lifecycle, struct exporte
         .api_body_limit = &lifecycle->api_body_limit,
         .api_callers = lifecycle->callers,
         .web_config = lifecycle->web_config,
+        .web_connections = lifecycle->descriptors.web,
+        .api_connections = lifecycle->descriptors.api,
+        .descriptors_are_short = lifecycle->descriptors.is_short,
+        .on_shortage = note_shortage,
+        .on_shortage_arg = lifecycle,
     };
     lifecycle->listeners = exporter_listeners_open(&setup, error);
     if (lifecycle->listeners == NULL ||
@@ -427,8 +444,9 @@ static bool start_metrics(struct exporter_lifecycle *lifecycle, struct exporter_
 
 static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
-    lifecycle->client_host = exporter_client_host_open(lifecycle->options, lifecycle->config,
-                                                       lifecycle->collectors, error);
+    lifecycle->client_host =
+        exporter_client_host_open(lifecycle->options, lifecycle->config,
+                                  lifecycle->descriptors.deliveries, lifecycle->collectors, error);
     if (lifecycle->client_host == NULL)
         return false;
     exporter_routes_init(&lifecycle->routes, lifecycle, lifecycle->options, lifecycle->collectors,
@@ -438,7 +456,7 @@ static bool start_client(struct exporter_lifecycle *lifecycle, struct exporter_e
 
 static bool start_lifecycle(struct exporter_lifecycle *lifecycle, struct exporter_error *error)
 {
-    raise_descriptor_limit();
+    share_descriptors(lifecycle);
     lifecycle->callers = exporter_callers_new();
     if (lifecycle->callers == NULL) {
         exporter_error_set(error, "out of memory (callers)");

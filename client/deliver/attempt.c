@@ -6,11 +6,14 @@
  */
 #include <string.h>
 
+#include "client/deliver/backoff.h"
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
 #include "lib/base/utf8.h"
 
-enum { MEMORY_AGAIN_MS = 1000 }; /* after an attempt could not begin for want of memory */
+/* After an attempt could not be made for want of descriptors, memory or ports. Drawn between the
+   half and the whole, so that what was delayed together does not come back together. */
+enum { SHORTAGE_AGAIN_MS = 1000 };
 
 /* ---- the protocol --------------------------------------------------------------------------- */
 
@@ -57,6 +60,15 @@ static void note_attempt(struct handoff_delivery *delivery)
     };
 }
 
+/* It is no attempt: nothing of it is counted or recorded, and the agent's circuit learns nothing.
+ */
+static void wait_for_resources(struct handoff_delivery *delivery, enum handoff_shortage shortage)
+{
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
+    handoff_settings_release(&delivery->settings);
+    handoff_delivery_observe_shortage(delivery, shortage);
+}
+
 bool handoff_delivery_offer(struct handoff_delivery *delivery)
 {
     use_protocol(delivery, delivery->settings->protocol);
@@ -71,9 +83,8 @@ void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe)
     delivery->probe = probe;
     note_attempt(delivery);
     if (!delivery->protocol->begin(delivery)) {
-        handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
-        handoff_settings_release(&delivery->settings);
-        handoff_delivery_wake_in(delivery, MEMORY_AGAIN_MS);
+        wait_for_resources(delivery, HANDOFF_SHORTAGE_MEMORY);
+        handoff_delivery_wake_in(delivery, SHORTAGE_AGAIN_MS);
         return;
     }
     handoff_delivery_set_attempting(delivery, true);
@@ -133,6 +144,19 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
     if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
         handoff_delivery_write(delivery);
     return true;
+}
+
+void handoff_delivery_not_attempted(struct handoff_delivery *delivery,
+                                    enum handoff_shortage shortage)
+{
+    const struct handoff_backoff half = {SHORTAGE_AGAIN_MS / 2, SHORTAGE_AGAIN_MS / 2};
+    const int64_t more_ms =
+        handoff_backoff_draw_ms(&half, 1, delivery->lane->engine->options.random);
+    BASE_CHECK(delivery->state == HANDOFF_STATE_IN_FLIGHT && shortage != HANDOFF_SHORTAGE_NONE);
+    handoff_delivery_set_attempting(delivery, false);
+    wait_for_resources(delivery, shortage);
+    handoff_delivery_set_due_in(delivery, SHORTAGE_AGAIN_MS / 2 + more_ms);
+    handoff_delivery_move(delivery, HANDOFF_STATE_READY);
 }
 
 /* ---- its end -------------------------------------------------------------------------------- */

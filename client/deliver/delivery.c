@@ -284,7 +284,7 @@ static bool is_offered(const struct handoff_delivery *delivery)
 static bool deserves_an_attempt(const struct handoff_delivery *delivery)
 {
     return delivery->waiter && delivery->state == HANDOFF_STATE_READY && delivery->attempts == 0 &&
-           delivery->replays == 0 && !is_offered(delivery) &&
+           delivery->replays == 0 && !is_offered(delivery) && until_due(delivery) == 0 &&
            handoff_delivery_until_deadline(delivery) > 0;
 }
 

@@ -19,9 +19,10 @@ struct handoff_engine {
     struct handoff_live live;                                 /* has locks of its own */
     _Atomic(unsigned) max_in_flight, max_in_flight_per_agent; /* 0: any number */
     _Atomic(unsigned) in_flight;
-    _Atomic(unsigned) attempting; /* of these, with an attempt out */
-    _Atomic(bool) draining;       /* takes nothing new */
-    _Atomic(bool) winding_down;   /* begins no attempt either */
+    _Atomic(unsigned) attempting;  /* of these, with an attempt out */
+    struct base_quota connections; /* of all lanes */
+    _Atomic(bool) draining;        /* takes nothing new */
+    _Atomic(bool) winding_down;    /* begins no attempt either */
 };
 
 /* An attempt as it is lent to the store. */
@@ -179,6 +180,10 @@ void handoff_delivery_taken(struct handoff_delivery *delivery, int64_t time_ms);
 /* The attempt that was out has ended. */
 void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,
                                     const struct handoff_finding *finding);
+/* The same where we ran out of something before the agent saw it: no attempt was made, and another
+ * one follows shortly. */
+void handoff_delivery_not_attempted(struct handoff_delivery *delivery,
+                                    enum handoff_shortage shortage);
 
 /* ---- between the files of a delivery ----------------------------------------------------------
  */
@@ -264,5 +269,7 @@ void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum hando
                                    bool resumed);
 void handoff_delivery_observe_circuit(struct handoff_delivery *delivery,
                                       const struct handoff_breaker *breaker);
+void handoff_delivery_observe_shortage(struct handoff_delivery *delivery,
+                                       enum handoff_shortage shortage);
 
 #endif

@@ -22,6 +22,7 @@ enum handoff_code handoff_engine_new(struct handoff_engine **engine,
     }
     made->magic = ENGINE_MAGIC;
     made->options = *options;
+    made->connections.most = options->connections_max;
     *engine = made;
     return HANDOFF_OK;
 }

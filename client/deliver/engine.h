@@ -40,6 +40,7 @@ struct handoff_engine_options {
     struct handoff_agents *agents;
     const struct base_clock *clock;
     const struct base_random *random;
+    unsigned connections_max; /* to agents, at once; 0: any number */
     /* Told of what happens, on the thread on which it happens, between two steps of delivery, so it
        must be quick and may not block. NULL: there is none. */
     void (*observe)(void *observer, const struct handoff_event *event);

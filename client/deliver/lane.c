@@ -95,7 +95,8 @@ static enum handoff_code open_lane(struct handoff_lane *lane, struct base_loop *
 {
     enum handoff_code code = choose_loop(lane, loop, error);
     if (code == HANDOFF_OK)
-        code = handoff_protocol_lane_open(&lane->protocols, lane->loop, error);
+        code = handoff_protocol_lane_open(&lane->protocols, lane->loop, &lane->engine->connections,
+                                          error);
     if (code != HANDOFF_OK)
         return code;
     lane->guest =

@@ -127,6 +127,15 @@ void handoff_delivery_observe_circuit(struct handoff_delivery *delivery,
     observe(delivery, &event);
 }
 
+void handoff_delivery_observe_shortage(struct handoff_delivery *delivery,
+                                       enum handoff_shortage shortage)
+{
+    struct handoff_event event = {
+        .kind = HANDOFF_EVENT_SHORTAGE,
+        .of.shortage = {.resource = shortage, .hindered = "connecting to an agent"}};
+    observe(delivery, &event);
+}
+
 static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery)
 {
     switch (delivery->state) {

@@ -105,6 +105,13 @@ enum handoff_reserved {
 #include "handoff_model.def"
 };
 
+/* What we ran out of ourselves. */
+enum handoff_shortage {
+    HANDOFF_SHORTAGE_NONE,
+#define HANDOFF_SHORTAGE(name, ...) HANDOFF_SHORTAGE_##name,
+#include "handoff_model.def"
+};
+
 /* For arrays that are indexed by the enum; where it has a NONE, that counts too. Each row adds 1.
  */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -136,6 +143,10 @@ enum {
     HANDOFF_OPERATION_COUNT = 0
 #define HANDOFF_OPERATION(...) +1
 #include "handoff_model.def"
+    ,
+    HANDOFF_SHORTAGE_COUNT = 1
+#define HANDOFF_SHORTAGE(...) +1
+#include "handoff_model.def"
 };
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -156,6 +167,11 @@ const char *handoff_reserved_name(enum handoff_reserved reserved);
 
 /* Is it one of the names that no agent can have? */
 bool handoff_name_is_reserved(const char *name, size_t size);
+const char *handoff_shortage_name(enum handoff_shortage shortage);
+
+/* What a system call ran out of that failed with this errno, for whatever it was called; NONE: it
+ * failed for another reason. EADDRNOTAVAIL is not here: of a connect it can mean either. */
+enum handoff_shortage handoff_shortage_of_errno(int error);
 
 /* The state of this name; HANDOFF_STATE_NONE where none has it, or `name` is NULL. */
 enum handoff_state handoff_state_of_name(const char *name);

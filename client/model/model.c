@@ -5,6 +5,7 @@
  */
 #include "client/model/model.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -81,6 +82,11 @@ static const char *const reserved_names[] = {
 #define HANDOFF_RESERVED(name, text, ...) [HANDOFF_RESERVED_##name] = (text),
 #include "client/model/handoff_model.def"
     NULL};
+
+static const char *const shortage_names[] = {[HANDOFF_SHORTAGE_NONE] = "",
+#define HANDOFF_SHORTAGE(name, text, ...) [HANDOFF_SHORTAGE_##name] = (text),
+#include "client/model/handoff_model.def"
+                                             NULL};
 
 /* The last entry of a list is its NULL. */
 #define NAME_IN(names, number)                                                                     \
@@ -159,6 +165,25 @@ const char *handoff_reserved_name(enum handoff_reserved reserved)
 bool handoff_name_is_reserved(const char *name, size_t size)
 {
     return handoff_name_find(reserved_names, base_span(name, size)) >= 0;
+}
+
+const char *handoff_shortage_name(enum handoff_shortage shortage)
+{
+    return NAME_IN(shortage_names, shortage);
+}
+
+enum handoff_shortage handoff_shortage_of_errno(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return HANDOFF_SHORTAGE_DESCRIPTORS;
+    case ENOMEM:
+    case ENOBUFS:
+        return HANDOFF_SHORTAGE_MEMORY;
+    default:
+        return HANDOFF_SHORTAGE_NONE;
+    }
 }
 
 int handoff_name_find(const char *const *names, struct base_span name)

@@ -6,7 +6,9 @@
  * functions run on the lane of the delivery that they are given. A protocol reads the delivery
  * (client/deliver/delivery.h) and keeps what it needs for it in the delivery's `space`, which
  * delivery never looks into. When an attempt ends, it calls handoff_delivery_attempt_ended with a
- * finding: what that means for the handoff is decided there, alike for all protocols.
+ * finding: what that means for the handoff is decided there, alike for all protocols. An attempt
+ * that could not be made because we ran out of something ends by handoff_delivery_not_attempted
+ * instead.
  */
 #ifndef HANDOFF_PROTOCOL_PROTOCOL_H
 #define HANDOFF_PROTOCOL_PROTOCOL_H
@@ -17,6 +19,7 @@
 
 #include "client/handoff.h"
 #include "lib/base/loop.h"
+#include "lib/base/quota.h"
 #include "lib/base/span.h"
 
 struct handoff_delivery;
@@ -100,7 +103,7 @@ struct handoff_protocol_lane {
 
 /* On failure, it can be closed as well. */
 enum handoff_code handoff_protocol_lane_open(struct handoff_protocol_lane *lane,
-                                             struct base_loop *loop,
+                                             struct base_loop *loop, struct base_quota *quota,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* No attempt is out, and nobody waits. */
 void handoff_protocol_lane_close(struct handoff_protocol_lane *lane);

@@ -6,10 +6,11 @@
 #include "client/transport/transport.h"
 
 enum handoff_code handoff_protocol_lane_open(struct handoff_protocol_lane *lane,
-                                             struct base_loop *loop, struct handoff_error *error)
+                                             struct base_loop *loop, struct base_quota *quota,
+                                             struct handoff_error *error)
 {
     TAILQ_INIT(&lane->pollers);
-    return handoff_transport_new(&lane->transport, &loop->poller, &loop->timers, loop->clock,
+    return handoff_transport_new(&lane->transport, &loop->poller, &loop->timers, loop->clock, quota,
                                  error);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/transport/curl_loop.h"
+#include "client/transport/own_fault.h"
 
 static const struct {
     CURLcode code;
@@ -93,6 +94,13 @@ static struct handoff_failure broken_connection(const struct handoff_curl_job *j
                                     .detail = curl_words(job, code)};
 }
 
+/* Before a request could be sent: curl does not say that it could not read a certificate, say. */
+static enum handoff_fault own_fault(const struct handoff_curl_job *job)
+{
+    const enum handoff_fault own = handoff_own_fault_of_errno(errno_of(job));
+    return own != HANDOFF_FAULT_NONE ? own : handoff_own_fault_now();
+}
+
 static struct handoff_failure timeout_failure(const struct handoff_curl_job *job,
                                               int64_t connect_ms, int64_t answer_ms)
 {
@@ -122,6 +130,9 @@ struct handoff_failure handoff_curl_failure(const struct handoff_curl_job *job, 
     struct handoff_failure failure = {.fault = HANDOFF_FAULT_OTHER};
     if (code == CURLE_OPERATION_TIMEDOUT)
         return timeout_failure(job, connect_ms, answer_ms);
+    if (!was_connected(job) && (failure.fault = own_fault(job)) != HANDOFF_FAULT_NONE)
+        return failure;
+    failure.fault = HANDOFF_FAULT_OTHER;
     if (code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR)
         return broken_connection(job, code);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)

@@ -42,6 +42,7 @@ struct handoff_curl {
     struct base_poller *poller;
     struct base_timers *timers;
     const struct base_clock *clock;
+    struct base_quota *quota;
     struct base_timer timer;
     struct socket **sockets; /* by descriptor */
     size_t nsockets;
@@ -175,7 +176,9 @@ static int on_close_socket(void *arg, curl_socket_t fd)
         forget_socket(socket);
         socket->wanted = socket->ours = false;
     }
-    return close(fd);
+    const int failed = close(fd);
+    base_quota_give_back(curl->quota);
+    return failed;
 }
 
 /* ---- time-outs ------------------------------------------------------------------------------ */
@@ -262,9 +265,16 @@ void handoff_curl_settle(struct handoff_curl *curl)
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
+/* Idle ones must not be in the way of new ones, so they have half of the quota at most. */
+static long connections_kept(const struct base_quota *quota)
+{
+    const unsigned half = quota->most / 2;
+    return half > 0 && half < CONNECTIONS_KEPT ? (long)half : CONNECTIONS_KEPT;
+}
+
 enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct base_poller *poller,
                                    struct base_timers *timers, const struct base_clock *clock,
-                                   struct handoff_error *error)
+                                   struct base_quota *quota, struct handoff_error *error)
 {
     struct handoff_curl *made = base_calloc(1, sizeof *made);
     CURLM *multi = made ? curl_multi_init() : NULL;
@@ -277,12 +287,13 @@ enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct base_polle
     made->poller = poller;
     made->timers = timers;
     made->clock = clock;
+    made->quota = quota;
     made->timer.fire = timer_fired;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, made);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, made);
-    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections_kept(quota));
     *curl = made;
     return HANDOFF_OK;
 }

@@ -17,6 +17,7 @@
 #include "client/transport/resolver.h"
 #include "lib/base/clock.h"
 #include "lib/base/poller.h"
+#include "lib/base/quota.h"
 #include "lib/base/timers.h"
 
 struct handoff_curl;
@@ -26,18 +27,19 @@ struct handoff_curl_job {
     void (*ended)(struct handoff_curl_job *job, CURLcode code);
     CURL *easy;
     char error[CURL_ERROR_SIZE];
-    /* A connection for it, dialled by the owner, which curl takes over when it wants one; fd -1:
-       there is none. Where curl wants one then, `wants_connection` is called from within curl: the
-       owner stops the job later, dials, and starts it again. */
+    /* A connection for it, dialled by the owner, which curl takes over, with its place in the
+       quota, when it wants one; fd -1: there is none. Where curl wants one then, `wants_connection`
+       is called from within curl: the owner stops the job later, dials, and starts it again. */
     int fd;
     struct handoff_address address; /* that fd is connected to */
     void (*wants_connection)(struct handoff_curl_job *job);
     struct handoff_curl *curl; /* set by prepare */
 };
 
-/* The poller, the timers and the clock must outlive it. */
+/* The poller, the timers, the clock and the quota must outlive it. */
 enum handoff_code handoff_curl_new(struct handoff_curl **curl, struct base_poller *poller,
                                    struct base_timers *timers, const struct base_clock *clock,
+                                   struct base_quota *quota,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* No job may be in progress. */
 void handoff_curl_free(struct handoff_curl **curl);

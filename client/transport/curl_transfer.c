@@ -196,6 +196,7 @@ static void read_curl_answer(struct curl_transfer *transfer, const struct handof
     *answer = (struct handoff_answer){0};
     if (failure->fault != HANDOFF_FAULT_NONE) {
         answer->failure = handoff_fault_result(failure->fault);
+        answer->shortage = handoff_fault_shortage(failure->fault);
         return;
     }
     long status = 0;
@@ -257,7 +258,7 @@ static void forget_target(struct curl_transfer *transfer)
         TAILQ_REMOVE(&transfer->owner->due, transfer, due);
     transfer->is_due = transfer->dial_failed = false;
     if (transfer->job.fd >= 0) /* curl has not come to take it */
-        close(transfer->job.fd);
+        handoff_dialled_close(transfer->owner->dialer, transfer->job.fd);
     transfer->job.fd = -1;
     base_free(transfer->host);
     base_free(transfer->resolve_text);

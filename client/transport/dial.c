@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/transport/own_fault.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/memory.h"
@@ -39,9 +40,10 @@ struct handoff_dial {
     struct base_timer timer; /* the time-out; or, once it has ended, when it reports */
     struct base_timer delay; /* until the next address */
     struct handoff_lookup lookup;
-    size_t tried; /* of its addresses */
-    size_t open;  /* of those, not decided yet */
-    int error;    /* the most telling failure of an address, or 0 */
+    size_t tried;           /* of its addresses */
+    size_t open;            /* of those, not decided yet */
+    int error;              /* the most telling failure of an address, or 0 */
+    enum handoff_fault own; /* what we lacked for an address, or NONE */
     bool starting, ended;
     char peer[PEER_MAX];
     struct handoff_dialled dialled;
@@ -50,12 +52,18 @@ struct handoff_dial {
 
 /* ---- how it ends ---------------------------------------------------------------------------- */
 
+void handoff_dialled_close(const struct handoff_dialer *dialer, int fd)
+{
+    close(fd);
+    base_quota_give_back(dialer->quota);
+}
+
 static void give_up(struct connecting *connecting)
 {
     if (connecting->fd < 0)
         return;
     base_poller_forget(connecting->dial->dialer->poller, connecting->fd, &connecting->watch);
-    close(connecting->fd);
+    handoff_dialled_close(connecting->dial->dialer, connecting->fd);
     connecting->fd = -1;
     connecting->dial->open--;
 }
@@ -99,8 +107,11 @@ static void fail_dial(struct handoff_dial *dial, struct handoff_failure failure)
     end_dial(dial);
 }
 
+/* An agent is not to blame if an address that it might have answered at could not be tried. */
 struct handoff_failure handoff_dial_timeout(const struct handoff_dial *dial, int64_t within_ms)
 {
+    if (dial->own != HANDOFF_FAULT_NONE)
+        return (struct handoff_failure){.fault = dial->own};
     return (struct handoff_failure){.fault = handoff_lookup_waits(&dial->lookup)
                                                  ? HANDOFF_FAULT_NAME
                                                  : HANDOFF_FAULT_CONNECTION,
@@ -126,8 +137,15 @@ static bool is_local(int error)
     return error == EADDRNOTAVAIL || error == ENETUNREACH || error == EAFNOSUPPORT;
 }
 
-static void note_failure(struct handoff_dial *dial, int error)
+static void note_failure(const struct connecting *connecting, int error)
 {
+    struct handoff_dial *dial = connecting->dial;
+    const struct handoff_address *address =
+        &dial->lookup.addresses.list[connecting - dial->connecting];
+    const enum handoff_fault own =
+        handoff_own_fault_of_connect(error, &address->of.any, address->size);
+    if (own != HANDOFF_FAULT_NONE)
+        dial->own = own;
     if (dial->error == 0 || (is_local(dial->error) && !is_local(error)))
         dial->error = error;
 }
@@ -162,12 +180,25 @@ static void set_port(struct handoff_address *address, uint16_t port)
         address->of.v4.sin_port = htons(port);
 }
 
+/* -1 with an errno. */
+static int open_socket(const struct handoff_dialer *dialer, int family)
+{
+    if (!base_quota_take(dialer->quota)) {
+        errno = EMFILE;
+        return -1;
+    }
+    const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        base_quota_give_back(dialer->quota);
+    return fd;
+}
+
 /* 0: it is on its way. Else an errno. */
 static int begin_connecting(struct connecting *connecting, struct handoff_address *address)
 {
     const int one = 1;
     struct handoff_dial *dial = connecting->dial;
-    const int fd = socket(address->of.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int fd = open_socket(dial->dialer, address->of.any.sa_family);
     if (fd < 0)
         return errno;
     connecting->fd = fd;
@@ -176,10 +207,19 @@ static int begin_connecting(struct connecting *connecting, struct handoff_addres
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (connect(fd, &address->of.any, address->size) != 0 && errno != EINPROGRESS)
         return errno;
-    return base_poller_add(dial->dialer->poller, fd, EPOLLOUT, &connecting->watch);
+    /* out of memory, or of watches, which is the same to us */
+    return base_poller_add(dial->dialer->poller, fd, EPOLLOUT, &connecting->watch) ? ENOMEM : 0;
 }
 
 static void connecting_ready(struct base_watch *watch, uint32_t events);
+
+static struct handoff_failure no_address_answered(const struct handoff_dial *dial)
+{
+    if (dial->own != HANDOFF_FAULT_NONE)
+        return (struct handoff_failure){.fault = dial->own};
+    return (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION,
+                                    .detail = strerror(dial->error)};
+}
 
 /* The next address that can be tried. When none is left, and none is being tried, it has failed. */
 static void try_next(struct handoff_dial *dial)
@@ -193,12 +233,11 @@ static void try_next(struct handoff_dial *dial)
         error = begin_connecting(next, &addresses->list[dial->tried++]);
         if (error == 0)
             break;
-        note_failure(dial, error);
+        note_failure(next, error);
         give_up(next);
     }
     if (dial->open == 0)
-        fail_dial(dial, (struct handoff_failure){.fault = HANDOFF_FAULT_CONNECTION,
-                                                 .detail = strerror(dial->error)});
+        fail_dial(dial, no_address_answered(dial));
     else if (dial->tried < addresses->count)
         base_timers_start(dial->dialer->timers, &dial->delay,
                           dialer_now_ms(dial->dialer) + HANDOFF_DIAL_DELAY_MS);
@@ -225,7 +264,7 @@ static void connecting_ready(struct base_watch *watch, uint32_t events)
         win_dial(connecting);
         return;
     }
-    note_failure(dial, error);
+    note_failure(connecting, error);
     give_up(connecting);
     try_next(dial);
 }
@@ -237,8 +276,8 @@ static void host_was_found(struct handoff_lookup *lookup)
     if (lookup->addresses.count > 0)
         try_next(dial);
     else
-        fail_dial(dial, (struct handoff_failure){.fault = lookup->error ? HANDOFF_FAULT_MEMORY
-                                                                        : HANDOFF_FAULT_NAME});
+        fail_dial(dial, (struct handoff_failure){.fault = lookup->own ? lookup->own
+                                                                      : HANDOFF_FAULT_NAME});
 }
 
 /* ---- starting ------------------------------------------------------------------------------- */
@@ -278,6 +317,6 @@ void handoff_dial_cancel(struct handoff_dial **dial)
     BASE_CHECK_MAGIC(dying, DIAL_MAGIC);
     stop_dial(dying);
     if (dying->dialled.fd >= 0)
-        close(dying->dialled.fd);
+        handoff_dialled_close(dying->dialer, dying->dialled.fd);
     free_dial(dying);
 }

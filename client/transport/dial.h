@@ -18,6 +18,7 @@
 #include "client/transport/resolver.h"
 #include "lib/base/clock.h"
 #include "lib/base/poller.h"
+#include "lib/base/quota.h"
 #include "lib/base/timers.h"
 
 enum { HANDOFF_DIAL_DELAY_MS = 250 }; /* the Connection Attempt Delay that RFC 8305 recommends */
@@ -27,12 +28,14 @@ struct handoff_dialer {
     struct base_timers *timers;
     const struct base_clock *clock;
     struct handoff_resolver_port *port;
+    struct base_quota *quota; /* of sockets; each that is open has a place of it */
 };
 
 struct handoff_dial;
 
 struct handoff_dialled {
-    int fd;                         /* owned by the receiver; -1: dialling failed */
+    int fd;                         /* owned by the receiver, with its place in the quota; -1:
+                                       dialling failed */
     const char *peer;               /* "127.0.0.1:9001"; lent */
     struct handoff_address address; /* the same */
     struct handoff_failure failure; /* if fd is -1; lent */
@@ -47,6 +50,9 @@ struct handoff_dial *handoff_dial_start(const struct handoff_dialer *dialer, con
                                         void *arg);
 /* Cancels it without calling `done`. Harmless on NULL. */
 void handoff_dial_cancel(struct handoff_dial **dial);
+
+/* Closes a connection that was dialled, and gives its place back. */
+void handoff_dialled_close(const struct handoff_dialer *dialer, int fd);
 
 /* What has taken too long if it is given up now, after so many ms. */
 struct handoff_failure handoff_dial_timeout(const struct handoff_dial *dial, int64_t within_ms);

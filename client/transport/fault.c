@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/transport/http_answer.h"
+#include "client/transport/own_fault.h"
 #include "lib/base/check.h"
 
 #define TEXT(number)      #number
@@ -21,33 +22,44 @@ static const struct fault_row {
     enum handoff_attempt_result result;
     const char *words;
     const char *words_in_time; /* where a time-out follows */
+    enum handoff_shortage shortage;
 } faults[] = {
-    [HANDOFF_FAULT_NONE] = {HANDOFF_RESULT_ACK, "", NULL},
-    [HANDOFF_FAULT_MEMORY] = {HANDOFF_RESULT_CONNECT, "out of memory", NULL},
+    [HANDOFF_FAULT_NONE] = {HANDOFF_RESULT_ACK, "", NULL, 0},
+    [HANDOFF_FAULT_DESCRIPTORS] = {HANDOFF_RESULT_CONNECT, "out of file descriptors", NULL,
+                                   HANDOFF_SHORTAGE_DESCRIPTORS},
+    [HANDOFF_FAULT_MEMORY] = {HANDOFF_RESULT_CONNECT, "out of memory", NULL,
+                              HANDOFF_SHORTAGE_MEMORY},
+    [HANDOFF_FAULT_PORTS] = {HANDOFF_RESULT_CONNECT, "out of local ports", NULL,
+                             HANDOFF_SHORTAGE_PORTS},
     [HANDOFF_FAULT_NAME] = {HANDOFF_RESULT_CONNECT, "name resolution failed",
-                            "name resolution timed out after"},
+                            "name resolution timed out after", 0},
     [HANDOFF_FAULT_CONNECTION] = {HANDOFF_RESULT_CONNECT, "connect failed",
-                                  "connect timed out after"},
-    [HANDOFF_FAULT_TLS] = {HANDOFF_RESULT_CONNECT, "TLS handshake failed", NULL},
-    [HANDOFF_FAULT_TIME] = {HANDOFF_RESULT_TIMEOUT, "no answer", "no answer within"},
-    [HANDOFF_FAULT_RESET] = {HANDOFF_RESULT_PROTOCOL, "connection reset by the agent", NULL},
+                                  "connect timed out after", 0},
+    [HANDOFF_FAULT_TLS] = {HANDOFF_RESULT_CONNECT, "TLS handshake failed", NULL, 0},
+    [HANDOFF_FAULT_TIME] = {HANDOFF_RESULT_TIMEOUT, "no answer", "no answer within", 0},
+    [HANDOFF_FAULT_RESET] = {HANDOFF_RESULT_PROTOCOL, "connection reset by the agent", NULL, 0},
     [HANDOFF_FAULT_CLOSED] = {HANDOFF_RESULT_PROTOCOL,
-                              "the agent closed the connection without answering", NULL},
-    [HANDOFF_FAULT_OTHER] = {HANDOFF_RESULT_PROTOCOL, "the connection failed", NULL},
+                              "the agent closed the connection without answering", NULL, 0},
+    [HANDOFF_FAULT_OTHER] = {HANDOFF_RESULT_PROTOCOL, "the connection failed", NULL, 0},
     [HANDOFF_FAULT_BROKE_OFF] = {HANDOFF_RESULT_PROTOCOL,
-                                 "the connection ended in the middle of the answer", NULL},
-    [HANDOFF_FAULT_NOT_HTTP] = {HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1", NULL},
-    [HANDOFF_FAULT_GARBLED] = {HANDOFF_RESULT_PROTOCOL, "the answer is malformed", NULL},
+                                 "the connection ended in the middle of the answer", NULL, 0},
+    [HANDOFF_FAULT_NOT_HTTP] = {HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1", NULL, 0},
+    [HANDOFF_FAULT_GARBLED] = {HANDOFF_RESULT_PROTOCOL, "the answer is malformed", NULL, 0},
     [HANDOFF_FAULT_HEAD_SIZE] = {HANDOFF_RESULT_PROTOCOL, "the answer's headers are too large",
-                                 NULL},
+                                 NULL, 0},
     [HANDOFF_FAULT_BODY_SIZE] = {HANDOFF_RESULT_PROTOCOL,
-                                 "the answer is longer than " TEXT_OF(BODY_MAX) " bytes", NULL},
+                                 "the answer is longer than " TEXT_OF(BODY_MAX) " bytes", NULL, 0},
 };
 
 static const struct fault_row *fault_row(enum handoff_fault fault)
 {
     BASE_CHECK((size_t)fault < sizeof faults / sizeof *faults && faults[fault].words);
     return &faults[fault];
+}
+
+enum handoff_shortage handoff_fault_shortage(enum handoff_fault fault)
+{
+    return fault_row(fault)->shortage;
 }
 
 enum handoff_attempt_result handoff_fault_result(enum handoff_fault fault)
@@ -57,6 +69,9 @@ enum handoff_attempt_result handoff_fault_result(enum handoff_fault fault)
 
 struct handoff_failure handoff_failure_of_errno(int error, bool begun)
 {
+    const enum handoff_fault own = handoff_own_fault_of_errno(error);
+    if (own != HANDOFF_FAULT_NONE)
+        return (struct handoff_failure){.fault = own};
     if (begun)
         return (struct handoff_failure){.fault = HANDOFF_FAULT_BROKE_OFF};
     if (error == ECONNRESET || error == EPIPE)

@@ -17,7 +17,9 @@
 
 enum handoff_fault {
     HANDOFF_FAULT_NONE,
+    HANDOFF_FAULT_DESCRIPTORS, /* these three are ours: handoff_fault_shortage */
     HANDOFF_FAULT_MEMORY,
+    HANDOFF_FAULT_PORTS,
     HANDOFF_FAULT_NAME,       /* the host name has no address */
     HANDOFF_FAULT_CONNECTION, /* connecting failed */
     HANDOFF_FAULT_TLS,
@@ -41,7 +43,10 @@ struct handoff_failure {
 /* For a failed system call on a connection. `begun`: a byte of the answer had arrived. */
 struct handoff_failure handoff_failure_of_errno(int error, bool begun);
 
-/* The result it counts as: TIMEOUT, CONNECT or PROTOCOL. */
+/* What we lacked, or NONE: then it is a fault of the agent or of the way to it. */
+enum handoff_shortage handoff_fault_shortage(enum handoff_fault fault);
+
+/* The result it counts as where it is not ours: TIMEOUT, CONNECT or PROTOCOL. */
 enum handoff_attempt_result handoff_fault_result(enum handoff_fault fault);
 
 /* Truncated to the room. */

@@ -120,7 +120,7 @@ static struct handoff_connection *new_connection(struct handoff_plain *plain,
 {
     struct handoff_connection *connection = base_calloc(1, sizeof *connection);
     if (!connection) {
-        close(fd);
+        handoff_dialled_close(plain->dialer, fd);
         return NULL;
     }
     connection->watch.ready = connection_ready;
@@ -132,14 +132,16 @@ static struct handoff_connection *new_connection(struct handoff_plain *plain,
     return connection;
 }
 
-static void watch_connection(struct handoff_connection *connection, uint32_t events)
+/* false: the kernel is out of memory, or of watches, which errno then calls the same. */
+static bool watch_connection(struct handoff_connection *connection, uint32_t events)
 {
     if (connection->events == events)
-        return;
+        return true;
     int failed =
         base_poller_watch(connection->plain->poller, connection->fd, events, &connection->watch);
-    /* the kernel is out of memory: the exchange times out and is retried */
     connection->events = failed ? 0 : events;
+    errno = ENOMEM;
+    return !failed;
 }
 
 static void leave_idle(struct handoff_connection *connection)
@@ -153,7 +155,7 @@ static void close_connection(struct handoff_connection *connection)
     BASE_CHECK(connection->fd >= 0); /* or it would be queued twice */
     /* a child may hold it open */
     base_poller_forget(connection->plain->poller, connection->fd, &connection->watch);
-    close(connection->fd);
+    handoff_dialled_close(connection->plain->dialer, connection->fd);
     connection->fd = -1;
     connection->exchange = NULL;
     handoff_origin_leave(&connection->origin);
@@ -236,7 +238,8 @@ static void finish_exchange(struct exchange *exchange, bool keeps)
     struct handoff_connection *connection = exchange->connection;
     exchange->answered = true;
     end_exchange(exchange);
-    if (keeps)
+    /* idle ones must not be in the way of new ones */
+    if (keeps && !base_quota_is_half_taken(exchange->plain->dialer->quota))
         keep_idle(connection, (exchange->began_ns + exchange->facts.duration_us * 1000) / 1000000);
     else
         close_connection(connection);
@@ -313,8 +316,8 @@ static bool send_some(struct exchange *exchange)
         return false;
     exchange->sent += sent > 0 ? (size_t)sent : 0;
     exchange->sent_all = exchange->sent == head.size + body.size;
-    watch_connection(exchange->connection, exchange->sent_all ? EPOLLIN : EPOLLIN | EPOLLOUT);
-    return true;
+    return watch_connection(exchange->connection,
+                            exchange->sent_all ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
 /* The connection ended during the exchange: sends it again if that is allowed. */
@@ -450,7 +453,8 @@ static void read_plain_answer(const struct exchange *exchange, struct handoff_an
 {
     const struct handoff_http_answer *answer = &exchange->answer;
     *told = (struct handoff_answer){.answered = exchange->answered,
-                                    .failure = handoff_fault_result(exchange->fault)};
+                                    .failure = handoff_fault_result(exchange->fault),
+                                    .shortage = handoff_fault_shortage(exchange->fault)};
     if (!exchange->answered)
         return;
     told->status = answer->status;

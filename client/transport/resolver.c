@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/transport/own_fault.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/container.h"
@@ -47,7 +48,7 @@ struct host_name {
     enum name_state state;
     struct handoff_lookups lookups; /* that wait for it */
     struct handoff_addresses addresses;
-    int error;
+    enum handoff_fault own;
     int64_t until_ms; /* what is known of it holds until then */
     LIST_ENTRY(host_name) entry;
     TAILQ_ENTRY(host_name) queued; /* if WAITING */
@@ -285,21 +286,24 @@ static void leave_resolver(struct resolver *resolver)
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-static int shortage_of(int failure, int error)
+/* The resolver of libc often does not say that it could not open a file or a socket. */
+static enum handoff_fault own_fault_of(int failure, int error)
 {
+    const enum handoff_fault own =
+        failure == EAI_SYSTEM ? handoff_own_fault_of_errno(error) : HANDOFF_FAULT_NONE;
     if (failure == EAI_MEMORY)
-        return ENOMEM;
-    return failure == EAI_SYSTEM && (error == EMFILE || error == ENFILE || error == ENOMEM) ? error
-                                                                                            : 0;
+        return HANDOFF_FAULT_MEMORY;
+    return own != HANDOFF_FAULT_NONE ? own : handoff_own_fault_now();
 }
 
-static void ask_system(const char *host, struct handoff_addresses *addresses, int *error)
+static void ask_system(const char *host, struct handoff_addresses *addresses,
+                       enum handoff_fault *own)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     const int failure = getaddrinfo(host, NULL, &hints, &found);
     *addresses = (struct handoff_addresses){0};
-    *error = failure ? shortage_of(failure, errno) : 0;
+    *own = failure ? own_fault_of(failure, errno) : HANDOFF_FAULT_NONE;
     if (failure || !found)
         return;
     interleave(addresses, found);
@@ -313,7 +317,7 @@ static void hand_answer(struct handoff_lookup *lookup, const struct host_name *n
     const uint64_t one = 1;
     TAILQ_REMOVE(lookup->in, lookup, entry);
     lookup->addresses = name->addresses;
-    lookup->error = name->error;
+    lookup->own = name->own;
     lookup->in = &port->answers;
     const bool first = TAILQ_EMPTY(&port->answers);
     TAILQ_INSERT_TAIL(&port->answers, lookup, entry);
@@ -321,14 +325,20 @@ static void hand_answer(struct handoff_lookup *lookup, const struct host_name *n
         BASE_CHECK(write(port->fd, &one, sizeof one) == sizeof one);
 }
 
+/* What we lacked may be there again at once. */
+static int64_t remember_ms(const struct host_name *name)
+{
+    if (name->own != HANDOFF_FAULT_NONE)
+        return 0;
+    return name->addresses.count > 0 ? HANDOFF_RESOLVER_FOUND_MS : HANDOFF_RESOLVER_FAILED_MS;
+}
+
 /* With the lock. */
 static void answer_name(struct host_name *name)
 {
     struct handoff_lookup *lookup;
-    const bool found = name->addresses.count > 0;
     name->state = NAME_IDLE;
-    name->until_ms =
-        resolver_now_ms() + (found ? HANDOFF_RESOLVER_FOUND_MS : HANDOFF_RESOLVER_FAILED_MS);
+    name->until_ms = resolver_now_ms() + remember_ms(name);
     while ((lookup = TAILQ_FIRST(&name->lookups)) != NULL)
         hand_answer(lookup, name);
 }
@@ -337,16 +347,16 @@ static void answer_name(struct host_name *name)
 static void ask_name(struct resolver *resolver, struct host_name *name)
 {
     struct handoff_addresses addresses;
-    int error;
+    enum handoff_fault own;
     TAILQ_REMOVE(&resolver->queue, name, queued);
     name->state = NAME_BEING_ASKED;
     resolver->available--;
     pthread_mutex_unlock(&resolver->lock);
-    ask_system(name->text, &addresses, &error);
+    ask_system(name->text, &addresses, &own);
     pthread_mutex_lock(&resolver->lock);
     resolver->available++;
     name->addresses = addresses;
-    name->error = error;
+    name->own = own;
     answer_name(name);
 }
 
@@ -415,7 +425,7 @@ static void fail_queue(struct resolver *resolver)
     while (resolver->threads == 0 && (name = TAILQ_FIRST(&resolver->queue)) != NULL) {
         TAILQ_REMOVE(&resolver->queue, name, queued);
         name->addresses.count = 0;
-        name->error = ENOMEM;
+        name->own = HANDOFF_FAULT_MEMORY;
         answer_name(name);
     }
     drop_reference(resolver);
@@ -444,14 +454,14 @@ static bool look_up(struct resolver *resolver, struct host_name *name, int64_t n
         return false;
     }
     lookup->addresses = name->addresses;
-    lookup->error = name->error;
+    lookup->own = name->own;
     return true;
 }
 
-static bool fail_lookup(struct handoff_lookup *lookup, int error)
+static bool fail_lookup(struct handoff_lookup *lookup, enum handoff_fault own)
 {
     lookup->addresses.count = 0;
-    lookup->error = error;
+    lookup->own = own;
     return true;
 }
 
@@ -464,12 +474,12 @@ bool handoff_lookup_start(struct handoff_resolver_port *port, struct handoff_loo
     struct host_names unused = LIST_HEAD_INITIALIZER(unused);
     const int64_t now_ms = resolver_now_ms();
     lookup->port = port;
-    lookup->error = 0;
+    lookup->own = HANDOFF_FAULT_NONE;
     if (read_literal(host, &lookup->addresses))
         return true;
     struct host_name *made = new_name(host);
     if (!made)
-        return fail_lookup(lookup, ENOMEM);
+        return fail_lookup(lookup, HANDOFF_FAULT_MEMORY);
     pthread_mutex_lock(&resolver->lock);
     struct host_name *name = find_name(resolver, host);
     if (name)

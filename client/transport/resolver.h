@@ -20,6 +20,7 @@
 #include <sys/queue.h>
 
 #include "client/handoff.h"
+#include "client/transport/fault.h"
 #include "lib/base/poller.h"
 
 enum {
@@ -50,7 +51,7 @@ TAILQ_HEAD(handoff_lookups, handoff_lookup);
 struct handoff_lookup {
     void (*done)(struct handoff_lookup *lookup); /* set by the owner; it may free the lookup */
     struct handoff_addresses addresses;          /* result; none: it failed */
-    int error; /* result: errno of a shortage of ours, which is why it failed; or 0 */
+    enum handoff_fault own; /* result: a shortage of ours, which is why it failed; or NONE */
 
     /* the resolver's */
     struct handoff_resolver_port *port;

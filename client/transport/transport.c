@@ -76,14 +76,16 @@ static enum handoff_code open_drivers(struct handoff_transport *transport,
 
 enum handoff_code handoff_transport_new(struct handoff_transport **transport,
                                         struct base_poller *poller, struct base_timers *timers,
-                                        const struct base_clock *clock, struct handoff_error *error)
+                                        const struct base_clock *clock, struct base_quota *quota,
+                                        struct handoff_error *error)
 {
     struct handoff_transport *made = base_calloc(1, sizeof *made);
     if (!made)
         return handoff_error_no_memory(error);
     made->magic = TRANSPORT_MAGIC;
-    made->dialer = (struct handoff_dialer){.poller = poller, .timers = timers, .clock = clock};
-    enum handoff_code code = handoff_curl_new(&made->curl, poller, timers, clock, error);
+    made->dialer =
+        (struct handoff_dialer){.poller = poller, .timers = timers, .clock = clock, .quota = quota};
+    enum handoff_code code = handoff_curl_new(&made->curl, poller, timers, clock, quota, error);
     if (code == HANDOFF_OK)
         code = handoff_resolver_port_open(&made->dialer.port, poller, error);
     if (code == HANDOFF_OK) {

@@ -21,6 +21,7 @@
 #include "client/handoff.h"
 #include "lib/base/clock.h"
 #include "lib/base/poller.h"
+#include "lib/base/quota.h"
 #include "lib/base/timers.h"
 
 enum {
@@ -39,8 +40,9 @@ struct handoff_tls {
 /* What came back, as the transport saw it. Lends its strings for the call. */
 struct handoff_answer {
     enum handoff_attempt_result
-        failure;   /* TIMEOUT, CONNECT or PROTOCOL where nothing usable came... */
-    bool answered; /* ... which is when this is false */
+        failure;                    /* TIMEOUT, CONNECT or PROTOCOL where nothing usable came... */
+    bool answered;                  /* ... which is when this is false */
+    enum handoff_shortage shortage; /* nothing came because we lacked this; NONE: see failure */
     int status;
     const char *ack_header; /* value of Handoff-Ack, or NULL */
     const char *body;
@@ -71,10 +73,11 @@ struct handoff_post {
     struct handoff_transfer *transfer; /* the driver's; NULL when idle */
 };
 
-/* The poller, the timers and the clock must outlive the transport. */
+/* The poller, the timers, the clock and the quota must outlive the transport. The quota is of
+   connections; transports that share one leave descriptors for others. */
 enum handoff_code handoff_transport_new(struct handoff_transport **transport,
                                         struct base_poller *poller, struct base_timers *timers,
-                                        const struct base_clock *clock,
+                                        const struct base_clock *clock, struct base_quota *quota,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Nothing may be in progress. */
 void handoff_transport_free(struct handoff_transport **transport);

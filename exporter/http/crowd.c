@@ -51,7 +51,8 @@ static struct exporter_connection *first_to_spare(struct exporter_server *server
                                                   const struct exporter_connection *newcomer)
 {
     const struct exporter_limits *limits = &server->options.limits;
-    const unsigned places = peer != NULL ? limits->connections_per_ip : limits->connections;
+    const unsigned places =
+        peer != NULL ? limits->connections_per_ip : limits->room->most / limits->room->servers;
     const int64_t now_ms = base_monotonic_ms(&base_clock_system);
     for (unsigned phase = 0; phase < EXPORTER_PHASES && spared[phase] != NULL; phase++) {
         struct exporter_connection *connection = TAILQ_FIRST(&server->connections[phase]);
@@ -78,7 +79,7 @@ static bool spare_one(struct exporter_server *server, const char *peer,
 
 static bool is_crowded(const struct exporter_server *server)
 {
-    return server->open - server->counts[EXPORTER_PHASE_CUT] > server->options.limits.connections;
+    return exporter_room_is_crowded(server->options.limits.room);
 }
 
 static unsigned count_of_peer(const struct exporter_server *server, const char *peer)
@@ -108,6 +109,11 @@ void exporter_crowd_thin(struct exporter_server *server)
 {
     while (is_crowded(server) && spare_one(server, NULL, NULL))
         ;
+}
+
+void exporter_crowd_spare_descriptor(struct exporter_server *server)
+{
+    (void)spare_one(server, NULL, NULL);
 }
 
 /* ---- readers -------------------------------------------------------------------------------- */

@@ -23,14 +23,12 @@
 struct exporter_connection;
 struct exporter_server;
 
-/* Connections beyond the limit that libmicrohttpd may accept, so that others have time to give way
- * to them. It accepts 10 in one run. */
-enum { EXPORTER_CROWD_SPARE = 16 };
-
 /* A client has come; one of its own address gives way to it where that has too many, else any. */
 void exporter_crowd_admit(struct exporter_connection *newcomer);
 /* A place may have become one that can be spared. */
 void exporter_crowd_thin(struct exporter_server *server);
+/* The process has no descriptor for a client that waits: one that can be spared gives it one. */
+void exporter_crowd_spare_descriptor(struct exporter_server *server);
 /* Takes note of how fast the client of an answer that is being sent reads. */
 void exporter_crowd_watch_reader(struct exporter_connection *connection, int64_t now_ms);
 

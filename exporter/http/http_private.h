@@ -20,6 +20,7 @@
 #include <sys/queue.h>
 
 #include "exporter/access/callers.h"
+#include "exporter/http/acceptor.h"
 #include "exporter/http/disconnects.h"
 #include "exporter/http/problem.h"
 #include "exporter/http/router.h"
@@ -84,6 +85,8 @@ struct exporter_server {
     struct exporter_server_options options;
     struct MHD_Daemon *daemon;
     struct base_source source;
+    struct exporter_acceptor acceptor;
+    bool took; /* libmicrohttpd took the last client, and says when it leaves */
     bool quiesced;
     bool ending;      /* answers still go out, and no handler runs any more */
     unsigned sending; /* answers that are not sent to their end */

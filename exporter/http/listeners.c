@@ -26,12 +26,8 @@
 enum {
     LISTENERS_MAGIC = 0xf707700f,
     WEB_LISTENERS_MAX = EXPORTER_WEB_LISTEN_MAX,
-    /* Web: a Prometheus pair, probes and people, with room to spare. */
-    WEB_CONNECTIONS = 512,
     WEB_CONNECTIONS_PER_IP = 128,
     WEB_HEADER_BYTES = 32 << 10, /* also the size of a chunk of a scrape */
-    /* API: 10,000 agents that poll, and their handoffs. They share one address, so no cap on it. */
-    API_CONNECTIONS = 16384,
     API_HEADER_BYTES = 20 << 10, /* so that 8 KiB and their headers come in one read */
     IDLE_MS = 120 * 1000, /* longer than any usual scrape interval, so that connections are kept */
     WRITE_MS = 60 * 1000,
@@ -59,6 +55,7 @@ struct exporter_listeners {
     size_t nseats;
     struct exporter_systemd_socket inherited[EXPORTER_SYSTEMD_SOCKETS_MAX];
     size_t ninherited;
+    struct exporter_room web_room, api_room;
 };
 
 /* ---- sockets -------------------------------------------------------------------------------- */
@@ -134,10 +131,10 @@ static bool open_api(struct exporter_listeners *listeners, struct exporter_error
 
 /* ---- servers -------------------------------------------------------------------------------- */
 
-static struct exporter_limits web_limits(const struct exporter_listeners *listeners)
+static struct exporter_limits web_limits(struct exporter_listeners *listeners)
 {
     return (struct exporter_limits){
-        .connections = WEB_CONNECTIONS,
+        .room = &listeners->web_room,
         .connections_per_ip = WEB_CONNECTIONS_PER_IP,
         .header_bytes = WEB_HEADER_BYTES,
         .read_ms = (int64_t)listeners->setup.options->web_read_timeout_ms,
@@ -146,10 +143,11 @@ static struct exporter_limits web_limits(const struct exporter_listeners *listen
     };
 }
 
-static struct exporter_limits api_limits(const struct exporter_listeners *listeners)
+/* Agents on one machine share its address, so there is no limit for each. */
+static struct exporter_limits api_limits(struct exporter_listeners *listeners)
 {
     struct exporter_limits limits = web_limits(listeners);
-    limits.connections = (unsigned)(API_CONNECTIONS / listeners->api.count);
+    limits.room = &listeners->api_room;
     limits.connections_per_ip = 0;
     limits.header_bytes = API_HEADER_BYTES;
     return limits;
@@ -178,6 +176,8 @@ static bool add_web_servers(struct exporter_listeners *listeners, struct exporte
         .routes = listeners->setup.web_routes,
         .limits = web_limits(listeners),
         .enable_lifecycle = listeners->setup.options->web_enable_lifecycle,
+        .on_shortage = listeners->setup.on_shortage,
+        .on_shortage_arg = listeners->setup.on_shortage_arg,
         .web_config = listeners->setup.web_config,
     };
     for (size_t i = 0; i < listeners->nweb; i++) {
@@ -193,6 +193,8 @@ static bool add_api_servers(struct exporter_listeners *listeners, struct exporte
         .listener = "api",
         .routes = listeners->setup.api_routes,
         .limits = api_limits(listeners),
+        .on_shortage = listeners->setup.on_shortage,
+        .on_shortage_arg = listeners->setup.on_shortage_arg,
         .body_limit = listeners->setup.api_body_limit,
         .refuse_browsers = true,
         .is_loopback = listeners->api.is_local && strncmp(listeners->api.name, "unix:", 5) != 0,
@@ -226,6 +228,8 @@ struct exporter_listeners *exporter_listeners_open(const struct exporter_listene
     }
     listeners->magic = LISTENERS_MAGIC;
     listeners->setup = *setup;
+    exporter_room_init(&listeners->web_room, setup->web_connections, setup->descriptors_are_short);
+    exporter_room_init(&listeners->api_room, setup->api_connections, setup->descriptors_are_short);
     listeners->ninherited =
         exporter_systemd_sockets(listeners->inherited, EXPORTER_SYSTEMD_SOCKETS_MAX);
     if (!open_web(listeners, error) || !open_api(listeners, error) ||

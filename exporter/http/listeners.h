@@ -25,7 +25,11 @@ struct exporter_listeners_setup {
     const struct exporter_routes *api_routes;
     const _Atomic(uint64_t) *api_body_limit;
     struct exporter_callers *api_callers;
-    struct exporter_web_config *web_config; /* of the web listener; NULL: none */
+    struct exporter_web_config *web_config;    /* of the web listener; NULL: none */
+    unsigned web_connections, api_connections; /* at most */
+    bool descriptors_are_short;                /* or it would be more */
+    void (*on_shortage)(void *arg, int error, const char *listener); /* any thread; server.h */
+    void *on_shortage_arg;
 };
 
 /* How many threads the listeners will have. */

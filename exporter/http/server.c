@@ -52,6 +52,18 @@ static void join_phase(struct exporter_connection *connection, enum exporter_pha
     connection->phase = phase;
 }
 
+static struct exporter_room *room_of(const struct exporter_server *server)
+{
+    return server->options.limits.room;
+}
+
+/* It holds a place in the room that another may have. */
+static void leave_room(struct exporter_connection *connection)
+{
+    if (connection->phase != EXPORTER_PHASE_CUT)
+        atomic_fetch_sub_explicit(&room_of(connection->server)->held, 1, memory_order_relaxed);
+}
+
 static void leave_phase(struct exporter_connection *connection)
 {
     struct exporter_server *server = connection->server;
@@ -85,6 +97,7 @@ void exporter_connection_cut(struct exporter_connection *connection, const char 
         setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     shutdown(connection->fd, SHUT_RDWR);
     connection->deadline_ms = INT64_MAX;
+    leave_room(connection);
     exporter_connection_enter(connection, EXPORTER_PHASE_CUT);
 }
 
@@ -96,13 +109,6 @@ static void look_for_begin(struct exporter_connection *connection, int64_t now)
         exporter_socket_silence_ms(connection->fd) <
             now - connection->idle_since_ms - EXPORTER_SOCKET_SILENCE_TICK_MS)
         exporter_connection_wake(connection);
-}
-
-/* libmicrohttpd stops listening while there is no descriptor for another client. It begins again
- * when it is run after one has left, and where all others are silent nothing else would run it. */
-static void listen_again(struct exporter_server *server)
-{
-    base_source_wake(&server->source);
 }
 
 /* Answers when it has to be looked at again. */
@@ -139,7 +145,6 @@ static void sweep(struct base_timer *timer)
     const int64_t now = base_monotonic_ms(&base_clock_system);
     const int64_t delay = sweep_all(server, now) - now;
     exporter_crowd_thin(server);
-    listen_again(server);
     if (server->open > 0)
         base_loop_start_timer(server->options.loop, &server->sweep,
                               delay < SWEEP_PAUSE_MS ? SWEEP_PAUSE_MS : delay);
@@ -226,6 +231,7 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
     write_peer(connection, mhd);
     join_phase(connection, EXPORTER_PHASE_RECEIVING);
     server->open++;
+    atomic_fetch_add_explicit(&room_of(server)->held, 1, memory_order_relaxed);
     *context = connection;
     exporter_connection_watch(connection);
     if (!attach_tls(connection, mhd))
@@ -233,13 +239,6 @@ static void connection_started(struct exporter_server *server, struct MHD_Connec
     exporter_connection_deadline(connection, base_monotonic_ms(&base_clock_system) +
                                                  server->options.limits.read_ms);
     exporter_crowd_admit(connection);
-}
-
-/* Whether others may wait for the place of the one that was closed: there was no room for them, or
- * no descriptor, and no sweep comes any more. */
-static bool has_waiting_clients(const struct exporter_server *server)
-{
-    return server->open == 0 || server->open >= server->options.limits.connections;
 }
 
 static void connection_closed(void **context)
@@ -251,11 +250,9 @@ static void connection_closed(void **context)
     BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     exporter_connection_unwatch(connection);
     exporter_tls_unref(&connection->tls);
-    struct exporter_server *server = connection->server;
+    leave_room(connection);
     leave_phase(connection);
-    server->open--;
-    if (has_waiting_clients(server))
-        listen_again(server);
+    connection->server->open--;
     connection->magic = 0;
     free(connection);
 }
@@ -265,10 +262,39 @@ static void notify_connection(void *arg, struct MHD_Connection *mhd, void **cont
 {
     struct exporter_server *server = arg;
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        server->took = true;
         connection_started(server, mhd, context);
-    else
+    } else {
         connection_closed(context);
+        exporter_acceptor_left(&server->acceptor);
+    }
+}
+
+/* ---- clients ----------------------------------------------------------------------------------
+ */
+
+/* One that libmicrohttpd refuses (no memory) is closed there, and not told of. */
+static void client_accepted(void *arg, int fd, const struct sockaddr *address, socklen_t size)
+{
+    struct exporter_server *server = arg;
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
+    server->took = false;
+    if (MHD_add_connection(server->daemon, fd, address, size) != MHD_YES && !server->took)
+        exporter_acceptor_left(&server->acceptor);
+    base_source_wake(&server->source);
+}
+
+static void accepting_hindered(void *arg, int error)
+{
+    struct exporter_server *server = arg;
+    BASE_CHECK_MAGIC(server, SERVER_MAGIC);
+    const struct exporter_server_options *options = &server->options;
+    log_debug("not_accepting", LOG_STR("listener", options->listener), LOG_ERRNO("error", error));
+    if (handoff_shortage_of_errno(error) == HANDOFF_SHORTAGE_DESCRIPTORS)
+        exporter_crowd_spare_descriptor(server);
+    if (options->on_shortage != NULL)
+        options->on_shortage(options->on_shortage_arg, error, options->listener);
 }
 
 /* ---- the daemon as a source of the loop ----------------------------------------------------- */
@@ -320,26 +346,26 @@ static int no_certificate(gnutls_session_t session, const struct gnutls_cert_ret
     return -1;
 }
 
-static struct MHD_Daemon *start_daemon(struct exporter_server *server, int fd)
+/* Without a socket: the acceptor gives it its clients. */
+static struct MHD_Daemon *start_daemon(struct exporter_server *server)
 {
     const struct exporter_limits *limits = &server->options.limits;
     const bool has_tls = server->options.web_config != NULL &&
                          exporter_web_config_has_tls(server->options.web_config);
     const unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME |
-                           (has_tls ? (unsigned)MHD_USE_TLS : 0);
+                           MHD_USE_NO_LISTEN_SOCKET | (has_tls ? (unsigned)MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)no_certificate},
         {MHD_OPTION_END, 0, NULL}};
     return MHD_start_daemon(
         flags, 0, NULL, NULL, exporter_request_handle, server, /* the logger goes first */
-        MHD_OPTION_EXTERNAL_LOGGER, daemon_log, server, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, limits->connections + EXPORTER_CROWD_SPARE,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)((limits->idle_ms + 999) / 1000), MHD_OPTION_NOTIFY_CONNECTION, notify_connection,
-        server, MHD_OPTION_NOTIFY_COMPLETED, exporter_request_completed, server,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY, has_tls ? tls : tls + 1,
-        MHD_OPTION_END);
+        MHD_OPTION_EXTERNAL_LOGGER, daemon_log, server, MHD_OPTION_CONNECTION_LIMIT,
+        limits->room->places.most, MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((limits->idle_ms + 999) / 1000),
+        MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        exporter_request_completed, server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_ARRAY,
+        has_tls ? tls : tls + 1, MHD_OPTION_END);
 }
 
 static bool watch_daemon(struct exporter_server *server)
@@ -365,12 +391,19 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
         TAILQ_INIT(&server->connections[phase]);
     LIST_INIT(&server->deferred);
     server->sweep = (struct base_timer){.fire = sweep};
-    server->daemon = start_daemon(server, fd);
+    server->acceptor = (struct exporter_acceptor){.room = options->limits.room,
+                                                  .accepted = client_accepted,
+                                                  .hindered = accepting_hindered,
+                                                  .arg = server};
+    server->daemon = start_daemon(server);
     if (server->daemon == NULL)
         goto failed;
-    fd = -1; /* the daemon's from here */
-    if (watch_daemon(server))
+    if (watch_daemon(server) &&
+        (errno = exporter_acceptor_open(&server->acceptor, options->loop, fd)) == 0) {
+        options->limits.room->servers++;
         return server;
+    }
+    base_loop_remove(options->loop, &server->source);
     MHD_stop_daemon(server->daemon);
 failed:
     exporter_error_set(error, "cannot start the %s listener: %s", options->listener,
@@ -386,11 +419,9 @@ void exporter_server_quiesce(struct exporter_server *server)
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     if (server->quiesced)
         return;
-    MHD_run(server->daemon); /* clients already in the kernel's queue are accepted */
+    exporter_acceptor_quiesce(&server->acceptor);
+    MHD_run(server->daemon); /* those it still took are heard */
     server->quiesced = true;
-    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        close(fd);
 }
 
 /* What was answered after the loop had ended is still to be sent: libmicrohttpd sends nothing more
@@ -411,6 +442,7 @@ void exporter_server_unhook(struct exporter_server *server)
 {
     BASE_CHECK_MAGIC(server, SERVER_MAGIC);
     base_loop_remove(server->options.loop, &server->source);
+    exporter_acceptor_close(&server->acceptor);
 }
 
 void exporter_server_stop(struct exporter_server **server_pointer)

@@ -14,6 +14,7 @@
 
 #include "exporter/error.h"
 #include "exporter/http/http.h"
+#include "exporter/http/room.h"
 #include "exporter/http/router.h"
 #include "lib/base/loop.h"
 
@@ -24,7 +25,8 @@ struct exporter_web_config;
 /* What one client may take. Slow clients are cut by read_ms: a request, headers and body, has to be
  * there within it, however busily its bytes trickle. */
 struct exporter_limits {
-    unsigned connections;        /* at once; others give way to further ones (crowd.h) */
+    struct exporter_room *room;  /* of all servers of the listener; others give way to further
+                                    clients (crowd.h). Lent */
     unsigned connections_per_ip; /* the same for one address; 0: any */
     size_t header_bytes;         /* request line and headers; also the chunk an answer is sent in;
                                     half of it is what is read at once */
@@ -45,6 +47,9 @@ struct exporter_server_options {
     bool is_loopback;                       /* over TCP; then 403 for a Host of another machine */
     struct exporter_callers *callers;       /* NULL: callers are not told apart. Lent. */
     struct exporter_web_config *web_config; /* TLS, passwords, headers; NULL: none. Lent. */
+    /* Clients wait because of this errno; NULL: nobody wants to know. */
+    void (*on_shortage)(void *arg, int error, const char *listener);
+    void *on_shortage_arg;
 };
 
 /* Takes `fd` over, on success and on failure. NULL with `error` filled. */

@@ -40,6 +40,19 @@ static void log_circuit(const struct handoff_who *who,
         log_info("circuit_closed", LOG_STR("target", who->target_agent));
 }
 
+/* Who looks for a fault at the agent that is named reads here that there is none. */
+static void log_shortage(const struct handoff_who *who, const struct handoff_ran_short *shortage)
+{
+    static const char *const advice[HANDOFF_SHORTAGE_COUNT] = {
+        [HANDOFF_SHORTAGE_DESCRIPTORS] = "raise LimitNOFILE of the service (ulimit -n)",
+        [HANDOFF_SHORTAGE_MEMORY] = "give the service or the machine more memory",
+        [HANDOFF_SHORTAGE_PORTS] = "widen net.ipv4.ip_local_port_range",
+    };
+    log_warn("out_of_resources", LOG_STR("resource", handoff_shortage_name(shortage->resource)),
+             LOG_STR("hindered", shortage->hindered), LOG_STR("handoff", who->id),
+             LOG_STR("target", who->target_agent), LOG_STR("advice", advice[shortage->resource]));
+}
+
 void exporter_delivery_log(const struct handoff_event *event)
 {
     const struct handoff_who *who = &event->who;
@@ -47,6 +60,8 @@ void exporter_delivery_log(const struct handoff_event *event)
         log_move(who, &event->of.moved);
     else if (event->kind == HANDOFF_EVENT_CIRCUIT)
         log_circuit(who, &event->of.circuit);
+    else if (event->kind == HANDOFF_EVENT_SHORTAGE)
+        log_shortage(who, &event->of.shortage);
     else if (event->kind == HANDOFF_EVENT_STORE_DISPLACED)
         log_error("store_out_of_place", LOG_STR("path", event->of.displaced.path),
                   LOG_STR("advice", HANDOFF_STORE_DISPLACED_ADVICE));

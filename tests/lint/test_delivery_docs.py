@@ -29,6 +29,8 @@ CONSTANTS = {
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),
     "4 KiB": ("client/envelope/inheritance.h", "HANDOFF_INHERITANCE_MAX", 4096),
     "256 bytes": ("client/calls/call.h", "HANDOFF_IDEMPOTENCY_KEY_MAX", 256),
+    "512 connections": ("exporter/http/descriptors.c", "WEB_MOST", 512),
+    "16384 connections": ("exporter/http/descriptors.c", "API_MOST", 16384),
 }
 # Other numbers allowed in the prose: a first attempt, the first byte of a key, and what rows take, which
 # tests/unit/test_store_retention.c measures.

@@ -117,10 +117,11 @@ static void serve(void)
 {
     struct exporter_error error;
     struct exporter_address address;
+    static struct exporter_room room = {.places.most = 64, .most = 64};
     struct exporter_server_options options = {
         .listener = "web",
         .routes = &routes,
-        .limits = {.connections = 64,
+        .limits = {.room = &room,
                    .header_bytes = 32 << 10,
                    .read_ms = 10000,
                    .idle_ms = 60000,

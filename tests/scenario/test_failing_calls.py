@@ -311,10 +311,13 @@ class FailingCallsTest(unittest.TestCase):
     def check_accepted(self):
         """Everything that was accepted is acknowledged, and no agent is blamed."""
         caller = Caller(self.daemon)
+        failed = []
         self.assertGreater(len(self.accepted), 50)
         for handoff in self.accepted:
             self.drain_inbox()
             caller.wait_for_state(handoff, "acknowledged")
+            failed += [attempt for attempt in caller.attempts(handoff) if attempt["result"] == "connect"]
+        self.assertEqual(failed, [], "what we lacked was counted as an attempt")
         for agent in caller.call("GET", "/v1/agents").json()["items"]:
             self.assertEqual((agent["circuit"], agent["consecutive_failures"]), ("closed", 0), agent)
         self.daemon.terminate()

@@ -167,7 +167,7 @@ class GreedyClients(unittest.TestCase):
 
 class Descriptors(unittest.TestCase):
     def test_whoever_waited_for_one_is_let_in_when_the_last_client_has_left(self):
-        with Daemon("--log.level=debug") as daemon:
+        with Daemon() as daemon:
             pid = daemon.process.pid
             free = next(fd for fd in itertools.count()
                         if not os.path.lexists(f"/proc/{pid}/fd/{fd}"))
@@ -177,7 +177,7 @@ class Descriptors(unittest.TestCase):
                 first.sendall(HEAD + b"\r\n")
                 self.assertEqual(read_reply(first).status, 200)
                 second.sendall(HEAD + b"\r\n")
-                daemon.wait_for_event("http_library")  # that there is none left
+                daemon.wait_for_event("out_of_resources")
                 first.close()
                 self.assertEqual(read_reply(second).status, 200)
 

@@ -157,6 +157,8 @@ class ThroughPrometheus(Known):
     def check_exporter(self, samples, began):
         self.assertEqual(list(samples.series("handoff_exporter_build_info").values()), [1])
         self.assertEqual(samples("handoff_exporter_config_last_reload_successful"), 1)
+        for resource in "descriptors", "memory", "ports":  # test_shortages.py has one that is short
+            self.assertEqual(samples("handoff_exporter_resource_shortages_total", resource=resource), 0)
         loaded = samples("handoff_exporter_config_last_reload_success_timestamp_seconds")
         self.assertTrue(began - 60 < loaded < began, (began, loaded))
         self.assertEqual(samples("handoff_exporter_scrapes_total", code="503"), 0)

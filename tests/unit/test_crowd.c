@@ -24,13 +24,14 @@ enum {
     PLACES = 4,
     LARGE = 4 << 20, /* more than the buffers of two sockets hold */
     DEADLINE_MS = 30000,
-    LET_IN_AT_ONCE = PLACES + EXPORTER_CROWD_SPARE, /* before the kernel's queue is used */
+    LET_IN_AT_ONCE = PLACES + EXPORTER_ROOM_SPARE, /* before the kernel's queue is used */
 };
 
 struct crowd {
     struct exporter_route rows[3];
     struct exporter_routes routes;
     struct exporter_worker worker;
+    struct exporter_room room;
     struct exporter_server *server;
     struct exporter_request *held[LET_IN_AT_ONCE]; /* the server thread's */
     size_t nheld;
@@ -96,13 +97,14 @@ static void open_crowd(struct crowd *crowd, unsigned places, unsigned per_ip)
         .listener = "web",
         .loop = &crowd->worker.loop,
         .routes = &crowd->routes,
-        .limits = {.connections = places,
+        .limits = {.room = &crowd->room,
                    .connections_per_ip = per_ip,
                    .header_bytes = 32 << 10,
                    .read_ms = 2 * DEADLINE_MS,
                    .idle_ms = 2 * DEADLINE_MS,
                    .write_ms = 2 * DEADLINE_MS},
     };
+    exporter_room_init(&crowd->room, places, false);
     const int small = 16384; /* inherited by connections; else the kernel takes megabytes */
     assert_true(exporter_worker_prepare(&crowd->worker, "web", &error));
     assert_true(exporter_listener_open(&listener, &address, 1, "web", "test", &error));

@@ -24,6 +24,7 @@ static struct {
     struct base_poller poller;
     struct base_timers timers;
     struct base_manual_clock clock;
+    struct base_quota quota;
     struct handoff_dialer dialer;
     int listener, port;         /* on 127.0.0.1, and on nothing else */
     int dropping, filling[128]; /* on 127.0.0.2, at the same port */
@@ -77,8 +78,10 @@ static int set_up(void **state)
     fixture.dropping = -1;
     assert_int_equal(base_poller_init(&fixture.poller, NULL), HANDOFF_OK);
     base_manual_clock_init(&fixture.clock, 0);
-    fixture.dialer = (struct handoff_dialer){
-        .poller = &fixture.poller, .timers = &fixture.timers, .clock = &fixture.clock.clock};
+    fixture.dialer = (struct handoff_dialer){.poller = &fixture.poller,
+                                             .timers = &fixture.timers,
+                                             .clock = &fixture.clock.clock,
+                                             .quota = &fixture.quota};
     assert_int_equal(handoff_resolver_port_open(&fixture.dialer.port, &fixture.poller, NULL),
                      HANDOFF_OK);
     fixture.listener = receiver_bind(&fixture.port);

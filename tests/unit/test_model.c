@@ -113,6 +113,8 @@ static void test_names_are_those_that_were_released(void **unused)
     CHECK_NAMES(enum handoff_run_state, handoff_run_state_name, 4, "running", "done", "stopped",
                 "failed");
     CHECK_NAMES(enum handoff_reserved, handoff_reserved_name, 3, "other", "next", "broadcast");
+    CHECK_NAMES(enum handoff_shortage, handoff_shortage_name, HANDOFF_SHORTAGE_COUNT, "",
+                "descriptors", "memory", "ports");
     CHECK_NAMES(enum handoff_absence, handoff_absence_name, 5, "", "not_found", "too_large",
                 "conversation_log", "spine_unavailable");
 }

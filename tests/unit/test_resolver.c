@@ -187,7 +187,7 @@ static void test_a_slow_name_holds_up_no_other(void **state)
     assert_false(ask(&other, "unknown.invalid"));
     await(&other);
     assert_int_equal(other.lookup.addresses.count, 0);
-    assert_int_equal(other.lookup.error, 0);
+    assert_int_equal(other.lookup.own, HANDOFF_FAULT_NONE);
     assert_int_equal(slow.told, 0);
     names_release();
     await(&slow);

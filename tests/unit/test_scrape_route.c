@@ -70,11 +70,12 @@ static void start_server(struct fixture *fixture)
     struct exporter_error error;
     struct exporter_address address = {.host = "127.0.0.1"};
     struct exporter_listener listener;
+    static struct exporter_room room = {.places.most = 64, .most = 64};
     const struct exporter_server_options options = {
         .listener = "web",
         .loop = &fixture->worker.loop,
         .routes = &fixture->routes,
-        .limits = {.connections = 64,
+        .limits = {.room = &room,
                    .header_bytes = 32 << 10,
                    .read_ms = DEADLINE_MS,
                    .idle_ms = DEADLINE_MS,

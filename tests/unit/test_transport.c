@@ -23,6 +23,7 @@ struct loop {
     struct base_poller poller;
     struct base_timers timers;
     const struct base_clock *clock;
+    struct base_quota quota;
     struct handoff_transport *transport;
 };
 
@@ -33,6 +34,7 @@ struct probe {
     bool answered;
     int status;
     enum handoff_attempt_result failure;
+    enum handoff_shortage shortage;
     char ack[40], body[40];
     int64_t retry_after_ms;
     struct handoff_transport_facts facts;
@@ -46,6 +48,7 @@ static void told(struct handoff_post *post, const struct handoff_answer *heard,
     probe->answered = heard->answered;
     probe->status = heard->status;
     probe->failure = heard->failure;
+    probe->shortage = heard->shortage;
     probe->retry_after_ms = heard->retry_after_ms;
     probe->facts = *facts;
     snprintf(probe->ack, sizeof probe->ack, "%s", heard->ack_header ? heard->ack_header : "");
@@ -57,9 +60,9 @@ static void loop_open_by(struct loop *loop, const struct base_clock *clock)
 {
     *loop = (struct loop){.clock = clock};
     assert_int_equal(base_poller_init(&loop->poller, NULL), HANDOFF_OK);
-    assert_int_equal(
-        handoff_transport_new(&loop->transport, &loop->poller, &loop->timers, clock, NULL),
-        HANDOFF_OK);
+    assert_int_equal(handoff_transport_new(&loop->transport, &loop->poller, &loop->timers, clock,
+                                           &loop->quota, NULL),
+                     HANDOFF_OK);
 }
 
 static void loop_open(struct loop *loop)
@@ -703,6 +706,29 @@ static void test_many_at_once_and_some_cancelled(void **state)
         assert_int_equal(probes[i].told, i % 4 != 0);
 }
 
+/* The quota stands for every shortage of descriptors: both end as EMFILE. */
+static void test_a_shortage_of_ours_is_no_fault_of_the_agent(void **state)
+{
+    (void)state;
+    struct loop loop;
+    struct probe probe;
+    loop_open(&loop);
+    loop.quota.most = 4;
+    for (int i = 0; i < 4; i++)
+        assert_true(base_quota_take(&loop.quota));
+    run_in(&loop, "/ack", &probe);
+    assert_false(probe.answered);
+    assert_int_equal(probe.shortage, HANDOFF_SHORTAGE_DESCRIPTORS);
+    assert_string_equal(probe.facts.error, "out of file descriptors");
+    for (int i = 0; i < 4; i++)
+        base_quota_give_back(&loop.quota);
+    run_in(&loop, "/ack", &probe);
+    assert_true(probe.answered);
+    assert_int_equal(probe.shortage, HANDOFF_SHORTAGE_NONE);
+    loop_close(&loop);
+    assert_int_equal(atomic_load(&loop.quota.taken), 0); /* all were given back */
+}
+
 int main(void)
 {
     const struct CMUnitTest both[] = {
@@ -724,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_a_fresh_post_trusts_no_kept_connection),
         cmocka_unit_test(test_an_early_answer_counts),
         cmocka_unit_test(test_many_at_once_and_some_cancelled),
+        cmocka_unit_test(test_a_shortage_of_ours_is_no_fault_of_the_agent),
     };
     const struct CMUnitTest ours[] = {
         cmocka_unit_test(test_what_a_url_becomes),

@@ -82,6 +82,10 @@ static void on_post_done(struct handoff_post *post, const struct handoff_answer 
     struct handoff_delivery *delivery = BASE_CONTAINER_OF(push, struct handoff_delivery, space);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     struct handoff_finding finding;
+    if (answer->shortage != HANDOFF_SHORTAGE_NONE) {
+        handoff_delivery_not_attempted(delivery, answer->shortage);
+        return;
+    }
     push->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
     handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
     finding.status = answer->answered ? answer->status : 0;
