@@ -116,6 +116,11 @@
     seriesDropped: { window: '1h' },
     // Younger keys than this are still in use: senders repeat requests and tasks go on for so long.
     retentionCutShort: { youngerThan: '1d', window: '1h', 'for': '15m' },
+    // A commit that fails was a sender that got an error, so one is enough. The disk is nearly full if it is
+    // by both measures: a share of it, since small volumes are usual, and bytes, since large ones are too.
+    storeFailing: { window: '5m', disk: { below: 0.05, bytesBelow: 1e9, gigabytes: 1, 'for': '5m' } },
+    // Something that was put off once and done a second later is no ticket.
+    outOfResources: { window: '5m', shortages: 3 },
 
     // --- Kubernetes --------------------------------------------------------------------------------
 

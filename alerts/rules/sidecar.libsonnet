@@ -110,6 +110,81 @@ function(config)
     |||,
   });
 
+  // Three faults of one store, each with its own text; `cause` tells them apart.
+  local storeFailing(cause, rule) = alert.new({
+    name: 'HandoffStoreFailing',
+    severity: 'critical',
+    scope: 'sidecar',
+    labels: { cause: cause },
+    dashboard: config.dashboards.sidecar,
+    waiting: alert.now,
+    command: 'curl -s http://{{ $labels.instance }}/metrics | grep ^handoff_store',
+  } + rule);
+
+  local storeDisplaced = storeFailing('displaced', {
+    expr: |||
+      max by (%(sidecar)s) (handoff_store_displaced{%(selector)s}) == 1
+    ||| % of,
+    summary: 'The store of a sidecar is not where it was: nothing is accepted',
+    description: |||
+      The store of {{ $labels.instance }} was deleted, moved, replaced or unmounted while it was in use.
+      The sidecar answers every handoff with 503 store_displaced until it is restarted; what only its memory has is lost then.
+      Likely causes: a cleanup or a restored backup under a running sidecar, or a volume that was detached.
+    |||,
+  });
+
+  local storeCommitsFail = storeFailing('commits', {
+    expr: |||
+      sum by (%(sidecar)s) (
+        increase(handoff_store_commit_failures_total{%(selector)s}[%(window)s])
+      ) > 0
+    ||| % (of + config.storeFailing),
+    summary: 'A sidecar cannot write to its store: handoffs are rejected',
+    description: |||
+      The store of {{ $labels.instance }} failed to commit in the last %(window)s; the handoffs concerned were rejected with an error, and accepted ones are safe.
+      Likely causes: the disk is full, read-only or failing.
+    ||| % config.storeFailing,
+  });
+
+  local storeDiskFull = storeFailing('disk', {
+    expr: |||
+      (
+        min by (%(sidecar)s) (
+          handoff_store_disk_free_bytes{%(selector)s} / handoff_store_disk_size_bytes{%(selector)s}
+        ) < %(below)g
+      )
+      and
+      (
+        min by (%(sidecar)s) (handoff_store_disk_free_bytes{%(selector)s}) < %(bytesBelow)d
+      )
+    ||| % (of + config.storeFailing.disk),
+    'for': config.storeFailing.disk['for'],
+    summary: 'The disk under the store of a sidecar is nearly full',
+    description: |||
+      {{ $value | humanizePercentage }} of the file system under the store of {{ $labels.instance }} is free, which is less than %(gigabytes)d GB.
+      When it is full, handoffs are rejected with 503 store_full.
+      Likely causes: other files on the same disk, or a storage.retention.size that is too large for it.
+    ||| % config.storeFailing.disk,
+  });
+
+  local outOfResources = alert.new({
+    name: 'HandoffExporterOutOfResources',
+    severity: 'warning',
+    scope: 'sidecar',
+    expr: |||
+      sum by (%(resource)s) (
+        increase(handoff_exporter_resource_shortages_total{%(selector)s}[%(window)s])
+      ) >= %(shortages)d
+    ||| % (of + config.outOfResources + { resource: alert.by(['instance', 'resource']) }),
+    summary: 'A sidecar ran out of descriptors, memory or ports',
+    description: |||
+      {{ $labels.instance }} ran out of {{ $labels.resource }} at least %(shortages)d times in the last %(window)s: deliveries and new connections are delayed.
+      The agents are not at fault, and attempts that could not be made are not counted.
+      Likely causes: LimitNOFILE is too low for the number of agents, a memory limit, or thousands of short connections to one address.
+    ||| % config.outOfResources,
+    command: "curl -s http://{{ $labels.instance }}/metrics | grep -E '^(handoff_exporter_resource|process_(open|max)_fds)'",
+  });
+
   local watchdog = alert.new({
     name: 'HandoffWatchdog',
     severity: 'none',
@@ -125,5 +200,16 @@ function(config)
 
   {
     name: 'handoff-sidecar.alerts',
-    rules: [exporterDown, exporterInstanceUnreachable, configReloadFailed, seriesDropped, retentionCutShort, watchdog],
+    rules: [
+      exporterDown,
+      exporterInstanceUnreachable,
+      configReloadFailed,
+      seriesDropped,
+      storeDisplaced,
+      storeCommitsFail,
+      storeDiskFull,
+      outOfResources,
+      retentionCutShort,
+      watchdog,
+    ],
   }

@@ -64,6 +64,7 @@ const commitFailureStat = stat({
     about: 'Store commits that failed in the time shown; the affected handoffs were rejected, not lost.',
     good: '0.',
     otherwise: 'the disk is full or failing: the log names the error.',
+    runbooks: ['HandoffStoreFailing'],
 });
 
 const instances = table({
@@ -180,6 +181,26 @@ const keptLines = lines({
     otherwise: 'above them for long: the store cannot be written.',
 });
 
+const diskLines = lines({
+    title: 'Free disk space', unit: 'percentunit', min: 0, max: 1, width: 12,
+    queries: [
+        series(min(`${own('handoff_store_disk_free_bytes')} / ${own('handoff_store_disk_size_bytes')}`, 'instance'), '{{instance}}'),
+    ],
+    about: 'Free share of the file system of the store.',
+    good: 'well above 5 %.',
+    otherwise: 'free space, or lower storage.retention.size: a full disk rejects handoffs.',
+    runbooks: ['HandoffStoreFailing'],
+});
+
+const displacedLines = lines({
+    title: 'Stores displaced', unit: 'short', min: 0, width: 12,
+    queries: [series(max(own('handoff_store_displaced'), 'instance'), '{{instance}}')],
+    about: '1 if the store was deleted, moved or replaced while the sidecar was running.',
+    good: '0.',
+    otherwise: 'the sidecar accepts nothing until it is restarted with its store.',
+    runbooks: ['HandoffStoreFailing'],
+});
+
 const spineLines = lines({
     title: 'Spine requests, p99', unit: 's', log: true,
     queries: [series(quantile(0.99, 'handoff_spine_request_duration_seconds', sidecar(), moving, 'operation'), '{{operation}}')],
@@ -242,6 +263,15 @@ const threadLines = lines({
     otherwise: 'a number that changes is a bug: please report it.',
 });
 
+const shortageLines = lines({
+    title: 'Resources that ran out', unit: 'suffix: /s', min: 0, width: 24,
+    queries: [series(rate('handoff_exporter_resource_shortages_total', sidecar(), 'resource'), '{{resource}}')],
+    about: 'Operations per second that were put off because the sidecar ran out of descriptors, memory or ports.',
+    good: '0.',
+    otherwise: 'deliveries and connections are delayed, and no agent is at fault: raise the limit that is named.',
+    runbooks: ['HandoffExporterOutOfResources'],
+});
+
 const networkLines = lines({
     title: 'Network', unit: 'Bps', width: 8,
     queries: [
@@ -300,8 +330,8 @@ export const sidecarDashboard = {
     rows: [
         ['', [upStat, spineStat, reloadStat, tokenizerStat, droppedStat, commitFailureStat, instances]],
         ['Stages of a handoff', [stageMedian, stageTail, stageTime]],
-        ['Store and spine', [commitHeat, commitLines, storeLines, retainedLines, removedLines, keptLines, spineLines, spineOutcomes]],
-        ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines]],
+        ['Store and spine', [commitHeat, commitLines, storeLines, retainedLines, removedLines, keptLines, diskLines, displacedLines, spineLines, spineOutcomes]],
+        ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines, shortageLines]],
         ['Scrapes', [scrapeLines, sampleLines, scrapeCodes, suppressedLines]],
     ],
 };

@@ -198,6 +198,8 @@ class EveryAlert(unittest.TestCase):
             "HandoffConfigReloadFailed": {"warning"},
             "HandoffRetentionCutShort": {"warning"},
             "HandoffSeriesDropped": {"warning"},
+            "HandoffStoreFailing": {"critical"},
+            "HandoffExporterOutOfResources": {"warning"},
             "HandoffWatchdog": {"none"},
         })
 

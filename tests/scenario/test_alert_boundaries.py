@@ -299,6 +299,26 @@ def sidecar():
              {of(age, kind="chain", job="other"): 60,
               of("handoff_retention_removed_total", kind="chain", reason="size", job="other"):
               "0+1x60"}, False, 16)]
+    displaced, failed = of("handoff_store_displaced"), of("handoff_store_commit_failures_total")
+    free, size = of("handoff_store_disk_free_bytes"), of("handoff_store_disk_size_bytes")
+    yield "HandoffStoreFailing", [
+        case("a store that is not where it was does, at once", {displaced: 1}, True, cause="displaced"),
+        case("one that is does not", {displaced: 0}, False, 9),
+        case("that of another job does not", {of("handoff_store_displaced", job="other"): 1}, False, 9),
+        case("one failed commit does", {failed: "0 1x9"}, True, 1, cause="commits"),
+        case("one of last week does not", {failed: 3}, False, 9),
+        case("a disk with 4.9 % and less than 1 GB does, for five minutes", {free: 490e6, size: 10e9}, True, 5, cause="disk"),
+        case("5 % do not", {free: 500e6, size: 10e9}, False, 9),
+        case("4 % of a large disk do not", {free: 1.0e9, size: 25e9}, False, 9),
+        case("one whose size is not known yet does not", {free: 0, size: 0}, False, 9)]
+    short = of("handoff_exporter_resource_shortages_total", resource="descriptors")
+    yield "HandoffExporterOutOfResources", [
+        case("three shortages do", {short: "0 3x30"}, True, 1, resource="descriptors"),
+        case("two do not", {short: "0 2x30"}, False, 9),
+        case("two of one kind and two of another do not",
+             {short: "0 2x30", of("handoff_exporter_resource_shortages_total", resource="ports"): "0 2x30"}, False, 9),
+        case("those of another job do not",
+             {of("handoff_exporter_resource_shortages_total", job="other", resource="ports"): "0+9x40"}, False, 9)]
     yield "HandoffWatchdog", [case("always", {a: 1}, True)]
 
 

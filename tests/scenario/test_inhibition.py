@@ -139,6 +139,19 @@ class Inhibition(unittest.TestCase):
             "HandoffErrorBudgetBurn/3d": True,
         })
 
+    def test_a_store_that_fails_explains_the_spine_in_it_and_no_other(self):
+        self.assertEqual(self.muted(
+            alert("HandoffStoreFailing", "critical", instance="a:9780", cause="displaced"),
+            alert("HandoffSpineDown", "critical", instance="a:9780"),
+            alert("HandoffStoreFailing", "critical", instance="b:9780", cause="disk"),
+            alert("HandoffSpineDown", "critical", instance="b:9780"),
+        ), {
+            "HandoffStoreFailing/a:9780": False,
+            "HandoffSpineDown/a:9780": True,
+            "HandoffStoreFailing/b:9780": False,
+            "HandoffSpineDown/b:9780": False,
+        })
+
     def test_a_spine_that_is_down_explains_missing_memories(self):
         self.assertEqual(self.muted(
             alert("HandoffSpineDown", "critical", instance="a:9780"),
