@@ -24,6 +24,7 @@ struct exporter_client_host {
     struct handoff_client *client;
     struct collectors *collectors;
     struct exporter_failures *failures;
+    struct exporter_own_faults own_faults;
     struct hosted_loop *loops; /* fixed while the listeners run */
     size_t nloops;
 };
@@ -59,6 +60,9 @@ static void dispatch_event(void *observer, const struct handoff_event *event)
     BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     collectors_observe(client_host->collectors, event);
     exporter_failures_note(client_host->failures, event);
+    if (event->kind == HANDOFF_EVENT_COMMITTED || event->kind == HANDOFF_EVENT_SHORTAGE)
+        exporter_own_faults_note(&client_host->own_faults, event,
+                                 base_monotonic_ms(&base_clock_system));
     exporter_delivery_log(event);
 }
 
@@ -85,6 +89,7 @@ static struct exporter_client_host *new_client_host(struct collectors *collector
         free(client_host);
         return NULL;
     }
+    exporter_own_faults_init(&client_host->own_faults);
     return client_host;
 }
 
@@ -145,6 +150,7 @@ void exporter_client_host_close(struct exporter_client_host **closing)
     exporter_client_host_detach(client_host);
     handoff_client_close(&client_host->client);
     exporter_failures_free(&client_host->failures);
+    exporter_own_faults_free(&client_host->own_faults);
     client_host->magic = 0;
     free(client_host);
 }
@@ -159,6 +165,14 @@ struct exporter_failures *exporter_client_host_failures(struct exporter_client_h
 {
     BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
     return client_host->failures;
+}
+
+struct exporter_own_faults_found
+exporter_client_host_own_faults(struct exporter_client_host *client_host)
+{
+    BASE_CHECK_MAGIC(client_host, CLIENT_HOST_MAGIC);
+    return exporter_own_faults_find(&client_host->own_faults,
+                                    base_monotonic_ms(&base_clock_system));
 }
 
 /* ---- loops --------------------------------------------------------------------------------- */

@@ -177,11 +177,6 @@ static void find_in_daemon(struct exporter_status *status)
     if (status->daemon.draining)
         add_finding(status, EXPORTER_STANDING_ATTENTION,
                     "The daemon is shutting down and accepts no new handoffs.");
-    if (status->client.store_displaced != NULL)
-        add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "The store is not where it was (%.120s); nothing is stored or accepted until "
-                    "the restart.",
-                    status->client.store_displaced);
     if (!status->client.spine_up)
         add_finding(
             status, EXPORTER_STANDING_TROUBLE,
@@ -198,6 +193,43 @@ static void find_in_daemon(struct exporter_status *status)
             "Tokens are estimated because no vocabulary is installed, so envelopes do not use "
             "their "
             "full budget.");
+}
+
+/* As the alert HandoffStoreFailing: a share, since small volumes are usual, and bytes, since large
+ * ones are too. */
+static bool disk_is_nearly_full(const struct handoff_stats *stats)
+{
+    enum { SHARE = 20 };
+    return stats->disk_bytes > 0 && stats->disk_free_bytes < stats->disk_bytes / SHARE &&
+           stats->disk_free_bytes < INT64_C(1000000000);
+}
+
+static void find_in_store(struct exporter_status *status)
+{
+    if (status->client.store_displaced != NULL)
+        add_finding(status, EXPORTER_STANDING_TROUBLE,
+                    "The store is not where it was (%.120s); nothing is stored or accepted until "
+                    "the restart.",
+                    status->client.store_displaced);
+    if (status->own.commits_fail)
+        add_finding(status, EXPORTER_STANDING_TROUBLE,
+                    "Writing to the store failed in the last 5 minutes; those handoffs were "
+                    "rejected. The disk may be full or failing.");
+    if (disk_is_nearly_full(&status->client))
+        add_finding(status, EXPORTER_STANDING_TROUBLE,
+                    "The disk under the store is nearly full: %" PRId64 " MB are free.",
+                    status->client.disk_free_bytes / 1000000);
+}
+
+static void find_shortages(struct exporter_status *status)
+{
+    for (int i = HANDOFF_SHORTAGE_NONE + 1; i < HANDOFF_SHORTAGE_COUNT; i++) {
+        if (status->own.is_short[i])
+            add_finding(status, EXPORTER_STANDING_ATTENTION,
+                        "The sidecar ran out of %s in the last 5 minutes; deliveries and "
+                        "connections are delayed, and no agent is at fault.",
+                        handoff_shortage_name((enum handoff_shortage)i));
+    }
 }
 
 static void find_parked(struct exporter_status *status)
@@ -236,6 +268,7 @@ bool exporter_status_read(struct exporter_status *status,
     status->now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
     exporter_lifecycle_look(lifecycle, &status->daemon);
     handoff_client_stats(client, &status->client);
+    status->own = exporter_client_host_own_faults(client_host);
     status->findings = base_arena_calloc(&status->arena, FINDINGS_MAX, sizeof *status->findings);
     if (status->findings == NULL || !gather_agents(status, client)) {
         exporter_status_clear(status);
@@ -245,6 +278,8 @@ bool exporter_status_read(struct exporter_status *status,
                                                status->failures, &status->failures_total);
     find_in_agents(status);
     find_parked(status);
+    find_in_store(status);
+    find_shortages(status);
     find_in_daemon(status);
     sort_findings(status);
     return true;

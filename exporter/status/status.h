@@ -33,6 +33,7 @@ struct exporter_status {
     int64_t now_ms; /* wall clock, as all that is not an age */
     struct exporter_lifecycle_state daemon;
     struct handoff_stats client;
+    struct exporter_own_faults_found own;
     /* the worst first */
     struct handoff_agent_stats *agents;
     size_t nagents;

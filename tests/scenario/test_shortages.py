@@ -105,7 +105,9 @@ class InboxPolls(Case):
         line = self.daemon.wait_for_event("out_of_resources")
         self.assertEqual((line["resource"], line["hindered"]),
                          ("descriptors", "accepting connections on the API listener"))
-        self.assertGreater(self.shortages(), 0)
+        eventually(lambda: self.shortages() >= 3, "clients wait for seconds")
+        findings = self.daemon.web.get("/?format=json").json()["findings"]
+        self.assertIn("The sidecar ran out of descriptors", "".join(each["text"] for each in findings))
         for raw in polls:
             raw.close()
         self.assertEqual(self.caller.send().status, 200)  # there is room again
