@@ -19,36 +19,42 @@
 _Static_assert(HANDOFF_HTTP_BODY_MAX == BODY_MAX, "the text has the number");
 
 static const struct fault_row {
-    enum handoff_attempt_result result;
     const char *words;
     const char *words_in_time; /* where a time-out follows */
+    enum handoff_attempt_result result;
     enum handoff_shortage shortage;
 } faults[] = {
-    [HANDOFF_FAULT_NONE] = {HANDOFF_RESULT_ACK, "", NULL, 0},
-    [HANDOFF_FAULT_DESCRIPTORS] = {HANDOFF_RESULT_CONNECT, "out of file descriptors", NULL,
+    [HANDOFF_FAULT_NONE] = {"", NULL, HANDOFF_RESULT_ACK, HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_DESCRIPTORS] = {"out of file descriptors", NULL, HANDOFF_RESULT_CONNECT,
                                    HANDOFF_SHORTAGE_DESCRIPTORS},
-    [HANDOFF_FAULT_MEMORY] = {HANDOFF_RESULT_CONNECT, "out of memory", NULL,
+    [HANDOFF_FAULT_MEMORY] = {"out of memory", NULL, HANDOFF_RESULT_CONNECT,
                               HANDOFF_SHORTAGE_MEMORY},
-    [HANDOFF_FAULT_PORTS] = {HANDOFF_RESULT_CONNECT, "out of local ports", NULL,
+    [HANDOFF_FAULT_PORTS] = {"out of local ports", NULL, HANDOFF_RESULT_CONNECT,
                              HANDOFF_SHORTAGE_PORTS},
-    [HANDOFF_FAULT_NAME] = {HANDOFF_RESULT_CONNECT, "name resolution failed",
-                            "name resolution timed out after", 0},
-    [HANDOFF_FAULT_CONNECTION] = {HANDOFF_RESULT_CONNECT, "connect failed",
-                                  "connect timed out after", 0},
-    [HANDOFF_FAULT_TLS] = {HANDOFF_RESULT_CONNECT, "TLS handshake failed", NULL, 0},
-    [HANDOFF_FAULT_TIME] = {HANDOFF_RESULT_TIMEOUT, "no answer", "no answer within", 0},
-    [HANDOFF_FAULT_RESET] = {HANDOFF_RESULT_PROTOCOL, "connection reset by the agent", NULL, 0},
-    [HANDOFF_FAULT_CLOSED] = {HANDOFF_RESULT_PROTOCOL,
-                              "the agent closed the connection without answering", NULL, 0},
-    [HANDOFF_FAULT_OTHER] = {HANDOFF_RESULT_PROTOCOL, "the connection failed", NULL, 0},
-    [HANDOFF_FAULT_BROKE_OFF] = {HANDOFF_RESULT_PROTOCOL,
-                                 "the connection ended in the middle of the answer", NULL, 0},
-    [HANDOFF_FAULT_NOT_HTTP] = {HANDOFF_RESULT_PROTOCOL, "the answer is not HTTP/1.1", NULL, 0},
-    [HANDOFF_FAULT_GARBLED] = {HANDOFF_RESULT_PROTOCOL, "the answer is malformed", NULL, 0},
-    [HANDOFF_FAULT_HEAD_SIZE] = {HANDOFF_RESULT_PROTOCOL, "the answer's headers are too large",
-                                 NULL, 0},
-    [HANDOFF_FAULT_BODY_SIZE] = {HANDOFF_RESULT_PROTOCOL,
-                                 "the answer is longer than " TEXT_OF(BODY_MAX) " bytes", NULL, 0},
+    [HANDOFF_FAULT_NAME] = {"name resolution failed", "name resolution timed out after",
+                            HANDOFF_RESULT_CONNECT, HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_CONNECTION] = {"connect failed", "connect timed out after",
+                                  HANDOFF_RESULT_CONNECT, HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_TLS] = {"TLS handshake failed", NULL, HANDOFF_RESULT_CONNECT,
+                           HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_TIME] = {"no answer", "no answer within", HANDOFF_RESULT_TIMEOUT,
+                            HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_RESET] = {"connection reset by the agent", NULL, HANDOFF_RESULT_PROTOCOL,
+                             HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_CLOSED] = {"the agent closed the connection without answering", NULL,
+                              HANDOFF_RESULT_PROTOCOL, HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_OTHER] = {"the connection failed", NULL, HANDOFF_RESULT_PROTOCOL,
+                             HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_BROKE_OFF] = {"the connection ended in the middle of the answer", NULL,
+                                 HANDOFF_RESULT_PROTOCOL, HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_NOT_HTTP] = {"the answer is not HTTP/1.1", NULL, HANDOFF_RESULT_PROTOCOL,
+                                HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_GARBLED] = {"the answer is malformed", NULL, HANDOFF_RESULT_PROTOCOL,
+                               HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_HEAD_SIZE] = {"the answer's headers are too large", NULL,
+                                 HANDOFF_RESULT_PROTOCOL, HANDOFF_SHORTAGE_NONE},
+    [HANDOFF_FAULT_BODY_SIZE] = {"the answer is longer than " TEXT_OF(BODY_MAX) " bytes", NULL,
+                                 HANDOFF_RESULT_PROTOCOL, HANDOFF_SHORTAGE_NONE},
 };
 
 static const struct fault_row *fault_row(enum handoff_fault fault)

@@ -9,6 +9,7 @@
 #include "client/store/sqlite/displaced.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,11 +23,10 @@ static const char *const names[HANDOFF_STORE_FILES] = {
 static char *path_beside(const char *database, const char *name)
 {
     const size_t folder = strlen(database) - strlen(HANDOFF_STORE_FILE);
-    char *path = base_malloc(folder + strlen(name) + 1);
-    if (!path)
-        return NULL;
-    memcpy(path, database, folder);
-    memcpy(path + folder, name, strlen(name) + 1);
+    const size_t size = folder + strlen(name) + 1;
+    char *path = base_malloc(size);
+    if (path)
+        snprintf(path, size, "%.*s%s", (int)folder, database, name);
     return path;
 }
 
