@@ -91,8 +91,8 @@ class TheStoreDeletedUnderneath(OneStore):
         for name in ("handoff.db", "handoff.db-shm"):
             with self.subTest(name):
                 (self.store / name).unlink()
-                self.takes_nothing()
                 self.is_noticed(name)
+                self.takes_nothing()
                 shutil.rmtree(self.store)
                 self.restart()
                 self.waiting = self.caller.send_async("puller")

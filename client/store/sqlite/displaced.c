@@ -77,9 +77,9 @@ static bool file_is_displaced(const struct handoff_store_file *file)
     return found.st_dev != file->device || found.st_ino != file->inode;
 }
 
-const char *handoff_store_files_displaced(const struct handoff_store_files *files)
+const char *handoff_store_files_displaced(const struct handoff_store_files *files, size_t count)
 {
-    for (size_t i = 0; i < HANDOFF_STORE_FILES; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (file_is_displaced(&files->files[i]))
             return files->files[i].path;
     }

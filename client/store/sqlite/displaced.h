@@ -14,7 +14,8 @@
 
 #include "client/store/sqlite/data_dir.h"
 
-enum { HANDOFF_STORE_FILES = 4 };
+/* The first ones hold what is told durable; without the others a second process could get in. */
+enum { HANDOFF_STORE_DATA_FILES = 2, HANDOFF_STORE_FILES = 4 };
 
 /* Belongs to the thread that notes; read by any from then on. */
 struct handoff_store_files {
@@ -33,9 +34,9 @@ enum handoff_code handoff_store_files_note(struct handoff_store_files *files,
 /* Harmless where nothing was noted. */
 void handoff_store_files_forget(struct handoff_store_files *files);
 
-/* The path of the first file that is not there, lent by the files, or NULL. Waits for the disk. Any
- * thread. */
-const char *handoff_store_files_displaced(const struct handoff_store_files *files);
+/* The path of a file that is not there, lent by the files, or NULL; only the first `count` are
+ * looked for. Waits for the disk. Any thread. */
+const char *handoff_store_files_displaced(const struct handoff_store_files *files, size_t count);
 
 /* store_displaced, for that file. */
 enum handoff_code handoff_store_displaced(const char *path, struct handoff_error *error);

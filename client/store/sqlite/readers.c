@@ -33,7 +33,7 @@ static void discard(struct handoff_db *db)
 /* Opened by its name, so it may be another database by now. */
 static bool is_of_this_store(struct handoff_store *store, struct handoff_error *error)
 {
-    const char *displaced = handoff_store_files_displaced(&store->files);
+    const char *displaced = handoff_store_files_displaced(&store->files, HANDOFF_STORE_FILES);
     if (displaced)
         handoff_store_displaced(displaced, error);
     return !displaced;

@@ -45,7 +45,7 @@ struct handoff_store {
     int wal_pages;            /* in the WAL after the last commit */
     int64_t retention_due_ns; /* monotonic */
     int64_t measure_due_ns;   /* likewise */
-    int64_t files_due_ns;     /* likewise: when to look for them if nothing is written until then */
+    int64_t files_due_ns;     /* likewise: when to look for all of them */
     int64_t disk_due_ns;      /* likewise: when to ask how much room is left */
     bool unmeasured;          /* something was written since */
     unsigned group_awaited;   /* jobs of the group at hand that are not lazy */

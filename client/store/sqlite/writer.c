@@ -51,7 +51,7 @@ enum { GATHER_FROM = 3, GATHER_SHARE = 4, GATHER_MAX_NS = 2000000 };
 /* So soon after a write, and no more often, its size is known to a scrape. */
 #define MEASURE_EVERY_NS INT64_C(100000000)
 
-/* So often it looks for its files while nothing is written. */
+/* So often it looks for all of its files. */
 #define LOOK_EVERY_NS INT64_C(250000000)
 
 /* So often it asks how much room its file system has. */
@@ -373,12 +373,17 @@ static void note_displaced(struct handoff_store *store, const char *file)
         store->options.on_displaced(store->options.observer, file);
 }
 
+/* Those that a commit depends on each time, the others now and then. */
 static bool is_displaced(struct handoff_store *store)
 {
     if (handoff_store_displaced_file(store))
         return true;
-    const char *file = handoff_store_files_displaced(&store->files);
-    store->files_due_ns = base_monotonic_ns(&base_clock_system) + LOOK_EVERY_NS;
+    const int64_t now_ns = base_monotonic_ns(&base_clock_system);
+    const bool all = now_ns >= store->files_due_ns;
+    const char *file = handoff_store_files_displaced(&store->files, all ? HANDOFF_STORE_FILES
+                                                                        : HANDOFF_STORE_DATA_FILES);
+    if (all)
+        store->files_due_ns = now_ns + LOOK_EVERY_NS;
     if (file)
         note_displaced(store, file);
     return file != NULL;
