@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing a client. The order of closing is the order of opening turned round: loops,
- * then the workers and the spine, then the store, which commits what it was given.
+ * Opens and closes a client. Only one thread has it then. Closing reverses opening: the workers, the engine, the
+ * spine, the store (which commits what it was given), then the tokenizer and the agents. The host
+ * has closed the loops before (loop.c).
  */
 #include "client/client.h"
 
@@ -36,8 +37,8 @@ static enum handoff_code open_store(struct handoff_client *client,
     return handoff_store_open(&client->store, &store, error);
 }
 
-/* A vocabulary that is not there must not keep handoffs from being made: an estimate fits too. An
- * encoding that does not exist is a mistake to be told. */
+/* A missing vocabulary must not block handoffs: an estimate will do. An unknown encoding is a
+ * configuration error. */
 static enum handoff_code open_tokenizer(struct handoff_client *client,
                                         const struct handoff_options *options,
                                         struct handoff_error *error)
@@ -90,7 +91,7 @@ static enum handoff_code open_engine(struct handoff_client *client,
     return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;
 }
 
-/* The kinds of spine; there is one so far. */
+/* There is one kind of spine so far. */
 static enum handoff_code open_spine(struct handoff_client *client, struct handoff_error *error)
 {
     const struct handoff_embedded_options options = {0};
@@ -207,7 +208,7 @@ const struct handoff_tokenizer *handoff_client_tokenizer(const struct handoff_cl
     return client->tokenizer;
 }
 
-/* An age is at least 1, where there is one; the wall clock may have been set back. */
+/* 0 if there is nothing to measure, otherwise at least 1: the wall clock may have been set back. */
 static int64_t age_ns(int64_t now_ms, int64_t then_ms)
 {
     return then_ms == 0 ? 0 : now_ms > then_ms ? (now_ms - then_ms) * 1000000 : 1;
@@ -247,7 +248,7 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
                                .retention = retention_stats(client)};
 }
 
-/* ---- texts given away ---------------------------------------------------------------------- */
+/* ---- texts the caller owns ----------------------------------------------------------------- */
 
 enum handoff_code handoff_client_give(struct base_buffer *from, struct handoff_text *text,
                                       struct handoff_error *error)

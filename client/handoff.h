@@ -169,10 +169,11 @@ struct handoff_options {
     void *observer; /* handed on as it is */
 };
 
-/* Opens the store, and makes it if it is not there. On failure *client is NULL: invalid_request (no
-   storage_path), store_locked, store_full, store_read_only, store_newer and the other codes of the
-   store, unknown_encoding, out_of_memory. A vocabulary that is not there is not a failure: counts
-   are then estimated, see handoff_client_tokenizer. */
+/* Opens the store, and makes it if it is not there. Any thread; until it returns, no other thread
+   may use the client. On failure *client is NULL: invalid_request (no storage_path), store_locked,
+   store_full, store_read_only, store_newer and the other codes of the store, unknown_encoding,
+   out_of_memory. A missing vocabulary is not a failure: counts are then estimated, see
+   handoff_client_tokenizer. */
 enum handoff_code handoff_client_open(struct handoff_client **client,
                                       const struct handoff_options *options,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
@@ -423,7 +424,7 @@ void handoff_discard(struct handoff_loop *loop, const char *id, const char *reas
  * The task is over. The answer's body is {"task_id", "completed_at", "handoffs": how many it took};
  * the same for a repeat, which changes nothing (created is then false). Handoffs that the task has
  * after its end are delivered as ever, and not counted among these. `caller` is the agent that says
- * so, NULL: anybody. not_found: no handoff belongs to it, or none that the caller is a party to.
+ * so, NULL: anybody. not_found: it has no handoffs, or none that the caller is a party to.
  */
 void handoff_task_complete(struct handoff_loop *loop, const char *task_id, const char *caller,
                            handoff_answered *answered, void *context);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl check-config: validates configuration files with the daemon's reader. One thread. */
+/* handoffctl check-config: validates configuration files with the daemon's reader, which prints the
+   result. One thread. */
 #include "ctl/command.h"
 
 #include "exporter/config/config.h"

@@ -110,7 +110,8 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
    thread. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome);
 
-/* The current settings, to be given back; NULL where the agent is no longer configured. */
+/* The current settings, to be given back; NULL if the agent is no longer configured. Any
+   thread. */
 struct handoff_settings *handoff_agent_settings(struct handoff_agent *agent);
 /* Gives it back and sets *settings to NULL; harmless on NULL. */
 void handoff_settings_release(struct handoff_settings **settings);

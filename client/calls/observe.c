@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Observations: handoffs that agents made by themselves and report. Each is checked and passed to
- * the observer; the answer lists those that were rejected.
+ * Observations: handoffs that agents made without the sidecar and now report. Each is checked and
+ * passed to the observer; the answer lists those that were rejected.
  *
- * Nothing is stored and nothing is delivered: an observation is worth its increments. So a repeat
- * is recognized by its id only among the latest (recent.h), and not across a restart.
+ * Nothing is stored and nothing is delivered: an observation only increments counters. So a
+ * repeated id is recognized only among the most recent (recent.h), and not after a restart.
  *
- * An observation never opens a circuit and never closes one: that is about our own attempts, and a
- * report by a third party must not be able to stop deliveries. Its failures in a row are counted
- * beside the breaker's (agents.h).
+ * An observation never opens or closes a circuit. A circuit reflects our own attempts; a third
+ * party's report must not stop deliveries. Reported failures in a row are counted separately
+ * (agents.h).
  *
  * Any thread; never waits.
  */
@@ -180,7 +180,7 @@ static enum handoff_code take_observations(struct taking *taking, yyjson_val *ro
     {
         struct handoff_error refusal;
         if (take(taking, item, i, &refusal) != HANDOFF_OK)
-            continue; /* it is in the answer; the others are none the worse for it */
+            continue; /* listed in the answer; the other items still count */
     }
     return handoff_error_clear(error);
 }

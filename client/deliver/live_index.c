@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lane has a handoff, see live_index.h. Any thread; a lock is held for a lookup only. */
+/* Which lane has a handoff; live_index.h says who may call what. */
 #include "client/deliver/live_index.h"
 
 #include <string.h>

@@ -2,8 +2,9 @@
 /*
  * live_index.h - which lane has a handoff: the one table that all threads share.
  *
- * Split into shards, each with a lock that is held for a lookup only. Entries are embedded, so
- * adding one cannot fail.
+ * Split into shards, each with a lock that is held for a lookup only. An entry is embedded in its
+ * delivery (delivery.h), so adding one cannot fail; only the delivery's lane changes it. Functions
+ * not marked "Any thread" are for that lane.
  */
 #ifndef HANDOFF_DELIVER_LIVE_INDEX_H
 #define HANDOFF_DELIVER_LIVE_INDEX_H
@@ -20,14 +21,13 @@
 struct handoff_agent;
 struct handoff_lane;
 
-/* How it stands with one, all of the same moment. state NONE: what is told of it is the store's
-   row. */
+/* A consistent snapshot of one handoff's status. state NONE: use the store's row. */
 struct handoff_live_view {
     enum handoff_state state;
     const char *target; /* name of the agent that has it; lives as long as the table of agents */
     enum handoff_reason reason;
     uint32_t attempts;
-    int64_t settled_ms; /* wall clock; 0: it goes on */
+    int64_t settled_ms; /* wall clock; 0: not settled */
 };
 
 struct handoff_live_entry {
@@ -37,10 +37,10 @@ struct handoff_live_entry {
     void *owner;
     int64_t since_ns; /* monotonic; when it was accepted; lock of the shard */
 
-    /* for those who ask from other threads */
+    /* read by other threads */
     _Atomic(int) state;
-    _Atomic(struct handoff_agent *) agent; /* that has it */
-    struct handoff_live_view view;         /* what may be told; lock of the shard */
+    _Atomic(struct handoff_agent *) agent; /* that has the handoff */
+    struct handoff_live_view view;         /* what is published; lock of the shard */
 };
 
 enum { HANDOFF_LIVE_SHARDS = 16, HANDOFF_LIVE_BUCKETS = 1024 };
@@ -55,16 +55,17 @@ struct handoff_live {
 };
 
 bool handoff_live_init(struct handoff_live *live); /* false: no memory */
-void handoff_live_free(struct handoff_live *live); /* it is empty */
+void handoff_live_free(struct handoff_live *live); /* must be empty */
 
-/* false: there is one of this id. */
+/* false: the index has an entry with this id. */
 bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entry);
 void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry);
-/* What one that was added is, for those who visit. */
+/* Fills in a claimed entry: state, agent and when it was accepted. Until then it shows as parked,
+   with no agent. */
 void handoff_live_begin(struct handoff_live *live, struct handoff_live_entry *entry, int state,
                         struct handoff_agent *agent, int64_t since_ns);
 
-/* Any thread: the lane that has it, or NULL. */
+/* Any thread: the lane that has the handoff, or NULL. */
 struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct base_uuid *id);
 
 static inline void handoff_live_note(struct handoff_live_entry *entry, int state)
@@ -72,13 +73,13 @@ static inline void handoff_live_note(struct handoff_live_entry *entry, int state
     atomic_store_explicit(&entry->state, state, memory_order_relaxed);
 }
 
-/* Any thread: the state that was noted last; 0: it is not here. */
+/* Any thread: the state that was noted last; 0: no lane has the handoff. */
 int handoff_live_state(struct handoff_live *live, const struct base_uuid *id);
 
-/* What is told of it from now on. */
+/* Publishes its status. */
 void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *entry,
                        const struct handoff_live_view *view);
-/* Any thread. false: the store's row is what there is to tell. */
+/* Any thread. false: use the store's row. */
 bool handoff_live_look(struct handoff_live *live, const struct base_uuid *id,
                        struct handoff_live_view *view);
 
@@ -88,7 +89,7 @@ static inline void handoff_live_note_agent(struct handoff_live_entry *entry,
     atomic_store_explicit(&entry->agent, agent, memory_order_relaxed);
 }
 
-/* Any thread: calls `visit` for each, under a lock that those who come and go wait for. */
+/* Any thread: calls `visit` for each entry, under the shard's lock, so adding and removing wait. */
 void handoff_live_each(struct handoff_live *live,
                        void (*visit)(const struct handoff_live_entry *entry, void *arg), void *arg);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has the store write a delivery: one write at a time, and another one if it changed meanwhile. The
- * delivery continues when it is written, so an attempt is recorded before the next one begins.
+ * Writes a delivery to the store: one write at a time, then another if it has changed meanwhile.
+ * The delivery continues once that is done, so an attempt is recorded before the next one begins.
  *
- * No one is told what is not written: the sender, an agent that answered by the API, and readers of
- * the handoff learn of a change after the commit that contains it, or of the store's error if that
- * failed. Runs on the lane of the delivery.
+ * Nothing is reported before it is written: the sender, an agent that answered by the API, and
+ * readers of the handoff learn of a change after the commit that contains it, or of the store's
+ * error if that failed. Runs on the lane of the delivery.
  */
 #include <string.h>
 
@@ -14,12 +14,12 @@
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 
-enum { WRITE_AGAIN_MS = 1000 }; /* after the store failed: a disk does not empty itself faster */
+enum { WRITE_AGAIN_MS = 1000 }; /* after a failed write: a full disk will not be freed any faster */
 
 static void fill_standing(const struct handoff_delivery *delivery,
                           struct handoff_standing *standing)
 {
-    /* in flight is not written; an attempt that is out counts when it has ended */
+    /* in flight is not written; an attempt in progress counts once it has ended */
     enum handoff_state state =
         delivery->state == HANDOFF_STATE_IN_FLIGHT ? HANDOFF_STATE_READY : delivery->state;
     *standing = (struct handoff_standing){
@@ -69,8 +69,9 @@ void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *a
     append(delivery, record);
 }
 
-/* The attempt that ended, with texts of its own: the next word may come while the store still reads
-   them. Without memory it stays where it is, and goes with the next write if it is still there. */
+/* The attempt that ended, with its own copy of the texts: the agent's next message may arrive while
+   the store still reads them. If out of memory, the attempt stays where it is, and goes with the
+   next write if it is still there. */
 static void queue_record(struct handoff_delivery *delivery)
 {
     struct handoff_delivery_record *made = &delivery->usual_record;
@@ -90,8 +91,8 @@ static void queue_record(struct handoff_delivery *delivery)
     delivery->has_attempt = false;
 }
 
-/* The write that carried them is over. Those that it did not record go with the next one, so that a
-   disk that was full for a while leaves no gap. */
+/* The write that carried the records is over. Records that it did not store go with the next write,
+   so a disk that was full for a while leaves no gap. */
 static void take_back_records(struct handoff_delivery *delivery, bool recorded)
 {
     for (; recorded && delivery->nlent > 0; delivery->nlent--) {
@@ -105,7 +106,7 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
     delivery->nlent = 0;
 }
 
-/* While an attempt is out, what was shown stays: the store has it as ready. */
+/* During an attempt the published status stays: the store's row says ready. */
 static void show_written(struct handoff_delivery *delivery)
 {
     const struct handoff_standing *standing = &delivery->write.move.standing;
@@ -118,7 +119,7 @@ static void show_written(struct handoff_delivery *delivery)
         handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
 }
 
-/* error: NULL where it is written. */
+/* error: NULL if it was written. */
 static void send_replies(struct handoff_delivery *delivery, const struct handoff_error *error)
 {
     struct handoff_reply *reply;
@@ -143,7 +144,7 @@ static void was_written(struct handoff_delivery *delivery)
     handoff_delivery_go_on(delivery);
 }
 
-/* Delivery continues in memory. An end is written again until that succeeds; anything else goes
+/* Delivery continues in memory. A final state is retried until it is written; anything else goes
    with the next write. */
 static void could_not_be_written(struct handoff_delivery *delivery,
                                  const struct handoff_error *error)

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An upper bound of the tokens of a text, in o200k_base and in cl100k_base, without a vocabulary.
+ * An upper bound on the number of tokens in a text, in o200k_base and in cl100k_base, without a
+ * vocabulary.
  *
- * A token has at least one byte, so no text has more tokens than bytes. What is known of both
- * vocabularies tightens that bound for the stretches that make up most text. Tokens are counted by
+ * A token has at least one byte, so no text has more tokens than bytes. Facts that hold for both
+ * vocabularies tighten that bound for the stretches that make up most text. Tokens are counted by
  * where they begin, so a token that extends beyond its stretch counts once.
  *
- *   digits   Every number of one to three digits is a token, and digits are cut by threes. Behind
- *            an ASCII byte a run of n begins a new piece: ceil(n / 3) tokens.
- *   spaces   Every run of 1 to 79 spaces is a token, so two neighbours of fewer than 80 together
- *            would have merged: at most 2 * (n / 80) + 1 tokens of spaces alone begin in a run
- *            of n, and one more that reaches beyond it or that is the last space, which may go to
- *            the next piece.
+ *   digits   Every number of one to three digits is a token, and digits are split into threes.
+ *            After an ASCII byte a run of n begins a new piece: ceil(n / 3) tokens.
+ *   spaces   Every run of 1 to 79 spaces is a token, so two adjacent ones of fewer than 80 spaces
+ *            in total would have merged: at most 2 * (n / 80) + 1 tokens of spaces alone begin in a
+ *            run of n, and one more that reaches beyond it or that is the last space, which may go
+ *            to the next piece.
  *   words    A run of lower case letters, with a space before it if there is one, is never cut,
  *            unless it follows an apostrophe. A space and a letter are always a token, two letters
  *            nearly always (the table below): two such neighbours cannot both remain alone. The
  *            densest way to cover the run under that rule is found letter by letter.
  *
- * English text is estimated at about three times its true number, other scripts at one token per
+ * English text is estimated at about three times its true count, other scripts at one token per
  * byte. tests/unit/test_tokens.c checks the table against both vocabularies, and tests/scenario
  * that no text of the corpus has more tokens than estimated. An invalid byte may become three
  * (U+FFFD) and is counted as three tokens. Pure, any thread.
