@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens and closes a client. Only one thread has it then. Closing reverses opening: the workers, the engine, the
- * spine, the store (which commits what it was given), then the tokenizer and the agents. The host
- * has closed the loops before (loop.c).
+ * Opens and closes a client. Only one thread has it then. Closing reverses opening: the engine, the
+ * workers, the spine, the store (which commits what it was given), then the tokenizer and the
+ * agents. The host has closed the loops before (loop.c).
  */
 #include "client/client.h"
 

@@ -130,7 +130,7 @@ static bool add_tags(yyjson_mut_doc *doc, const struct arguments *arguments)
            yyjson_mut_obj_add_val(doc, yyjson_mut_doc_get_root(doc), "tags", tags);
 }
 
-/* The memory as JSON; free() it. NULL: a text is not UTF-8, or the metadata is not JSON. */
+/* The memory as JSON; free() it. NULL: a value is not valid UTF-8, or --metadata not valid JSON. */
 static char *memory_body(const struct arguments *arguments, const char *content)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
@@ -165,9 +165,10 @@ static int run_memory_put(const struct arguments *arguments)
         }
     }
     char *body = memory_body(arguments, read ? read : arguments->content);
-    int code = body ? call_memory(arguments, "PUT", "", body, print_memory_row)
-                    : ctl_usage_error(arguments->command,
-                                      "a text is not UTF-8, or --metadata is not JSON");
+    int code = body
+                   ? call_memory(arguments, "PUT", "", body, print_memory_row)
+                   : ctl_usage_error(arguments->command,
+                                     "a value is not valid UTF-8, or --metadata is not valid JSON");
     free(body);
     free(read);
     return code;

@@ -24,10 +24,9 @@ static enum handoff_code no_parent(struct base_span previous, struct handoff_err
 static enum handoff_code nothing_to_inherit(struct base_span previous, struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
-                             "retention removed the body of the previous envelope, and what it "
-                             "hands down was too large to be kept without it, or is of an older "
-                             "version; raise storage.retention.size to keep bodies longer, or "
-                             "start a new chain",
+                             "retention removed the previous envelope's body, and what it passes "
+                             "on was too large to keep or was stored by an older version; raise "
+                             "storage.retention.size to keep bodies longer, or start a new chain",
                              "previous_id", previous.data);
 }
 

@@ -29,7 +29,8 @@ enum handoff_code handoff_visibility_check(struct handoff_store *store, const st
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id", "id", NULL);
 }
 
-/* Retention removed its body. Where nothing is left of it, it names nobody. */
+/* Reads what is left of an envelope whose body retention removed; if nothing is left, it names no
+   one. The caller frees *envelope; its texts are lent by the arena, so free it first. */
 static enum handoff_code read_what_is_left(const struct handoff_stored_envelope *stored,
                                            struct base_arena *arena,
                                            struct handoff_envelope *envelope,
@@ -44,7 +45,8 @@ static enum handoff_code read_what_is_left(const struct handoff_stored_envelope 
                                     envelope, &steps, error);
 }
 
-/* A task that began with an envelope that was only assembled: it says who began it. */
+/* The task began with an envelope that was assembled but never sent; the envelope names who began
+   it. */
 static enum handoff_code began_task(struct handoff_store *store, const struct base_uuid *first,
                                     struct base_span agent, bool *began,
                                     struct handoff_error *error)
@@ -80,8 +82,8 @@ enum handoff_code handoff_visibility_check_task(struct handoff_store *store,
     if (code != HANDOFF_OK || may)
         return code;
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
-                             "this task belongs to other agents: it takes handoffs of the agent "
-                             "that began it and of those that were sent one; choose another "
-                             "task_id, or omit it",
+                             "this task belongs to other agents: only the agent that began it, "
+                             "and agents that were sent one of its handoffs, may use it; choose "
+                             "another task_id, or omit it",
                              "task_id", task_id.data);
 }

@@ -21,10 +21,11 @@
     "the caller. `previous_id` must name a handoff, and `task_id` a task, to which it is a "       \
     "party; otherwise 404. It begins a task by naming a new `task_id`, or none."
 #define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
-#define AS_ITS_HOLDER "if it has the handoff; other parties get 403, all others 404"
+#define AS_ITS_HOLDER "if it holds the handoff; other parties get 403, all others 404"
 #define SHARED        "yes: the agents of a pipeline share the spine"
 #define AS_ITS_OWNER                                                                               \
-    "if it owns the memory, or none has the id; otherwise 403. It stores memories in its own name"
+    "if it owns the memory, or the id is unused; otherwise 403. It stores memories in its own "    \
+    "name"
 #define NO "no; operators only"
 
 /* ---- fields that several calls have --------------------------------------------------------- */

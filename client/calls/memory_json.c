@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memories as JSON. The spine says what a memory may be; here are the names and types of its
- * fields, one row each, and raw conversation logs without a summary are turned away.
+ * Reads and writes memories as JSON. A table has each field's name and type; the spine enforces the
+ * limits. Raw conversation logs without a summary are rejected.
  *
- * Pure.
+ * Pure, any thread.
  */
 #include "client/calls/memory_json.h"
 
@@ -89,7 +89,7 @@ static const struct handoff_field rows[] = {
      .type = HANDOFF_FIELD_TEXT,
      .required = true,
      .offset = AT(content),
-     .most = INT64_MAX, /* the spine's to bound, like all of a memory */
+     .most = INT64_MAX, /* no limit here: the spine enforces it */
      .doc = "text of the memory; up to 256 KiB, more than 64 KiB only with a summary",
      .example = "\"The bank retries a payment three times\""},
     {.name = "summary",
@@ -124,14 +124,14 @@ static const struct handoff_field rows[] = {
      .offset = AT(agent),
      .least = 1,
      .most = HANDOFF_MEMORY_AGENT_MAX,
-     .doc = "its owner; given by the token of an agent; if absent, unchanged",
+     .doc = "its owner; taken from the agent's token; unchanged if absent",
      .example = "\"analyst\""},
     {.name = "id",
      .type = HANDOFF_FIELD_TEXT,
      .offset = AT(id),
      .most = INT64_MAX,
-     .doc = "the same as in the path"},
-    /* What a memory was answered with may come back; these are still the spine's to say. */
+     .doc = "must match the id in the path"},
+    /* A memory may be sent back as it was received; the spine sets these. */
     {.name = "created_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
     {.name = "updated_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
 };
@@ -203,7 +203,7 @@ static enum handoff_code take_body_fields(const struct memory_body *body, struct
     if (code == HANDOFF_OK)
         code = take_agent(body, put, error);
     memory->content = body->content;
-    if (body->summary.size > 0) /* an empty one could not stand in for anything */
+    if (body->summary.size > 0) /* an empty summary counts as none */
         memory->summary = body->summary;
     memory->importance = (enum handoff_importance)body->importance;
     if (body->pin_is_told)
@@ -215,7 +215,7 @@ static enum handoff_code take_body_fields(const struct memory_body *body, struct
     return code;
 }
 
-/* What could only be handed on by a summary needs one from the start. */
+/* A memory that can only be handed on as a summary must be stored with one. */
 static enum handoff_code check_handed_on_whole(const struct memory_body *body,
                                                const struct handoff_memory *memory,
                                                size_t most_bytes, struct handoff_error *error)

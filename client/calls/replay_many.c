@@ -402,7 +402,8 @@ static enum handoff_code show_replay_run(struct handoff_client *client, const ch
         return handoff_client_give(&out, text, error);
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
                              "no replay run has this id; runs are forgotten some time after they "
-                             "end, and at a restart, which leaves the rest parked",
+                             "end and when the process restarts; handoffs not yet replayed stay "
+                             "parked",
                              "id", id);
 }
 

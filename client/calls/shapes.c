@@ -136,7 +136,8 @@ static const char protocols_doc[] =
 
 static const struct handoff_field agent_rows[] = {
     ROW("name", TEXT),
-    ROW("configured", BOOL, .doc = "false: no longer, but it may still have handoffs"),
+    ROW("configured", BOOL,
+        .doc = "false if it was removed from the configuration; it may still have handoffs"),
     ROW("delivery", WORD, .nullable = true, .words = handoff_protocol_names, .doc = protocols_doc),
     ROW("circuit", WORD, .words = circuit_names, .doc = "state of its circuit now"),
     ROW("consecutive_failures", WHOLE, .doc = "exhausted handoffs in a row"),
@@ -185,7 +186,7 @@ static const struct handoff_field memory_rows[] = {
     ROW("tags", ARRAY, .item = &tag_item),
     ROW("metadata", OBJECT),
     ROW("pinned", BOOL),
-    ROW("agent", TEXT, .nullable = true, .doc = "its owner, which put it; null if it has none"),
+    ROW("agent", TEXT, .nullable = true, .doc = "the agent that stored it; null if none"),
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
 };
@@ -211,7 +212,7 @@ static const struct handoff_fields rejected_shape = {.rows = rejected_rows,
 ITEM(rejected_item, rejected_shape);
 static const struct handoff_field observed_rows[] = {
     ROW("accepted", WHOLE, .doc = "number that count"),
-    ROW("repeated", WHOLE, .doc = "number that were reported before"),
+    ROW("repeated", WHOLE, .doc = "number that had already been reported"),
     ROW("rejected", ARRAY, .item = &rejected_item),
 };
 SHAPE(handoff_shape_observed, observed_rows, "ObservationReceipt",

@@ -87,7 +87,7 @@ static bool is_too_long(const char *task_id, handoff_answered *answered, void *c
     struct handoff_error error;
     if (strlen(task_id) <= HANDOFF_ID_MAX)
         return false;
-    handoff_error_set(&error, HANDOFF_ERR_NOT_FOUND, "no handoff belongs to this task", "task_id",
+    handoff_error_set(&error, HANDOFF_ERR_NOT_FOUND, "this task has no handoffs", "task_id",
                       task_id);
     handoff_give_error(answered, context, &error);
     return true;

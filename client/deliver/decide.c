@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions about parked handoffs. Which rows and envelopes they are about is read on a reader
- * thread; all else runs on the lane that decides.
+ * Decisions about parked handoffs. The row and envelope are read on a reader thread; everything
+ * else runs on the deciding lane.
  */
 #include "client/deliver/decide.h"
 
@@ -30,13 +30,13 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
         stored->deadline_ms <= base_wall_ms(clock))
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                                 "its deadline has passed; discard it, or send a new handoff "
+                                 "the deadline has passed; discard the handoff, or send a new one "
                                  "without previous_id, because a child cannot extend the deadline",
                                  "constraints.deadline", NULL);
     return HANDOFF_OK;
 }
 
-/* Whom it is for: the agent it was parked for, or the one that was named. */
+/* The agent that was named, otherwise the one it was parked for. */
 static enum handoff_code find_agent(struct handoff_agents *agents,
                                     const struct handoff_stored *stored,
                                     enum handoff_decision decision, struct base_span target,
@@ -76,7 +76,7 @@ static enum handoff_code check_agent(const struct handoff_settings *settings,
     return HANDOFF_ERR_INVALID;
 }
 
-/* The envelope was made for the agent it was sent to; another may not take it. */
+/* The envelope was made for the agent it was sent to; another agent may be unable to take it. */
 static enum handoff_code check_other(struct handoff_agent *agent,
                                      const struct handoff_delivery *delivery,
                                      struct handoff_error *error)
@@ -116,7 +116,7 @@ static void carry_out(struct handoff_delivery *delivery, enum handoff_decision d
     }
 }
 
-/* Where it is noted as parked, which a replay to another agent does not change. */
+/* The agent it is counted as parked for; a replay elsewhere does not change that. */
 static enum handoff_code find_parking_agent(struct handoff_delivery *delivery,
                                             const struct handoff_stored *stored,
                                             struct handoff_error *error)
@@ -127,7 +127,7 @@ static enum handoff_code find_parking_agent(struct handoff_delivery *delivery,
     return delivery->parked_for ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-/* Puts a claimed one on its lane, parked as the store has it. */
+/* Puts a claimed handoff on its lane, parked as the store has it. */
 static enum handoff_code take_up(struct handoff_delivery *delivery,
                                  const struct handoff_stored *stored,
                                  const struct handoff_error *loaded, enum handoff_decision decision,
@@ -153,7 +153,7 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
     return code;
 }
 
-/* Some lane has it: it is under way, or somebody else has just decided. */
+/* A lane has the handoff: it is being delivered, or another caller has just decided. */
 static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
                                         const struct handoff_stored *stored,
                                         enum handoff_decision decision, struct handoff_error *error)
@@ -169,7 +169,7 @@ static enum handoff_code refuse_claimed(const struct handoff_lane *lane,
 
 /* ---- from the decision to its being carried out --------------------------------------------- */
 
-/* Lies in the arena of the delivery, which is on no lane yet. */
+/* In the arena of the delivery, which is not on a lane yet. */
 struct pending_decision {
     struct handoff_store_read read;
     struct handoff_delivery *delivery;
@@ -180,8 +180,8 @@ struct pending_decision {
 
     /* the reader's, then the lane's */
     struct handoff_stored stored;
-    struct handoff_error error;  /* of the row */
-    struct handoff_error loaded; /* of all else */
+    struct handoff_error error;  /* from reading the row */
+    struct handoff_error loaded; /* from loading the delivery */
 };
 
 static struct pending_decision *pending_of(struct handoff_store_read *read)
@@ -189,7 +189,7 @@ static struct pending_decision *pending_of(struct handoff_store_read *read)
     return BASE_CONTAINER_OF(read, struct pending_decision, read);
 }
 
-/* To discard or acknowledge one, its envelope need not be readable. */
+/* To discard or acknowledge a handoff, its envelope need not be readable. */
 static enum handoff_code load(struct handoff_delivery *delivery,
                               const struct handoff_stored *stored, enum handoff_decision decision,
                               struct handoff_error *error)
@@ -249,7 +249,7 @@ static void parked_was_read(struct handoff_store_read *read)
     delivery->lane->awaited--;
     enum handoff_code code = judge_decision(pending, &error);
     if (code == HANDOFF_OK && pending->decision == HANDOFF_DECISION_HOLD) {
-        tell_decided(delivery, &error); /* who may let go of it at once */
+        tell_decided(delivery, &error); /* the waiter may release it at once */
         return;
     }
     tell_decided(delivery, &error);
@@ -312,8 +312,7 @@ void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id
     handoff_store_submit_read(lane->engine->options.store, &pending->read);
 }
 
-/* ---- making a new one of it -------------------------------------------------------------------
- */
+/* ---- replacing it with an edited handoff ---------------------------------------------------- */
 
 void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                          struct handoff_waiter *waiter)
@@ -327,7 +326,7 @@ void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_sta
     handoff_delivery_status(waiter->delivery, status);
 }
 
-/* Not while an acknowledgement of the agent is being written, which ends it by itself. */
+/* False while an acknowledgement is being written, which ends the handoff. */
 static bool is_held(const struct handoff_delivery *delivery)
 {
     return delivery && delivery->state == HANDOFF_STATE_PARKED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine itself: what all lanes share. */
+/* What all lanes share: struct handoff_engine (delivery.h). Threads: see engine.h. */
 #include "client/deliver/engine.h"
 
 #include "client/agents/circuit.h"
@@ -95,10 +95,10 @@ enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct han
     struct handoff_agent *agent = handoff_agents_find(engine->options.agents, base_span_text(name));
     if (!agent)
         return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                                 "the configuration has no agent of this name", "name", name);
+                                 "no agent with this name is configured", "name", name);
     if (handoff_agent_learn(agent, HANDOFF_BREAKER_RESET, handoff_lane_now_ms(lane), &after))
         observe_reset(engine, agent, &after);
-    /* also where it is closed: that may not be written yet */
+    /* save even if it was closed already: that may not be on disk yet */
     return handoff_circuit_save(lane, agent, saved, context) ? HANDOFF_OK
                                                              : handoff_error_no_memory(error);
 }

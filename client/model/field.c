@@ -206,7 +206,7 @@ static enum handoff_code check_trace_id_field(const struct handoff_field *field,
         return HANDOFF_OK;
     }
     handoff_field_refuse(error, "not a valid trace id", field->name, value);
-    handoff_error_allow(error, "32 hexadecimal digits in lower case");
+    handoff_error_allow(error, "32 lowercase hexadecimal digits");
     return HANDOFF_ERR_INVALID;
 }
 

@@ -16,7 +16,7 @@ struct handoff_stored_task {
     int64_t handoffs;     /* that were accepted for it until then */
 };
 
-/* What it points to is lent until `done`. Errors: not_found (no handoff belongs to the task,
+/* What it points to is lent until `done`. Errors: not_found (the task has no handoffs,
    or none that the agent is a party to), or the store's. */
 struct handoff_store_complete_task {
     struct handoff_store_job job;

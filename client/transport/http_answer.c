@@ -255,7 +255,7 @@ static enum handoff_http_progress read_chunk_end(struct handoff_http_answer *ans
                                                  struct base_span line)
 {
     if (line.size != 0)
-        return garbled(answer, "chunk longer than its size");
+        return garbled(answer, "chunk longer than its declared size");
     answer->part = HANDOFF_HTTP_CHUNK_SIZE;
     return HANDOFF_HTTP_MORE;
 }

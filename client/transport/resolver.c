@@ -555,8 +555,8 @@ static enum handoff_code open_port(struct handoff_resolver_port *port, struct ha
     port->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (port->fd < 0)
         return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                                 "no file descriptor for the resolver; raise the limit of open "
-                                 "files",
+                                 "no file descriptor for the resolver; raise the open-file "
+                                 "limit",
                                  "eventfd", strerror(errno));
     const int failed = base_poller_add(port->poller, port->fd, EPOLLIN, &port->watch);
     if (failed != 0)

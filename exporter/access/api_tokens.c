@@ -237,7 +237,7 @@ static bool read_lines(struct reader *reader, const char *text, size_t length)
         return true;
     /* no caller could be admitted: more likely a truncated file than intended */
     exporter_error_set(reader->error,
-                       "%s: api.tokens_file: saw no token, allowed: a line NAME TOKEN for each",
+                       "%s: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line",
                        reader->file);
     return false;
 }

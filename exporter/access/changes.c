@@ -58,8 +58,8 @@ const struct exporter_problem *exporter_changes_refuse(const struct exporter_req
     static const struct exporter_problem rebound = {
         .code = HANDOFF_ERR_CROSS_ORIGIN,
         .detail =
-            "without credentials, Host must name this machine: any page can have its own name "
-            "lead here",
+            "without credentials, Host must name this machine: any website could make its own "
+            "name resolve here",
         .field = "Host",
         .allowed = "localhost, another name without a dot, or an address"};
     if (are_callers_known(request))

@@ -63,7 +63,7 @@ void exporter_delivery_log(const struct handoff_event *event)
     else if (event->kind == HANDOFF_EVENT_SHORTAGE)
         log_shortage(who, &event->of.shortage);
     else if (event->kind == HANDOFF_EVENT_STORE_DISPLACED)
-        log_error("store_out_of_place", LOG_STR("path", event->of.displaced.path),
+        log_error("store_displaced", LOG_STR("path", event->of.displaced.path),
                   LOG_STR("advice", HANDOFF_STORE_DISPLACED_ADVICE));
     else if (event->kind == HANDOFF_EVENT_ASSEMBLED && event->code == HANDOFF_ERR_HOP_LIMIT)
         log_warn("hop_limit_reached", LOG_STR("task", who->task_id),

@@ -100,7 +100,7 @@ class CtlStore(unittest.TestCase):
             file.write("precious")
         status, _, complaint = store("backup", self.store, self.copy)
         self.assertEqual(status, 1)
-        self.assertIn("not overwritten", complaint)
+        self.assertIn("not be overwritten", complaint)
         with open(self.copy, encoding="ascii") as file:
             self.assertEqual(file.read(), "precious")
 

@@ -72,9 +72,9 @@ def cause(kind, error):
     """What the log or an answer must say of that failure."""
     words = [re.escape(words_of(error))]
     if kind in ("open", "pread", "pwrite", "sync", "truncate", "mmap"):
-        words += ["disk", "limit of open files"]  # SQLite does not pass the system's words on
+        words += ["disk", "open-file limit"]  # SQLite does not pass the system's words on
     if kind == "thread":
-        words += ["limit of processes"]
+        words += ["process limit"]
     return "|".join(words)
 
 

@@ -44,7 +44,7 @@ class OneStore(unittest.TestCase):
         ready = self.daemon.web.get("/-/ready").body.decode()
         self.assertIn(f"{self.store}/{name} ", ready)
         self.assertIn(ADVICE, ready)
-        line = self.daemon.wait_for_event("store_out_of_place")
+        line = self.daemon.wait_for_event("store_displaced")
         self.assertEqual((line["level"], line["path"]), ("error", f"{self.store}/{name}"))
         self.assertIn(ADVICE, line["advice"])
         self.assertEqual(self.metric("handoff_store_displaced"), 1)
@@ -52,7 +52,7 @@ class OneStore(unittest.TestCase):
         shown = self.daemon.web.get("/?format=json").json()
         self.assertEqual(shown["standing"], "trouble")
         self.assertIn(f"{self.store}/{name}", "".join(finding["text"] for finding in shown["findings"]))
-        self.assertEqual(len(self.daemon.events("store_out_of_place")), 1)
+        self.assertEqual(len(self.daemon.events("store_displaced")), 1)
 
     def takes_nothing(self):
         for reply in (self.caller.send(headers={"prefer": "respond-async"}), self.caller.send(),

@@ -643,7 +643,7 @@ class Rotation(Case):
                 ("analyst\n", ":1: api.tokens_file: saw one word, allowed: NAME TOKEN"),
                 (lines(TOKENS) + f"coder {WRONG} x\n",
                  ":6: api.tokens_file: saw more than two words, allowed: NAME TOKEN"),
-                ("", ": api.tokens_file: saw no token, allowed: a line NAME TOKEN for each"),
+                ("", ": api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"),
                 (f"other {WRONG}\n", ":1: api.tokens_file: saw other, allowed: a name other than "
                                      "other, next and broadcast"),
                 ("coder too-short\n", ":1: api.tokens_file: saw a token of 9 bytes, allowed: 16 to "

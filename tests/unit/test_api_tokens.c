@@ -95,9 +95,8 @@ static void test_bad_files(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "FILE: api.tokens_file: saw no token, allowed: a line NAME TOKEN for each"},
-        {"# nobody\n\n",
-         "FILE: api.tokens_file: saw no token, allowed: a line NAME TOKEN for each"},
+        {"", "FILE: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"},
+        {"# nobody\n\n", "FILE: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"},
         {"a " TOKEN_A "\ncoder\n", "FILE:2: api.tokens_file: saw one word, allowed: NAME TOKEN"},
         {TOKEN_A "\n", "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN"},
         {"coder # " TOKEN_A, "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN"},

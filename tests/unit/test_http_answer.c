@@ -100,7 +100,7 @@ static const struct {
     {CHUNKED "\r\n", "invalid chunk size"},
     {CHUNKED "0x2\r\n{}\r\n", "invalid chunk size"},
     {CHUNKED "ffffffffffffffffff\r\n", "longer than"},
-    {CHUNKED "1\r\n{}\r\n", "longer than its size"},
+    {CHUNKED "1\r\n{}\r\n", "longer than its declared size"},
 };
 
 /* In pieces of `step` bytes; an end of the connection is told where nothing else ends it. */

@@ -30,7 +30,7 @@ static enum handoff_code destination_failure(const char *path, int number,
     const char *message = "the destination cannot be written; choose a writable directory";
     if (number == EEXIST) {
         code = HANDOFF_ERR_EXISTS;
-        message = "the destination already exists and is not overwritten; choose another name";
+        message = "the destination already exists and will not be overwritten; choose another name";
     } else if (number == ENOSPC || number == EDQUOT) {
         code = HANDOFF_ERR_STORE_FULL;
         message = "the disk at the destination is full";

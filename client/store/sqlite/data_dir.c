@@ -37,7 +37,7 @@ static enum handoff_code system_failure(const char *path, int number, struct han
                              : number == EIO                      ? HANDOFF_ERR_STORE_IO
                                                                   : HANDOFF_ERR_STORE_READ_ONLY;
     const char *message =
-        code == HANDOFF_ERR_STORE_FULL ? "the disk under the store is full; free space"
+        code == HANDOFF_ERR_STORE_FULL ? "the store's disk is full; free space"
         : code == HANDOFF_ERR_STORE_READ_ONLY
             ? "the store's directory cannot be used; create it and give this user read "
               "and write access, or change storage.path"

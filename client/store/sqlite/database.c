@@ -31,7 +31,7 @@ static const struct failure {
     const char *message;
 } failures[] = {
     {SQLITE_FULL, HANDOFF_ERR_STORE_FULL,
-     "the disk under the store is full; free space there or lower storage.retention; "
+     "the store's disk is full; free space there or lower storage.retention; "
      "nothing that was acknowledged is lost"},
     {SQLITE_READONLY, HANDOFF_ERR_STORE_READ_ONLY,
      "the store cannot be written; give this user write access to the directory and its files"},
@@ -44,12 +44,12 @@ static const struct failure {
     {SQLITE_CORRUPT, HANDOFF_ERR_STORE_CORRUPT,
      "the store is damaged; check it with `handoffctl store check` and restore a backup"},
     {SQLITE_IOERR, HANDOFF_ERR_STORE_IO,
-     "the disk under the store reported an error; see the kernel's log; "
+     "the store's disk reported an error; see the kernel's log; "
      "nothing that was acknowledged is lost"},
     {SQLITE_BUSY, HANDOFF_ERR_STORE_LOCKED,
-     "another program holds the store's lock; stop it, or wait for it to end"},
+     "another program holds the store's lock; stop it, or wait for it to exit"},
     {SQLITE_LOCKED, HANDOFF_ERR_STORE_LOCKED,
-     "another program holds the store's lock; stop it, or wait for it to end"},
+     "another program holds the store's lock; stop it, or wait for it to exit"},
     {SQLITE_NOMEM, HANDOFF_ERR_OUT_OF_MEMORY, "out of memory; retry later"},
     {SQLITE_TOOBIG, HANDOFF_ERR_TOO_LARGE, "the row is larger than the store can hold"},
     {SQLITE_CONSTRAINT, HANDOFF_ERR_CONFLICT, "the row conflicts with an existing one"},
@@ -75,8 +75,7 @@ static bool may_write(const char *path)
 static const struct failure refused_by_the_system = {
     SQLITE_READONLY, HANDOFF_ERR_STORE_IO,
     "the system could not open the store's files for writing, although this user may write them; "
-    "see "
-    "the kernel's log and the limit of open files, then retry"};
+    "see the kernel's log and the open-file limit, then retry"};
 
 static const struct failure *find_failure(int result, const char *path)
 {

@@ -202,8 +202,8 @@ static enum handoff_code body_is_removed(const struct base_uuid *id, struct hand
     char text[BASE_UUID_TEXT];
     base_uuid_format(id, text);
     return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
-                             "retention removed the body of this envelope, as finished handoffs "
-                             "had more than storage.retention.size; raise that to keep bodies "
+                             "retention removed the body of this envelope because finished "
+                             "handoffs exceeded storage.retention.size; raise it to keep bodies "
                              "longer",
                              "id", text);
 }

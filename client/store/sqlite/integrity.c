@@ -166,7 +166,7 @@ static enum handoff_code check_body_files(struct handoff_db *db,
     int64_t miscounted;
     enum handoff_code code = handoff_body_files_miscounted(db, &miscounted, error);
     if (miscounted > 0)
-        note(report, "body_files does not agree with the envelopes", "");
+        note(report, "body_files does not match the envelopes", "");
     return code;
 }
 
@@ -183,7 +183,7 @@ static enum handoff_code check_kept(struct handoff_db *db, struct handoff_store_
                           " FROM envelope_state WHERE finished_at > 0))",
                           &wrong, error);
     if (wrong != 0)
-        note(report, "what retention counts does not agree with the envelopes", "");
+        note(report, "what retention counts does not match the envelopes", "");
     return code;
 }
 

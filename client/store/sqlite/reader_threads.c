@@ -78,8 +78,8 @@ enum handoff_code handoff_reader_threads_start(struct handoff_reader_threads *re
     for (; readers->count < HANDOFF_READER_THREADS; readers->count++) {
         if (pthread_create(&readers->threads[readers->count], NULL, reader_main, readers) != 0)
             return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                                     "cannot start the store's reader threads; raise the limit of "
-                                     "processes",
+                                     "cannot start the store's reader threads; raise the process "
+                                     "limit",
                                      NULL, NULL);
     }
     return HANDOFF_OK;

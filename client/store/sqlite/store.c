@@ -123,7 +123,7 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
     if (pthread_create(&store->writer_thread, NULL, handoff_store_writer_main, store) == 0)
         return HANDOFF_OK;
     return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
-                             "cannot start the store's writer thread; raise the limit of processes",
+                             "cannot start the store's writer thread; raise the process limit",
                              NULL, NULL);
 }
 

@@ -78,7 +78,7 @@ static enum handoff_code run_complete(struct handoff_store_job *job, struct hand
     enum handoff_code code = handoff_party_rows_of_task(db, complete->task_id, complete->agent,
                                                         &handoffs, &is_party, error);
     if (code == HANDOFF_OK && !is_party) /* to others it reads as if there were no such task */
-        code = handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff belongs to this task",
+        code = handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "this task has no handoffs",
                                  "task_id", complete->task_id.data);
     if (code == HANDOFF_OK)
         code = read_task(db, complete->task_id, &complete->task, error);
