@@ -4,7 +4,7 @@
  *
  * handoff_delivery_go_on looks at the state and does the next thing; what then happens (an answer,
  * a time-out, a word by the API) ends in a move (move.c). When the store has written that
- * (record.c), it goes on. What an attempt does is in attempt.c, where a handoff goes when an
+ * (persist.c), it goes on. What an attempt does is in attempt.c, where a handoff goes when an
  * agent is done with in alternates.c, and who is told in notify.c.
  *
  * A store that cannot write (a full disk) does not stop deliveries: the handoff goes on in memory,

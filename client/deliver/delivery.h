@@ -214,7 +214,7 @@ void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_
 void handoff_delivery_leave(struct handoff_delivery *delivery);
 void handoff_delivery_set_attempting(struct handoff_delivery *delivery, bool attempting);
 
-/* record.c */
+/* persist.c */
 void handoff_delivery_write(struct handoff_delivery *delivery);
 /* Taken before what is replied to changes the delivery, and sent when that is written; where it
    cannot be, with the store's error. */
