@@ -181,11 +181,11 @@ static enum handoff_code copy_into(struct handoff_db *from, int version, const c
 static enum handoff_code name_copy(const char *partial, const char *destination,
                                    struct handoff_error *error)
 {
-    int number = handoff_place_sync(partial);
+    int number = handoff_path_sync(partial);
     if (number == 0 && link(partial, destination) != 0)
         number = errno;
     if (number == 0)
-        number = handoff_place_sync_name(destination);
+        number = handoff_path_sync_name(destination);
     return number == 0 ? HANDOFF_OK : destination_failure(destination, number, error);
 }
 
@@ -237,7 +237,7 @@ enum handoff_code handoff_store_backup(const char *path, const char *destination
     struct handoff_error own = {0};
     char *database;
     error = error ? error : &own;
-    enum handoff_code code = handoff_place_find(path, &database, error);
+    enum handoff_code code = handoff_data_dir_find_database(path, &database, error);
     if (code == HANDOFF_OK)
         code = handoff_db_open(&from, database, HANDOFF_DB_READ, NULL, error);
     if (code == HANDOFF_OK)

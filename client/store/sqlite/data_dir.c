@@ -49,7 +49,7 @@ static enum handoff_code system_failure(const char *path, int number, struct han
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-int handoff_place_sync(const char *path)
+int handoff_path_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -59,7 +59,7 @@ int handoff_place_sync(const char *path)
     return number;
 }
 
-int handoff_place_sync_name(const char *path)
+int handoff_path_sync_name(const char *path)
 {
     char *folder = base_strdup(path);
     if (!folder)
@@ -67,7 +67,7 @@ int handoff_place_sync_name(const char *path)
     char *slash = strrchr(folder, '/');
     if (slash && slash != folder)
         *slash = '\0';
-    int number = handoff_place_sync(!slash ? "." : slash == folder ? "/" : folder);
+    int number = handoff_path_sync(!slash ? "." : slash == folder ? "/" : folder);
     base_free(folder);
     return number;
 }
@@ -77,7 +77,7 @@ static int make_folder(const char *path)
 {
     if (mkdir(path, 0700) != 0)
         return errno == EEXIST ? 0 : errno;
-    return handoff_place_sync_name(path) == EIO ? EIO : 0;
+    return handoff_path_sync_name(path) == EIO ? EIO : 0;
 }
 
 /* As mkdir -p. An existing part is fine, whatever it is: the open that follows will tell. */
@@ -119,10 +119,10 @@ static enum handoff_code taken_by_another(int lock, const char *directory,
 }
 
 /* A file system that cannot lock a directory (NFS) has the file alone. */
-static bool directory_is_taken(struct handoff_place *place, const char *directory)
+static bool directory_is_taken(struct handoff_data_dir *data_dir, const char *directory)
 {
-    place->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return place->directory >= 0 && flock(place->directory, LOCK_EX | LOCK_NB) != 0 &&
+    data_dir->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return data_dir->directory >= 0 && flock(data_dir->directory, LOCK_EX | LOCK_NB) != 0 &&
            errno == EWOULDBLOCK;
 }
 
@@ -141,53 +141,55 @@ static int open_lock_file(const char *directory, int flags)
     return file;
 }
 
-static enum handoff_code lock_directory(struct handoff_place *place, const char *directory,
+static enum handoff_code lock_directory(struct handoff_data_dir *data_dir, const char *directory,
                                         struct handoff_error *error)
 {
-    bool taken = directory_is_taken(place, directory);
-    place->lock = open_lock_file(directory, taken ? O_RDONLY : O_RDWR | O_CREAT);
+    bool taken = directory_is_taken(data_dir, directory);
+    data_dir->lock = open_lock_file(directory, taken ? O_RDONLY : O_RDWR | O_CREAT);
     if (taken)
-        return taken_by_another(place->lock, directory, error);
-    if (place->lock < 0)
+        return taken_by_another(data_dir->lock, directory, error);
+    if (data_dir->lock < 0)
         return system_failure(directory, errno, error);
-    if (flock(place->lock, LOCK_EX | LOCK_NB) != 0)
-        return errno == EWOULDBLOCK ? taken_by_another(place->lock, directory, error)
+    if (flock(data_dir->lock, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? taken_by_another(data_dir->lock, directory, error)
                                     : system_failure(directory, errno, error);
     char text[32];
     int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(place->lock, 0) != 0 || pwrite(place->lock, text, (size_t)length, 0) != length) {
+    if (ftruncate(data_dir->lock, 0) != 0 ||
+        pwrite(data_dir->lock, text, (size_t)length, 0) != length) {
         /* a full disk may refuse even this; the lock holds all the same */
     }
     return HANDOFF_OK;
 }
 
-enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
-                                     struct handoff_error *error)
+enum handoff_code handoff_data_dir_lock(struct handoff_data_dir *data_dir, const char *directory,
+                                        struct handoff_error *error)
 {
-    *place = (struct handoff_place){.directory = -1, .lock = -1};
+    *data_dir = (struct handoff_data_dir){.directory = -1, .lock = -1};
     enum handoff_code code = make_directory(directory, error);
     if (code == HANDOFF_OK)
-        code = lock_directory(place, directory, error);
+        code = lock_directory(data_dir, directory, error);
     if (code == HANDOFF_OK) {
-        place->database = join(directory, HANDOFF_STORE_FILE);
-        code = place->database ? HANDOFF_OK : handoff_error_no_memory(error);
+        data_dir->database = join(directory, HANDOFF_STORE_FILE);
+        code = data_dir->database ? HANDOFF_OK : handoff_error_no_memory(error);
     }
     if (code != HANDOFF_OK)
-        handoff_place_release(place);
+        handoff_data_dir_unlock(data_dir);
     return code;
 }
 
-void handoff_place_release(struct handoff_place *place)
+void handoff_data_dir_unlock(struct handoff_data_dir *data_dir)
 {
-    base_free(place->database);
-    if (place->lock >= 0)
-        close(place->lock);
-    if (place->directory >= 0)
-        close(place->directory);
-    *place = (struct handoff_place){.directory = -1, .lock = -1};
+    base_free(data_dir->database);
+    if (data_dir->lock >= 0)
+        close(data_dir->lock);
+    if (data_dir->directory >= 0)
+        close(data_dir->directory);
+    *data_dir = (struct handoff_data_dir){.directory = -1, .lock = -1};
 }
 
-enum handoff_code handoff_place_find(const char *path, char **database, struct handoff_error *error)
+enum handoff_code handoff_data_dir_find_database(const char *path, char **database,
+                                                 struct handoff_error *error)
 {
     struct stat found;
     bool there = stat(path, &found) == 0;

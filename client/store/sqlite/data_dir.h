@@ -15,7 +15,7 @@
 #define HANDOFF_STORE_FILE "handoff.db"
 #define HANDOFF_STORE_LOCK "lock"
 
-struct handoff_place {
+struct handoff_data_dir {
     char *database; /* path of the database file; owned */
     int directory;  /* descriptor of the locked directory, or -1 */
     int lock;       /* descriptor of the lock file, or -1 */
@@ -23,18 +23,18 @@ struct handoff_place {
 
 /* Makes the directory (mode 0700), on the disk, and takes the lock, which ends with the process at
  * the latest. */
-enum handoff_code handoff_place_take(struct handoff_place *place, const char *directory,
-                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Harmless on a place that failed to be taken. */
-void handoff_place_release(struct handoff_place *place);
+enum handoff_code handoff_data_dir_lock(struct handoff_data_dir *data_dir, const char *directory,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Harmless if it failed to be locked. */
+void handoff_data_dir_unlock(struct handoff_data_dir *data_dir);
 
 /* 0 or errno: what is at the path is on the disk; its name is, in the folder that holds it. */
-int handoff_place_sync(const char *path);
-int handoff_place_sync_name(const char *path);
+int handoff_path_sync(const char *path);
+int handoff_path_sync_name(const char *path);
 
 /* path is a store's directory or a database file. Gives the database file, to be released with
    base_free, or store_missing. */
-enum handoff_code handoff_place_find(const char *path, char **database,
-                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_data_dir_find_database(const char *path, char **database,
+                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

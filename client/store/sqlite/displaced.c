@@ -48,11 +48,11 @@ static bool note_file(struct handoff_store_file *file, const char *database, con
 }
 
 enum handoff_code handoff_store_files_note(struct handoff_store_files *files,
-                                           const struct handoff_place *place,
+                                           const struct handoff_data_dir *data_dir,
                                            struct handoff_error *error)
 {
     for (size_t i = 0; i < HANDOFF_STORE_FILES; i++) {
-        if (!note_file(&files->files[i], place->database, names[i]))
+        if (!note_file(&files->files[i], data_dir->database, names[i]))
             return handoff_error_no_memory(error);
     }
     return HANDOFF_OK;

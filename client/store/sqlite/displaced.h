@@ -29,7 +29,7 @@ struct handoff_store_files {
 /* Notes the files of a database that was just opened and written to, so that all of them are there.
  * out_of_memory. */
 enum handoff_code handoff_store_files_note(struct handoff_store_files *files,
-                                           const struct handoff_place *place,
+                                           const struct handoff_data_dir *data_dir,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Harmless where nothing was noted. */
 void handoff_store_files_forget(struct handoff_store_files *files);

@@ -228,7 +228,7 @@ enum handoff_code handoff_store_check(const char *path, struct handoff_store_rep
     struct handoff_db db = {0};
     char *database;
     memset(report, 0, sizeof *report);
-    enum handoff_code code = handoff_place_find(path, &database, error);
+    enum handoff_code code = handoff_data_dir_find_database(path, &database, error);
     if (code == HANDOFF_OK)
         code = handoff_db_open(&db, database, HANDOFF_DB_READ, NULL, error);
     if (code == HANDOFF_OK)

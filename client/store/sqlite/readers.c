@@ -46,7 +46,7 @@ static struct handoff_db *open_reader(struct handoff_store *store, struct handof
         handoff_error_no_memory(error);
         return NULL;
     }
-    if (handoff_db_open(db, store->place.database, HANDOFF_DB_READ, store->options.vfs, error) !=
+    if (handoff_db_open(db, store->data_dir.database, HANDOFF_DB_READ, store->options.vfs, error) !=
         HANDOFF_OK) {
         base_free(db);
         return NULL;

@@ -64,7 +64,7 @@ static void init_locks(struct handoff_store *store)
 static enum handoff_code open_database(struct handoff_store *store, struct handoff_error *error)
 {
     int version;
-    enum handoff_code code = handoff_db_open(&store->writer, store->place.database,
+    enum handoff_code code = handoff_db_open(&store->writer, store->data_dir.database,
                                              HANDOFF_DB_WRITE, store->options.vfs, error);
     if (code == HANDOFF_OK) /* before anything is written: it may not be ours */
         code = handoff_migrate_version(&store->writer, &version, error);
@@ -81,7 +81,7 @@ static enum handoff_code open_database(struct handoff_store *store, struct hando
     if (code == HANDOFF_OK)
         code = handoff_store_measure_kept(store, error);
     if (code == HANDOFF_OK)
-        code = handoff_store_files_note(&store->files, &store->place, error);
+        code = handoff_store_files_note(&store->files, &store->data_dir, error);
     return code;
 }
 
@@ -132,7 +132,7 @@ static enum handoff_code start_writer(struct handoff_store *store, struct handof
 static void leave_other_store_alone(struct handoff_store *store)
 {
     const char *file = handoff_store_displaced_file(store);
-    if (file && strcmp(file, store->place.database) == 0)
+    if (file && strcmp(file, store->data_dir.database) == 0)
         sqlite3_db_config(store->writer.sqlite, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
 
@@ -146,7 +146,7 @@ static void destroy_store(struct handoff_store *store)
     leave_other_store_alone(store);
     handoff_db_close(&store->writer); /* the last one: checkpoints and removes the WAL */
     handoff_store_files_forget(&store->files);
-    handoff_place_release(&store->place);
+    handoff_data_dir_unlock(&store->data_dir);
     handoff_damaged_files_free(&store->damaged_files);
     pthread_cond_destroy(&store->queue_filled);
     pthread_mutex_destroy(&store->queue_lock);
@@ -166,12 +166,12 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
     if (!opened)
         return handoff_error_no_memory(error);
     opened->magic = HANDOFF_STORE_MAGIC;
-    opened->place = (struct handoff_place){.directory = -1, .lock = -1};
+    opened->data_dir = (struct handoff_data_dir){.directory = -1, .lock = -1};
     opened->unindexed = HANDOFF_TASK_INDEX_BATCH; /* that many may wait since the last time */
     set_store_defaults(opened, options);
     init_locks(opened);
-    enum handoff_code code = handoff_place_take(&opened->place, options->path, error);
-    handoff_checkpoint_init(&opened->checkpoint, opened->place.database, opened->options.vfs);
+    enum handoff_code code = handoff_data_dir_lock(&opened->data_dir, options->path, error);
+    handoff_checkpoint_init(&opened->checkpoint, opened->data_dir.database, opened->options.vfs);
     if (code == HANDOFF_OK)
         code = open_database(opened, error);
     if (code == HANDOFF_OK)
@@ -328,7 +328,7 @@ void handoff_store_stats(struct handoff_store *store, struct handoff_store_stats
         atomic_load_explicit(&store->checkpoints_failed, memory_order_relaxed);
     handoff_store_kept(store, &kept);
     stats->removed = kept.rows_for_age + kept.rows_for_size;
-    stats->file_bytes = file_size(store->place.database) + wal_size(store->place.database);
+    stats->file_bytes = file_size(store->data_dir.database) + wal_size(store->data_dir.database);
     struct handoff_db *db = handoff_store_reader(store, NULL);
     if (!db)
         return;

@@ -34,7 +34,7 @@ struct handoff_store {
 
     /* never change after opening */
     struct handoff_store_options options;
-    struct handoff_place place;
+    struct handoff_data_dir data_dir;
     struct handoff_store_files files;
     pthread_t writer_thread;
 

@@ -556,7 +556,7 @@ static void measure_disk(struct handoff_store *store, int64_t now_ns)
 {
     struct statvfs found;
     store->disk_due_ns = now_ns + DISK_EVERY_NS;
-    if (statvfs(store->place.database, &found) != 0)
+    if (statvfs(store->data_dir.database, &found) != 0)
         return;
     const int64_t unit = (int64_t)found.f_frsize;
     atomic_store_explicit(&store->disk_free_bytes, (int64_t)found.f_bavail * unit,
