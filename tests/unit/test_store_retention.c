@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "client/store/handoffs.h"
-#include "client/store/sqlite/kept.h"
 #include "client/store/sqlite/migrate.h"
+#include "client/store/sqlite/retained_size.h"
 #include "lib/base/arena.h"
 #include "tests/support/temp_store.h"
 #include "tests/support/unit.h"
@@ -109,8 +109,8 @@ static struct made accept(const char *task, const char *key, size_t filling)
     const struct made made = {.id = accept.put.id,
                               .seq = accept.seq,
                               .body_bytes = (int64_t)accept.put.body.size,
-                              .row_bytes = handoff_kept_envelope_row(&accept.put) +
-                                           handoff_kept_handoff_row(&accept)};
+                              .row_bytes = handoff_retained_envelope_row(&accept.put) +
+                                           handoff_retained_handoff_row(&accept)};
     temp_envelope_free(&accept.put);
     return made;
 }
@@ -138,7 +138,7 @@ static int64_t settle(const struct made *made, enum handoff_state state, int64_t
         ;
     base_mailbox_free(&mailbox);
     assert_int_equal(move.job.error.code, HANDOFF_OK);
-    return handoff_kept_attempt_row(&record.attempt);
+    return handoff_retained_attempt_row(&record.attempt);
 }
 
 /* The number-th, acknowledged at 1000 + number. */
@@ -160,10 +160,10 @@ static struct handoff_retention_removed step(struct handoff_retention limits, in
     return removed;
 }
 
-static struct handoff_kept kept(void)
+static struct handoff_retained kept(void)
 {
-    struct handoff_kept counted;
-    assert_int_equal(handoff_kept_read(&fixture.db, &counted, &fixture.error), HANDOFF_OK);
+    struct handoff_retained counted;
+    assert_int_equal(handoff_retained_read(&fixture.db, &counted, &fixture.error), HANDOFF_OK);
     return counted;
 }
 
@@ -241,7 +241,7 @@ static void test_a_budget_that_is_just_met_removes_nothing(void **state)
     for (int i = 0; i < MADE; i++)
         finished(i, 3000);
     open_database();
-    const struct handoff_kept all = kept();
+    const struct handoff_retained all = kept();
     struct handoff_retention limits = {.body_bytes = all.bodies, .row_bytes = all.rows};
     struct handoff_retention_removed removed = step(limits, 2000);
     assert_int_equal(removed.bodies + removed.envelopes, 0);

@@ -10,7 +10,7 @@
 
 #include "client/store/sqlite/body_log.h"
 #include "client/store/sqlite/envelope_row.h"
-#include "client/store/sqlite/kept.h"
+#include "client/store/sqlite/retained_size.h"
 #include "client/store/store.h"
 #include "lib/base/error.h"
 
@@ -54,11 +54,12 @@ static enum handoff_code insert_state(struct handoff_db *db, int64_t seq,
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(insert, 1, seq);
     sqlite3_bind_int64(insert, 2, (int64_t)put->body.size);
-    sqlite3_bind_int64(insert, 3, handoff_kept_envelope_row(put) + row_bytes);
+    sqlite3_bind_int64(insert, 3, handoff_retained_envelope_row(put) + row_bytes);
     return handoff_db_do(db, insert, error);
 }
 
-/* By an update, which is counted (kept.h); an insert is not, for most are of what goes on. */
+/* By an update, which is counted (retained_size.h); an insert is not, for most are of what goes on.
+ */
 static enum handoff_code finish_envelope_of(struct handoff_db *db, const struct base_uuid *id,
                                             int64_t finished_ms, struct handoff_error *error)
 {

@@ -10,8 +10,8 @@
 #include "client/model/model.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
-#include "client/store/sqlite/kept.h"
 #include "client/store/sqlite/party_rows.h"
+#include "client/store/sqlite/retained_size.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -97,7 +97,7 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
     struct handoff_store_accept *accept = (void *)job;
     bool known = false;
     enum handoff_code code = handoff_envelope_insert(
-        db, &accept->put, handoff_kept_handoff_row(accept), &accept->seq, error);
+        db, &accept->put, handoff_retained_handoff_row(accept), &accept->seq, error);
     if (code == HANDOFF_OK && accept->seq == 0)
         code = find_seq(db, &accept->put.id, &accept->seq, &known, error);
     if (code != HANDOFF_OK || known)
@@ -219,7 +219,7 @@ static int64_t attempt_rows(const struct handoff_store_move *move)
     int64_t bytes = 0;
     const struct handoff_attempt_record *record = move->attempts;
     for (size_t left = move->nattempts; left > 0; left--) {
-        bytes += handoff_kept_attempt_row(&record->attempt);
+        bytes += handoff_retained_attempt_row(&record->attempt);
         if (left > 1)
             record = record->next;
     }

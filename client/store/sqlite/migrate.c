@@ -161,11 +161,11 @@ static const char *const steps[] = {
        That is so for all memories of older versions. */
     "ALTER TABLE memories ADD COLUMN agent TEXT;",
 
-    /* 11: bodies go before their rows (kept.h). A removed body is the empty TEXT. Each finished
-       envelope is in one of the two indexes, whichever way it is removed next; so a finished
-       handoff costs no more inserts than before. `inheritance` is NULL where it is too large, or
-       where an older version stored the envelope. The rows of older versions are estimated by a
-       flat sum. */
+    /* 11: bodies go before their rows (retained_size.h). A removed body is the empty TEXT. Each
+       finished envelope is in one of the two indexes, whichever way it is removed next; so a
+       finished handoff costs no more inserts than before. `inheritance` is NULL where it is too
+       large, or where an older version stored the envelope. The rows of older versions are
+       estimated by a flat sum. */
     "ALTER TABLE envelopes ADD COLUMN inheritance TEXT;"
     "ALTER TABLE envelope_state ADD COLUMN body_bytes INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE envelope_state ADD COLUMN row_bytes INTEGER NOT NULL DEFAULT 0;"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Retention. Only what is finished goes, and what finished first goes first; what is under way or
- * parked stays however old it is, and makes nothing else go (kept.h).
+ * parked stays however old it is, and makes nothing else go (retained_size.h).
  *
  * Two budgets. While the bodies of finished envelopes have more than theirs, the oldest bodies go
  * and their rows stay: the handoff can still be read, its key still answers a repeat, and a child
@@ -20,7 +20,7 @@
 #include <limits.h>
 
 #include "client/store/sqlite/body_files.h"
-#include "client/store/sqlite/kept.h"
+#include "client/store/sqlite/retained_size.h"
 #include "client/store/sqlite/task_index.h"
 #include "lib/base/error.h"
 
@@ -276,8 +276,8 @@ static enum handoff_code remove_bodies(struct handoff_db *db, int64_t limit,
                                        struct handoff_error *error)
 {
     struct chosen chosen = {0};
-    struct handoff_kept kept;
-    enum handoff_code code = handoff_kept_read(db, &kept, error);
+    struct handoff_retained kept;
+    enum handoff_code code = handoff_retained_read(db, &kept, error);
     if (code != HANDOFF_OK || limit == 0 || kept.bodies <= limit)
         return code;
     struct choice choice = {.age_cutoff = INT64_MIN, .excess = kept.bodies - limit, BODY_BYTES};
@@ -308,7 +308,7 @@ static enum handoff_code remove_together(struct handoff_db *db, struct handoff_r
 
 /* A look that finds nothing begins no transaction. */
 static enum handoff_code look_for_due(struct handoff_db *db, const struct handoff_retention *limits,
-                                      const struct handoff_kept *kept, struct choice choice,
+                                      const struct handoff_retained *kept, struct choice choice,
                                       bool *due, struct handoff_error *error)
 {
     struct chosen chosen = {0};
@@ -324,10 +324,10 @@ enum handoff_code handoff_retention_step(struct handoff_db *db, struct handoff_r
                                          int64_t now_ms, struct handoff_retention_removed *removed,
                                          struct handoff_error *error)
 {
-    struct handoff_kept kept;
+    struct handoff_retained kept;
     bool due = false;
     *removed = (struct handoff_retention_removed){0};
-    enum handoff_code code = handoff_kept_read(db, &kept, error);
+    enum handoff_code code = handoff_retained_read(db, &kept, error);
     const struct choice choice = {
         .age_cutoff = limits.age_ms > 0 ? now_ms - limits.age_ms : INT64_MIN,
         .excess = limits.row_bytes > 0 ? kept.rows - limits.row_bytes : 0,

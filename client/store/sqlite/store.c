@@ -11,8 +11,8 @@
 
 #include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/body_orphans.h"
-#include "client/store/sqlite/kept.h"
 #include "client/store/sqlite/migrate.h"
+#include "client/store/sqlite/retained_size.h"
 #include "client/store/sqlite/retention.h"
 #include "client/store/sqlite/store_internal.h"
 #include "client/store/sqlite/task_index.h"
@@ -269,11 +269,12 @@ int64_t handoff_store_bytes(const struct handoff_store *store)
 enum handoff_code handoff_store_measure_kept(struct handoff_store *store,
                                              struct handoff_error *error)
 {
-    struct handoff_kept kept;
-    struct handoff_kept_oldest oldest;
-    enum handoff_code code = handoff_kept_read(&store->writer, &kept, error);
+    struct handoff_retained kept;
+    struct handoff_retained_oldest oldest;
+    enum handoff_code code = handoff_retained_read(&store->writer, &kept, error);
     if (code == HANDOFF_OK)
-        code = handoff_kept_find_oldest(&store->writer, &oldest, &store->oldest_key_from, error);
+        code =
+            handoff_retained_find_oldest(&store->writer, &oldest, &store->oldest_key_from, error);
     if (code != HANDOFF_OK)
         return code;
     atomic_store_explicit(&store->kept_bodies, kept.bodies, memory_order_relaxed);

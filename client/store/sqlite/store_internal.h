@@ -52,7 +52,7 @@ struct handoff_store {
     unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
     unsigned unindexed;       /* envelopes since the index of tasks was looked at, or more */
     unsigned unretained;      /* envelopes since the last step of retention, or more */
-    int64_t oldest_key_from;  /* see kept.h */
+    int64_t oldest_key_from;  /* see retained_size.h */
     bool retention_more;      /* the last step removed something: go on */
     int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
     int64_t gather_until_ns;  /* likewise: all do; 0: none has to */

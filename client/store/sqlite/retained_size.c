@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The totals of what is kept, and what a row adds to them; see kept.h. */
-#include "client/store/sqlite/kept.h"
+/* The totals of what is kept, and what a row adds to them; see retained_size.h. */
+#include "client/store/sqlite/retained_size.h"
 
 /* Beside its texts, with numbers, digests and the entries of indexes. */
 enum {
@@ -10,10 +10,10 @@ enum {
     ATTEMPT_ROW = 40,
 };
 
-enum handoff_code handoff_kept_read(struct handoff_db *db, struct handoff_kept *kept,
-                                    struct handoff_error *error)
+enum handoff_code handoff_retained_read(struct handoff_db *db, struct handoff_retained *kept,
+                                        struct handoff_error *error)
 {
-    *kept = (struct handoff_kept){0};
+    *kept = (struct handoff_retained){0};
     sqlite3_stmt *select = handoff_db_statement(db, "SELECT bodies, rows FROM kept", error);
     if (!select)
         return handoff_db_failure(db, NULL);
@@ -56,12 +56,12 @@ static enum handoff_code find_oldest_key(struct handoff_db *db, int64_t *key_fro
     return handoff_db_end(db, select, error);
 }
 
-enum handoff_code handoff_kept_find_oldest(struct handoff_db *db,
-                                           struct handoff_kept_oldest *oldest, int64_t *key_from,
-                                           struct handoff_error *error)
+enum handoff_code handoff_retained_find_oldest(struct handoff_db *db,
+                                               struct handoff_retained_oldest *oldest,
+                                               int64_t *key_from, struct handoff_error *error)
 {
     int64_t bare = 0;
-    *oldest = (struct handoff_kept_oldest){0};
+    *oldest = (struct handoff_retained_oldest){0};
     enum handoff_code code =
         handoff_db_number(db, FIRST("> 0", "finished_with_body"), &oldest->body_ms, error);
     if (code == HANDOFF_OK)
@@ -79,14 +79,14 @@ static size_t scattered(size_t size)
     return size + size / 2;
 }
 
-int64_t handoff_kept_envelope_row(const struct handoff_store_put_envelope *put)
+int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *put)
 {
     /* in its row, and in the index of tasks */
     const size_t task = put->task_id.size + scattered(put->task_id.size);
     return (int64_t)(ENVELOPE_ROW + task + put->inheritance.size);
 }
 
-int64_t handoff_kept_handoff_row(const struct handoff_store_accept *accept)
+int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept)
 {
     size_t size =
         HANDOFF_ROW + 2 * accept->asked_target.size + accept->source.size + accept->excerpt.size;
@@ -96,7 +96,7 @@ int64_t handoff_kept_handoff_row(const struct handoff_store_accept *accept)
     return (int64_t)size;
 }
 
-int64_t handoff_kept_attempt_row(const struct handoff_attempt *attempt)
+int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt)
 {
     return (int64_t)(ATTEMPT_ROW + attempt->target.size + attempt->error.size + attempt->peer.size);
 }
