@@ -69,7 +69,7 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
 {
     struct handoff_live_view view;
     struct handoff_stored stored;
-    bool shown = handoff_live_look(handoff_engine_live(client->engine), id, &view);
+    bool shown = handoff_live_read_view(handoff_engine_live(client->engine), id, &view);
     enum handoff_code code = handoff_store_get_handoff(client->store, id, arena, &stored, error);
     if (code != HANDOFF_OK)
         return code;

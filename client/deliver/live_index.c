@@ -75,8 +75,8 @@ void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *e
     pthread_mutex_unlock(&shard->lock);
 }
 
-void handoff_live_begin(struct handoff_live *live, struct handoff_live_entry *entry, int state,
-                        struct handoff_agent *agent, int64_t since_ns)
+void handoff_live_fill(struct handoff_live *live, struct handoff_live_entry *entry, int state,
+                       struct handoff_agent *agent, int64_t since_ns)
 {
     struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
     pthread_mutex_lock(&shard->lock);
@@ -108,8 +108,8 @@ int handoff_live_state(struct handoff_live *live, const struct base_uuid *id)
     return state;
 }
 
-void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *entry,
-                       const struct handoff_live_view *view)
+void handoff_live_publish(struct handoff_live *live, struct handoff_live_entry *entry,
+                          const struct handoff_live_view *view)
 {
     struct handoff_live_shard *shard = shard_of(live, hash(entry->id));
     pthread_mutex_lock(&shard->lock);
@@ -117,8 +117,8 @@ void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *ent
     pthread_mutex_unlock(&shard->lock);
 }
 
-bool handoff_live_look(struct handoff_live *live, const struct base_uuid *id,
-                       struct handoff_live_view *view)
+bool handoff_live_read_view(struct handoff_live *live, const struct base_uuid *id,
+                            struct handoff_live_view *view)
 {
     uint32_t bits = hash(id);
     struct handoff_live_shard *shard = shard_of(live, bits);

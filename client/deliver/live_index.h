@@ -62,8 +62,8 @@ bool handoff_live_add(struct handoff_live *live, struct handoff_live_entry *entr
 void handoff_live_remove(struct handoff_live *live, struct handoff_live_entry *entry);
 /* Fills in a claimed entry: state, agent and when it was accepted. Until then it shows as parked,
    with no agent. */
-void handoff_live_begin(struct handoff_live *live, struct handoff_live_entry *entry, int state,
-                        struct handoff_agent *agent, int64_t since_ns);
+void handoff_live_fill(struct handoff_live *live, struct handoff_live_entry *entry, int state,
+                       struct handoff_agent *agent, int64_t since_ns);
 
 /* Any thread: the lane that has the handoff, or NULL. */
 struct handoff_lane *handoff_live_lane(struct handoff_live *live, const struct base_uuid *id);
@@ -77,11 +77,11 @@ static inline void handoff_live_note(struct handoff_live_entry *entry, int state
 int handoff_live_state(struct handoff_live *live, const struct base_uuid *id);
 
 /* Publishes its status. */
-void handoff_live_show(struct handoff_live *live, struct handoff_live_entry *entry,
-                       const struct handoff_live_view *view);
+void handoff_live_publish(struct handoff_live *live, struct handoff_live_entry *entry,
+                          const struct handoff_live_view *view);
 /* Any thread. false: use the store's row. */
-bool handoff_live_look(struct handoff_live *live, const struct base_uuid *id,
-                       struct handoff_live_view *view);
+bool handoff_live_read_view(struct handoff_live *live, const struct base_uuid *id,
+                            struct handoff_live_view *view);
 
 static inline void handoff_live_note_agent(struct handoff_live_entry *entry,
                                            struct handoff_agent *agent)

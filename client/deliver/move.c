@@ -158,7 +158,7 @@ static void show(struct handoff_delivery *delivery)
 {
     struct handoff_live_view view;
     handoff_delivery_view(delivery, &view);
-    handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
+    handoff_live_publish(&delivery->lane->engine->live, &delivery->live, &view);
 }
 
 void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state to)
@@ -218,8 +218,8 @@ void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
     delivery->state = state;
     if (delivery->began_ns == 0)
         delivery->began_ns = handoff_delivery_now_ns(delivery);
-    handoff_live_begin(&delivery->lane->engine->live, &delivery->live, (int)state, agent,
-                       delivery->began_ns);
+    handoff_live_fill(&delivery->lane->engine->live, &delivery->live, (int)state, agent,
+                      delivery->began_ns);
     if (handoff_state_is_live(state))
         show(delivery);
     TAILQ_INSERT_TAIL(&delivery->lane->deliveries, delivery, entry);

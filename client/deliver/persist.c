@@ -116,7 +116,7 @@ static void show_written(struct handoff_delivery *delivery)
                                            .attempts = standing->attempts,
                                            .settled_ms = standing->settled_ms};
     if (delivery->state != HANDOFF_STATE_IN_FLIGHT)
-        handoff_live_show(&delivery->lane->engine->live, &delivery->live, &view);
+        handoff_live_publish(&delivery->lane->engine->live, &delivery->live, &view);
 }
 
 /* error: NULL if it was written. */

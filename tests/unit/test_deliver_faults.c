@@ -190,7 +190,8 @@ static void end_on_a_broken_disk(const struct disk_fault *with, const struct unw
     assert_int_equal(sender.status.error.code, with->told);
     assert_int_equal(sender.status.state, HANDOFF_STATE_IN_FLIGHT);
     assert_int_equal(sender.status.attempts, 0);
-    assert_true(handoff_live_look(handoff_engine_live(stage.engine), &sender.submission.id, &view));
+    assert_true(
+        handoff_live_read_view(handoff_engine_live(stage.engine), &sender.submission.id, &view));
     assert_int_equal(view.state, HANDOFF_STATE_IN_FLIGHT);
     assert_true(read_row(&sender, &row));
     assert_int_equal(row.state, HANDOFF_STATE_READY); /* a crash now would deliver it again */
