@@ -74,7 +74,7 @@ enum handoff_code handoff_retained_find_oldest(struct handoff_db *db,
 /* ---- what a row adds ------------------------------------------------------------------------- */
 
 /* Names come in no order, so that their pages are two thirds full. */
-static size_t scattered(size_t size)
+static size_t with_page_slack(size_t size)
 {
     return size + size / 2;
 }
@@ -82,7 +82,7 @@ static size_t scattered(size_t size)
 int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *put)
 {
     /* in its row, and in the index of tasks */
-    const size_t task = put->task_id.size + scattered(put->task_id.size);
+    const size_t task = put->task_id.size + with_page_slack(put->task_id.size);
     return (int64_t)(ENVELOPE_ROW + task + put->inheritance.size);
 }
 
@@ -91,7 +91,7 @@ int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept)
     size_t size =
         HANDOFF_ROW + 2 * accept->asked_target.size + accept->source.size + accept->excerpt.size;
     if (accept->idempotency_key.data) /* in the table of keys, and in its index by number */
-        size += scattered(KEY_ROW + accept->source.size + accept->idempotency_key.size) +
+        size += with_page_slack(KEY_ROW + accept->source.size + accept->idempotency_key.size) +
                 accept->source.size + accept->idempotency_key.size;
     return (int64_t)size;
 }
