@@ -92,7 +92,7 @@ static void accepted(struct handoff_store_job *job)
     if (delivery->nrecords > 0)
         handoff_delivery_write(delivery); /* who was passed over; then it goes on */
     else
-        handoff_delivery_go_on(delivery);
+        handoff_delivery_advance(delivery);
 }
 
 static void submit_accept(struct handoff_delivery *delivery)

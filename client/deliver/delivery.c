@@ -2,8 +2,8 @@
 /*
  * The life of one handoff.
  *
- * handoff_delivery_go_on looks at the state and does the next thing; what then happens (an answer,
- * a time-out, a word by the API) ends in a move (move.c). When the store has written that
+ * handoff_delivery_advance looks at the state and does the next thing; what then happens (an
+ * answer, a time-out, a word by the API) ends in a move (move.c). When the store has written that
  * (persist.c), it goes on. What an attempt does is in attempt.c, where a handoff goes when an
  * agent is done with in alternates.c, and who is told in notify.c.
  *
@@ -295,14 +295,14 @@ void handoff_delivery_wind_down(struct handoff_delivery *delivery)
 }
 
 /* The last step in this process. */
-static void go_on_at_the_end(struct handoff_delivery *delivery)
+static void continue_winding_down(struct handoff_delivery *delivery)
 {
     if (deserves_an_attempt(delivery))
         begin_attempt_or_wait(delivery);
     handoff_delivery_wind_down(delivery);
 }
 
-void handoff_delivery_go_on(struct handoff_delivery *delivery)
+void handoff_delivery_advance(struct handoff_delivery *delivery)
 {
     if (!handoff_state_is_live(delivery->state)) {
         handoff_delivery_tell_settled(delivery, NULL); /* it is written, so it may be told */
@@ -314,7 +314,7 @@ void handoff_delivery_go_on(struct handoff_delivery *delivery)
     if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !handoff_delivery_is_taken(delivery))
         return; /* its protocol reports the end */
     if (is_winding_down(delivery)) {
-        go_on_at_the_end(delivery);
+        continue_winding_down(delivery);
         return;
     }
     bool expires = handoff_delivery_until_deadline(delivery) <= 0;
@@ -335,5 +335,5 @@ void handoff_delivery_timer_fired(struct base_timer *timer)
     struct handoff_delivery *delivery = BASE_CONTAINER_OF(timer, struct handoff_delivery, timer);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     if (!delivery->writing)
-        handoff_delivery_go_on(delivery); /* else written() does */
+        handoff_delivery_advance(delivery); /* else written() does */
 }

@@ -140,7 +140,7 @@ void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed);
 
 /* Its next step, whatever that is by its state and its clocks. */
-void handoff_delivery_go_on(struct handoff_delivery *delivery);
+void handoff_delivery_advance(struct handoff_delivery *delivery);
 /* The engine has begun to wind down: the waiter is answered, unless an attempt is out or a write is
    under way; then that happens afterwards. */
 void handoff_delivery_wind_down(struct handoff_delivery *delivery);

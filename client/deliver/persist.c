@@ -141,7 +141,7 @@ static void was_written(struct handoff_delivery *delivery)
         return;
     }
     handoff_delivery_tell_ready(delivery, NULL);
-    handoff_delivery_go_on(delivery);
+    handoff_delivery_advance(delivery);
 }
 
 /* Delivery continues in memory. A final state is retried until it is written; anything else goes
@@ -158,7 +158,7 @@ static void could_not_be_written(struct handoff_delivery *delivery,
     delivery->changed = true;
     if (handoff_state_is_live(delivery->state)) {
         handoff_delivery_tell_ready(delivery, error);
-        handoff_delivery_go_on(delivery);
+        handoff_delivery_advance(delivery);
         return;
     }
     handoff_delivery_tell_settled(delivery, error);

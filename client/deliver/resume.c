@@ -174,7 +174,7 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     if (code == HANDOFF_ERR_STORE_CORRUPT)
         park_unreadable(delivery);
     else
-        handoff_delivery_go_on(delivery);
+        handoff_delivery_advance(delivery);
     return HANDOFF_OK;
 }
 
