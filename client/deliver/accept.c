@@ -172,11 +172,11 @@ static void start(struct handoff_delivery *delivery, struct handoff_agent *agent
     submit_accept(delivery);
 }
 
-static enum handoff_code deliver_straight(struct handoff_lane *lane,
-                                          const struct handoff_submission *submission,
-                                          struct handoff_agent *agent,
-                                          struct handoff_waiter *waiter,
-                                          struct handoff_error *error)
+static enum handoff_code deliver_to_requested(struct handoff_lane *lane,
+                                              const struct handoff_submission *submission,
+                                              struct handoff_agent *agent,
+                                              struct handoff_waiter *waiter,
+                                              struct handoff_error *error)
 {
     if (!handoff_delivery_count(lane->engine, agent, true))
         return handoff_delivery_refuse_full(agent, error);
@@ -190,10 +190,11 @@ static enum handoff_code deliver_straight(struct handoff_lane *lane,
 }
 
 /* The circuit of the agent that was asked for is open: the first alternate that can take it. */
-static enum handoff_code deliver_around(struct handoff_lane *lane,
-                                        const struct handoff_submission *submission,
-                                        struct handoff_agent *asked, int64_t wait_ms,
-                                        struct handoff_waiter *waiter, struct handoff_error *error)
+static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
+                                              const struct handoff_submission *submission,
+                                              struct handoff_agent *asked, int64_t wait_ms,
+                                              struct handoff_waiter *waiter,
+                                              struct handoff_error *error)
 {
     struct handoff_delivery *delivery = make(lane, submission);
     if (!delivery)
@@ -223,6 +224,6 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     if (!agent)
         return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
     if (!handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
-        return deliver_straight(lane, submission, agent, waiter, error);
-    return deliver_around(lane, submission, agent, wait_ms, waiter, error);
+        return deliver_to_requested(lane, submission, agent, waiter, error);
+    return deliver_to_alternate(lane, submission, agent, wait_ms, waiter, error);
 }
