@@ -256,7 +256,7 @@ void handoff_delivery_drop(struct handoff_delivery *delivery, const struct hando
     handoff_delivery_leave(delivery);
 }
 
-static void say_later(struct handoff_error *error)
+static void set_resumes_later_error(struct handoff_error *error)
 {
     handoff_error_set(
         error, HANDOFF_ERR_SHUTTING_DOWN,
@@ -267,7 +267,7 @@ static void say_later(struct handoff_error *error)
 void handoff_delivery_postpone(struct handoff_delivery *delivery)
 {
     struct handoff_error error;
-    say_later(&error);
+    set_resumes_later_error(&error);
     handoff_delivery_tell_settled(delivery, &error);
 }
 
@@ -275,6 +275,6 @@ void handoff_delivery_abandon(struct handoff_delivery *delivery)
 {
     struct handoff_error error;
     handoff_delivery_break_off(delivery);
-    say_later(&error);
+    set_resumes_later_error(&error);
     handoff_delivery_drop(delivery, &error);
 }

@@ -20,8 +20,8 @@ struct framing {
     struct exporter_problem why; /* code HANDOFF_OK: nothing is wrong so far */
 };
 
-static enum MHD_Result doubt(struct framing *framing, const char *detail, const char *field,
-                             const char *seen)
+static enum MHD_Result reject_ambiguous(struct framing *framing, const char *detail,
+                                        const char *field, const char *seen)
 {
     framing->why = (struct exporter_problem){
         .code = HANDOFF_ERR_AMBIGUOUS, .detail = detail, .field = field, .seen = seen};
@@ -49,16 +49,16 @@ static enum MHD_Result note_framing(struct framing *framing, const char *name, s
 {
     if (is_named(name, size, "Host")) {
         if (framing->host != NULL)
-            return doubt(framing, "Host may be given once", "Host", value);
+            return reject_ambiguous(framing, "Host may be given once", "Host", value);
         framing->host = value;
     } else if (is_named(name, size, "Content-Length")) {
         if (framing->length != NULL && strcmp(framing->length, value) != 0)
-            return doubt(framing, "two different lengths", "Content-Length", value);
+            return reject_ambiguous(framing, "two different lengths", "Content-Length", value);
         framing->length = value;
     } else if (is_named(name, size, "Transfer-Encoding")) {
         if (framing->coding != NULL)
-            return doubt(framing, "Transfer-Encoding may be given once", "Transfer-Encoding",
-                         value);
+            return reject_ambiguous(framing, "Transfer-Encoding may be given once",
+                                    "Transfer-Encoding", value);
         framing->coding = value;
     } else if (is_named(name, size, "Content-Encoding") && strcasecmp(value, "identity") != 0) {
         framing->content_coding = value;
@@ -72,11 +72,11 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
     (void)kind;
     struct framing *framing = arg;
     if (has_blank(name, name_size))
-        return doubt(framing, "header name with a blank", name, NULL);
+        return reject_ambiguous(framing, "header name with a blank", name, NULL);
     if (value == NULL)
         value = "";
     else if (memchr(value, '\r', value_size) != NULL)
-        return doubt(framing, "carriage return in a header", name, NULL);
+        return reject_ambiguous(framing, "carriage return in a header", name, NULL);
     return note_framing(framing, name, name_size, value);
 }
 
@@ -84,10 +84,11 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
 static void check_coding(struct framing *framing, const char *version)
 {
     if (framing->coding != NULL && framing->length != NULL)
-        doubt(framing, "both Content-Length and Transfer-Encoding", "Transfer-Encoding",
-              framing->coding);
+        reject_ambiguous(framing, "both Content-Length and Transfer-Encoding", "Transfer-Encoding",
+                         framing->coding);
     else if (framing->coding != NULL && strcmp(version, "HTTP/1.0") == 0)
-        doubt(framing, "Transfer-Encoding needs HTTP/1.1", "Transfer-Encoding", framing->coding);
+        reject_ambiguous(framing, "Transfer-Encoding needs HTTP/1.1", "Transfer-Encoding",
+                         framing->coding);
     else if (framing->coding != NULL && strcasecmp(framing->coding, "chunked") != 0)
         framing->why = (struct exporter_problem){.code = HANDOFF_ERR_UNKNOWN_TRANSFER_CODING,
                                                  .detail = "unknown transfer coding",

@@ -32,8 +32,8 @@ enum {
     UNIX_SOCKET_UMASK = 0117, /* mode 0660: the daemon's user and group */
 };
 
-static void say(struct exporter_error *error, const char *what, const char *name, const char *why,
-                const char *option)
+static void set_listener_error(struct exporter_error *error, const char *what, const char *name,
+                               const char *why, const char *option)
 {
     exporter_error_set(error, "cannot open the %s listener on %s: %s (%s)", what, name, why,
                        option);
@@ -284,7 +284,7 @@ bool exporter_listener_open(struct exporter_listener *listener,
     const bool opened = address->is_unix ? open_unix(listener, address, count, &why)
                                          : open_tcp(listener, address, count, &why);
     if (!opened) {
-        say(error, what, listener->name, why != NULL ? why : advice(errno), option);
+        set_listener_error(error, what, listener->name, why != NULL ? why : advice(errno), option);
         exporter_listener_close(listener);
         return false;
     }
