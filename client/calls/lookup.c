@@ -144,7 +144,7 @@ static void drop_lookup(struct lookup *lookup)
     base_free(lookup);
 }
 
-static void begin_of_id(struct lookup *lookup, const char *id, const char *caller)
+static void begin_lookup_by_id(struct lookup *lookup, const char *id, const char *caller)
 {
     if (keep_lookup_text(lookup, id, &lookup->id) &&
         keep_lookup_text(lookup, caller, &lookup->caller))
@@ -161,7 +161,7 @@ void handoff_get(struct handoff_loop *loop, const char *id, const char *caller,
 {
     struct lookup *lookup = make_lookup(loop, run_get_lookup, answered, context);
     if (lookup)
-        begin_of_id(lookup, id, caller);
+        begin_lookup_by_id(lookup, id, caller);
 }
 
 void handoff_get_attempts(struct handoff_loop *loop, const char *id, const char *caller,
@@ -169,7 +169,7 @@ void handoff_get_attempts(struct handoff_loop *loop, const char *id, const char 
 {
     struct lookup *lookup = make_lookup(loop, run_attempts_lookup, answered, context);
     if (lookup)
-        begin_of_id(lookup, id, caller);
+        begin_lookup_by_id(lookup, id, caller);
 }
 
 void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char *caller,
@@ -180,7 +180,7 @@ void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char 
     if (!lookup)
         return;
     lookup->rendering = rendering;
-    begin_of_id(lookup, id, caller);
+    begin_lookup_by_id(lookup, id, caller);
 }
 
 void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,
