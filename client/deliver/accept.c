@@ -32,7 +32,7 @@ static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
     return delivery->excerpt.data != NULL;
 }
 
-/* Absent if it is too large, or as above. */
+/* Absent if the inheritance is too large, or as above. */
 static bool copy_submitted_inheritance(struct handoff_delivery *delivery,
                                        const struct handoff_submission *submission)
 {
@@ -90,7 +90,7 @@ static void accepted(struct handoff_store_job *job)
         delivery->waiter->accepted(delivery->waiter, &status);
     }
     if (delivery->nrecords > 0)
-        handoff_delivery_write(delivery); /* who was passed over; then it goes on */
+        handoff_delivery_write(delivery); /* the passed-over agents; then it continues */
     else
         handoff_delivery_advance(delivery);
 }
@@ -159,7 +159,7 @@ static struct handoff_delivery *make(struct handoff_lane *lane,
     return NULL;
 }
 
-/* It is counted for the agent. */
+/* The handoff is already counted for the agent. */
 static void start(struct handoff_delivery *delivery, struct handoff_agent *agent,
                   struct handoff_waiter *waiter)
 {
@@ -167,7 +167,7 @@ static void start(struct handoff_delivery *delivery, struct handoff_agent *agent
     if (waiter)
         waiter->delivery = delivery;
     bool fresh = handoff_delivery_claim(delivery);
-    BASE_CHECK(fresh); /* ids are made once */
+    BASE_CHECK(fresh); /* each id is made once */
     handoff_delivery_enter(delivery, HANDOFF_STATE_READY, agent);
     submit_accept(delivery);
 }
@@ -189,7 +189,8 @@ static enum handoff_code deliver_to_requested(struct handoff_lane *lane,
     return HANDOFF_OK;
 }
 
-/* The circuit of the agent that was asked for is open: the first alternate that can take it. */
+/* The circuit of the requested agent is open: takes the first alternate that can have the
+   handoff. */
 static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
                                               const struct handoff_submission *submission,
                                               struct handoff_agent *asked, int64_t wait_ms,

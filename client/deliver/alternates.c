@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows when an agent cannot be reached: its alternates are tried in order, then the handoff
-   is parked; and what the breakers learn on the way. Runs on the lane of the delivery. */
+/* What happens if an agent cannot be reached: its alternates are tried in order, then the handoff
+   is parked. Also what the breakers learn from attempts. Runs on the lane of the delivery. */
 #include "client/agents/circuit.h"
 #include "client/deliver/delivery.h"
 #include "client/deliver/obstacle.h"
@@ -27,7 +27,7 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery,
 
 /* ---- where to ------------------------------------------------------------------------------- */
 
-/* Why not to this one; NONE where it can go to it now. */
+/* Why the handoff cannot go to this agent; NONE if it can go there now. */
 static enum handoff_obstacle obstacle_to(const struct handoff_delivery *delivery,
                                          struct handoff_agent *agent)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An attempt, whatever the agent's protocol makes of it (protocol.h): it begins, is out, is
- * extended or given back, and ends. What its end means for the handoff is decided in delivery.c. On
- * the lane's thread.
+ * An attempt, under any protocol (protocol.h): how it begins, is extended or returned, and ends.
+ * What its end means for the handoff is decided in delivery.c. On the lane's thread.
  */
 #include <string.h>
 
@@ -24,7 +23,7 @@ void handoff_delivery_clear_protocol(struct handoff_delivery *delivery)
     delivery->protocol = NULL;
 }
 
-/* The agent may speak another one since a reload, or be another agent. */
+/* Since a reload the agent may use a different protocol, or be a different agent. */
 static void use_protocol(struct handoff_delivery *delivery, const struct handoff_protocol *protocol)
 {
     if (delivery->protocol == protocol)
@@ -91,8 +90,8 @@ void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe)
     handoff_delivery_move(delivery, HANDOFF_STATE_IN_FLIGHT);
 }
 
-/* An agent that pulls is up, so its circuit withholds nothing. The first lease after the cooldown
-   is the probe. */
+/* An agent that pulls is up, so an open circuit does not stop it. The first lease after the
+   cooldown is the probe. */
 static void take_probe(struct handoff_delivery *delivery)
 {
     int64_t wait_ms;
@@ -127,7 +126,7 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
     handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
     delivery->due_mono_ms = 0;
     base_timers_stop(delivery->lane->timers, &delivery->timer);
-    handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* it is offered again when written */
+    handoff_delivery_move(delivery, HANDOFF_STATE_READY); /* offered again once that is written */
     return true;
 }
 
@@ -135,7 +134,7 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
 {
     bool held =
         handoff_delivery_is_taken(delivery) || delivery->state == HANDOFF_STATE_AWAITING_ACK;
-    if (held && !delivery->settings) /* it was resumed */
+    if (held && !delivery->settings) /* the handoff was resumed */
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!held || !delivery->settings)
         return false;

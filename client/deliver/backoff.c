@@ -8,7 +8,7 @@ int64_t handoff_backoff_ceiling_ms(const struct handoff_backoff *backoff, unsign
 {
     BASE_CHECK(failures > 0 && backoff->base_ms >= 0 && backoff->max_ms >= 0);
     int64_t ceiling = backoff->base_ms;
-    /* stops at the cap, so that it cannot overflow however often an agent has failed */
+    /* stops at the cap, so no number of failures can overflow it */
     for (unsigned n = 1; n < failures && ceiling > 0 && ceiling < backoff->max_ms; n++)
         ceiling = ceiling > INT64_MAX / 2 ? INT64_MAX : ceiling * 2;
     return ceiling < backoff->max_ms ? ceiling : backoff->max_ms;

@@ -201,7 +201,7 @@ static enum handoff_code load(struct handoff_delivery *delivery,
     return code;
 }
 
-/* On a reader thread, which has the delivery until parked_was_read. */
+/* On a reader thread, which owns the delivery until parked_was_read. */
 static void read_parked(struct handoff_store_read *read)
 {
     struct pending_decision *pending = pending_of(read);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The receiver's word by the API: an acknowledgement, a nack, or that it needs more time. A live
- * handoff is spoken of on its own lane, and the reply is sent when what it says is written; any
- * other by what the store has of it, which a reader thread reads.
+ * What a receiver reports through the API: an acknowledgement, a nack, or that it needs more time.
+ * For a live handoff this runs on its lane, and the reply is sent once the change is written. For
+ * any other, the answer comes from the store's row, which a reader thread reads.
  */
 #include <stdio.h>
 
@@ -40,7 +40,8 @@ static enum handoff_code forbid(struct handoff_reply *reply)
                              "id", NULL);
 }
 
-/* Nobody has it: it waits for its next attempt, or one is out that was not taken yet. */
+/* No agent holds the handoff: it waits for its next attempt, or the agent has not accepted the
+   current one yet. */
 static enum handoff_code nothing_to_extend(struct handoff_reply *reply, enum handoff_state state)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
@@ -55,14 +56,14 @@ static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_stat
                              handoff_state_name(state));
 }
 
-/* Live, but on no lane: the lanes have let go of what they had, and the next start takes it up. */
+/* Live, but not on a lane: the lanes have released their handoffs; the next start resumes them. */
 static enum handoff_code too_late(struct handoff_reply *reply)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_SHUTTING_DOWN,
                              "the process is shutting down; retry when it is back", NULL, NULL);
 }
 
-/* What the word means for one that is settled. */
+/* What the report means for a settled handoff. */
 static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
 {
     bool agrees = reply->word == HANDOFF_WORD_ACK ? state == HANDOFF_STATE_ACKNOWLEDGED
@@ -70,7 +71,7 @@ static void answer_settled(struct handoff_reply *reply, enum handoff_state state
                       ? false
                       : state == HANDOFF_STATE_PARKED || state == HANDOFF_STATE_DISCARDED;
     if (agrees)
-        handoff_error_clear(&reply->error); /* said again: harmless */
+        handoff_error_clear(&reply->error); /* repeated: harmless */
     else
         conflict(reply, state);
 }
@@ -93,7 +94,7 @@ static const struct handoff_finding word_findings[] = {
                                  .reason = "the agent declined the handoff"},
 };
 
-/* A live one, on its lane. */
+/* A live handoff, on its lane. */
 static void answer_live(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     handoff_error_clear(&reply->error);
@@ -112,7 +113,7 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
     bool out = delivery->state == HANDOFF_STATE_IN_FLIGHT;
     if (delivery->state == HANDOFF_STATE_READY) {
         if (reply->word == HANDOFF_WORD_NACK_RETRY)
-            return;                   /* it will be tried again anyway */
+            return;                   /* the handoff will be retried anyway */
         delivery->attempt.number = 0; /* that attempt was recorded when it timed out */
     }
     handoff_delivery_break_off(delivery);
@@ -120,7 +121,7 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
     handoff_delivery_judged(delivery, &finding);
 }
 
-/* Parked or held, and not gone from memory yet: the agent had done the work after all. */
+/* Parked or held, and still in memory: the agent had done the work after all. */
 static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     handoff_error_clear(&reply->error);
@@ -138,13 +139,13 @@ static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery
     handoff_delivery_view(delivery, &reply->view);
 }
 
-/* Only the agent that has it may answer. */
+/* Only the agent that holds the handoff may answer. */
 static bool is_holder(const struct handoff_reply *reply, struct base_span holder)
 {
     return !reply->agent.data || base_span_equal(reply->agent, holder);
 }
 
-/* On a reader thread: who is not a party to it does not even learn that it is there. */
+/* On a reader thread: an agent that is not a party does not learn that the handoff exists. */
 static void refuse_other(struct handoff_reply *reply)
 {
     bool is_party;
@@ -166,16 +167,16 @@ static void on_owning_lane(struct base_mail *mail)
     struct handoff_engine *engine = reply->owner->engine;
     struct handoff_delivery *delivery = handoff_live_find(&engine->live, &reply->id, reply->owner);
     if (!delivery) {
-        handoff_engine_reply(engine, reply); /* it settled meanwhile: the store knows */
+        handoff_engine_reply(engine, reply); /* it has settled meanwhile: ask the store */
         return;
     }
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
-    if (delivery->state == 0) { /* a decision about it waits for its row */
+    if (delivery->state == 0) { /* a decision about it is waiting for its row */
         answer_stored(engine, reply);
         return;
     }
     if (!delivery->seq) {
-        unknown(reply); /* nobody can know it before it is accepted */
+        unknown(reply); /* no caller can know the id before the handoff is accepted */
         handoff_reply_send(reply);
     } else if (is_holder(reply, base_span(delivery->agent->name, delivery->agent->name_size))) {
         handoff_delivery_take_reply(delivery, reply);
@@ -198,8 +199,8 @@ static void acknowledged_late(struct handoff_waiter *waiter, const struct handof
     reply->told(reply);
 }
 
-/* Where somebody else has decided since the row was read (a replay, say), the word is about the
-   handoff as that left it. */
+/* If another caller has decided since the row was read (a replay, for example), the report applies
+   to the handoff as that decision left it. */
 static void late_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
     struct handoff_reply *reply = BASE_CONTAINER_OF(waiter, struct handoff_reply, waiter);
@@ -234,9 +235,8 @@ static void judge_stored(struct handoff_reply *reply, enum handoff_state state)
         answer_settled(reply, state);
 }
 
-/* Not live: what the store has of it. On a reader thread, which has the reply until
- * stored_was_read.
- */
+/* Not live: reads the store's row. On a reader thread, which owns the reply until
+   stored_was_read. */
 static void read_stored(struct handoff_store_read *read)
 {
     struct handoff_reply *reply = reply_of(read);
@@ -278,7 +278,7 @@ static void read_parties(struct handoff_store_read *read)
     refuse_other(reply);
 }
 
-/* On the owning lane: another agent has it. The store knows all parties. */
+/* On the owning lane: another agent holds the handoff. The store knows all parties. */
 static void refuse_live(struct handoff_engine *engine, struct handoff_reply *reply)
 {
     reply->read.mailbox = reply->lane->mailbox;

@@ -2,14 +2,14 @@
 /*
  * The life of one handoff.
  *
- * handoff_delivery_advance looks at the state and does the next thing; what then happens (an
- * answer, a time-out, a word by the API) ends in a move (move.c). When the store has written that
- * (persist.c), it goes on. What an attempt does is in attempt.c, where a handoff goes when an
- * agent is done with in alternates.c, and who is told in notify.c.
+ * handoff_delivery_advance looks at the state and takes the next step. What then happens (an
+ * answer, a timeout, a report through the API) ends in a move (move.c), and once the store has
+ * written the move (persist.c), the handoff advances again. Attempts are in attempt.c, what happens
+ * if an agent cannot be reached in alternates.c, and who is notified in notify.c.
  *
- * A store that cannot write (a full disk) does not stop deliveries: the handoff goes on in memory,
- * its end is written again every second, and a sender that waits for the end is told of the store's
- * error. The store meanwhile has it as live, so a crash delivers it again rather than losing it.
+ * A store that cannot write (a full disk) does not stop deliveries: the handoff continues in
+ * memory, its final state is retried every second, and a waiting sender gets the store's error. The
+ * store meanwhile has the handoff as live, so after a crash it is delivered again rather than lost.
  * Runs on the lane of the delivery.
  */
 #include "client/deliver/delivery.h"
@@ -22,8 +22,8 @@
 #include "lib/base/utf8.h"
 
 enum {
-    PROBE_LOOK_MS = 250,    /* how often one that waits for another's probe looks */
-    CIRCUIT_LOOK_MS = 1000, /* and one that waits for the cooldown, which a person may end */
+    PROBE_LOOK_MS = 250,    /* how often a handoff checks while another one is the probe */
+    CIRCUIT_LOOK_MS = 1000, /* and during the cooldown, which an operator may end */
 };
 
 /* ---- clocks --------------------------------------------------------------------------------- */
@@ -76,8 +76,8 @@ void handoff_delivery_wake_in(struct handoff_delivery *delivery, int64_t wait_ms
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
-/* The circuit is open, or a probe is out. One cooldown is waited for, since the agent may be back
-   after it; if it is not, the handoff goes where somebody looks at it. */
+/* The circuit is open, or a probe is in flight. Waits for one cooldown, since the agent may have
+   recovered by then; if not, the handoff goes to an alternate or is parked. */
 static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
 {
     int64_t now_ms = handoff_lane_now_ms(delivery->lane), look_ms = PROBE_LOOK_MS;
@@ -94,7 +94,7 @@ static void wait_for_circuit(struct handoff_delivery *delivery, int64_t wait_ms)
     handoff_delivery_wake_in(delivery, look_ms);
 }
 
-/* READY, and its time has come. */
+/* READY, and due. */
 static void begin_attempt_or_wait(struct handoff_delivery *delivery)
 {
     int64_t wait_ms;
@@ -106,7 +106,7 @@ static void begin_attempt_or_wait(struct handoff_delivery *delivery)
         return;
     }
     if (handoff_delivery_offer(delivery))
-        return; /* the agent comes for it */
+        return; /* the agent pulls it */
     switch (handoff_agent_admit(delivery->agent, handoff_lane_now_ms(delivery->lane), &wait_ms,
                                 &after)) {
     case HANDOFF_ADMIT:
@@ -122,9 +122,9 @@ static void begin_attempt_or_wait(struct handoff_delivery *delivery)
     }
 }
 
-/* ---- what comes of it ----------------------------------------------------------------------- */
+/* ---- how an attempt ended ------------------------------------------------------------------- */
 
-/* The best words there are for what went wrong: the agent's, curl's, or ours. */
+/* The best available description of the failure: the agent's, curl's, or ours. */
 static void note_finding(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
     const char *words = finding->said[0]             ? finding->said
@@ -136,7 +136,7 @@ static void note_finding(struct handoff_delivery *delivery, const struct handoff
     delivery->attempt.error = base_span_text(delivery->attempt_error);
     delivery->attempt.result = finding->result;
     if (delivery->attempt.duration_us ==
-        0) /* no request of ours, or a word that overtook its answer */
+        0) /* not our request, or the report arrived before its answer */
         delivery->attempt.duration_us =
             (handoff_delivery_now_ns(delivery) - delivery->attempt_began_ns) / 1000;
     delivery->has_attempt = delivery->attempt.number > 0;
@@ -150,7 +150,8 @@ static void expire(struct handoff_delivery *delivery)
     handoff_delivery_move(delivery, HANDOFF_STATE_EXPIRED);
 }
 
-/* After a failure that may pass. One that the deadline cut short is no failure of the agent. */
+/* After a temporary failure. An attempt that the deadline cut short does not count as a failure of
+   the agent. */
 static void retry(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
     if (handoff_delivery_until_deadline(delivery) <= 0) {
@@ -175,9 +176,8 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
     int64_t wait = handoff_backoff_draw_ms(&backoff, delivery->failures,
                                            delivery->lane->engine->options.random);
     if (wait < finding->retry_after_ms)
-        wait = finding->retry_after_ms + 1; /* the millisecond that has begun is no part of it */
-    if (wait >=
-        handoff_delivery_until_deadline(delivery)) { /* there is no time for another attempt */
+        wait = finding->retry_after_ms + 1; /* the current millisecond does not count */
+    if (wait >= handoff_delivery_until_deadline(delivery)) { /* too late for another attempt */
         expire(delivery);
         return;
     }
@@ -280,7 +280,7 @@ static bool is_offered(const struct handoff_delivery *delivery)
            delivery->protocol->pulls;
 }
 
-/* Accepted just before the end, by a sender who waits for its one attempt. */
+/* Accepted just before the shutdown, with a sender that waits: it gets one attempt. */
 static bool deserves_an_attempt(const struct handoff_delivery *delivery)
 {
     return delivery->waiter && delivery->state == HANDOFF_STATE_READY && delivery->attempts == 0 &&
@@ -294,7 +294,7 @@ void handoff_delivery_wind_down(struct handoff_delivery *delivery)
         handoff_delivery_postpone(delivery);
 }
 
-/* The last step in this process. */
+/* The handoff's last step in this process. */
 static void continue_winding_down(struct handoff_delivery *delivery)
 {
     if (deserves_an_attempt(delivery))
@@ -305,12 +305,12 @@ static void continue_winding_down(struct handoff_delivery *delivery)
 void handoff_delivery_advance(struct handoff_delivery *delivery)
 {
     if (!handoff_state_is_live(delivery->state)) {
-        handoff_delivery_tell_settled(delivery, NULL); /* it is written, so it may be told */
+        handoff_delivery_tell_settled(delivery, NULL); /* it is written, so it may be reported */
         handoff_delivery_leave(delivery);
         return;
     }
     if (delivery->lane->closing)
-        return; /* the next start goes on */
+        return; /* continues at the next start */
     if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !handoff_delivery_is_taken(delivery))
         return; /* its protocol reports the end */
     if (is_winding_down(delivery)) {
@@ -335,5 +335,5 @@ void handoff_delivery_timer_fired(struct base_timer *timer)
     struct handoff_delivery *delivery = BASE_CONTAINER_OF(timer, struct handoff_delivery, timer);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     if (!delivery->writing)
-        handoff_delivery_advance(delivery); /* else written() does */
+        handoff_delivery_advance(delivery); /* otherwise written() does */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lane's life, and what it does at its two places in a turn of the loop (lane.h): once sockets,
- * mail and timers were served, the protocols report attempts that ended; at the end, all that this
- * turn asks the store to write is submitted as one batch. On the lane's thread.
+ * Opens, runs and closes a lane. It has two places in a turn of the loop (lane.h): after sockets,
+ * mail and timers were served, the protocols report the attempts that ended; at the end of the
+ * turn, everything to be written is submitted to the store as one batch. On the lane's thread.
  */
 #include "client/deliver/lane.h"
 
@@ -12,7 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-/* Nothing new is handed out in a drain, and who waits for it must not hold up the end. */
+/* A drain hands out nothing new, and waiting pollers must not delay the shutdown. */
 static bool keeps_pollers_in_a_drain(const struct handoff_lane *lane)
 {
     return atomic_load(&lane->engine->draining) &&
@@ -25,7 +25,7 @@ static bool must_wind_down(const struct handoff_lane *lane)
            atomic_load_explicit(&lane->engine->winding_down, memory_order_relaxed);
 }
 
-/* Whoever is told only waits, and takes no other handoff away. */
+/* The notified waiters only answer; they do not remove other handoffs from the lane. */
 static void wind_down(struct handoff_lane *lane)
 {
     struct handoff_delivery *next;
@@ -55,7 +55,7 @@ static int64_t lane_wait_ms(struct base_guest *guest)
 {
     const struct handoff_lane *lane = lane_of(guest);
     if (lane->writes.first || keeps_pollers_in_a_drain(lane) || must_wind_down(lane))
-        return 0; /* writes that were asked for between two turns are submitted now */
+        return 0; /* writes requested between two turns are submitted now */
     return -1;
 }
 
@@ -140,7 +140,7 @@ void handoff_lane_stop(struct handoff_lane *lane)
         submit_writes(lane);
         base_mailbox_wait(lane->mailbox, -1);
     }
-    while (!TAILQ_EMPTY(&lane->deliveries)) /* whoever is told may let go of others */
+    while (!TAILQ_EMPTY(&lane->deliveries)) /* a notified waiter may release others */
         handoff_delivery_abandon(TAILQ_FIRST(&lane->deliveries));
 }
 

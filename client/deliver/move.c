@@ -13,7 +13,7 @@
 #include "lib/base/error.h"
 
 enum {
-    ROOM_FOR_ENDS = 256, /* of the texts: each ends in a NUL, and the next one begins aligned */
+    ROOM_FOR_ENDS = 256, /* for the texts: each ends in a NUL, and the next one begins aligned */
     LATER_BLOCK = 1024,  /* a second attempt to record, a reason: rare, and short */
 };
 
@@ -105,7 +105,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     BASE_CHECK(STAILQ_EMPTY(&delivery->replies) && STAILQ_EMPTY(&delivery->lent_replies));
     handoff_settings_release(&delivery->settings);
     handoff_delivery_clear_protocol(delivery);
-    struct base_arena arena = delivery->arena; /* it holds the delivery itself */
+    struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);
 }
@@ -153,7 +153,7 @@ static void note_parked(struct handoff_delivery *delivery)
     handoff_parked_note(delivery->parked_for, delivery->parked_ms);
 }
 
-/* As the store has it; or with an attempt out, which the store need not know of. */
+/* The status as stored, or with an attempt in flight, which is not stored. */
 static void show(struct handoff_delivery *delivery)
 {
     struct handoff_live_view view;
@@ -184,7 +184,7 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
     if (to != HANDOFF_STATE_IN_FLIGHT)
         handoff_delivery_write(delivery);
     else if (!delivery->changed)
-        show(delivery); /* not written: a restart does not need to know */
+        show(delivery); /* not written: a restart repeats the attempt either way */
 }
 
 void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_agent *agent)
@@ -201,7 +201,7 @@ void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_
 
 bool handoff_delivery_claim(struct handoff_delivery *delivery)
 {
-    handoff_live_note(&delivery->live, HANDOFF_STATE_PARKED); /* counted for nobody yet */
+    handoff_live_note(&delivery->live, HANDOFF_STATE_PARKED); /* not counted for any agent yet */
     return handoff_live_add(&delivery->lane->engine->live, &delivery->live);
 }
 

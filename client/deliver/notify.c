@@ -47,7 +47,7 @@ void handoff_status_overlay(struct handoff_status *status, const struct handoff_
     status->settled_ms = view->settled_ms;
 }
 
-/* With an error, as it was shown last: only this thread changes that. */
+/* With an error, the status as last published: only this thread changes it. */
 static void describe(const struct handoff_delivery *delivery, const struct handoff_error *error,
                      struct handoff_status *status)
 {
@@ -78,7 +78,7 @@ void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
         return;
     struct handoff_status status;
     describe(delivery, error, &status);
-    if (!delivery->seq) /* there is no such handoff */
+    if (!delivery->seq) /* the handoff was not stored */
         status.envelope = base_span(NULL, 0);
     delivery->waiter = NULL;
     waiter->delivery = NULL;
@@ -149,8 +149,9 @@ static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery)
     }
 }
 
-/* Each attempt is told of once, when it has ended: not when it begins, not while the word on a 202
-   is still to come, and not again where a late acknowledgement follows a time-out. */
+/* Each attempt is reported once, when it has ended: not when it begins, not while the
+   acknowledgement after a 202 is outstanding, and not again if a late acknowledgement follows a
+   timeout. */
 static bool attempt_is_new(struct handoff_delivery *delivery)
 {
     if (!delivery->has_attempt || delivery->attempt.number == delivery->attempt_told ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads handoffs from the store: at the start those that were live when the last process ended,
-   later single ones that an operator or a late acknowledgement decides about. Pages are read on the
-   thread that opens the client, before the lanes run; a single one is loaded on the lane that
-   asked. */
+/* Loads handoffs from the store: at startup those that were live when the last process ended, later
+   single ones that an operator or a late acknowledgement decides about. Pages are read on the
+   thread that opens the client, before the lanes run; a single handoff is loaded on a reader thread
+   (decide.c). */
 #include <yyjson.h>
 
 #include "client/deliver/delivery.h"
@@ -26,7 +26,7 @@ static enum handoff_code unreadable(const struct handoff_delivery *delivery,
         "id", delivery->id_text);
 }
 
-/* What delivery needs of an envelope, from its own words. */
+/* Reads what delivery needs from the envelope itself. */
 static enum handoff_code read_envelope(struct handoff_delivery *delivery,
                                        struct handoff_error *error)
 {
@@ -64,14 +64,14 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The longest that anything of this state is waited for, as its agent is configured now. */
+/* The longest wait in this state, as its agent is configured now. */
 static int64_t longest_wait_ms(struct handoff_agents *agents,
                                const struct handoff_standing *standing)
 {
     struct handoff_agent *agent = handoff_agents_find(agents, standing->target);
     struct handoff_settings *settings = agent ? handoff_agent_settings(agent) : NULL;
     if (!settings)
-        return INT64_MAX; /* nothing tells */
+        return INT64_MAX; /* unknown: the agent is not configured */
     const struct handoff_agent_options *options = &settings->options;
     int64_t longest_ms = options->backoff_max_ms;
     if (standing->state == HANDOFF_STATE_AWAITING_ACK)
@@ -82,8 +82,8 @@ static int64_t longest_wait_ms(struct handoff_agents *agents,
     return longest_ms;
 }
 
-/* Moments of the wall clock, which may have been set back since they were stored: no wait becomes
-   longer than it could have been, and no deadline further off than when it was accepted. */
+/* Wall-clock times, and the clock may have been set back since they were stored: no wait becomes
+   longer than it could have been, and no deadline further away than when it was accepted. */
 static void load_moments(struct handoff_delivery *delivery, const struct handoff_stored *stored)
 {
     const int64_t now_ms = handoff_delivery_wall_ms(delivery), due_ms = stored->standing.due_ms;
@@ -119,15 +119,15 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     return load_envelope(delivery, error);
 }
 
-/* When it was accepted, on the monotonic clock of this process. */
+/* When the handoff was accepted, on the monotonic clock of this process. */
 static int64_t began_ns(const struct base_clock *clock, int64_t created_ms)
 {
     int64_t age_ms = base_wall_ms(clock) - created_ms;
     return base_monotonic_ns(clock) - (age_ms > 0 ? age_ms : 0) * 1000000;
 }
 
-/* The attempt whose acknowledgement was announced: what becomes of it is told and recorded by this
-   process. Where it cannot be read, the handoff goes on without. */
+/* The attempt whose acknowledgement is outstanding: this process reports and records how it ends.
+   If it cannot be read, the handoff continues without it. */
 static void load_attempt(struct handoff_delivery *delivery, const struct handoff_agent *agent)
 {
     struct handoff_attempt *list;
@@ -136,13 +136,13 @@ static void load_attempt(struct handoff_delivery *delivery, const struct handoff
                                &delivery->arena, &list, &count, NULL) != HANDOFF_OK ||
         count == 0)
         return;
-    delivery->attempt = list[count - 1]; /* its texts lie in the delivery's arena */
+    delivery->attempt = list[count - 1]; /* its texts are in the delivery's arena */
     delivery->attempt.target = base_span(agent->name, agent->name_size);
     delivery->attempt_target = agent->name;
 }
 
-/* What cannot be read cannot be sent; it goes where somebody looks at it, and keeps nothing else
-   from going on. */
+/* An unreadable handoff cannot be sent; it is parked for an operator, and does not stop the
+   others. */
 static void park_unreadable(struct handoff_delivery *delivery)
 {
     delivery->reason = HANDOFF_REASON_STORE_CORRUPT;
@@ -159,7 +159,7 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     if (!delivery)
         return handoff_error_no_memory(error);
     bool fresh = handoff_delivery_claim(delivery);
-    BASE_CHECK(fresh); /* the store has each once */
+    BASE_CHECK(fresh); /* the store lists each handoff once */
     enum handoff_code code = handoff_delivery_load(delivery, stored, error);
     if (code != HANDOFF_OK && code != HANDOFF_ERR_STORE_CORRUPT) {
         handoff_delivery_unclaim(delivery);
