@@ -32,7 +32,7 @@ static void word_told(struct handoff_reply *reply)
     struct answering *answering = BASE_CONTAINER_OF(reply, struct answering, reply);
     BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
     answering->loop->pending--;
-    if (reply->error.code == HANDOFF_OK) /* by now it may have changed again */
+    if (reply->error.code == HANDOFF_OK) /* the handoff may have changed again by now */
         handoff_look_up(answering->loop, &reply->id, &reply->view, answering->answered,
                         answering->context);
     else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What every call that assembles an envelope shares: setting an assembly up on a loop, describing
- * it as an event, and handing the token counts that it learnt to the spine, in a separate job for
- * which no one waits.
+ * it as an event, and passing the token counts that it learnt to the spine, in a separate job that
+ * no caller waits for.
  *
  * On the loop's thread.
  */
@@ -15,12 +15,12 @@ enum { KEEPING_MAGIC = 0x6b656570 };
 
 /* ---- beginning and ending ------------------------------------------------------------------ */
 
-/* An assembly lies in its own arena, with everything that it makes. The arena goes from one to the
- * next, for its blocks are among the largest of all that a handoff needs: the C library would look
- * for a place, split and join each of them again. */
+/* An assembly is in its own arena, with everything that it makes. Arenas are reused: their blocks
+ * are among the largest that a handoff needs, and the C library would search, split and join for
+ * each of them again. */
 enum {
     ARENA_FIRST = 64 * 1024 - 64, /* what a request of 8 KiB takes, and below what malloc maps */
-    ARENA_KEPT = 256 * 1024,      /* a larger one is given back: so much a loop may hold idle */
+    ARENA_KEPT = 256 * 1024,      /* a larger arena is freed: the most that a loop keeps idle */
 };
 
 static struct base_arena take_arena(struct handoff_loop *loop)
@@ -212,7 +212,7 @@ void handoff_client_keep_tokens(struct handoff_loop *loop, const struct handoff_
         return;
     struct keeping *keeping = base_calloc(1, sizeof(*keeping));
     if (!keeping)
-        return; /* they are counted again the next time */
+        return; /* the tokens are counted again the next time */
     keeping->magic = KEEPING_MAGIC;
     keeping->loop = loop;
     keeping->keep.call.mailbox = loop->lane->mailbox;

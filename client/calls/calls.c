@@ -82,7 +82,7 @@
     "`Accept: text/markdown` returns a brief for a prompt, `Accept: " HANDOFF_ENVELOPE_TYPE_1      \
     "` the flat form for older readers."
 
-/* What an edit may have is checked when the old envelope is known. */
+/* What an edit may contain is checked once the old envelope is known. */
 static enum handoff_code accept_edit(const struct handoff_field *field, yyjson_val *value, void *at,
                                      struct handoff_error *error)
 {

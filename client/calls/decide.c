@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator decides: to replay or discard a parked handoff, or to close a circuit. On the
+ * An operator's decisions: to replay or discard a parked handoff, or to close a circuit. On the
  * loop's thread.
  */
 #include "client/deliver/decide.h"
@@ -37,7 +37,7 @@ static void end_deciding(struct deciding *deciding)
     base_free(deciding);
 }
 
-/* Where it can be carried out, the answer comes when that is written. */
+/* If the decision can be carried out, the answer comes once that is written. */
 static void decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
     struct deciding *deciding = deciding_of(waiter);
@@ -60,7 +60,8 @@ static void answer_decided(struct deciding *deciding, const struct handoff_statu
     base_buffer_free(&body);
 }
 
-/* It is written; or that failed, and then it stands as before, unless a later write succeeds. */
+/* The decision is written; or the write failed, and the handoff stays as it was unless a later
+   write succeeds. */
 static void carried_out(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct deciding *deciding = deciding_of(waiter);

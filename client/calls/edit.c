@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An edit as a request, see edit.h. Numbers are carried as text, so that they stay what they were.
- */
+/* An edit as a request, see edit.h. Numbers are carried as text, so they stay exactly as sent. */
 #include "client/calls/edit.h"
 
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 /* ---- what an edit may be ----------------------------------------------------------------------
  */
 
-/* Some fields say which handoff it is, or are carried unchanged along a chain. */
+/* Some fields identify the handoff, or are carried unchanged along a chain. */
 static enum handoff_code check_edit(yyjson_val *edit, struct handoff_error *error)
 {
     if (!yyjson_is_obj(edit))
@@ -54,7 +53,7 @@ static void put_all(yyjson_mut_doc *doc, yyjson_val *object)
     }
 }
 
-/* Intent, constraints and history are inherited, so they are not asked for again. */
+/* Intent, constraints and history are inherited, so the request does not repeat them. */
 static void put_envelope(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
 {
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);

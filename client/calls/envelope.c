@@ -174,7 +174,8 @@ static enum handoff_code check_sight(struct handoff_client *client, const struct
     return code;
 }
 
-/* The same where retention removed the body: by what is left of it, or by its handoff. */
+/* The same check if retention removed the body: by what is left of the envelope, or by its
+   handoff. */
 static enum handoff_code check_sight_of_removed(struct handoff_client *client,
                                                 const struct base_uuid *id,
                                                 const struct handoff_stored_envelope *stored,
@@ -195,7 +196,7 @@ static enum handoff_code check_sight_of_removed(struct handoff_client *client,
     return code;
 }
 
-/* That it was removed, to those who might see it. */
+/* Reports the removal, but only to a caller that was allowed to see the envelope. */
 static enum handoff_code tell_removed(struct handoff_client *client, const struct base_uuid *id,
                                       const struct handoff_stored_envelope *stored,
                                       const char *caller, struct base_arena *arena,

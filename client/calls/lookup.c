@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a host reads of handoffs and envelopes. A lookup is one struct from the call to the answer:
- * it keeps copies of what the host lent, reads on one of the store's reader threads, and answers on
+ * Reads handoffs and envelopes for a host. A lookup is one struct from the call to the answer: it
+ * keeps copies of what the host lent, reads on one of the store's reader threads, and answers on
  * the loop, which serves others meanwhile. What is read, and how it is written, is in read.c and
  * envelope.c.
  */
@@ -106,7 +106,7 @@ static void begin_lookup(struct lookup *lookup)
     handoff_store_submit_read(lookup->loop->client->store, &lookup->read);
 }
 
-/* NULL, and that is answered, if it is out of memory. */
+/* If out of memory, answers with that and returns NULL. */
 static struct lookup *make_lookup(struct handoff_loop *loop,
                                   enum handoff_code (*run)(struct lookup *, struct handoff_error *),
                                   handoff_answered *answered, void *context)
@@ -129,7 +129,7 @@ static struct lookup *make_lookup(struct handoff_loop *loop,
     return lookup;
 }
 
-/* Copies a text of the host's; an absent one stays so. false: out of memory. */
+/* Copies a text of the host; an absent text stays absent. false: out of memory. */
 static bool keep_lookup_text(struct lookup *lookup, const char *from, const char **to)
 {
     *to = from ? base_arena_strdup(&lookup->arena, from) : NULL;
@@ -209,6 +209,6 @@ void handoff_look_up(struct handoff_loop *loop, const struct base_uuid *id,
     if (!lookup)
         return;
     lookup->uuid = *id;
-    lookup->view = *view; /* its texts live as long as the agents, or for ever */
+    lookup->view = *view; /* its texts live as long as the agents, or forever */
     begin_lookup(lookup);
 }

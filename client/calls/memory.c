@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memories as a host asks for them. Each call is one struct from the question to the answer, with
- * copies of what the host lent; the spine answers at once or later, which makes no difference here.
+ * The calls about memories. Each call is one struct from the request to the answer, with copies of
+ * what the host lent; the spine answers immediately or later, which makes no difference here.
  *
  * On the loop's thread.
  */
@@ -27,7 +27,7 @@ enum {
     PAGE = 50
 };
 
-/* What every call keeps of who asked. */
+/* What every call keeps about its caller. */
 struct asked {
     struct handoff_loop *loop;
     handoff_answered *answered;
@@ -221,7 +221,7 @@ struct touching {
     enum handoff_operation operation;
     char *id;
     char caller[HANDOFF_NAME_MAX + 1];
-    struct handoff_spine_call *call; /* the one of the two that is made */
+    struct handoff_spine_call *call; /* the call that is made: pin or remove */
     struct handoff_spine_pin pin;
     struct handoff_spine_remove remove;
 };
@@ -256,7 +256,7 @@ static void was_removed(struct handoff_spine_call *call)
     was_touched(BASE_CONTAINER_OF(call, struct touching, remove.call));
 }
 
-/* NULL, and the refusal is answered, if it is out of memory. */
+/* If out of memory, answers with that and returns NULL. */
 static struct touching *begin_touch(struct handoff_loop *loop, const char *id, const char *caller,
                                     enum handoff_operation operation, handoff_answered *answered,
                                     void *context)
@@ -407,7 +407,7 @@ static void was_read(struct handoff_spine_call *call)
     end_reading(reading);
 }
 
-/* NULL, and the refusal is answered, if it is out of memory. `text` is copied. */
+/* If out of memory, answers with that and returns NULL. `text` is copied. */
 static struct reading *begin_reading(struct handoff_loop *loop, const char *text,
                                      struct base_span *copy, handoff_answered *answered,
                                      void *context)
@@ -522,7 +522,7 @@ static void list_page(struct handoff_loop *loop, const struct handoff_memory_que
                                     .limit = query->limit > 0 ? (size_t)query->limit : PAGE,
                                     .cursor = base_span_text(query->cursor),
                                     .pinned_only = query->pinned};
-    if (query->cursor) /* the host's text goes with its call */
+    if (query->cursor) /* the host's text is lent for the call only */
         listing->list.cursor.data = base_arena_strdup(&listing->arena, query->cursor);
     if (query->cursor && !listing->list.cursor.data) {
         base_free(listing);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading one observation: the table of its fields, and what no field can tell alone. Pure. */
+/* Reads one observation: the table of its fields, and the checks across fields. Pure. */
 #include "client/calls/observation.h"
 
 #include <stddef.h>
@@ -55,8 +55,8 @@ static const struct handoff_field refs_rows[] = {
 static const struct handoff_fields refs_fields = {.rows = refs_rows,
                                                   .count = HANDOFF_FIELDS_COUNT(refs_rows)};
 
-/* Fills in what follows from the rest. What is neither included nor said to be trimmed is missing.
- * False: they do not add up. */
+/* Fills in the counts that follow from the others. A reference that is neither included nor
+ * reported as trimmed is missing. False: the counts do not add up. */
 static bool make_whole(struct handoff_observed_refs *refs)
 {
     bool rest_is_trimmed = refs->requested >= 0 && refs->missing >= 0;
@@ -215,7 +215,7 @@ static enum handoff_code check_source(struct handoff_observation *observation,
                              observation->source_agent.data);
 }
 
-/* Counters have no past: what is told now is counted now. */
+/* Counters have no past: what is reported now is counted now. */
 static enum handoff_code check_age(const struct handoff_observation *observation, int64_t now_ms,
                                    struct handoff_error *error)
 {

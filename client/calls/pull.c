@@ -16,14 +16,14 @@ struct handoff_puller {
     struct handoff_poller_request request;
 };
 
-/* An undelivered lease, on its way back. */
+/* An undelivered lease that is being returned. */
 struct giving_back {
     unsigned magic;
     struct handoff_loop *loop;
     struct handoff_reply reply;
 };
 
-/* It is offered again; or it has ended meanwhile, which is as well. */
+/* The handoff is offered again; or it has ended meanwhile, which is fine too. */
 static void given_back(struct handoff_reply *reply)
 {
     struct giving_back *back = BASE_CONTAINER_OF(reply, struct giving_back, reply);
@@ -33,7 +33,7 @@ static void given_back(struct handoff_reply *reply)
     base_free(back);
 }
 
-/* Without memory the lease runs out. */
+/* If out of memory, the lease expires. */
 static void give_back(const struct handoff_puller *pull)
 {
     struct giving_back *back = base_calloc(1, sizeof *back);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading handoffs: one, its attempts, lists of them, and the agents that they go to. What reads
- * the store runs on a reader thread (lookup.c); the agents are in memory and told on any thread.
+ * Reads handoffs: one, its attempts, lists of handoffs, and the agents that they go to. Whatever
+ * reads the store runs on a reader thread (lookup.c); the agents are in memory and listed on any
+ * thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 
 enum { LIST_LIMIT = 50, LIST_LIMIT_MAX = 1000 };
 
-/* The same for what is not there and for what is not the caller's to see, so that ids tell nothing.
- */
+/* The same answer whether the handoff does not exist or the caller may not see it, so ids reveal
+   nothing. */
 static enum handoff_code no_handoff(const char *id, struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff has this id", "id", id);
@@ -27,7 +28,7 @@ enum handoff_code handoff_read_id(const char *text, struct base_uuid *id,
     return base_uuid_parse(text, strlen(text), id) ? HANDOFF_OK : no_handoff(text, error);
 }
 
-/* The row, where the caller may see it. */
+/* The row, if the caller may see it. */
 static enum handoff_code get_stored(struct handoff_client *client, const char *id,
                                     const char *caller, struct base_arena *arena,
                                     struct handoff_stored *stored, struct handoff_error *error)
@@ -61,8 +62,8 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
     base_uuid_format(&stored->id, status->label.id);
 }
 
-/* What memory knows of it, else its row. Memory is looked at first: what has just left it is
-   written, so a later reader of the row never sees less than was told before. */
+/* The status in memory, otherwise the row. Memory is read first: a handoff that has just left it is
+   written, so a later reader of the row never sees an older status than was reported before. */
 static enum handoff_code read_standing(struct handoff_client *client, const struct base_uuid *id,
                                        struct base_arena *arena, struct handoff_status *status,
                                        struct handoff_error *error)
@@ -79,8 +80,8 @@ static enum handoff_code read_standing(struct handoff_client *client, const stru
     return HANDOFF_OK;
 }
 
-/* The envelope, where the row has no excerpt of it. One that is damaged, or that retention has
-   removed, is no reason to show nothing. */
+/* The envelope, if the row has no excerpt of it. If it is damaged, or retention has removed it, the
+   rest is still shown. */
 static enum handoff_code add_envelope(struct handoff_client *client, const struct base_uuid *id,
                                       struct base_arena *arena, struct handoff_status *status,
                                       struct handoff_error *error)
@@ -175,7 +176,7 @@ enum handoff_code handoff_read_attempts(struct handoff_client *client, const cha
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* A cursor is the number of the last one that was shown. */
+/* A cursor is the number of the last handoff that was shown. */
 static enum handoff_code read_list_cursor(const char *cursor, int64_t *after,
                                           struct handoff_error *error)
 {
@@ -192,7 +193,7 @@ static enum handoff_code read_list_cursor(const char *cursor, int64_t *after,
                              cursor);
 }
 
-/* Between the items of a list that has just begun or has some. */
+/* Writes the comma between two items of a list. */
 static void separate(struct base_buffer *out)
 {
     struct base_span before = base_buffer_span(out);
@@ -200,8 +201,8 @@ static void separate(struct base_buffer *out)
         base_buffer_byte(out, ',');
 }
 
-/* A row of a list. One that may have changed since the list was read is looked at anew, and is left
-   out where it is not parked any more and only those are asked for. */
+/* A row of a list. A handoff that may have changed since the list was read is read again, and left
+   out if only parked ones were requested and it is no longer parked. */
 static enum handoff_code write_item(struct handoff_client *client, struct base_buffer *out,
                                     const struct handoff_stored *stored, bool parked,
                                     struct handoff_error *error)

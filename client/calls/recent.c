@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recently seen keys as two sets of digests, see recent.h. Any thread: a lock protects both sets.
- */
+/* Recently seen keys, as two sets of digests (recent.h). Any thread: a lock protects both sets. */
 #include "client/calls/recent.h"
 
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "lib/base/memory.h"
 #include "lib/base/sha256.h"
 
-enum { SLOTS = 2 * HANDOFF_RECENT_KEYS }; /* at most half full, so that a probe ends soon */
+enum { SLOTS = 2 * HANDOFF_RECENT_KEYS }; /* at most half full, which keeps probes short */
 _Static_assert((SLOTS & (SLOTS - 1)) == 0, "a power of two");
 
 void handoff_recent_init(struct handoff_recent *recent)

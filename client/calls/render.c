@@ -23,7 +23,7 @@ static inline void render_number(struct base_buffer *out, const char *key, int64
     base_buffer_number(out, number);
 }
 
-/* null where it has not come yet. */
+/* null if the time is not set yet. */
 static inline void render_time(struct base_buffer *out, const char *key, int64_t wall_ms)
 {
     char text[BASE_RFC3339_SIZE];
@@ -45,8 +45,8 @@ static inline void write_value(struct base_buffer *out, const char *key, yyjson_
         base_buffer_text(out, "null");
 }
 
-/* Of a handoff whose row has no excerpt, since another version wrote it. Numbers are read as they
-   are written, so that they come out as they went in. */
+/* For a handoff whose row has no excerpt because another version wrote it. Numbers are kept as
+   text, so they are written exactly as they were read. */
 static void read_excerpt(struct base_buffer *out, struct base_span envelope)
 {
     yyjson_doc *doc = yyjson_read(envelope.data, envelope.size, YYJSON_READ_NUMBER_AS_RAW);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A parked handoff edited: a new envelope that points to the old one is sent, and the old handoff
- * is discarded with the new one's id as its reason.
+ * Replays a parked handoff with an edit: a new envelope that points to the old one is sent, and the
+ * old handoff is discarded with the new one's id as its reason.
  *
  * Meanwhile the old handoff is held, which keeps it from being replayed twice. It is discarded only
  * when the new one is durable. A crash between the two leaves both, one in flight and one parked
@@ -31,7 +31,7 @@ struct replacing {
     struct handoff_loop *loop;
     handoff_answered *answered;
     void *context;
-    struct handoff_waiter waiter; /* of the old one */
+    struct handoff_waiter waiter; /* of the old handoff */
     struct base_span body;        /* the edit; a copy */
     struct base_work work;        /* writes a long request */
     struct base_span old;         /* the envelope of the old one */
@@ -64,13 +64,13 @@ static void answer_and_end(struct replacing *replacing)
     end_replacing(replacing);
 }
 
-/* The old one is discarded; or the loop ends while it is held, and the new one's fate is told by
-   its own sending. */
+/* The old handoff is discarded; or the loop ends while it is held, and sending the new one reports
+   how that ended. */
 static void old_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct replacing *replacing = BASE_CONTAINER_OF(waiter, struct replacing, waiter);
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
-    (void)status; /* what could not be written is written again later; the new one is sent */
+    (void)status; /* a failed write is retried later; the new handoff is sent */
     if (replacing->sent)
         answer_and_end(replacing);
 }
@@ -85,7 +85,7 @@ static void name_new(const struct handoff_result *result, char *reason, size_t s
 
 static char *copy_result_text(const struct handoff_result *result)
 {
-    BASE_CHECK(result->body); /* it was accepted */
+    BASE_CHECK(result->body); /* the new handoff was accepted */
     char *copy = base_malloc(result->size + 1);
     if (copy) {
         memcpy(copy, result->body, result->size);
@@ -108,7 +108,7 @@ static void new_sent(void *context, const struct handoff_result *result)
     name_new(result, reason, sizeof reason);
     replacing->sent = copy_result_text(result);
     if (handoff_engine_replace(&replacing->waiter, reason) && replacing->sent)
-        return; /* the answer comes when that is written */
+        return; /* the answer comes once that is written */
     handoff_waiter_withdraw(&replacing->waiter);
     replacing->answered(replacing->context, result);
     end_replacing(replacing);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many parked handoffs sent again, see replay_many.h. A run is driven by its loop's thread; its
- * pages are read on a reader thread, which has the page meanwhile.
+ * Replays parked handoffs in bulk, see replay_many.h. A run is driven by its loop's thread; its
+ * pages are read on a reader thread, which owns the page meanwhile.
  */
 #include "client/calls/replay_many.h"
 
@@ -20,11 +20,11 @@
 
 enum {
     RUN_MAGIC = 0x72756e21,
-    RUNS_MAX = 16, /* that are remembered; one that is over makes room for another */
+    RUNS_MAX = 16, /* kept in memory; a finished run makes room for a new one */
     PAGE = 64,
-    RATE = 10, /* a second, where nothing else is asked for */
+    RATE = 10, /* a second, unless requested otherwise */
     RATE_MAX = 1000,
-    BUSY_WAIT_MS = 1000, /* where there is no room for another in flight */
+    BUSY_WAIT_MS = 1000, /* if the in-flight limit is reached */
 };
 
 struct handoff_replay_run {
@@ -42,16 +42,16 @@ struct handoff_replay_run {
     enum handoff_run_state state;
     bool stop; /* a stop was requested */
     uint64_t replayed, skipped, failed;
-    int64_t ended_ms;           /* 0: it goes on */
-    struct handoff_error error; /* why it failed, or of the last handoff that did */
-    bool waits;                 /* for the store; then it stays, also where it is over */
+    int64_t ended_ms;           /* 0: still running */
+    struct handoff_error error; /* why the run failed, or the last failed handoff */
+    bool waits;                 /* for the store; then the run stays, even if it is over */
 
-    struct handoff_loop *loop; /* NULL: it is over. Read without the lock by the loop's thread. */
+    struct handoff_loop *loop; /* NULL: the run is over. The loop's thread reads it unlocked. */
 
     /* its loop's, while it runs */
     struct base_timer timer;
-    int64_t due_ms;             /* monotonic: when the next one's turn is */
-    struct handoff_loop *asked; /* where it waits */
+    int64_t due_ms;             /* monotonic: when the next handoff is due */
+    struct handoff_loop *asked; /* the loop on which the run waits */
     struct handoff_store_read read;
     struct handoff_error read_error;
     struct handoff_waiter waiter;
@@ -136,7 +136,7 @@ static void wake_in(struct handoff_replay_run *run, int64_t least_ms)
                       earliest_ms > run->due_ms ? earliest_ms : run->due_ms);
 }
 
-/* From here to end_wait the run is not forgotten, and its loop is there. */
+/* From here to end_wait the run is not forgotten, and its loop stays open. */
 static void begin_wait(struct handoff_replay_run *run)
 {
     pthread_mutex_lock(&table_of(run)->lock);
@@ -146,7 +146,7 @@ static void begin_wait(struct handoff_replay_run *run)
     run->asked->pending++;
 }
 
-/* True: the run goes on. Otherwise it may be gone by now. */
+/* True: the run continues. Otherwise it may have been freed by now. */
 static bool end_wait(struct handoff_replay_run *run)
 {
     struct handoff_replays *replays = &run->asked->client->replays;
@@ -251,7 +251,7 @@ static struct handoff_replay_run *run_of_waiter(struct handoff_waiter *waiter)
     return run;
 }
 
-/* Done with this one; a run does not follow what it replayed. */
+/* Done with this handoff; a run does not track what it replayed. */
 static void replay_ended(struct handoff_replay_run *run, const struct handoff_error *error)
 {
     const bool is_full = error->code == HANDOFF_ERR_TOO_MANY_IN_FLIGHT;
@@ -264,7 +264,7 @@ static void replay_ended(struct handoff_replay_run *run, const struct handoff_er
     wake_in(run, is_full ? BUSY_WAIT_MS : 0);
 }
 
-/* Where it can be replayed, it is counted when that is written. */
+/* If the handoff can be replayed, it is counted once that is written. */
 static void replay_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
 {
     if (error->code != HANDOFF_OK)
@@ -286,7 +286,7 @@ static void replay_next(struct handoff_replay_run *run)
                           base_span_text(*run->to ? run->to : NULL), none, &run->waiter);
 }
 
-/* The next one, or the next page, or the end. */
+/* Replays the next handoff, reads the next page, or ends the run. */
 static void step(struct handoff_replay_run *run)
 {
     if (run->at < run->npage)
@@ -363,7 +363,7 @@ void handoff_replays_end(struct handoff_loop *loop)
         end_run(run, HANDOFF_RUN_STOPPED);
 }
 
-/* Under the lock. false: as many are running as are remembered. */
+/* Under the lock. false: RUNS_MAX runs are still running. */
 static bool make_room_for_run(struct handoff_replays *replays)
 {
     struct handoff_replay_run *run = TAILQ_FIRST(&replays->runs);

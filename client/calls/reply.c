@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a handoff reads as an answer: its JSON object, and the error that its end amounts to. */
+/* A handoff as an answer: its JSON object, and the error for how it ended. */
 #include "client/calls/reply.h"
 #include "client/calls/render.h"
 #include "client/model/model.h"
 #include "lib/base/error.h"
 
-/* How a settled handoff reads as an error; OK where it was acknowledged or goes on. */
+/* The error for how a handoff ended; OK if it was acknowledged or continues. */
 static void error_of_status(const struct handoff_status *status, struct handoff_error *error)
 {
     handoff_error_clear(error);

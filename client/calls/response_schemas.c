@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls answer, in rows of fields: the schemas of answers are written from them. The answers
- * themselves are written by render.c and its like; the tests compare the two at the real daemon.
+ * The fields of every answer, from which the schemas of answers are generated. The answers
+ * themselves are written by render.c and similar files; tests compare the two on the real daemon.
  *
  * Constant data; any thread.
  */
@@ -15,7 +15,7 @@
         .name = (text), .type = HANDOFF_FIELD_##kind, .required = true, .most = INT64_MAX,         \
         __VA_ARGS__                                                                                \
     }
-/* One that an answer may lack. */
+/* A field that an answer may omit. */
 #define MAYBE(text, kind, ...)                                                                     \
     {                                                                                              \
         .name = (text), .type = HANDOFF_FIELD_##kind, .most = INT64_MAX, __VA_ARGS__               \

@@ -96,7 +96,7 @@ static void write_reference(struct handoff_schema *schema, const struct handoff_
     base_buffer_printf(schema->out, "\"%s%s\"", schema->refs, fields->name);
 }
 
-/* Draft 2020-12 lets other keywords stand beside $ref. */
+/* Draft 2020-12 allows other keywords next to $ref. */
 static void write_object_keywords(struct handoff_schema *schema, const struct handoff_field *field)
 {
     if (is_referred_to(schema, field->members)) {

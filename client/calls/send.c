@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending a handoff, on the loop's thread.
+ * Sends a handoff, on the loop's thread.
  *
  * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
  * a submission, and then only waits. What it needed for assembling is released before it waits,
@@ -29,7 +29,7 @@ struct handoff_sending {
     handoff_answered *answered;
     void *context;
     bool respond_async;
-    char key[HANDOFF_IDEMPOTENCY_KEY_MAX + 1]; /* "": none */
+    char key[HANDOFF_IDEMPOTENCY_KEY_MAX + 1]; /* "": no key */
     char source[HANDOFF_NAME_MAX + 1];
     uint8_t request_digest[BASE_SHA256_BYTES];
     struct handoff_waiter waiter;
@@ -38,8 +38,8 @@ struct handoff_sending {
     struct handoff_sending **under_way; /* within the call: set to NULL when it is answered */
 };
 
-/* Whether there is a handoff under the key. Asked before the sending, or after the store has taken
-   another one in that moment; then `conflict` has what it said. */
+/* Finds the handoff under the key, if any. Runs before the send, or after the store has just
+   accepted another handoff under the key; `conflict` then has the store's error. */
 struct key_lookup {
     unsigned magic;
     struct handoff_store_read read;
@@ -49,7 +49,7 @@ struct key_lookup {
     /* the reader's, then the loop's */
     struct base_arena arena; /* of the status */
     struct handoff_status status;
-    struct handoff_error error; /* not_found: there is none */
+    struct handoff_error error; /* not_found: the key is unused */
 };
 
 static struct handoff_sending *sending_of(struct handoff_waiter *waiter)
@@ -74,7 +74,7 @@ static void fail_sending(struct handoff_sending *sending, const struct handoff_e
 {
     handoff_answered *answered = sending->answered;
     void *context = sending->context;
-    struct handoff_error copy = *error; /* it may lie in the assembly */
+    struct handoff_error copy = *error; /* the error may be in the assembly */
     end_sending(sending);
     handoff_give_error(answered, context, &copy);
 }
@@ -107,7 +107,7 @@ static int64_t deadline_of(const struct handoff_assembly *assembly)
     int64_t wall_ms = 0;
     if (!base_json_time(yyjson_obj_get(assembly->constraints, "deadline"), &wall_ms))
         return 0;
-    return wall_ms != 0 ? wall_ms : 1; /* 0 stands for none, and 1970 is as long ago either way */
+    return wall_ms != 0 ? wall_ms : 1; /* 0 means none; 1 ms after 1970 is just as long ago */
 }
 
 static void tell_assembled(struct handoff_sending *sending)
@@ -155,7 +155,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
         if (hand_over(sending, &error) != HANDOFF_OK)
             assembly->error = error;
     }
-    tell_assembled(sending); /* of what was turned away, too: then it was not stored */
+    tell_assembled(sending); /* also if it was rejected: then nothing was stored */
     if (assembly->error.code != HANDOFF_OK)
         fail_sending(sending, &assembly->error);
     else
@@ -183,7 +183,7 @@ static enum handoff_code find_key(struct key_lookup *lookup, struct base_uuid *i
                              "Idempotency-Key", sending->key);
 }
 
-/* On a reader thread, which has the sending until key_was_read. */
+/* On a reader thread, which owns the sending until key_was_read. */
 static void run_key_lookup(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
@@ -191,7 +191,7 @@ static void run_key_lookup(struct handoff_store_read *read)
     if (find_key(lookup, &id) == HANDOFF_OK &&
         handoff_read_status(lookup->sending->loop->client, &id, &lookup->arena, &lookup->status,
                             &lookup->error) == HANDOFF_ERR_NOT_FOUND)
-        lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key goes with its handoff */
+        lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key is removed with its handoff */
 }
 
 static void go_on_without_key(struct handoff_sending *sending, const struct handoff_error *conflict)

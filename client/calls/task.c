@@ -2,8 +2,8 @@
 /*
  * The end of a task, as reported by the agent that did its last work.
  *
- * Counted when it is on the disk, and only by the call that wrote it: a repeat, also after a
- * restart, is answered with what was written and not counted again. A completed task still takes
+ * Counted once it is on disk, and only by the call that wrote it: a repeated call, even after a
+ * restart, is answered with what was written and not counted again. A completed task still accepts
  * handoffs; see docs/decisions.md.
  *
  * On the loop's thread; the store writes the end of the task on its writer thread.
@@ -72,7 +72,7 @@ static void completed(struct handoff_store_job *job)
     base_free(completing);
 }
 
-/* The host lends its texts for the call. An absent one stays absent. */
+/* The host lends its texts for the call. An absent text stays absent. */
 static struct base_span keep(char *to, size_t size, const char *text)
 {
     if (!text)
@@ -81,7 +81,7 @@ static struct base_span keep(char *to, size_t size, const char *text)
     return base_span_text(to);
 }
 
-/* No task has such an id, and cutting it could make it another's. */
+/* No task has an id this long, and cutting it could yield another task's id. */
 static bool is_too_long(const char *task_id, handoff_answered *answered, void *context)
 {
     struct handoff_error error;

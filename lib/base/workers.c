@@ -136,7 +136,7 @@ static enum handoff_code start_workers(struct base_workers *workers, size_t thre
         if (pthread_create(&workers->threads[workers->nthreads], NULL, worker_main, workers) != 0)
             return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
                                      "cannot start the threads that assemble large handoffs; raise "
-                                     "the limit of processes",
+                                     "the process limit",
                                      NULL, NULL);
     }
     return HANDOFF_OK;
