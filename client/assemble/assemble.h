@@ -110,10 +110,10 @@ struct handoff_assembly {
     size_t uncounted;                               /* of these, those that are to be counted */
 
     struct base_arena arena;
-    unsigned stage; /* enum handoff_stage, the current one */
     int64_t stage_began_ns;
-    uint64_t token_budget;
+    unsigned stage; /* enum handoff_stage, the current one */
     bool dual;
+    uint64_t token_budget;
 
     /* validate */
     struct handoff_request request;
