@@ -83,17 +83,17 @@ static void answer_memory(const struct asked *asked, struct handoff_error *error
 /* ---- put ----------------------------------------------------------------------------------- */
 
 enum {
-    READ_ON_LOOP = 16 * 1024,     /* it is also counted */
-    WRITTEN_ON_LOOP = 256 * 1024, /* what is written is only copied */
+    READ_ON_LOOP = 16 * 1024,     /* its tokens are also counted */
+    WRITTEN_ON_LOOP = 256 * 1024, /* a memory is only copied for it */
     WORKER_TIMEOUT_MS = 30 * 1000,
 };
 
-/* A put on its way, with all that it lends to the spine. */
+/* A put in progress, with everything that it lends to the spine. */
 struct putting {
     unsigned magic;
     struct asked asked;
-    struct base_span body; /* until it was read */
-    struct base_work work; /* reads a long one */
+    struct base_span body; /* until the body was read */
+    struct base_work work; /* reads a long body */
     struct base_arena arena;
     yyjson_doc *doc;
     struct handoff_error error; /* what was wrong with the body */
@@ -118,7 +118,7 @@ static void was_put(struct handoff_spine_call *call)
     end_put(putting);
 }
 
-/* Reads the body and counts the memory. Anywhere. */
+/* Reads the body and counts the memory's tokens. Any thread. */
 static void read_put(struct putting *putting)
 {
     const struct handoff_assembler *assembler = &putting->asked.loop->client->assembler;
@@ -156,7 +156,7 @@ static void worker_read_put(struct base_op *op)
     put_was_read(putting);
 }
 
-/* False, with the error set: it cannot be read later. */
+/* False, with the error set: the body cannot be read later. */
 static bool read_put_later(struct putting *putting)
 {
     struct handoff_loop *loop = putting->asked.loop;

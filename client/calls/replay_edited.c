@@ -34,13 +34,13 @@ struct replacing {
     struct handoff_waiter waiter; /* of the old handoff */
     struct base_span body;        /* the edit; a copy */
     struct base_work work;        /* writes a long request */
-    struct base_span old;         /* the envelope of the old one */
-    char *kept;                   /* a copy of it, for the worker */
-    const char *target;           /* of the old one */
-    char *request;                /* the new one; yyjson's */
+    struct base_span old;         /* the envelope of the old handoff */
+    char *kept;                   /* a copy of that envelope, for the worker */
+    const char *target;           /* of the old handoff */
+    char *request;                /* for the new handoff; yyjson's */
     size_t request_size;
-    struct handoff_error error; /* why there is none */
-    char *sent;                 /* the new one as JSON, once it is durable */
+    struct handoff_error error; /* why there is no request */
+    char *sent;                 /* the new handoff as JSON, once it is durable */
 };
 
 static void end_replacing(struct replacing *replacing)
@@ -120,7 +120,7 @@ static void refuse_new(struct replacing *replacing, const struct handoff_error *
     new_sent(replacing, &refused);
 }
 
-/* The new request, from the old envelope and the edit. Anywhere. */
+/* The new request, from the old envelope and the edit. Any thread. */
 static void write_new(struct replacing *replacing)
 {
     replacing->error.code =
@@ -130,7 +130,7 @@ static void write_new(struct replacing *replacing)
 
 static void send_new(struct replacing *replacing)
 {
-    char *request = replacing->request; /* the sending may be the end of the other */
+    char *request = replacing->request; /* sending may free `replacing` */
     const struct handoff_ask ask = {
         .body = request, .size = replacing->request_size, .respond_async = true};
     if (replacing->error.code != HANDOFF_OK) {
@@ -173,7 +173,7 @@ static void write_new_later(struct replacing *replacing)
     refuse_new(replacing, &error);
 }
 
-/* The old one is held. */
+/* The old handoff is held. */
 static void begin_new(struct replacing *replacing)
 {
     struct handoff_status held;

@@ -4,9 +4,9 @@
  *
  * A send is one struct from the call to its answer: it assembles, hands the envelope to delivery as
  * a submission, and then only waits. What it needed for assembling is released before it waits,
- * because thousands may wait for slow receivers. One with a key first looks on a reader thread for
- * the handoff that was accepted under it; what a long body has to be read and hashed for that is
- * done on a worker.
+ * because thousands may wait for slow receivers. A send with a key first looks on a reader thread
+ * for the handoff that was accepted under that key; for this, a long body is read and hashed on a
+ * worker.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ struct handoff_sending {
     struct handoff_waiter waiter;
     struct handoff_assembly *assembly;  /* NULL once the envelope was handed over */
     struct base_work work;              /* of a long body with a key */
-    struct handoff_sending **under_way; /* within the call: set to NULL when it is answered */
+    struct handoff_sending **under_way; /* within the call: NULL once answered */
 };
 
 /* Finds the handoff under the key, if any. Runs before the send, or after the store has just
@@ -94,7 +94,7 @@ static bool look_for_key(struct handoff_sending *sending, const struct handoff_e
 static void sender_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_sending *sending = sending_of(waiter);
-    /* two requests with one key at the same time: the store took the other */
+    /* two concurrent requests with one key: the store accepted the other */
     if (status->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] &&
         look_for_key(sending, &status->error))
         return;
@@ -242,8 +242,7 @@ static bool look_for_key(struct handoff_sending *sending, const struct handoff_e
 
 enum { HASHED_ON_LOOP = 64 * 1024, WORKER_TIMEOUT_MS = 30 * 1000 };
 
-/* The sender's name, as far as the request says it: keys of different senders are different keys.
- */
+/* The sender's name, if the request has one: different senders do not share keys. */
 static struct base_span find_source(const struct handoff_assembly *assembly, yyjson_doc **doc)
 {
     *doc = NULL;
@@ -254,7 +253,7 @@ static struct base_span find_source(const struct handoff_assembly *assembly, yyj
     return source ? base_span(yyjson_get_str(source), yyjson_get_len(source)) : base_span(NULL, 0);
 }
 
-/* Whose key it is, and for what. Anywhere. */
+/* Whose key it is, and for which request. Any thread. */
 static void identify_request(struct handoff_sending *sending)
 {
     const struct handoff_assembly *assembly = sending->assembly;
@@ -302,7 +301,7 @@ static void was_identified(struct base_op *op)
         fail_unidentified(sending, verdict == BASE_OP_CANCELLED);
 }
 
-/* False: it is answered. */
+/* False: the request was answered. */
 static bool take_key(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
     struct handoff_error error;
@@ -360,7 +359,7 @@ struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct han
         handoff_give_no_memory(answered, context);
         return NULL;
     }
-    struct handoff_sending *under_way = sending; /* until it is answered */
+    struct handoff_sending *under_way = sending; /* until the request is answered */
     *sending =
         (struct handoff_sending){.magic = SENDING_MAGIC,
                                  .loop = loop,
@@ -376,7 +375,7 @@ struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct han
     return under_way;
 }
 
-/* What is with the store or the spine at this moment goes on: it is not what takes long. */
+/* What the store or the spine is doing at this moment continues: that is not what takes long. */
 void handoff_send_cancel(struct handoff_sending *sending)
 {
     BASE_CHECK_MAGIC(sending, SENDING_MAGIC);

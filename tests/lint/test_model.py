@@ -54,6 +54,7 @@ ELSEWHERE = {
     ("exporter/status/status_page.c", "closed"): "a word for people",
     ("exporter/systemd.c", "unknown"): "a socket without a name",
     ("lib/metrics/series.c", "other"): "the label of series beyond the cap, of any label",
+    ("exporter/log/delivery_log.c", "store_displaced"): "an event of the log, which has the name of the code",
 }
 # Lists that are not an enumeration, though they have words of one.
 OTHER_LISTS = {

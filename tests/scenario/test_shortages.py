@@ -2,7 +2,7 @@
 # variants: release asan
 """The sidecar runs out of descriptors: agents are not blamed, and what it reserved still works.
 
-An attempt that could not be made is no attempt: it is not counted, not recorded, and the circuit of the
+An attempt that could not be made does not count: it is not numbered, not recorded, and the circuit of the
 agent learns nothing of it. It is made again until the handoff's deadline.
 """
 
@@ -28,7 +28,7 @@ STRICT = {"retries": 0, "breaker": {"failures": 1, "cooldown": "1h"}}
 
 
 def limited(daemon, descriptors):
-    """Starts it with so many descriptors, soft and hard."""
+    """Starts it with that limit of descriptors, soft and hard."""
     daemon.command = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors), *daemon.command]
     return daemon.start()
 
@@ -76,7 +76,7 @@ class InboxPolls(Case):
         self.caller = Caller(self.daemon)
 
     def busy_until_taken_in(self, request):
-        """Closes, so that each attempt needs a connection of its own."""
+        """Closes, so that each attempt needs a new connection."""
         request.handler.close_connection = True
         if self.taken_in.is_set():
             request.answer(200, {"ack": request.id}, connection="close")
