@@ -702,7 +702,7 @@ class ReplayOfMany(Case):
         self.assertEqual(self.caller.call("GET", "/v1/replays").json()["items"], [])
         reply = self.caller.call("GET", f"/v1/replays/{run['id']}")
         self.assert_problem(reply, 404, "not_found")
-        self.assertIn("which leaves the rest parked", reply.json()["detail"])
+        self.assertIn("handoffs not yet replayed stay parked", reply.json()["detail"])
 
     def test_refusals(self):
         self.park(0)
