@@ -2,9 +2,12 @@
 """Nothing that was accepted is lost, at whatever instant the daemon is killed.
 
 Senders hand off without pause, some waiting for the acknowledgement and some not; receivers
-acknowledge, fail, defer, refuse, dawdle and pull. Meanwhile the daemon is killed with SIGKILL and
-started again, some hundred times, also while it starts. When it has been left alone long enough,
-its books are compared with those of the senders and the receivers.
+acknowledge, fail, defer, refuse, dawdle and pull. A few requests are so long that they are assembled on
+a worker thread, finished bodies are removed for their size, and some clients connect and send
+nothing. Meanwhile the daemon is killed with SIGKILL and started again, some hundred times, also while
+it starts. When it has been left alone long enough, its books are compared with those of the senders and
+the receivers. A sender that was told of an acknowledgement is held to have been told the truth: no
+later attempt arrives, whatever was killed in between.
 
 The metrics are held to the same books. Before the last start all clients pause, so the
 first scrape must show what the killed daemon left in its store; then all continue, and what the last
@@ -36,6 +39,8 @@ SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 <
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 
 SENDERS = 200
+SILENT = 20        # clients that connect and send only the start of a request
+LONG = 0.01        # share of the requests that are computed on a worker
 LIFE = 0.25        # seconds from ready to the kill, at most
 PAUSE = 0.8        # of a sender between two handoffs, at most
 EARLY = 0.1        # share of the kills that hit a daemon that is still starting
@@ -48,7 +53,12 @@ PROMPT = ["steady", "flaky", "slow", "refuser", "broken"]
 # client/model/handoff_model.def
 ACKNOWLEDGED, PARKED = 4, 5
 
+# An agent's history is trimmed to the budget, so a long one can be sent to any agent.
+LONG_HISTORY = [{"agent": "sender", "action": f"step {i}", "reason": "because it was needed " * 50}
+                for i in range(100)]
+
 CONFIG = """
+storage: {retention: {size: 1MiB}}
 defaults:
   timeout: 2s
   ack_timeout: 3s
@@ -112,6 +122,7 @@ class Books:
     def __init__(self):
         self.accepted = {}                            # id -> number, where the daemon said so
         self.acknowledged = set()                     # ids a receiver was willing to acknowledge
+        self.told = {}                                # id -> attempts, where a sender got 200
         self.attempts = collections.defaultdict(list) # id -> attempt numbers that arrived
         self.ids = collections.defaultdict(set)       # number -> ids that arrived or were answered
         self.answers = collections.Counter()          # of the daemon to senders
@@ -124,7 +135,11 @@ class Books:
         handoff_id = headers["handoff-id"]
         if envelope["id"] != handoff_id:
             self.faults.append(f"{handoff_id} arrived with the envelope of {envelope['id']}")
-        self.attempts[handoff_id].append(int(headers["handoff-attempt"]))
+        attempt = int(headers["handoff-attempt"])
+        if attempt > self.told.get(handoff_id, attempt):
+            self.faults.append(f"{handoff_id} arrived with attempt {attempt} after its sender was told of "
+                               f"its acknowledgement by attempt {self.told[handoff_id]}")
+        self.attempts[handoff_id].append(attempt)
         self.ids[envelope["task_id"]].add(handoff_id)
         return handoff_id
 
@@ -254,8 +269,11 @@ class Sender:
 
     async def send(self, number, stop):
         """One handoff. With a key it is repeated until it is answered, and at times once more."""
-        body = json.dumps({"source_agent": "sender", "target_agent": self.dice.choice(AGENTS),
-                           "task_id": number, "task_summary": "survive"}).encode()
+        request = {"source_agent": "sender", "target_agent": self.dice.choice(AGENTS),
+                   "task_id": number, "task_summary": "survive"}
+        if self.dice.random() < LONG:
+            request["execution_history"] = LONG_HISTORY
+        body = json.dumps(request).encode()
         keyed = self.dice.random() < 0.7
         headers = {"Content-Type": "application/json"}
         if keyed:
@@ -281,8 +299,23 @@ class Sender:
         if handoff:
             self.books.accepted[handoff["id"]] = number
             self.books.ids[number].add(handoff["id"])
+            if status == 200:
+                self.books.told[handoff["id"]] = handoff["attempts"]
         elif answer.get("code") not in ("circuit_open", "too_many_in_flight", "shutting_down"):
             self.books.faults.append(f"{number} was answered {status}: {answer}")
+
+
+async def stay_silent(address, stop):
+    """Connects, sends the start of a request, and waits until it is cut."""
+    while not stop.is_set():
+        try:
+            reader, writer = await asyncio.open_connection(*address())
+            writer.write(b"POST /v1/handoffs HTTP/1.1\r\nHost: ")
+            await asyncio.wait_for(reader.read(1), 1)
+            writer.close()
+        except (OSError, asyncio.TimeoutError):
+            pass
+        await asyncio.sleep(0.02)
 
 
 # ---- the daemon, killed ---------------------------------------------------------------------------
@@ -402,6 +435,7 @@ class Crash(unittest.TestCase):
         senders = [asyncio.ensure_future(
             Sender(i, self.books, self.dice, victim.address, breathing).work(stop))
             for i in range(SENDERS)]
+        senders += [asyncio.ensure_future(stay_silent(victim.address, stop)) for _ in range(SILENT)]
         for _ in range(4):
             receivers.start(receivers.pull())
         try:
@@ -538,7 +572,10 @@ class Crash(unittest.TestCase):
         self.assertEqual(lost, {}, "accepted, but neither acknowledged nor parked")
         unheard = [handoff_id for handoff_id, state in self.states.items()
                    if state == "acknowledged" and handoff_id not in books.acknowledged]
-        self.assertEqual(unheard, [], "acknowledged by nobody")
+        self.assertEqual(unheard, [], "acknowledged by no agent")
+        undone = {handoff_id: self.states.get(handoff_id) for handoff_id in books.told
+                  if self.states.get(handoff_id) != "acknowledged"}
+        self.assertEqual(undone, {}, "a sender was told that it is acknowledged")
         doubled = {number: ids for number, ids in books.ids.items() if len(ids) > 1}
         self.assertEqual(doubled, {}, "one handoff under several ids")
         # the test has to have tested something
