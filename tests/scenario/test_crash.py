@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# soak: yes
 """Nothing that was accepted is lost, at whatever instant the daemon is killed.
 
 Senders hand off without pause, some waiting for the acknowledgement and some not; receivers
@@ -6,8 +7,8 @@ acknowledge, fail, defer, refuse, dawdle and pull. A few requests are so long th
 a worker thread, finished bodies are removed for their size, and some clients connect and send
 nothing. Meanwhile the daemon is killed with SIGKILL and started again, some hundred times, also while
 it starts. When it has been left alone long enough, its books are compared with those of the senders and
-the receivers. A sender that was told of an acknowledgement is held to have been told the truth: no
-later attempt arrives, whatever was killed in between.
+the receivers. A sender that was answered 200 is held to have been told the truth: no later attempt
+arrives, whatever was killed in between.
 
 The metrics are held to the same books. Before the last start all clients pause, so the
 first scrape must show what the killed daemon left in its store; then all continue, and what the last
@@ -137,8 +138,8 @@ class Books:
             self.faults.append(f"{handoff_id} arrived with the envelope of {envelope['id']}")
         attempt = int(headers["handoff-attempt"])
         if attempt > self.told.get(handoff_id, attempt):
-            self.faults.append(f"{handoff_id} arrived with attempt {attempt} after its sender was told of "
-                               f"its acknowledgement by attempt {self.told[handoff_id]}")
+            self.faults.append(f"{handoff_id} arrived with attempt {attempt} after its sender was answered "
+                               f"200 for attempt {self.told[handoff_id]}")
         self.attempts[handoff_id].append(attempt)
         self.ids[envelope["task_id"]].add(handoff_id)
         return handoff_id

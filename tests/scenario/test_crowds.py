@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """Clients that take places and slots and give nothing: a scrape is answered in spite of them."""
 
 import socket

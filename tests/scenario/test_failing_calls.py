@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """Every system call that the daemon makes for itself fails once, at each place where it is made.
 
 A daemon linked with tests/support/failing_calls.c runs a round of everything: handoffs pushed over HTTP,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan tsan
+# soak: yes
 """One long request beside many short ones, on one API loop: the long one is computed elsewhere.
 
 No assertion reads a clock. The daemon has one API thread, and the workers have none of its time:

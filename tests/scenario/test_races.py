@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release tsan
+# soak: yes
 """Everything at once: hundreds of senders, receivers, pollers, late words, decisions, reloads and
 scrapes, for some seconds. The thread sanitizer watches where the daemon was built with it; at the end
 every handoff that was accepted has ended, and the daemon drains while pollers still wait."""

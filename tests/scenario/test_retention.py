@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """Retention takes envelopes first; keys, handoffs and what a child inherits stay until their own budget is used up.
 
 Whatever is parked, and whatever load there was: a key answers with the handoff that was accepted under it, a

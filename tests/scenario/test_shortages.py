@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """The sidecar runs out of descriptors: agents are not blamed, and what it reserved still works.
 
 An attempt that could not be made does not count: it is not numbered, not recorded, and the circuit of the

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """The store is deleted, moved or replaced while the daemon runs.
 
 What is told durable must be in the store that the next start opens. So the daemon compares the files

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# soak: yes
 """kill -9 at random moments under write load: nothing acknowledged is lost, the store always opens.
 
 HANDOFF_KILLS sets how many (200), HANDOFF_SEED repeats a run.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """What a caller was told survives kill -9 in the instant after the answer.
 
 Each round ends with a request whose last byte is read and followed by SIGKILL at once; the next round
