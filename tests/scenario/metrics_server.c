@@ -108,6 +108,7 @@ static void open_registry(void)
             give_up(descs[i].name, error.message);
     }
     page.collectors = collectors;
+    exporter_slots_init(&page.slots);
     atomic_store(&page.scrapes_max, 16);
 }
 

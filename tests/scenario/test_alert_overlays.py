@@ -82,8 +82,8 @@ class SixtyTimesFaster(unittest.TestCase):
         self.assertEqual(lint(self.output), "")
 
     def test_only_windows_differ(self):
-        # durations, also at the end of recorded names, and the ages of parked handoffs and publications
-        window = re.compile(r"(?<![.\d])\d+[smhd]\b|(?<=> )(3600|300|60|5)\b")
+        # durations, also at the end of recorded names, and the ages of handoffs and publications
+        window = re.compile(r"(?<![.\d])\d+[smhd]\b|(?<=[<>] )(86400|3600|1440|300|60|5)\b")
 
         def without_windows(groups):
             return [{field: window.sub("T", rule[field]) for field in rule if field not in ("annotations", "labels")}

@@ -13,6 +13,7 @@
 
 #include "lib/base/memory.h"
 
+static bool failing_memory_installed;        /* by the test's own thread */
 static atomic_long failing_memory_countdown; /* 0: never fails */
 static atomic_bool failing_memory_hit;
 
@@ -30,11 +31,19 @@ static inline void *failing_memory_resize(void *pointer, size_t size)
     return failing_memory_turn() ? NULL : realloc(pointer, size);
 }
 
+/* Puts the allocator in place, which must happen before the first thread that allocates. */
+static inline void failing_memory_install(void)
+{
+    static const struct base_allocator failing = {failing_memory_resize, free};
+    if (!failing_memory_installed)
+        base_allocator_set(&failing);
+    failing_memory_installed = true;
+}
+
 /* The n-th allocation from now fails; 0 ends it. */
 static inline void failing_memory_at(long n)
 {
-    static const struct base_allocator failing = {failing_memory_resize, free};
-    base_allocator_set(&failing);
+    failing_memory_install();
     atomic_store(&failing_memory_hit, false);
     atomic_store(&failing_memory_countdown, n);
 }

@@ -461,7 +461,7 @@ static void test_no_memory_ends_nobody_elses_posts(void **state)
         loop_close(&loop);
         sem_post(&name_answer);
     }
-    base_allocator_set(NULL);
+    failing_memory_at(0);
 }
 
 /* ---- connections that end ------------------------------------------------------------------- */
@@ -731,6 +731,7 @@ static void test_a_shortage_of_ours_is_no_fault_of_the_agent(void **state)
 
 int main(void)
 {
+    failing_memory_install();
     const struct CMUnitTest both[] = {
         cmocka_unit_test(test_reads_body_and_facts),
         cmocka_unit_test(test_reads_the_header),

@@ -42,22 +42,22 @@ struct handoff_store {
     struct handoff_db writer;
     struct handoff_body_log body_log;
     struct handoff_checkpoint checkpoint;
-    int wal_pages;            /* in the WAL after the last commit */
-    int64_t retention_due_ns; /* monotonic */
-    int64_t measure_due_ns;   /* likewise */
-    int64_t files_due_ns;     /* likewise: when to look for all of them */
-    int64_t disk_due_ns;      /* likewise: when to ask how much room is left */
-    bool unmeasured;          /* something was written since */
-    unsigned group_awaited;   /* jobs of the group at hand that are not lazy */
-    unsigned group_bodies;    /* jobs of the group at hand that bring an envelope */
-    unsigned unindexed;       /* envelopes since the index of tasks was looked at, or more */
-    unsigned unretained;      /* envelopes since the last step of retention, or more */
-    int64_t oldest_key_from;  /* see retained_size.h */
-    bool retention_more;      /* the last step removed something: go on */
-    int64_t hold_until_ns;    /* monotonic: lazy jobs wait for company until then */
-    int64_t gather_until_ns;  /* likewise: all do; 0: none has to */
     struct handoff_damaged_files damaged_files; /* each was told once */
-    bool told_of_sync;                          /* that one of the database failed */
+    int64_t retention_due_ns;                   /* monotonic */
+    int64_t measure_due_ns;                     /* likewise */
+    int64_t files_due_ns;                       /* likewise: when to look for all of them */
+    int64_t disk_due_ns;                        /* likewise: when to ask how much room is left */
+    int64_t hold_until_ns;   /* likewise: lazy jobs wait for company until then */
+    int64_t gather_until_ns; /* likewise: all do; 0: none has to */
+    int64_t oldest_key_from; /* see retained_size.h */
+    int wal_pages;           /* in the WAL after the last commit */
+    unsigned group_awaited;  /* jobs of the group at hand that are not lazy */
+    unsigned group_bodies;   /* jobs of the group at hand that bring an envelope */
+    unsigned unindexed;      /* envelopes since the index of tasks was looked at, or more */
+    unsigned unretained;     /* envelopes since the last step of retention, or more */
+    bool unmeasured;         /* something was written since */
+    bool retention_more;     /* the last step removed something: go on */
+    bool told_of_sync;       /* that a sync of the database failed */
 
     /* queue_lock: */
     pthread_mutex_t queue_lock;
