@@ -2,7 +2,7 @@
 /*
  * A host's loops, and what is done with all of them: taking up what was left, and draining. A loop
  * has a struct base_loop of its own, which the host drives through its descriptor, or is a guest on
- * the host's (host_loop.h). On the loop's thread.
+ * the host's (host_loop.h). On the loop's thread, except for opening and closing (handoff.h).
  */
 #include "client/client.h"
 #include "client/host_loop.h"

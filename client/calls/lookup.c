@@ -39,6 +39,13 @@ struct lookup {
     struct handoff_error error;
 };
 
+static struct lookup *lookup_of(struct handoff_store_read *read)
+{
+    struct lookup *lookup = BASE_CONTAINER_OF(read, struct lookup, read);
+    BASE_CHECK_MAGIC(lookup, LOOKUP_MAGIC);
+    return lookup;
+}
+
 /* ---- what is read: on a reader thread -------------------------------------------------------- */
 
 static enum handoff_code run_get_lookup(struct lookup *lookup, struct handoff_error *error)
@@ -70,15 +77,6 @@ static enum handoff_code run_view_lookup(struct lookup *lookup, struct handoff_e
                              error);
 }
 
-/* ---- from the call to the answer ------------------------------------------------------------- */
-
-static struct lookup *lookup_of(struct handoff_store_read *read)
-{
-    struct lookup *lookup = BASE_CONTAINER_OF(read, struct lookup, read);
-    BASE_CHECK_MAGIC(lookup, LOOKUP_MAGIC);
-    return lookup;
-}
-
 static void run_lookup(struct handoff_store_read *read)
 {
     struct lookup *lookup = lookup_of(read);
@@ -86,6 +84,8 @@ static void run_lookup(struct handoff_store_read *read)
     enum handoff_code code = lookup->run(lookup, &lookup->error);
     BASE_CHECK(code == lookup->error.code);
 }
+
+/* ---- from the call to the answer: on the loop ------------------------------------------------ */
 
 static void answer_lookup(struct handoff_store_read *read)
 {

@@ -159,7 +159,7 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
         return;
     }
     handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_FAILED);
-    if (!delivery->settings) /* it was resumed */
+    if (!delivery->settings) /* resumed: take a reference, which the delivery keeps */
         delivery->settings = handoff_agent_settings(delivery->agent);
     if (!delivery->settings) {
         handoff_delivery_give_up_untried(delivery, HANDOFF_OBSTACLE_UNKNOWN_AGENT);

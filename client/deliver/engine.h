@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine.h - delivery: a handoff that was accepted is acknowledged, or parked.
+ * engine.h - delivery: every accepted handoff ends up acknowledged, parked or expired.
  *
  *     accept ─▶ READY ─▶ IN_FLIGHT ─▶ ACKNOWLEDGED
  *                 ▲          │  │
  *                 └─ retry ──┘  ├─▶ AWAITING_ACK ─▶ ...
  *                               └─▶ PARKED, EXPIRED              (all moves: handoff_model.def)
  *
- * Told means durable: what a sender, an agent or an operator is answered was committed before. The
- * envelope and its standing before the first attempt and the 202, the end before the sender is told
- * of it, and what an agent says by the API before that is confirmed. That an attempt is out is in
- * memory alone, since after a crash it is repeated either way.
+ * An answer is durable: whatever a sender, an agent or an operator is told was committed first. The
+ * envelope and its standing, before the first attempt and the 202; the outcome, before the sender
+ * hears of it; an agent's API call, before it is confirmed. An outstanding attempt is known only in
+ * memory, since after a crash it is repeated anyway.
  *
  * Threads: the engine's own state is the table of live handoffs and some counts. Everything else
  * belongs to a lane or to an agent (agents.h).
@@ -41,8 +41,8 @@ struct handoff_engine_options {
     const struct base_clock *clock;
     const struct base_random *random;
     unsigned connections_max; /* to agents, at once; 0: any number */
-    /* Told of what happens, on the thread on which it happens, between two steps of delivery, so it
-       must be quick and may not block. NULL: there is none. */
+    /* Called with each event, on the thread where it happens, between two steps of delivery; must
+       be quick and must not block. NULL: no observer. */
     void (*observe)(void *observer, const struct handoff_event *event);
     void *observer;
 };
@@ -50,38 +50,39 @@ struct handoff_engine_options {
 enum handoff_code handoff_engine_new(struct handoff_engine **engine,
                                      const struct handoff_engine_options *options,
                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* All lanes are gone. */
+/* Call once all lanes are freed. */
 void handoff_engine_free(struct handoff_engine **engine);
 
-/* Breakers, and what is parked, as the store remembers them. Before the first lane. */
+/* Restores the breakers and the counts of parked handoffs from the store. Call before the first
+   lane is made. */
 enum handoff_code handoff_engine_restore(struct handoff_engine *engine,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Takes up what was live when the last process ended, spread over the lanes. Once, before the lanes
-   run. */
+/* Resumes what was live when the last process ended, spread over the lanes. Call once, before the
+   lanes run. */
 enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct handoff_lane **lanes,
                                         size_t count,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* How many handoffs may be in live states, in all and of one agent; 0: any number, which is so
-   until it is said. What is beyond a new limit goes on. Any thread. */
+/* How many handoffs may be in live states, in total and per agent; 0: no limit (the default).
+   Handoffs beyond a lowered limit continue. Any thread. */
 void handoff_engine_limit(struct handoff_engine *engine, unsigned all, unsigned per_agent);
 
-/* No new handoffs from now on; those that live go on. Any thread. */
+/* No new handoffs from now on; live ones continue. Any thread. */
 void handoff_engine_drain(struct handoff_engine *engine);
-/* A drain that also begins no attempt. Each lane learns of it when it runs next: it answers the
-   waiters of handoffs that have no attempt out. Any thread. */
+/* A drain that also starts no attempts. Each lane notices when it next runs, and answers the
+   waiters of handoffs without an outstanding attempt. Any thread. */
 void handoff_engine_wind_down(struct handoff_engine *engine);
 /* Any thread. */
 bool handoff_engine_is_draining(const struct handoff_engine *engine);
-/* Which handoffs are in memory, for those who ask from other threads. */
+/* The index of handoffs in memory, for other threads. */
 struct handoff_live *handoff_engine_live(struct handoff_engine *engine);
 /* Handoffs in live states. Any thread. */
 unsigned handoff_engine_in_flight(const struct handoff_engine *engine);
-/* Of these, those with an attempt out: what the end waits for. Any thread. */
+/* Of these, those with an attempt outstanding; shutdown waits for these. Any thread. */
 unsigned handoff_engine_attempting(const struct handoff_engine *engine);
 
-/* The id of a trace, out of a traceparent, which it lends from; absent where that has none. */
+/* The trace id in a traceparent, lent from it; absent if there is none. */
 struct base_span handoff_trace_id(struct base_span traceparent);
 /* "" for an absent one. */
 void handoff_copy_trace_id(char to[33], struct base_span trace_id);
@@ -106,7 +107,7 @@ struct handoff_submission {
     uint8_t request_digest[BASE_SHA256_BYTES];
 };
 
-/* What is known of a handoff without its envelope. */
+/* What is known about a handoff without its envelope. */
 struct handoff_label {
     char id[BASE_UUID_TEXT];
     enum handoff_pattern pattern;
@@ -114,18 +115,18 @@ struct handoff_label {
     int64_t created_ms;
 };
 
-/* How it stands with a handoff, as the sender is told. */
+/* The status of a handoff, as its sender is told. */
 struct handoff_status {
     struct handoff_label label;
-    struct base_span envelope; /* as it was assembled; empty where it cannot be read any more */
-    struct base_span excerpt;  /* of the envelope (excerpt.h); absent: look into the envelope */
+    struct base_span envelope; /* as it was assembled; empty if it can no longer be read */
+    struct base_span excerpt;  /* excerpt.h; absent: read the envelope */
     enum handoff_state state;
     const char *target;
     enum handoff_reason reason; /* why it was parked */
-    const char *words;          /* where the reason is OTHER: what it was, else "" */
+    const char *words;          /* if the reason is OTHER: what it was, else "" */
     uint32_t attempts;
-    int64_t settled_ms; /* 0: it goes on */
-    /* of the store, where what came of it could not be written; then the rest is as before */
+    int64_t settled_ms; /* 0: not settled */
+    /* the store's, if the result could not be written; the rest is then as last written */
     struct handoff_error error;
 };
 
@@ -136,35 +137,34 @@ static inline const char *handoff_status_reason(const struct handoff_status *sta
                                                   : handoff_reason_name(status->reason);
 }
 
-/* Puts in what memory knows better than the row. */
+/* Overlays what memory knows more recently than the row. */
 void handoff_status_overlay(struct handoff_status *status, const struct handoff_live_view *view);
 
-/* Who wants to know. Embedded in its owner, who keeps it until `settled` was called, or until it
-   withdrew it. Told on the lane's thread, and never from within the call that handed it over. */
+/* Whoever waits for the outcome. Embedded in its owner, which keeps it until `settled` is called or
+   it is withdrawn. Called on the lane's thread, never from within the call that submitted it. */
 struct handoff_waiter {
-    /* Of a decision (decide.h) alone: whether it can be carried out. Where not, it is the last
-       call. */
+    /* For a decision (decide.h) only: whether it can be carried out. If not, the last call. */
     void (*decided)(struct handoff_waiter *waiter, const struct handoff_error *error);
-    /* It is durable; of a replay, or that could not be written. May be NULL. */
+    /* It is accepted and durable, or a replay of it could not be written. May be NULL. */
     void (*accepted)(struct handoff_waiter *waiter, const struct handoff_status *status);
-    /* Acknowledged, parked or expired, and that is durable; or the error says why it was not
-       accepted, or what kept it from being written. The last call. */
+    /* Acknowledged, parked or expired, durably; or the error says why it was not accepted or could
+       not be written. The last call. */
     void (*settled)(struct handoff_waiter *waiter, const struct handoff_status *status);
     struct handoff_delivery *delivery; /* the engine's */
 };
 
-/* Takes it in, on the lane's thread. OK: the waiter will be told. Otherwise nothing was stored:
-   unknown_agent, circuit_open (error->needed: milliseconds until it is worth another try),
+/* Accepts it, on the lane's thread. OK: the waiter will be told. Otherwise nothing was stored:
+   unknown_agent, circuit_open (error->needed: milliseconds until a retry is worthwhile),
    too_many_in_flight, shutting_down, out_of_memory. The waiter may be NULL. */
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
                                          const struct handoff_submission *submission,
                                          struct handoff_waiter *waiter,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* The sender no longer waits; the handoff goes on. On the lane's thread. */
+/* The sender no longer waits; the handoff continues. On the lane's thread. */
 void handoff_waiter_withdraw(struct handoff_waiter *waiter);
 
-/* ---- the receiver's word, by the API --------------------------------------------------------- */
+/* ---- the receiver's reply, through the API --------------------------------------------------- */
 
 enum handoff_word {
     HANDOFF_WORD_ACK,
@@ -183,27 +183,27 @@ struct handoff_reply {
     struct base_uuid id;
     enum handoff_word word;
     char said[200];         /* the nack's reason, or "" */
-    struct base_span agent; /* who speaks; absent: anybody. Lent until `told`. */
+    struct base_span agent; /* the calling agent; absent: anyone. Lent until `told`. */
     uint32_t attempt;       /* of a return: which lease */
 
-    /* answers: OK (also for a repeated acknowledgement): it is written; not_found, forbidden,
-       conflict, shutting_down; the store's: it counts, but a crash now would undo it */
+    /* result: OK (also for a repeated acknowledgement): written; not_found, forbidden, conflict,
+       shutting_down; a store error: it counts, but a crash now would undo it */
     struct handoff_error error;
-    struct handoff_live_view view; /* what it came to, where OK; NONE: the store's row has it */
+    struct handoff_live_view view; /* the resulting status, if OK; NONE: read the store's row */
 
     /* the engine's */
     struct handoff_lane *owner;
     struct handoff_waiter waiter;
     struct handoff_store_read read;
-    bool late; /* an acknowledgement of one that is parked */
+    bool late; /* acknowledges a parked one */
 };
 
 STAILQ_HEAD(handoff_replies, handoff_reply);
 
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply);
 
-/* Closes a breaker by hand, on the lane's thread. OK: `saved` is called when that is written.
-   Otherwise it is not: unknown_agent, out_of_memory. */
+/* Closes a breaker by hand, on the lane's thread. OK: `saved` is called once that is written; on
+   failure it is not called: unknown_agent, out_of_memory. */
 enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct handoff_lane *lane,
                                        const char *name, handoff_circuit_saved *saved,
                                        void *context,

@@ -2,7 +2,9 @@
 /*
  * Opens, runs and closes a lane. It has two places in a turn of the loop (lane.h): after sockets,
  * mail and timers were served, the protocols report the attempts that ended; at the end of the
- * turn, everything to be written is submitted to the store as one batch. On the lane's thread.
+ * turn, everything to be written is submitted to the store as one batch. Runs on the lane's thread,
+ * except that another thread may make the lane before it runs, and stop and free it once it no
+ * longer runs.
  */
 #include "client/deliver/lane.h"
 

@@ -35,11 +35,12 @@ struct handoff_lane {
     TAILQ_HEAD(handoff_delivery_list, handoff_delivery) deliveries; /* all that live here */
     struct handoff_store_batch writes; /* of this turn, submitted at its end */
     unsigned awaited;                  /* mails that will come: what the store was asked to write */
-    bool closing;                      /* begins nothing any more */
-    bool wound_down;                   /* who waits in vain was told so, when the engine began */
+    bool closing;                      /* starts nothing new */
+    bool wound_down; /* the waiters have been answered, as the engine is winding down */
 };
 
-/* On `loop`, whose clock is the engine's; NULL: on a loop of its own. */
+/* May run on another thread than the lane's, before the lane runs. On `loop`, whose clock is the
+ * engine's; NULL: on a loop of its own. */
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
                                    struct base_loop *loop,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;

@@ -2,7 +2,7 @@
 /*
  * Reports what happens to a delivery: to the waiter, which sent it or decided about it, and to the
  * observer, which counts. The observer gets every move, every attempt once, and every change of a
- * circuit. Runs on the lane of the delivery.
+ * circuit. Runs on the lane of the delivery. Declared in delivery.h and engine.h.
  */
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *
  * Nothing is reported before it is written: the sender, an agent that answered by the API, and
  * readers of the handoff learn of a change after the commit that contains it, or of the store's
- * error if that failed. Runs on the lane of the delivery.
+ * error if that failed. Runs on the lane of the delivery. Declared in delivery.h.
  */
 #include <string.h>
 

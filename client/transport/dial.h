@@ -36,9 +36,9 @@ struct handoff_dial;
 struct handoff_dialled {
     int fd;                         /* owned by the receiver, with its place in the quota; -1:
                                        dialling failed */
-    const char *peer;               /* "127.0.0.1:9001"; lent */
-    struct handoff_address address; /* the same */
-    struct handoff_failure failure; /* if fd is -1; lent */
+    const char *peer;               /* "127.0.0.1:9001"; lent until done returns */
+    struct handoff_address address; /* the address that answered */
+    struct handoff_failure failure; /* if fd is -1; lent until done returns */
 };
 
 /* `done` is called once, on the loop, and never from here; the dial is freed after it. NULL: out of

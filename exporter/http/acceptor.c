@@ -62,7 +62,8 @@ static bool is_of_client(int error)
            error == ENETUNREACH || error == EPERM;
 }
 
-/* 0, or why there was none to take. */
+/* 0, or why there was none to take. The caller has taken a place in the room, and gives it back on
+ * failure. */
 static int accept_one(struct exporter_acceptor *acceptor)
 {
     struct sockaddr_storage address;

@@ -118,6 +118,7 @@ static void merge_short(const struct handoff_vocabulary *vocabulary, const uint8
  */
 #define WORDS_PER_BYTE 4 /* two of the heap, and four numbers of half a word */
 
+/* The arrays lie in memory that merge_window's caller lends. */
 struct long_merge {
     const struct handoff_vocabulary *vocabulary;
     uint32_t length;
