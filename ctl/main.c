@@ -37,9 +37,11 @@ static const struct ctl_command commands[] = {
     {"store", "check PATH | backup PATH DESTINATION",
      "Check a store, or back it up while it is in use.",
      "PATH is the directory given to --storage.path, or the database file in it. Both verbs only\n"
-     "read the store and may run while the daemon does. check verifies the structure, the digest\n"
-     "of every envelope and the full-text index. backup writes one new file; to restore it, stop\n"
-     "the daemon, empty the directory and copy the file there as handoff.db.\n"
+     "read the store and can be run while the daemon is running. check verifies the structure, "
+     "the\n"
+     "digest of every envelope and the full-text index. backup writes one new file; to restore "
+     "it,\n"
+     "stop the daemon, empty the directory and copy the file there as handoff.db.\n"
      "Exit code: 0 sound or written, 1 damaged or not written, 2 usage error.\n"
      "\n"
      "Examples:\n"
@@ -62,7 +64,7 @@ static const struct ctl_command commands[] = {
      "  --idempotency-key KEY   a repeat with this key returns the first handoff\n"
      "  --json                  print the API's JSON instead of text\n"
      "On a terminal, a line on stderr follows the attempts. Interrupting the wait does not cancel\n"
-     "the handoff, see handoffctl status. Exit code 1 also means that it was parked or "
+     "the handoff; see handoffctl status. Exit code 1 also means that it was parked or "
      "expired.\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl send --from analyst --to code-generator --summary 'Write the retry logic' \\\n"
@@ -107,7 +109,7 @@ static const struct ctl_command commands[] = {
      ctl_ack},
     {"nack", "ID [--reason TEXT] [--final] [--json]",
      "Report that the agent did not accept a handoff.",
-     "It is retried, or with --final parked at once.\n" CTL_API_DETAILS "\n"
+     "It is retried, or parked immediately with --final.\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'the model is overloaded'\n"
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --final --reason 'not my work'\n",
@@ -119,7 +121,7 @@ static const struct ctl_command commands[] = {
      "  replay ID     deliver it again, with --to AGENT to another agent; with --edit FILE send a\n"
      "                new handoff in its place, changed by the request fields in the JSON object\n"
      "  replay --target AGENT  replay all handoffs parked for AGENT; --to AGENT, --reason REASON,\n"
-     "                --rate N per second at most (default 10), --limit N in all at most\n"
+     "                at most --rate N per second (default 10), at most --limit N in total\n"
      "  discard ID    --reason TEXT; it is kept as discarded and never delivered\n"
      "  --json        print the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"

@@ -27,7 +27,7 @@ static int check_store(const char *path)
         return CTL_OK;
     }
     printf("%lld problems\n", (long long)report.problems);
-    fprintf(stderr, "handoffctl store: the first problem: %s\n", report.problem);
+    fprintf(stderr, "handoffctl store: first problem: %s\n", report.problem);
     return CTL_FAILED;
 }
 

@@ -269,7 +269,7 @@ int ctl_task(const struct ctl_command *command, int argc, char *const argv[])
     if (code == CTL_OK && !words[0])
         code = ctl_usage_error(command, "missing TASK");
     else if (code == CTL_OK && words[1] && strcmp(words[0], "complete") != 0)
-        code = ctl_usage_error(command, "expected complete TASK, or only TASK");
+        code = ctl_usage_error(command, "expected TASK, or complete TASK");
     if (code != CTL_OK)
         return code;
     task.id = words[1] ? words[1] : words[0];

@@ -374,7 +374,7 @@ static void share_descriptors(struct exporter_lifecycle *lifecycle)
                  LOG_UINT("api_connections", lifecycle->descriptors.api),
                  LOG_UINT("web_connections", lifecycle->descriptors.web),
                  LOG_UINT("delivery_connections", lifecycle->descriptors.deliveries),
-                 LOG_STR("advice", "raise LimitNOFILE of the service (ulimit -n)"));
+                 LOG_STR("advice", "raise the service's LimitNOFILE (ulimit -n)"));
 }
 
 /* Of a listener, on its loop's thread. */

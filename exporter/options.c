@@ -86,8 +86,10 @@ static bool read_url_path(const struct option_row *row, const char *value, void 
     size_t length = strlen(value);
 
     if (length < row->least || length > row->most || !is_url_path(value)) {
-        return refuse_option_value(
-            row, value, "a path such as /metrics, of 2 to 255 letters, digits and -._~/", error);
+        return refuse_option_value(row, value,
+                                   "a path such as /metrics, 2 to 255 characters long, made up of "
+                                   "letters, digits and -._~/",
+                                   error);
     }
     if (strncmp(value, "/-/", 3) == 0) {
         return refuse_option_value(

@@ -43,7 +43,7 @@ static enum handoff_code check_options_name(const struct handoff_agent_options *
 {
     const size_t size = options->name ? strlen(options->name) : 0;
     if (size == 0 || size > HANDOFF_NAME_MAX)
-        return refuse_options(error, "an agent's name must have 1 to 128 bytes", "name",
+        return refuse_options(error, "an agent's name must be 1 to 128 bytes long", "name",
                               options->name);
     return HANDOFF_OK;
 }

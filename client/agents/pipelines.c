@@ -182,7 +182,7 @@ static enum handoff_code find_next(const struct handoff_pipeline_set *set, struc
     size_t place = place_in(pipeline, source);
     if (place + 1 == pipeline->nagents)
         return handoff_error_set(error, HANDOFF_ERR_NO_NEXT_AGENT,
-                                 "the source is the last agent of its pipeline, so it has no next "
+                                 "the source is the last agent in its pipeline, so it has no next "
                                  "agent; complete the task instead",
                                  "source_agent", source.data);
     *next = pipeline->agents[place + 1];

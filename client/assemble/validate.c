@@ -214,13 +214,14 @@ const struct handoff_fields handoff_request_fields = {.rows = rows,
                                                       .count = HANDOFF_FIELDS_COUNT(rows),
                                                       .name = "HandoffRequest",
                                                       .doc = "A request to hand off work.",
-                                                      .known = "the fields of docs/envelope.md"};
+                                                      .known =
+                                                          "the fields listed in docs/envelope.md"};
 const struct handoff_fields handoff_edit_fields = {
     .rows = rows,
     .count = HANDOFF_FIELDS_COUNT(rows),
     .name = "HandoffEdit",
     .doc = "Request fields that replace those of the original.",
-    .known = "the fields of docs/envelope.md",
+    .known = "the fields listed in docs/envelope.md",
     .edit = true};
 
 /* ---- refusals ------------------------------------------------------------------------------- */
@@ -333,7 +334,7 @@ static enum handoff_code refuse_name(struct base_span given, struct base_span ca
 {
     handoff_error_set(error, HANDOFF_ERR_FORBIDDEN, "an agent may hand off only in its own name",
                       "source_agent", given.data);
-    handoff_error_allow(error, "%.*s, or leave it out", (int)caller.size, caller.data);
+    handoff_error_allow(error, "%.*s, or omit it", (int)caller.size, caller.data);
     return HANDOFF_ERR_FORBIDDEN;
 }
 

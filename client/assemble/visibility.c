@@ -82,8 +82,8 @@ enum handoff_code handoff_visibility_check_task(struct handoff_store *store,
     if (code != HANDOFF_OK || may)
         return code;
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
-                             "this task belongs to other agents: only the agent that began it, "
-                             "and agents that were sent one of its handoffs, may use it; choose "
-                             "another task_id, or omit it",
+                             "this task belongs to other agents: only the agent that started it "
+                             "and agents that were sent one of its handoffs may use it; choose "
+                             "another task_id or omit it",
                              "task_id", task_id.data);
 }

@@ -19,7 +19,7 @@
 #define IN_ITS_OWN_NAME                                                                            \
     "in its own name; a different `source_agent` is 403 `forbidden`, a missing one defaults to "   \
     "the caller. `previous_id` must name a handoff, and `task_id` a task, to which it is a "       \
-    "party; otherwise 404. It begins a task by naming a new `task_id`, or none."
+    "party; otherwise 404. It starts a task by naming a new `task_id` or none."
 #define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
 #define AS_ITS_HOLDER "if it holds the handoff; other parties get 403, all others 404"
 #define SHARED        "yes: the agents of a pipeline share the spine"

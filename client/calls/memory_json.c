@@ -96,7 +96,7 @@ static const struct handoff_field rows[] = {
      .type = HANDOFF_FIELD_TEXT,
      .offset = AT(summary),
      .most = INT64_MAX,
-     .doc = "sent instead of the content when the content does not fit"},
+     .doc = "sent instead of the content if the content does not fit"},
     {.name = "importance",
      .type = HANDOFF_FIELD_WORD,
      .offset = AT(importance),
@@ -190,7 +190,7 @@ static enum handoff_code take_agent(const struct memory_body *body, struct hando
     handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
                       "an agent may store memories only in its own name", "agent",
                       body->agent.data);
-    handoff_error_allow(error, "%.*s, or leave it out", (int)caller.size, caller.data);
+    handoff_error_allow(error, "%.*s, or omit it", (int)caller.size, caller.data);
     return HANDOFF_ERR_FORBIDDEN;
 }
 
@@ -224,7 +224,7 @@ static enum handoff_code check_handed_on_whole(const struct memory_body *body,
         return HANDOFF_OK;
     if (handoff_marks_raw_log(body->metadata))
         return handoff_error_set(error, HANDOFF_ERR_RAW_LOG,
-                                 "a raw conversation log needs a summary; add one, or store its "
+                                 "a raw conversation log needs a summary; add one or store its "
                                  "conclusions as separate memories",
                                  "summary", NULL);
     if (memory->content.size <= most_bytes)

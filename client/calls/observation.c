@@ -80,7 +80,8 @@ static enum handoff_code check_refs(const struct handoff_field *field, yyjson_va
         return code;
     bool counted = refs->requested >= 0 || refs->missing >= 0 || refs->trimmed >= 0;
     if (refs->included < 0 && (counted || refs->ratio < 0)) {
-        handoff_field_refuse(error, "cannot compute how much was included", field->name, NULL);
+        handoff_field_refuse(error, "not enough numbers to compute how much was included",
+                             field->name, NULL);
         handoff_error_allow(error,
                             "included, with requested or with missing and trimmed; or only ratio");
         return HANDOFF_ERR_INVALID;
@@ -133,7 +134,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(id),
      .least = 1,
      .most = HANDOFF_OBSERVATION_ID_MAX,
-     .doc = "id chosen by the reporter, so that a repeat counts once"},
+     .doc = "id chosen by the reporter, so that repeats count only once"},
     {.name = "task_id",
      .type = HANDOFF_FIELD_ID,
      .offset = AT(task_id),
@@ -143,7 +144,7 @@ static const struct handoff_field rows[] = {
     {.name = "trace_id",
      .type = HANDOFF_FIELD_TRACE_ID,
      .offset = AT(trace_id),
-     .doc = "id of its trace"},
+     .doc = "its trace id"},
     {.name = "timestamp", .type = HANDOFF_FIELD_TIME, .offset = AT(at_ms), .doc = "when it ended"},
     {.name = "latency_seconds",
      .type = HANDOFF_FIELD_NUMBER,
@@ -189,14 +190,14 @@ static const struct handoff_field rows[] = {
      .offset = AT(task_handoffs),
      .least = 1,
      .most = HANDOFF_OBSERVATION_TASK_MAX,
-     .doc = "the task ended with this handoff: number of handoffs it took"},
+     .doc = "number of handoffs the task took, if it ended with this one"},
 };
 const struct handoff_fields handoff_observation_fields = {
     .rows = rows,
     .count = HANDOFF_FIELDS_COUNT(rows),
     .name = "Observation",
     .doc = "One handoff that an agent made without the sidecar.",
-    .known = "the fields of docs/observations.md"};
+    .known = "the fields listed in docs/observations.md"};
 
 /* ---- what no field can tell alone --------------------------------------------------------------
  */

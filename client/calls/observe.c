@@ -166,7 +166,7 @@ static enum handoff_code take_observations(struct taking *taking, yyjson_val *ro
     size_t i, n;
     yyjson_val *item;
     if (yyjson_obj_size(root) != 1)
-        return refuse_body(error, "a batch has no field other than items", "body");
+        return refuse_body(error, "a batch may contain only items", "body");
     if (!yyjson_is_arr(items))
         return refuse_body(error, "items is not an array", "items");
     if (yyjson_arr_size(items) > BATCH_MAX) {

@@ -87,7 +87,7 @@ static const struct handoff_field handoff_rows[] = {
     ROW("attempts", WHOLE, .doc = "attempts so far, including those before a replay"),
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
-    ROW("reason", TEXT, .doc = "why it is no longer delivered; otherwise empty"),
+    ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");
 ITEM(handoff_item, handoff_shape_handoff);
@@ -99,7 +99,7 @@ static const struct handoff_field attempt_rows[] = {
     ROW("duration_seconds", NUMBER, .doc = "how long it took"),
     ROW("target_agent", TEXT, .doc = "the agent it was sent to"),
     ROW("result", WORD, .words = record_names, .doc = "how it ended"),
-    ROW("status", WHOLE, .doc = "HTTP status; 0 without an answer"),
+    ROW("status", WHOLE, .doc = "HTTP status; 0 if there was no response"),
     ROW("error", TEXT, .doc = "why it failed, or why the agent was passed over"),
     ROW("peer", TEXT, .doc = "the address connected to"),
 };
@@ -139,7 +139,7 @@ static const struct handoff_field agent_rows[] = {
     ROW("configured", BOOL,
         .doc = "false if it was removed from the configuration; it may still have handoffs"),
     ROW("delivery", WORD, .nullable = true, .words = handoff_protocol_names, .doc = protocols_doc),
-    ROW("circuit", WORD, .words = circuit_names, .doc = "state of its circuit now"),
+    ROW("circuit", WORD, .words = circuit_names, .doc = "current state of its circuit"),
     ROW("consecutive_failures", WHOLE, .doc = "exhausted handoffs in a row"),
     ROW("retry_after_seconds", WHOLE, .doc = "time until an open circuit is probed"),
     ROW("in_flight", WHOLE, .doc = "handoffs in flight to it"),
@@ -211,7 +211,7 @@ static const struct handoff_fields rejected_shape = {.rows = rejected_rows,
                                                      .open = true};
 ITEM(rejected_item, rejected_shape);
 static const struct handoff_field observed_rows[] = {
-    ROW("accepted", WHOLE, .doc = "number that count"),
+    ROW("accepted", WHOLE, .doc = "number that were counted"),
     ROW("repeated", WHOLE, .doc = "number that had already been reported"),
     ROW("rejected", ARRAY, .item = &rejected_item),
 };
@@ -224,14 +224,14 @@ static const struct handoff_field problem_rows[] = {
     ROW("type", TEXT, .doc = "`about:blank`"),
     ROW("title", TEXT, .doc = "title of the status"),
     ROW("status", WHOLE),
-    ROW("detail", TEXT, .doc = "explanation for people"),
-    ROW("code", TEXT, .doc = "stable code for programs"),
-    MAYBE("field", TEXT, .doc = "field of the request at fault"),
+    ROW("detail", TEXT, .doc = "human-readable explanation"),
+    ROW("code", TEXT, .doc = "stable machine-readable code"),
+    MAYBE("field", TEXT, .doc = "the request field at fault"),
     MAYBE("seen", TEXT, .doc = "the value found"),
     MAYBE("allowed", TEXT, .doc = "the values allowed"),
     MAYBE("needed", WHOLE, .doc = "the number required"),
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
-          .doc = "the handoff, if it was accepted in spite of the error"),
+          .doc = "the handoff, if it was accepted despite the error"),
 };
 SHAPE(handoff_shape_problem, problem_rows, "Problem", "An error, RFC 9457.");
 

@@ -21,7 +21,7 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
     if (!handoff_state_from_number(stored->standing.state, &state))
         return handoff_error_set(
             error, HANDOFF_ERR_STORE_NEWER,
-            "the store has a state that only a newer version of this program knows; upgrade",
+            "the store holds a state known only to a newer version of this program; upgrade",
             "state", NULL);
     if (state != HANDOFF_STATE_PARKED)
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,

@@ -260,8 +260,8 @@ static void set_resumes_later_error(struct handoff_error *error)
 {
     handoff_error_set(
         error, HANDOFF_ERR_SHUTTING_DOWN,
-        "the process is shutting down; the handoff is stored and resumes at the next start", NULL,
-        NULL);
+        "the process is shutting down; the handoff is stored and will resume at the next start",
+        NULL, NULL);
 }
 
 void handoff_delivery_postpone(struct handoff_delivery *delivery)

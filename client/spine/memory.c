@@ -54,8 +54,8 @@ enum handoff_code handoff_memory_validate_id(struct base_span id, const char *fi
 static enum handoff_code too_large(const char *field, size_t seen, size_t allowed, const char *unit,
                                    struct handoff_error *error)
 {
-    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "the memory has a field that is too large",
-                      field, NULL);
+    handoff_error_set(error, HANDOFF_ERR_TOO_LARGE, "a field of the memory is too large", field,
+                      NULL);
     handoff_error_seen(error, "%zu %s", seen, unit);
     handoff_error_allow(error, "up to %zu %s", allowed, unit);
     return HANDOFF_ERR_TOO_LARGE;

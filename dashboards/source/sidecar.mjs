@@ -252,7 +252,7 @@ const fdLines = lines({
     queries: [series(max(`${own('process_open_fds')} / ${own('process_max_fds')}`, 'instance'), '{{instance}}')],
     about: 'Open file descriptors as a share of their limit.',
     good: 'below 50 %.',
-    otherwise: 'raise LimitNOFILE of the service; each agent connection and each delivery uses one.',
+    otherwise: "raise the service's LimitNOFILE; each agent connection and each delivery uses one.",
 });
 
 const threadLines = lines({

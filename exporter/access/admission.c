@@ -93,7 +93,7 @@ void exporter_admission_check_headers(struct exporter_request *request)
         .code = HANDOFF_ERR_CROSS_ORIGIN,
         .detail = "without api.tokens_file, Host must name this machine",
         .field = "Host",
-        .allowed = "localhost, another name without a dot, or an address"};
+        .allowed = "localhost, another name without dots, or an IP address"};
     struct exporter_callers *callers = request->server->options.callers;
     if (is_rebound(request)) {
         bar(request, &rebound);
@@ -134,7 +134,8 @@ static void auth_done(struct exporter_request *request, enum exporter_auth_resul
                          (struct exporter_header){"WWW-Authenticate", "Basic"});
         break;
     case EXPORTER_AUTH_BUSY:
-        refuse_admission(request, HANDOFF_ERR_TOO_MANY_LOGINS, "too many concurrent logins; retry",
+        refuse_admission(request, HANDOFF_ERR_TOO_MANY_LOGINS,
+                         "too many concurrent logins; retry later",
                          (struct exporter_header){"Retry-After", "1"});
         break;
     }

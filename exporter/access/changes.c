@@ -61,7 +61,7 @@ const struct exporter_problem *exporter_changes_refuse(const struct exporter_req
             "without credentials, Host must name this machine: any website could make its own "
             "name resolve here",
         .field = "Host",
-        .allowed = "localhost, another name without a dot, or an address"};
+        .allowed = "localhost, another name without dots, or an IP address"};
     if (are_callers_known(request))
         return NULL;
     if (!request->server->options.enable_lifecycle && !is_from_here(request))

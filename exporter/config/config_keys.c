@@ -70,7 +70,7 @@ bool exporter_config_check_key(const struct config_reader *reader, const yaml_no
         const yaml_node_t *other = exporter_config_key(reader, node, i);
         if (same_key(key, other)) {
             struct config_place place = exporter_config_below(above, key);
-            return exporter_config_refuse(reader, key, &place, "given twice, first in line %zu",
+            return exporter_config_refuse(reader, key, &place, "given twice, first on line %zu",
                                           other->start_mark.line + 1);
         }
     }

@@ -133,7 +133,7 @@ static bool refuse_unknown_key(const struct config_reader *reader, const struct 
 
     if (strcmp((const char *)key->data.scalar.value, "<<") == 0) {
         return exporter_config_refuse(reader, key, place,
-                                      "merging is not supported, use the section defaults");
+                                      "merging is not supported; use the defaults section");
     }
     list_names(level, &names);
     exporter_error_set(&allowed, ", allowed: %s", names.text);

@@ -200,7 +200,7 @@ static void describe_allowed(const struct config_row *row, struct exporter_error
                            row->most);
         return;
     case CONFIG_FILE:
-        exporter_error_set(text, "the path of a file that can be read");
+        exporter_error_set(text, "the path of a readable file");
         return;
     case CONFIG_NAMES:
     case CONFIG_AGENT_MAP:
@@ -334,7 +334,7 @@ static bool read_word(const struct config_reader *reader, const struct config_ro
     if (text != NULL && wants_plain && node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) {
         struct exporter_error allowed;
         describe_allowed(row, &allowed);
-        return exporter_config_refuse(reader, node, place, "saw text in quotes, allowed: %s",
+        return exporter_config_refuse(reader, node, place, "saw quoted text, allowed: %s",
                                       allowed.text);
     }
     return (text != NULL && set_word(row, text, field)) || refuse_value(reader, row, node, place);
@@ -484,7 +484,7 @@ static bool read_file_path(const struct config_reader *reader, const struct conf
     int code = try_file(path);
     if (code != 0) {
         return exporter_config_refuse(
-            reader, node, place, "saw %s (%s), allowed: the path of a file that can be read",
+            reader, node, place, "saw %s (%s), allowed: the path of a readable file",
             base_quote(&quoted, path, strlen(path)), strerror_r(code, reason, sizeof(reason)));
     }
     *(const char **)field = path;

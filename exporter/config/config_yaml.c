@@ -123,7 +123,7 @@ static const char *count_event(struct count *count, const yaml_event_t *event)
         return "saw a second document, allowed: one";
     }
     if (count->depth > DEPTH_MAX) {
-        return "nested too deep, allowed: 16 levels";
+        return "nested too deeply, allowed: 16 levels";
     }
     if (count->anchors > ANCHORS_MAX) {
         return "too many anchors, allowed: 100";

@@ -336,9 +336,9 @@ static bool check_tls(const struct web_reader *reader)
     if (!tls->given)
         return true;
     if (is_given_twice(&tls->cert) || is_given_twice(&tls->key) || is_given_twice(&tls->client_ca))
-        return refuse_tls(reader,
-                          "cert and cert_file (likewise key, client_ca) are alternatives; allowed: "
-                          "one of the two");
+        return refuse_tls(
+            reader, "cert and cert_file are mutually exclusive (likewise for key and client_ca); "
+                    "allowed: one of each pair");
     if (!is_given(&tls->cert) || !is_given(&tls->key))
         return refuse_tls(reader, "a certificate (cert_file or cert) and its key (key_file or key) "
                                   "are required");
@@ -363,8 +363,7 @@ static bool check_rate_limit(const struct web_reader *reader)
         return true;
     return exporter_config_refuse(
         &reader->base, reader->rate_node, &place,
-        "burst must be at least 1 where interval is set, or every request "
-        "is rejected");
+        "burst must be at least 1 if interval is set; otherwise every request would be rejected");
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */

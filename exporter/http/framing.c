@@ -49,15 +49,15 @@ static enum MHD_Result note_framing(struct framing *framing, const char *name, s
 {
     if (is_named(name, size, "Host")) {
         if (framing->host != NULL)
-            return reject_ambiguous(framing, "Host may be given once", "Host", value);
+            return reject_ambiguous(framing, "Host may be given only once", "Host", value);
         framing->host = value;
     } else if (is_named(name, size, "Content-Length")) {
         if (framing->length != NULL && strcmp(framing->length, value) != 0)
-            return reject_ambiguous(framing, "two different lengths", "Content-Length", value);
+            return reject_ambiguous(framing, "conflicting lengths", "Content-Length", value);
         framing->length = value;
     } else if (is_named(name, size, "Transfer-Encoding")) {
         if (framing->coding != NULL)
-            return reject_ambiguous(framing, "Transfer-Encoding may be given once",
+            return reject_ambiguous(framing, "Transfer-Encoding may be given only once",
                                     "Transfer-Encoding", value);
         framing->coding = value;
     } else if (is_named(name, size, "Content-Encoding") && strcasecmp(value, "identity") != 0) {
@@ -72,7 +72,7 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
     (void)kind;
     struct framing *framing = arg;
     if (has_blank(name, name_size))
-        return reject_ambiguous(framing, "header name with a blank", name, NULL);
+        return reject_ambiguous(framing, "space in a header name", name, NULL);
     if (value == NULL)
         value = "";
     else if (memchr(value, '\r', value_size) != NULL)

@@ -44,7 +44,7 @@ static const char *advice(int cause)
 {
     switch (cause) {
     case EADDRINUSE:
-        return "address in use; stop the process that listens there or choose another address";
+        return "address in use; stop the process listening on it or choose another address";
     case EACCES:
         return "permission denied; ports below 1024 need CAP_NET_BIND_SERVICE";
     case EADDRNOTAVAIL:

@@ -44,7 +44,7 @@ static void log_circuit(const struct handoff_who *who,
 static void log_shortage(const struct handoff_who *who, const struct handoff_ran_short *shortage)
 {
     static const char *const advice[HANDOFF_SHORTAGE_COUNT] = {
-        [HANDOFF_SHORTAGE_DESCRIPTORS] = "raise LimitNOFILE of the service (ulimit -n)",
+        [HANDOFF_SHORTAGE_DESCRIPTORS] = "raise the service's LimitNOFILE (ulimit -n)",
         [HANDOFF_SHORTAGE_MEMORY] = "give the service or the machine more memory",
         [HANDOFF_SHORTAGE_PORTS] = "widen net.ipv4.ip_local_port_range",
     };

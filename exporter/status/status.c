@@ -209,11 +209,11 @@ static void find_in_store(struct exporter_status *status)
     if (status->client.store_displaced != NULL)
         add_finding(status, EXPORTER_STANDING_TROUBLE,
                     "The store is not where it was (%.120s); nothing is stored or accepted until "
-                    "the restart.",
+                    "the sidecar is restarted.",
                     status->client.store_displaced);
     if (status->own.commits_fail)
         add_finding(status, EXPORTER_STANDING_TROUBLE,
-                    "Writing to the store failed in the last 5 minutes; those handoffs were "
+                    "Writing to the store failed in the last 5 minutes; the affected handoffs were "
                     "rejected. The disk may be full or failing.");
     if (disk_is_nearly_full(&status->client))
         add_finding(status, EXPORTER_STANDING_TROUBLE,

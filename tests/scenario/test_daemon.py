@@ -34,7 +34,7 @@ class Start(unittest.TestCase):
     def test_a_port_that_is_taken(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            why = "address in use; stop the process that listens there or choose another address"
+            why = "address in use; stop the process listening on it or choose another address"
             self.check_refused(f"cannot open the web listener on {address}: {why} "
                                "(--web.listen-address)", web=address)
             self.check_refused(f"cannot open the API listener on {address}: {why} "

@@ -164,7 +164,7 @@ class LockDeleted(OneStore):
         done = subprocess.run(self.daemon.command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True, env=self.daemon.env, cwd=self.folder, timeout=TIMEOUT)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("another process uses this store", done.stderr)
+        self.assertIn("another process is using this store", done.stderr)
 
     def test_a_second_process_is_kept_out_and_the_first_takes_nothing_more(self):
         """A sidecar of an earlier version would look at the file alone."""

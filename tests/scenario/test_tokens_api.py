@@ -174,7 +174,7 @@ class Names(Case):
             reply = self.by["analyst"].call("POST", path, {
                 "source_agent": "coder", "target_agent": "coder", "task_summary": "s"})
             self.assert_problem(reply, 403, "forbidden", field="source_agent", seen="coder",
-                                allowed="analyst, or leave it out")
+                                allowed="analyst, or omit it")
         self.assertEqual(coder.requests, [])
 
     def test_the_operator_may_take_any_name_and_has_none(self):
@@ -508,7 +508,7 @@ class Memories(Case):
     def test_an_agent_puts_in_its_own_name(self):
         self.start()
         self.assert_problem(self.put("coder", agent="analyst"), 403, "forbidden", field="agent",
-                            seen="analyst", allowed="coder, or leave it out")
+                            seen="analyst", allowed="coder, or omit it")
         self.assertEqual(self.by["coder"].call("GET", self.PATH).status, 404)
         self.assertEqual(self.put("coder", agent=None).json()["agent"], "coder")
         answered = self.by["coder"].call("GET", self.PATH).json()

@@ -170,11 +170,11 @@ static void test_refusals(void **state)
          "--api.listen-address: saw \"8780\", allowed: HOST:PORT such as 127.0.0.1:8780, or "
          "unix:PATH with a path of 1 to 107 bytes"},
         {{"--web.telemetry-path=metrics"},
-         "--web.telemetry-path: saw \"metrics\", allowed: a path such as /metrics, of 2 to 255 "
-         "letters, digits and -._~/"},
+         "--web.telemetry-path: saw \"metrics\", allowed: a path such as /metrics, 2 to 255 "
+         "characters long, made up of letters, digits and -._~/"},
         {{"--web.telemetry-path=/a?b"},
-         "--web.telemetry-path: saw \"/a?b\", allowed: a path such as /metrics, of 2 to 255 "
-         "letters, digits and -._~/"},
+         "--web.telemetry-path: saw \"/a?b\", allowed: a path such as /metrics, 2 to 255 "
+         "characters long, made up of letters, digits and -._~/"},
         {{"--web.telemetry-path=/-/ready"},
          "--web.telemetry-path: saw \"/-/ready\", allowed: a path outside /-/, which is reserved "
          "for health checks and reloads"},
@@ -183,8 +183,8 @@ static void test_refusals(void **state)
          "health "
          "checks and reloads"},
         {{"--web.telemetry-path=/"},
-         "--web.telemetry-path: saw \"/\", allowed: a path such as /metrics, of 2 to 255 letters, "
-         "digits and -._~/"},
+         "--web.telemetry-path: saw \"/\", allowed: a path such as /metrics, 2 to 255 characters "
+         "long, made up of letters, digits and -._~/"},
     };
     struct exporter_options options;
     struct exporter_error error;

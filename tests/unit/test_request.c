@@ -72,7 +72,7 @@ static const struct {
     {"{" BASE ",\"constrants\":{}}", "invalid_request", "constrants", "constrants",
      "constraints (the nearest name)"},
     {"{" BASE ",\"whatever\":{}}", "invalid_request", "whatever", "whatever",
-     "the fields of docs/envelope.md"},
+     "the fields listed in docs/envelope.md"},
     {"{" BASE ",\"intent\":\"x\",\"intent\":\"y\"}", "invalid_request", "intent", "intent",
      "each key once, at most 256 keys per object"},
     {"{" BASE ",\"constraints\":{\"a\":{\"b\":1,\"b\":2}}}", "invalid_request", "b", "b",
@@ -196,7 +196,7 @@ static void test_the_caller_cannot_take_another_name(void **state)
                      HANDOFF_ERR_FORBIDDEN);
     assert_string_equal(error.field, "source_agent");
     assert_string_equal(error.seen, "a");
-    assert_string_equal(error.allowed, "me, or leave it out");
+    assert_string_equal(error.allowed, "me, or omit it");
     assert_int_equal(handoff_request_read(NULL, named, base_span_text("a"), &request, &error),
                      HANDOFF_OK);
     handoff_request_free(&request);

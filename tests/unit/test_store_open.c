@@ -127,7 +127,7 @@ static void test_one_process_at_a_time(void **state)
     struct handoff_store *store;
     (void)state;
     assert_int_equal(try_open(directory, &store), HANDOFF_OK);
-    refuses(directory, HANDOFF_ERR_STORE_LOCKED, "another process uses this store");
+    refuses(directory, HANDOFF_ERR_STORE_LOCKED, "another process is using this store");
     snprintf(pid, sizeof pid, "process %ld", (long)getpid());
     assert_non_null(strstr(error.seen, pid));
     handoff_store_close(&store);

@@ -108,7 +108,7 @@ static const struct {
     {"tls_server_config: 1\n",
      "web.yml:1:20: tls_server_config: saw \"1\", allowed: keys with values"},
     {TLS "tls_server_config:\n" PAIR,
-     "web.yml:4:1: tls_server_config: given twice, first in line 1"},
+     "web.yml:4:1: tls_server_config: given twice, first on line 1"},
     {"? [a]\n: 1\n", "web.yml:1:3: saw a list, allowed: a name before each colon"},
     /* unknown keys */
     {"tls_config:\n" PAIR, "web.yml:1:1: tls_config: unknown key; the file has the format of "
@@ -126,7 +126,7 @@ static const struct {
     /* TLS */
     {"tls_server_config:\n  cert_file: nowhere.pem\n",
      "web.yml:2:14: tls_server_config.cert_file: saw \"nowhere.pem\" (No such file or directory), "
-     "allowed: the path of a file that can be read"},
+     "allowed: the path of a readable file"},
     {"tls_server_config:\n  cert: c\n",
      "web.yml:2:3: tls_server_config: a certificate (cert_file or cert) and its key (key_file or "
      "key) are required"},
@@ -208,11 +208,10 @@ static const struct {
     {"basic_auth_users: {\"a:b\": " HASH "}\n",
      "web.yml:1:20: basic_auth_users.\"a:b\": allowed: a user name without a colon"},
     {"basic_auth_users: {alice: " HASH ", alice: " HASH "}\n",
-     "web.yml:1:89: basic_auth_users.alice: given twice, first in line 1"},
+     "web.yml:1:89: basic_auth_users.alice: given twice, first on line 1"},
     /* rate limit */
-    {"rate_limit: {interval: 1s}\n",
-     "web.yml:1:13: rate_limit: burst must be at least 1 where interval is set, or every request "
-     "is rejected"},
+    {"rate_limit: {interval: 1s}\n", "web.yml:1:13: rate_limit: burst must be at least 1 if "
+                                     "interval is set; otherwise every request would be rejected"},
     {"rate_limit: {interval: fast, burst: 1}\n", "web.yml:1:24: rate_limit.interval: saw \"fast\", "
                                                  "allowed: a duration from 0s to 1h such as 1s"},
     {"rate_limit: {interval: 1s, burst: -1}\n",
@@ -240,8 +239,9 @@ static void test_a_certificate_cannot_be_given_twice(void **state)
     struct exporter_error error;
     /* any file that can be read will do: it is not looked into yet */
     assert_null(load(TLS "  cert_file: /proc/self/exe\n", &error));
-    assert_string_equal(error.text, "web.yml:2:3: tls_server_config: cert and cert_file (likewise "
-                                    "key, client_ca) are alternatives; allowed: one of the two");
+    assert_string_equal(error.text,
+                        "web.yml:2:3: tls_server_config: cert and cert_file are mutually exclusive "
+                        "(likewise for key and client_ca); allowed: one of each pair");
 }
 
 /* ---- priorities ----------------------------------------------------------------------------- */

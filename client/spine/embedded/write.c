@@ -119,10 +119,10 @@ static enum handoff_code check_owner(const struct stored *stored, struct base_sp
 {
     if (!stored->seq || !caller.data || base_span_equal(caller, owner_of(stored)))
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
-                      "this memory belongs to another agent, or to none; store a memory under "
-                      "another id",
-                      "id", NULL);
+    handoff_error_set(
+        error, HANDOFF_ERR_FORBIDDEN,
+        "this memory belongs to another agent, or to none; store yours under another id", "id",
+        NULL);
     handoff_error_seen(error, "%.*s", (int)caller.size, caller.data);
     handoff_error_allow(error, "its owner or @operator");
     return HANDOFF_ERR_FORBIDDEN;

@@ -111,9 +111,10 @@ static enum handoff_code taken_by_another(int lock, const char *directory,
     char holder[32] = "";
     ssize_t size = pread(lock, holder, sizeof holder - 1, 0);
     holder[size > 0 ? strspn(holder, "0123456789") : 0] = '\0';
-    handoff_error_set(error, HANDOFF_ERR_STORE_LOCKED,
-                      "another process uses this store; stop it, or give each its own storage.path",
-                      "storage.path", directory);
+    handoff_error_set(
+        error, HANDOFF_ERR_STORE_LOCKED,
+        "another process is using this store; stop it, or give each process its own storage.path",
+        "storage.path", directory);
     handoff_error_seen(error, "%s: in use by process %s", directory, holder[0] ? holder : "?");
     return HANDOFF_ERR_STORE_LOCKED;
 }

@@ -44,7 +44,7 @@ static const struct failure {
     {SQLITE_CORRUPT, HANDOFF_ERR_STORE_CORRUPT,
      "the store is damaged; check it with `handoffctl store check` and restore a backup"},
     {SQLITE_IOERR, HANDOFF_ERR_STORE_IO,
-     "the store's disk reported an error; see the kernel's log; "
+     "the store's disk reported an error; see the kernel log; "
      "nothing that was acknowledged is lost"},
     {SQLITE_BUSY, HANDOFF_ERR_STORE_LOCKED,
      "another program holds the store's lock; stop it, or wait for it to exit"},
@@ -74,8 +74,8 @@ static bool may_write(const char *path)
    be had. */
 static const struct failure refused_by_the_system = {
     SQLITE_READONLY, HANDOFF_ERR_STORE_IO,
-    "the system could not open the store's files for writing, although this user may write them; "
-    "see the kernel's log and the open-file limit, then retry"};
+    "the system could not open the store's files for writing, although this user has write access; "
+    "see the kernel log and the open-file limit, then retry"};
 
 static const struct failure *find_failure(int result, const char *path)
 {

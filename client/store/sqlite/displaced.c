@@ -89,8 +89,8 @@ const char *handoff_store_files_displaced(const struct handoff_store_files *file
 enum handoff_code handoff_store_displaced(const char *path, struct handoff_error *error)
 {
     handoff_error_set(error, HANDOFF_ERR_STORE_DISPLACED,
-                      "the store's files were deleted, moved or replaced while it was in use, and "
-                      "nothing is stored any more; " HANDOFF_STORE_DISPLACED_ADVICE,
+                      "the store's files were deleted, moved or replaced while it was in use, so "
+                      "nothing more is stored; " HANDOFF_STORE_DISPLACED_ADVICE,
                       "storage.path", NULL);
     handoff_error_seen(error, "%s is not the file that was opened", path);
     return HANDOFF_ERR_STORE_DISPLACED;

@@ -183,7 +183,7 @@ static enum handoff_code check_kept(struct handoff_db *db, struct handoff_store_
                           " FROM envelope_state WHERE finished_at > 0))",
                           &wrong, error);
     if (wrong != 0)
-        note(report, "what retention counts does not match the envelopes", "");
+        note(report, "retention's counts do not match the envelopes", "");
     return code;
 }
 
