@@ -36,7 +36,8 @@ struct replacing {
     struct base_work work;        /* writes a long request */
     struct base_span old;         /* the envelope of the old handoff */
     char *kept;                   /* a copy of that envelope, for the worker */
-    const char *target;           /* of the old handoff */
+    const char *target;           /* name of the old handoff's agent; lives as long as the
+                                     table of agents, so it is not copied */
     char *request;                /* for the new handoff; yyjson's */
     size_t request_size;
     struct handoff_error error; /* why there is no request */
