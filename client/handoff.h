@@ -525,8 +525,8 @@ void handoff_pull_withdraw(struct handoff_puller *pull);
 /* ---- memories ------------------------------------------------------------------------------ */
 
 /*
- * A memory belongs to the agent that put it. `caller` is the agent that asks; it changes only its
- * own memories, all else is forbidden. NULL: an operator, or a caller that nobody knows, who may
+ * A memory belongs to the agent that put it. `caller` is the calling agent, which may change only
+ * its own memories; others are forbidden. NULL: an operator, or an unauthenticated caller, who may
  * change every memory.
  */
 
@@ -565,7 +565,7 @@ enum handoff_event_kind {
     HANDOFF_EVENT_REJECTED,        /* a handoff was not accepted, because the circuit is open */
     HANDOFF_EVENT_CIRCUIT,         /* the breaker of who.target_agent changed */
     HANDOFF_EVENT_TASK_COMPLETED,  /* who.task_id is over, for the first time */
-    HANDOFF_EVENT_OBSERVED,        /* an agent told of a handoff that it made by itself */
+    HANDOFF_EVENT_OBSERVED,        /* an agent reported a handoff that it made itself */
     HANDOFF_EVENT_SHORTAGE,        /* we ran out of something, and will try again */
     HANDOFF_EVENT_STORE_DISPLACED, /* the store is not where it was; once, nothing is stored again
                                     */

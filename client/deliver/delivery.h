@@ -151,7 +151,7 @@ void handoff_delivery_wind_down(struct handoff_delivery *delivery);
 /* The agent that pulled it for this attempt never received it: it is offered again, and the attempt
    is not counted. false: no longer leased for this attempt. */
 bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number);
-/* Its holder wants more time. false: nobody holds it. */
+/* The agent that holds it wants more time. false: no agent does. */
 bool handoff_delivery_extend(struct handoff_delivery *delivery);
 
 /* An operator's decision on a parked one. */

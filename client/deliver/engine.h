@@ -140,8 +140,9 @@ static inline const char *handoff_status_reason(const struct handoff_status *sta
 /* Overlays what memory knows more recently than the row. */
 void handoff_status_overlay(struct handoff_status *status, const struct handoff_live_view *view);
 
-/* Whoever waits for the outcome. Embedded in its owner, which keeps it until `settled` is called or
-   it is withdrawn. Called on the lane's thread, never from within the call that submitted it. */
+/* A caller that waits for the outcome. Embedded in its owner, which keeps it until `settled` is
+   called or it is withdrawn. Called on the lane's thread, never from within the call that submitted
+   it. */
 struct handoff_waiter {
     /* For a decision (decide.h) only: whether it can be carried out. If not, the last call. */
     void (*decided)(struct handoff_waiter *waiter, const struct handoff_error *error);

@@ -39,8 +39,8 @@ struct handoff_lane {
     bool wound_down; /* the waiters have been answered, as the engine is winding down */
 };
 
-/* May run on another thread than the lane's, before the lane runs. On `loop`, whose clock is the
- * engine's; NULL: on a loop of its own. */
+/* May run on another thread than the lane's, before the lane runs. The lane runs on `loop`, whose
+ * clock is the engine's; NULL: it makes its own loop. */
 enum handoff_code handoff_lane_new(struct handoff_lane **lane, struct handoff_engine *engine,
                                    struct base_loop *loop,
                                    struct handoff_error *error) HANDOFF_MUST_CHECK;

@@ -105,7 +105,7 @@ struct handoff_protocol_lane {
 enum handoff_code handoff_protocol_lane_open(struct handoff_protocol_lane *lane,
                                              struct base_loop *loop, struct base_quota *quota,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* No attempt is out, and nobody waits. */
+/* No attempt may be outstanding, and no poller waiting. */
 void handoff_protocol_lane_close(struct handoff_protocol_lane *lane);
 /* Reports the attempts that have ended; once in each turn of the loop, after sockets and timers. */
 void handoff_protocol_lane_settle(struct handoff_protocol_lane *lane);

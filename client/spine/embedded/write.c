@@ -76,7 +76,7 @@ struct stored {
     int64_t seq; /* 0: not there */
     int64_t created_ms;
     bool pinned;
-    size_t owner_size; /* 0: nobody's */
+    size_t owner_size; /* 0: it has no owner */
     char owner[HANDOFF_MEMORY_AGENT_MAX];
 };
 
@@ -113,7 +113,7 @@ static struct base_span owner_of(const struct stored *stored)
                                   : base_span(NULL, 0);
 }
 
-/* Who owns it is not in the error: whoever may read the memory finds it there. */
+/* The error does not name the owner: a caller that may read the memory finds it there. */
 static enum handoff_code check_owner(const struct stored *stored, struct base_span caller,
                                      struct handoff_error *error)
 {
