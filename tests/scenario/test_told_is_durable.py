@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import time
 import unittest
 
 from harness import Receiver, eventually
@@ -174,6 +175,7 @@ class Receivers(Case):
         for _ in range(FEW):
             handoff = self.announced()
             before = self.due_at()
+            time.sleep(0.02)  # due_at has milliseconds, and less than two may have passed
             self.assertEqual(self.told_and_killed("POST", f"/v1/handoffs/{handoff}/extend").status, 200)
             self.assertGreater(self.due_at(), before)
             self.start_again()
