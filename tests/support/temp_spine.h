@@ -24,29 +24,49 @@ static inline void temp_spine_count(struct handoff_spine_call *call)
     temp_spine_done++;
 }
 
-static inline void temp_spine_open(struct temp_spine *temp,
-                                   const struct handoff_store_options *more,
-                                   struct handoff_memory_limits limits)
+static inline void temp_spine_open_store(struct temp_spine *temp,
+                                         const struct handoff_store_options *store,
+                                         struct handoff_memory_limits limits)
 {
-    struct handoff_store_options store = more ? *more : (struct handoff_store_options){0};
     memset(temp, 0, sizeof *temp);
     base_manual_clock_init(&temp->clock, INT64_C(1767225600000)); /* 2026-01-01 */
     struct handoff_embedded_options options = {.limits = limits, .clock = &temp->clock.clock};
-    temp->directory = temp_directory();
-    store.path = temp->directory;
-    if (handoff_store_open(&temp->store, &store, &temp->error) != HANDOFF_OK ||
+    if (handoff_store_open(&temp->store, store, &temp->error) != HANDOFF_OK ||
         handoff_embedded_spine_open(&temp->spine, temp->store, &options, &temp->error) !=
             HANDOFF_OK ||
         base_mailbox_init(&temp->mailbox, &temp->error) != HANDOFF_OK)
         abort();
 }
 
-static inline void temp_spine_close(struct temp_spine *temp)
+static inline void temp_spine_open(struct temp_spine *temp,
+                                   const struct handoff_store_options *more,
+                                   struct handoff_memory_limits limits)
+{
+    struct handoff_store_options store = more ? *more : (struct handoff_store_options){0};
+    char *directory = temp_directory();
+    store.path = directory;
+    temp_spine_open_store(temp, &store, limits);
+    temp->directory = directory;
+}
+
+/* In a directory of the test's, which stays. */
+static inline void temp_spine_open_at(struct temp_spine *temp, const char *directory)
+{
+    struct handoff_store_options store = {.path = directory};
+    temp_spine_open_store(temp, &store, (struct handoff_memory_limits){0});
+}
+
+static inline void temp_spine_end_at(struct temp_spine *temp)
 {
     handoff_spine_close(&temp->spine);
     handoff_store_close(&temp->store);
     base_mailbox_free(&temp->mailbox);
     base_arena_free(&temp->arena);
+}
+
+static inline void temp_spine_close(struct temp_spine *temp)
+{
+    temp_spine_end_at(temp);
     temp_remove(temp->directory);
 }
 

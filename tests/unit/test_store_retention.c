@@ -368,6 +368,11 @@ static void test_a_store_of_an_older_version(void **state)
     snprintf(version, sizeof version, "PRAGMA user_version = %d", HANDOFF_SCHEMA_KEPT - 1);
     assert_int_equal(
         handoff_db_exec(&fixture.db,
+                        "DROP TRIGGER scope_grew; DROP TRIGGER scope_shrank;"
+                        "DROP INDEX memories_recent; DROP INDEX memories_pinned_recent; DROP INDEX "
+                        "memories_task;"
+                        "ALTER TABLE memories DROP COLUMN task_id;"
+                        "DROP TABLE memory_scopes; DROP TABLE memory_clock;"
                         "DROP TRIGGER kept_changed; DROP TRIGGER kept_removed; DROP TABLE kept;"
                         "DROP INDEX finished_with_body; DROP INDEX finished_without_body;"
                         "ALTER TABLE envelope_state DROP COLUMN body_bytes;"

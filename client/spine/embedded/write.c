@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "client/spine/embedded/embedded.h"
+#include "client/spine/embedded/place.h"
+#include "lib/base/check.h"
 #include "lib/base/error.h"
 
 static struct handoff_embedded_scratch *scratch_of(struct handoff_store_job *job)
@@ -152,13 +154,28 @@ static enum handoff_code remove_seq(struct handoff_db *db, int64_t seq, struct h
     return handoff_db_do(db, remove, error);
 }
 
+/* The next place in a scope; no memory ever had it. */
+static enum handoff_code take_place(struct handoff_db *db, int64_t scope, int64_t *seq,
+                                    struct handoff_error *error)
+{
+    sqlite3_stmt *tick =
+        handoff_db_statement(db, "UPDATE memory_clock SET last = last + 1 RETURNING last", error);
+    if (!tick)
+        return handoff_db_failure(db, NULL);
+    const int64_t last = handoff_db_row(tick) ? sqlite3_column_int64(tick, 0) : 0;
+    enum handoff_code code = handoff_db_end(db, tick, error);
+    BASE_CHECK(code != HANDOFF_OK || (last > 0 && last < handoff_first_place(1)));
+    *seq = handoff_first_place(scope) + last;
+    return code;
+}
+
 static enum handoff_code insert(struct handoff_db *db, const struct handoff_memory *memory,
                                 struct base_span tags, struct handoff_error *error)
 {
     sqlite3_stmt *insert = handoff_db_statement(
         db,
         "INSERT INTO memories (id, importance, pinned, created_at, updated_at, tags, metadata,"
-        " summary, content, agent) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        " summary, content, agent, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -172,6 +189,7 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     handoff_db_bind_text(insert, 8, memory->summary);
     handoff_db_bind_text(insert, 9, memory->content);
     handoff_db_bind_text(insert, 10, memory->agent);
+    sqlite3_bind_int64(insert, 11, memory->version);
     return handoff_db_do(db, insert, error);
 }
 
@@ -186,13 +204,9 @@ static enum handoff_code replace(struct handoff_db *db, const struct stored *old
     if (code == HANDOFF_OK && old->seq != 0)
         code = remove_seq(db, old->seq, error);
     if (code == HANDOFF_OK)
+        code = take_place(db, 0, &memory->version, error);
+    if (code == HANDOFF_OK)
         code = insert(db, memory, base_buffer_span(&tags), error);
-    if (code == HANDOFF_OK) {
-        int64_t seq;
-        code = handoff_db_number(db, "SELECT seq FROM sqlite_sequence WHERE name = 'memories'",
-                                 &seq, error);
-        memory->version = seq;
-    }
     base_buffer_free(&tags);
     return code;
 }

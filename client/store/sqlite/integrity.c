@@ -157,6 +157,33 @@ static enum handoff_code check_memories(struct handoff_db *db, struct handoff_st
     return code;
 }
 
+/* Each scope has its count, each memory a scope, and a new memory a place that none has. */
+static enum handoff_code check_scopes(struct handoff_db *db, struct handoff_store_report *report,
+                                      struct handoff_error *error)
+{
+    int64_t miscounted = 0, lost = 0, ahead = 0;
+    enum handoff_code code = handoff_db_number(
+        db,
+        "SELECT count(*) FROM memory_scopes s WHERE s.memories <> (SELECT count(*) FROM memories m"
+        " WHERE m.seq BETWEEN s.number << 40 AND (s.number << 40) + 1099511627775)",
+        &miscounted, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db,
+                                 "SELECT (SELECT count(*) FROM memories)"
+                                 " <> (SELECT sum(memories) FROM memory_scopes)",
+                                 &lost, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(db,
+                                 "SELECT coalesce(max(seq & 1099511627775), 0)"
+                                 " > (SELECT last FROM memory_clock) FROM memories",
+                                 &ahead, error);
+    if (miscounted > 0 || lost > 0)
+        note(report, "memory_scopes does not match the memories", "");
+    if (ahead > 0)
+        note(report, "memory_clock is behind the memories", "");
+    return code;
+}
+
 /* ---- files of bodies ------------------------------------------------------------------------ */
 
 static enum handoff_code check_body_files(struct handoff_db *db,
@@ -210,6 +237,8 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_structure(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_MEMORIES)
         code = check_memories(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_SCOPES)
+        code = check_scopes(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_BODY_FILES)
         code = check_body_files(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_KEPT)

@@ -189,6 +189,29 @@ static const char *const steps[] = {
     "  - (old.finished_at > 0) * old.row_bytes; END;"
     "CREATE TRIGGER kept_removed AFTER DELETE ON envelope_state WHEN old.finished_at > 0 BEGIN"
     "  UPDATE kept SET bodies = bodies - old.body_bytes, rows = rows - old.row_bytes; END;",
+
+    /* 12: scopes of memories. The upper bits of a memory's seq are the number of its scope, the
+       lower 40 are the order of recency, over all scopes. So what is ordered by seq, which is the
+       table, its indexes and the full-text index, has the memories of a scope next to each other,
+       the newest at its end: reading one scope does not touch another, however large that is.
+       Scope 0 is what is shared, as are all memories of older versions; so their rows, and the
+       index of their words, stay as they are. */
+    "CREATE TABLE memory_scopes ("
+    "  number INTEGER PRIMARY KEY CHECK (number BETWEEN 0 AND 8388607),"
+    "  name TEXT NOT NULL UNIQUE,"
+    "  memories INTEGER NOT NULL DEFAULT 0);"
+    "INSERT INTO memory_scopes SELECT 0, '', count(*) FROM memories;"
+    "CREATE TABLE memory_clock (last INTEGER NOT NULL);"
+    "INSERT INTO memory_clock SELECT coalesce((SELECT seq FROM sqlite_sequence"
+    "  WHERE name = 'memories'), 0);"
+    "ALTER TABLE memories ADD COLUMN task_id TEXT;"
+    "CREATE INDEX memories_task ON memories (task_id, seq) WHERE task_id IS NOT NULL;"
+    "CREATE INDEX memories_recent ON memories (seq & 1099511627775);"
+    "CREATE INDEX memories_pinned_recent ON memories (seq & 1099511627775) WHERE pinned = 1;"
+    "CREATE TRIGGER scope_grew AFTER INSERT ON memories BEGIN"
+    "  UPDATE memory_scopes SET memories = memories + 1 WHERE number = new.seq >> 40; END;"
+    "CREATE TRIGGER scope_shrank AFTER DELETE ON memories BEGIN"
+    "  UPDATE memory_scopes SET memories = memories - 1 WHERE number = old.seq >> 40; END;",
 };
 
 int handoff_migrate_newest(void)

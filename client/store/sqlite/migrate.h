@@ -9,7 +9,12 @@
 #define HANDOFF_STORE_APPLICATION_ID 0x68616e64
 
 /* The versions that made what older stores do not have. */
-enum { HANDOFF_SCHEMA_MEMORIES = 3, HANDOFF_SCHEMA_BODY_FILES = 7, HANDOFF_SCHEMA_KEPT = 11 };
+enum {
+    HANDOFF_SCHEMA_MEMORIES = 3,
+    HANDOFF_SCHEMA_BODY_FILES = 7,
+    HANDOFF_SCHEMA_KEPT = 11,
+    HANDOFF_SCHEMA_SCOPES = 12
+};
 
 /* The schema version this program writes: the number of steps. */
 int handoff_migrate_newest(void);
