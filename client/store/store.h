@@ -176,6 +176,16 @@ struct handoff_store_put_envelope {
     struct base_span inheritance; /* outlives the body (client/envelope/inheritance.h); absent: none
                                    */
     bool finished; /* nothing will be delivered: retention may remove it when its time comes */
+
+    /* for the ledger (ledger.h) */
+    struct base_span contribution;   /* absent: the body stands for it, as in older versions */
+    const struct base_uuid *parents; /* the newest first. Where one was removed meanwhile, the put
+                                        fails with not_found */
+    size_t nparents;
+    int64_t hop;                     /* 1 and more */
+    struct base_span source, target; /* of an envelope that is not handed off; a handoff has its own
+                                      */
+    struct base_uuid replaces;       /* its items count no more; nil: none */
 };
 
 /* The same id with the same digest again is fine; with another digest it is `conflict`. */
