@@ -25,6 +25,7 @@
 enum { HANDOFF_DB_STATEMENTS = 128 };
 
 struct handoff_body_log;
+struct handoff_known_tasks;
 
 struct handoff_db {
     unsigned magic;
@@ -34,7 +35,8 @@ struct handoff_db {
     struct handoff_db *next; /* in the pool of readers */
     sqlite3_file *bodies;    /* the file of bodies that is being read, or NULL */
     int64_t bodies_number;   /* its number */
-    struct handoff_body_log *body_log; /* on the writer's: where bodies may go; lent */
+    struct handoff_body_log *body_log;       /* on the writer's: where bodies may go; lent */
+    struct handoff_known_tasks *known_tasks; /* likewise: told of each that is written */
     struct {
         const char *text; /* the literal's address is the key */
         sqlite3_stmt *statement;

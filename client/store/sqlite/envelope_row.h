@@ -14,6 +14,12 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           int64_t row_bytes, int64_t *seq,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* As handoff_store_get_envelope, by the number. */
+enum handoff_code handoff_envelope_look_up_seq(struct handoff_db *db, int64_t seq,
+                                               struct base_arena *arena,
+                                               struct handoff_stored_envelope *envelope,
+                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* The body without the cut has this digest, and the cut names it. */
 bool handoff_envelope_intact(struct base_span body, int64_t cut_at, int64_t cut_size,
                              const uint8_t digest[BASE_SHA256_BYTES]);

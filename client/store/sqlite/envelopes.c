@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "client/store/sqlite/body_log.h"
+#include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/known_tasks.h"
 #include "client/store/sqlite/retained_size.h"
 #include "client/store/store.h"
 #include "lib/base/error.h"
@@ -114,7 +116,10 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
     *seq = sqlite3_last_insert_rowid(db->sqlite);
     if (outside)
         handoff_body_log_named(db->body_log, &place, *seq);
-    return insert_state(db, *seq, put, row_bytes, error);
+    if (db->known_tasks)
+        handoff_known_tasks_add(db->known_tasks, put->task_id);
+    code = insert_state(db, *seq, put, row_bytes, error);
+    return code == HANDOFF_OK ? handoff_contribution_insert(db, *seq, put, error) : code;
 }
 
 static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct handoff_db *db,
@@ -264,26 +269,50 @@ static enum handoff_code read_envelope_row(struct handoff_db *db, sqlite3_stmt *
     return HANDOFF_OK;
 }
 
-static enum handoff_code look_up_envelope(struct handoff_db *db, const struct base_uuid *id,
-                                          struct base_arena *arena,
-                                          struct handoff_stored_envelope *envelope, bool *found,
-                                          struct handoff_error *error)
+#define ENVELOPE_COLUMNS                                                                           \
+    "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body,"                \
+    " s.finished_at, e.inheritance FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq "
+
+static enum handoff_code read_looked_up(struct handoff_db *db, sqlite3_stmt *select,
+                                        struct base_arena *arena,
+                                        struct handoff_stored_envelope *envelope, bool *found,
+                                        struct handoff_error *error)
 {
-    sqlite3_stmt *select = handoff_db_statement(
-        db,
-        "SELECT e.id, e.task_id, e.created_at, e.digest, e.cut_at, e.cut_size, e.body,"
-        " s.finished_at, e.inheritance FROM envelopes e LEFT JOIN envelope_state s ON s.seq = e.seq"
-        " WHERE e.id = ?1",
-        error);
-    if (!select)
-        return handoff_db_failure(db, NULL);
-    sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
     enum handoff_code code = HANDOFF_OK;
     *found = handoff_db_row(select);
     if (*found)
         code = read_envelope_row(db, select, arena, envelope, error);
     enum handoff_code end = handoff_db_end(db, select, code == HANDOFF_OK ? error : NULL);
     return code != HANDOFF_OK ? code : end;
+}
+
+static enum handoff_code look_up_envelope(struct handoff_db *db, const struct base_uuid *id,
+                                          struct base_arena *arena,
+                                          struct handoff_stored_envelope *envelope, bool *found,
+                                          struct handoff_error *error)
+{
+    sqlite3_stmt *select = handoff_db_statement(db, ENVELOPE_COLUMNS "WHERE e.id = ?1", error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    return read_looked_up(db, select, arena, envelope, found, error);
+}
+
+enum handoff_code handoff_envelope_look_up_seq(struct handoff_db *db, int64_t seq,
+                                               struct base_arena *arena,
+                                               struct handoff_stored_envelope *envelope,
+                                               struct handoff_error *error)
+{
+    bool found;
+    sqlite3_stmt *select = handoff_db_statement(db, ENVELOPE_COLUMNS "WHERE e.seq = ?1", error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, seq);
+    enum handoff_code code = read_looked_up(db, select, arena, envelope, &found, error);
+    if (code != HANDOFF_OK || found)
+        return code;
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope has this number", NULL,
+                             NULL);
 }
 
 enum handoff_code handoff_store_get_envelope(struct handoff_store *store,

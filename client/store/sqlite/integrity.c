@@ -214,6 +214,35 @@ static enum handoff_code check_kept(struct handoff_db *db, struct handoff_store_
     return code;
 }
 
+/* ---- the ledger -------------------------------------------------------------------------------
+ */
+
+/* What contribution_rows.h says. */
+static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_store_report *report,
+                                      struct handoff_error *error)
+{
+    int64_t lost = 0, stray = 0;
+    enum handoff_code code =
+        handoff_db_number(db,
+                          "SELECT count(*) FROM lineage l WHERE l.parent >= l.child"
+                          " OR l.child NOT IN (SELECT seq FROM contributions)"
+                          " OR l.parent NOT IN (SELECT seq FROM contributions)",
+                          &lost, error);
+    if (code == HANDOFF_OK)
+        code = handoff_db_number(
+            db,
+            "SELECT count(*) FROM contributions c WHERE CASE WHEN c.charged_to IS NULL"
+            " THEN c.seq NOT IN (SELECT seq FROM envelopes)"
+            " ELSE c.charged_to NOT IN (SELECT seq FROM envelopes)"
+            " OR c.seq NOT IN (SELECT parent FROM lineage) END",
+            &stray, error);
+    if (lost > 0)
+        note(report, "an envelope's ledger lacks one of its ancestors", "");
+    if (stray > 0)
+        note(report, "the ledger has a contribution that no envelope needs", "");
+    return code;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static enum handoff_code count_bytes(struct handoff_db *db, struct handoff_store_report *report,
@@ -243,6 +272,8 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
         code = check_body_files(db, report, error);
     if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_KEPT)
         code = check_kept(db, report, error);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_LEDGER)
+        code = check_ledger(db, report, error);
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
     handoff_db_roll_back(db);

@@ -212,6 +212,33 @@ static const char *const steps[] = {
     "  UPDATE memory_scopes SET memories = memories + 1 WHERE number = new.seq >> 40; END;"
     "CREATE TRIGGER scope_shrank AFTER DELETE ON memories BEGIN"
     "  UPDATE memory_scopes SET memories = memories - 1 WHERE number = old.seq >> 40; END;",
+
+    /* 13: the ledger (client/store/ledger.h). A contribution has its envelope's seq, and outlives
+       it as an orphan (contribution_rows.h): only then it has the columns from `id` on. `form` says
+       what `text` is: a contribution, or what stands for that of an older version's envelope; until
+       that one's body is removed it is NULL. */
+    "CREATE TABLE contributions ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  hop INTEGER NOT NULL," /* 0: an older version stored the envelope */
+    "  source TEXT,"          /* NULL: its handoff's */
+    "  target TEXT,"
+    "  replaced_by BLOB," /* the id of the envelope that took its place */
+    "  form INTEGER NOT NULL DEFAULT 0,"
+    "  charged_to INTEGER," /* whose row_bytes include `bytes`; NULL: it is no orphan */
+    "  bytes INTEGER,"
+    "  id BLOB,"
+    "  task_id TEXT,"
+    "  created_at INTEGER,"
+    "  digest BLOB,"
+    "  text TEXT);"
+    "CREATE INDEX contributions_charged ON contributions (charged_to)"
+    "  WHERE charged_to IS NOT NULL;"
+    "CREATE TABLE lineage ("
+    "  child INTEGER NOT NULL,"
+    "  place INTEGER NOT NULL," /* from 0: the newest parent first */
+    "  parent INTEGER NOT NULL,"
+    "  PRIMARY KEY (child, place)) WITHOUT ROWID;"
+    "CREATE INDEX lineage_parent ON lineage (parent, child);",
 };
 
 int handoff_migrate_newest(void)

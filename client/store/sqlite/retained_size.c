@@ -8,6 +8,8 @@ enum {
     HANDOFF_ROW = 40,
     KEY_ROW = 60, /* and the digest of the request */
     ATTEMPT_ROW = 40,
+    CONTRIBUTION_ROW = 12,
+    LINEAGE_ROW = 30, /* and its entry in the index of parents */
 };
 
 enum handoff_code handoff_retained_read(struct handoff_db *db, struct handoff_retained *kept,
@@ -79,11 +81,20 @@ static size_t with_page_slack(size_t size)
     return size + size / 2;
 }
 
+/* Its pages are filled one after the other, but a large text leaves part of its last one empty. */
+static size_t contribution_size(const struct handoff_store_put_envelope *put)
+{
+    if (!put->contribution.data && put->nparents == 0)
+        return 0;
+    return CONTRIBUTION_ROW + put->contribution.size + put->source.size + put->target.size +
+           put->nparents * LINEAGE_ROW;
+}
+
 int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *put)
 {
     /* in its row, and in the index of tasks */
     const size_t task = put->task_id.size + with_page_slack(put->task_id.size);
-    return (int64_t)(ENVELOPE_ROW + task + put->inheritance.size);
+    return (int64_t)(ENVELOPE_ROW + task + put->inheritance.size + contribution_size(put));
 }
 
 int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept)

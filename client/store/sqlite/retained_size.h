@@ -41,9 +41,13 @@ enum handoff_code handoff_retained_find_oldest(struct handoff_db *db,
                                                int64_t *key_from,
                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* What the rows take: of an envelope, of its handoff with the key, of an attempt. */
+/* What the rows take: of an envelope with its contribution, of its handoff with the key, of an
+ * attempt. */
 int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *put);
 int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept);
 int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt);
+
+/* Of a contribution whose envelope is gone, beside its text and the name of its task. */
+enum { HANDOFF_RETAINED_ORPHAN_ROW = 130 };
 
 #endif

@@ -6,7 +6,8 @@
  * Two budgets. While the bodies of finished envelopes have more than theirs, the oldest bodies go
  * and their rows stay: the handoff can still be read, its key still answers a repeat, and a child
  * still finds what it inherits. Only when the rows have more than theirs, or an envelope is past
- * its age, it goes whole.
+ * its age, it goes whole; what it contributed stays as long as it has a child
+ * (contribution_rows.h).
  *
  * A step is small, so that a commit that arrives meanwhile waits for one step at most. What is
  * removed leaves free pages that the next inserts use; the file itself does not shrink, so the
@@ -20,6 +21,7 @@
 #include <limits.h>
 
 #include "client/store/sqlite/body_files.h"
+#include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/retained_size.h"
 #include "client/store/sqlite/task_index.h"
 #include "lib/base/error.h"
@@ -80,7 +82,9 @@ static const char *const removals[] = {
 enum handoff_code handoff_retention_remove(struct handoff_db *db, int64_t seq,
                                            struct handoff_error *error)
 {
-    enum handoff_code code = handoff_body_files_release(db, seq, error);
+    enum handoff_code code = handoff_contribution_leave(db, seq, error);
+    if (code == HANDOFF_OK)
+        code = handoff_body_files_release(db, seq, error);
     for (size_t i = 0; i < sizeof removals / sizeof *removals && code == HANDOFF_OK; i++)
         code = run_for(db, removals[i], seq, error);
     return code;
@@ -159,7 +163,9 @@ enum handoff_code handoff_retention_remove_body(struct handoff_db *db, int64_t s
                                                 struct handoff_error *error)
 {
     bool inside = false;
-    enum handoff_code code = is_inside(db, seq, &inside, error);
+    enum handoff_code code = handoff_contribution_keep_body(db, seq, error);
+    if (code == HANDOFF_OK)
+        code = is_inside(db, seq, &inside, error);
     if (code == HANDOFF_OK && inside) {
         code = empty_row(db, seq, error);
     } else if (code == HANDOFF_OK) {

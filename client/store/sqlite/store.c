@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/store/ledger.h"
 #include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/body_orphans.h"
 #include "client/store/sqlite/migrate.h"
@@ -59,6 +60,7 @@ static void init_locks(struct handoff_store *store)
     pthread_condattr_destroy(&attributes);
     store->last = &store->oldest;
     handoff_reader_threads_init(&store->readers);
+    handoff_known_tasks_init(&store->known_tasks);
 }
 
 static enum handoff_code open_database(struct handoff_store *store, struct handoff_error *error)
@@ -101,12 +103,13 @@ static void configure_sqlite(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-static void prepare_body_log(struct handoff_store *store)
+static void prepare_writer(struct handoff_store *store)
 {
     store->body_log.db = &store->writer;
     store->body_log.file_max = store->options.body_file_bytes;
     store->body_log.synced = store->options.durability == HANDOFF_DURABILITY_FULL;
     store->writer.body_log = &store->body_log;
+    store->writer.known_tasks = &store->known_tasks;
 }
 
 static enum handoff_code remove_orphans(struct handoff_store *store, struct handoff_error *error)
@@ -148,6 +151,7 @@ static void destroy_store(struct handoff_store *store)
     handoff_store_files_forget(&store->files);
     handoff_data_dir_unlock(&store->data_dir);
     handoff_damaged_files_free(&store->damaged_files);
+    handoff_known_tasks_free(&store->known_tasks);
     pthread_cond_destroy(&store->queue_filled);
     pthread_mutex_destroy(&store->queue_lock);
     pthread_mutex_destroy(&store->readers_lock);
@@ -179,7 +183,7 @@ enum handoff_code handoff_store_open(struct handoff_store **store,
     if (code == HANDOFF_OK)
         code = remove_orphans(opened, error);
     if (code == HANDOFF_OK) {
-        prepare_body_log(opened);
+        prepare_writer(opened);
         code = handoff_reader_threads_start(&opened->readers, error);
     }
     if (code == HANDOFF_OK)
@@ -204,6 +208,12 @@ void handoff_store_close(struct handoff_store **store)
     pthread_cond_signal(&closing->queue_filled);
     pthread_join(closing->writer_thread, NULL);
     destroy_store(closing);
+}
+
+bool handoff_store_may_know_task(struct handoff_store *store, struct base_span task_id)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    return handoff_known_tasks_may_have(&store->known_tasks, task_id);
 }
 
 /* ---- waiting for one job ------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "client/store/sqlite/data_dir.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/displaced.h"
+#include "client/store/sqlite/known_tasks.h"
 #include "client/store/store.h"
 
 enum { HANDOFF_STORE_MAGIC = 0x73746f72u };
@@ -57,6 +58,7 @@ struct handoff_store {
     unsigned unretained;     /* envelopes since the last step of retention, or more */
     bool unmeasured;         /* something was written since */
     bool retention_more;     /* the last step removed something: go on */
+    bool tasks_more;         /* the set of known tasks is being read */
     bool told_of_sync;       /* that a sync of the database failed */
 
     /* queue_lock: */
@@ -68,7 +70,8 @@ struct handoff_store {
     bool writer_holds; /* lazy ones back, until one comes that is not */
     bool stopping;
 
-    struct handoff_reader_threads readers; /* has its own lock */
+    struct handoff_reader_threads readers;  /* has its own lock */
+    struct handoff_known_tasks known_tasks; /* likewise */
 
     /* readers_lock: */
     pthread_mutex_t readers_lock;

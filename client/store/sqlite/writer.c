@@ -17,9 +17,9 @@
  * any other failure of the commit fails the group, because it says nothing about single jobs.
  *
  * Between groups, never within a commit that a caller waits for: checkpoints (the WAL is copied
- * into the database and reused), the index of tasks, and steps of retention: one once per retention
- * period or when many handoffs came, and while they find something, more in quiet moments, or under
- * load as handoffs come.
+ * into the database and reused), the index and the set of tasks, and steps of retention: one once
+ * per retention period or when many handoffs came, and while they find something, more in quiet
+ * moments, or under load as handoffs come.
  *
  * Before and after each group, and now and then while it is quiet, it looks whether the store's
  * files are still on the path (displaced.h). Before: what is opened by its name must be ours.
@@ -185,7 +185,7 @@ static void wait_for_jobs(struct handoff_store *store)
     if (store->unmeasured)
         due_ns = sooner_of(due_ns, store->measure_due_ns);
     struct timespec until = at_ns(due_ns);
-    while (!store->oldest && !store->stopping && !store->retention_more) {
+    while (!store->oldest && !store->stopping && !store->retention_more && !store->tasks_more) {
         store->writer_waits = true;
         if (pthread_cond_timedwait(&store->queue_filled, &store->queue_lock, &until) == ETIMEDOUT)
             break;
@@ -367,7 +367,7 @@ static void settle_group(struct handoff_store *store, struct base_mail *group,
 static void note_displaced(struct handoff_store *store, const char *file)
 {
     store->files_due_ns = store->retention_due_ns = INT64_MAX;
-    store->unmeasured = store->retention_more = false;
+    store->unmeasured = store->retention_more = store->tasks_more = false;
     atomic_store_explicit(&store->displaced, file, memory_order_release);
     if (store->options.on_displaced)
         store->options.on_displaced(store->options.observer, file);
@@ -567,6 +567,7 @@ static void measure_disk(struct handoff_store *store, int64_t now_ns)
 static void tidy(struct handoff_store *store, bool quiet)
 {
     index_tasks(store);
+    store->tasks_more = handoff_known_tasks_step(&store->known_tasks, &store->writer);
     if (checkpoint_is_due(store))
         checkpoint(store);
     look_for_failed_sync(store);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contributions and lineage: storing them, and removing them with their envelopes; see
+ * contribution_rows.h. Writer thread. */
+#include "client/store/sqlite/contribution_rows.h"
+
+#include <string.h>
+
+#include "client/store/sqlite/bodies.h"
+#include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/retained_size.h"
+#include "lib/base/arena.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+/* For statements whose parameters are one or two numbers. */
+static enum handoff_code do_with(struct handoff_db *db, const char *text, int64_t first,
+                                 int64_t second, struct handoff_error *error)
+{
+    sqlite3_stmt *statement = handoff_db_statement(db, text, error);
+    if (!statement)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(statement, 1, first);
+    if (sqlite3_bind_parameter_count(statement) > 1)
+        sqlite3_bind_int64(statement, 2, second);
+    return handoff_db_do(db, statement, error);
+}
+
+/* The first column of the first row; 0 without one. */
+static enum handoff_code ask_for(struct handoff_db *db, const char *text, int64_t seq,
+                                 int64_t *number, struct handoff_error *error)
+{
+    sqlite3_stmt *select = handoff_db_statement(db, text, error);
+    *number = 0;
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, seq);
+    if (handoff_db_row(select))
+        *number = sqlite3_column_int64(select, 0);
+    return handoff_db_end(db, select, error);
+}
+
+/* ---- storing ----------------------------------------------------------------------------------
+ */
+
+static bool is_nil(const struct base_uuid *id)
+{
+    static const struct base_uuid nil;
+    return memcmp(id, &nil, sizeof nil) == 0;
+}
+
+static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
+                                             const struct handoff_store_put_envelope *put,
+                                             struct handoff_error *error)
+{
+    sqlite3_stmt *insert = handoff_db_statement(
+        db,
+        "INSERT INTO contributions (seq, hop, source, target, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+        error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(insert, 1, seq);
+    sqlite3_bind_int64(insert, 2, put->hop);
+    handoff_db_bind_text(insert, 3, put->source);
+    handoff_db_bind_text(insert, 4, put->target);
+    handoff_db_bind_text(insert, 5, put->contribution);
+    return handoff_db_do(db, insert, error);
+}
+
+/* seq 0: it is not there. */
+static enum handoff_code find_parent(struct handoff_db *db, const struct base_uuid *id,
+                                     int64_t *seq, bool *has_contribution,
+                                     struct handoff_error *error)
+{
+    sqlite3_stmt *find = handoff_db_statement(db,
+                                              "SELECT e.seq, c.seq IS NOT NULL FROM envelopes e"
+                                              " LEFT JOIN contributions c ON c.seq = e.seq"
+                                              " WHERE e.id = ?1",
+                                              error);
+    *seq = 0;
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
+    if (handoff_db_row(find)) {
+        *seq = sqlite3_column_int64(find, 0);
+        *has_contribution = sqlite3_column_int(find, 1) == 1;
+    }
+    return handoff_db_end(db, find, error);
+}
+
+static enum handoff_code parent_is_gone(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id",
+                             "previous_id", text);
+}
+
+static enum handoff_code insert_lineage(struct handoff_db *db, int64_t child, size_t place,
+                                        int64_t parent, struct handoff_error *error)
+{
+    sqlite3_stmt *insert = handoff_db_statement(
+        db, "INSERT OR IGNORE INTO lineage (child, place, parent) VALUES (?1, ?2, ?3)", error);
+    if (!insert)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(insert, 1, child);
+    sqlite3_bind_int64(insert, 2, (int64_t)place);
+    sqlite3_bind_int64(insert, 3, parent);
+    return handoff_db_do(db, insert, error);
+}
+
+/* A parent that an older version stored gets a row without a text: its envelope stands for it. */
+static enum handoff_code link_parent(struct handoff_db *db, int64_t child, size_t place,
+                                     const struct base_uuid *id, struct handoff_error *error)
+{
+    int64_t parent;
+    bool has_contribution = false;
+    enum handoff_code code = find_parent(db, id, &parent, &has_contribution, error);
+    if (code == HANDOFF_OK && parent == 0)
+        return parent_is_gone(id, error);
+    if (code == HANDOFF_OK && !has_contribution)
+        code = do_with(db, "INSERT INTO contributions (seq, hop) VALUES (?1, 0)", parent, 0, error);
+    BASE_CHECK(code != HANDOFF_OK || parent < child);
+    return code == HANDOFF_OK ? insert_lineage(db, child, place, parent, error) : code;
+}
+
+/* Where the replaced one has no row yet, it is of an older version. */
+static enum handoff_code mark_replaced(struct handoff_db *db,
+                                       const struct handoff_store_put_envelope *put,
+                                       struct handoff_error *error)
+{
+    sqlite3_stmt *mark = handoff_db_statement(
+        db,
+        "INSERT INTO contributions (seq, hop, replaced_by) SELECT seq, 0, ?2 FROM envelopes"
+        " WHERE id = ?1 ON CONFLICT (seq) DO UPDATE SET replaced_by = excluded.replaced_by",
+        error);
+    if (!mark)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_blob(mark, 1, put->replaces.bytes, sizeof put->replaces.bytes, SQLITE_STATIC);
+    sqlite3_bind_blob(mark, 2, put->id.bytes, sizeof put->id.bytes, SQLITE_STATIC);
+    return handoff_db_do(db, mark, error);
+}
+
+enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq,
+                                              const struct handoff_store_put_envelope *put,
+                                              struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    if (put->contribution.data || put->nparents > 0)
+        code = insert_contribution(db, seq, put, error);
+    for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++)
+        code = link_parent(db, seq, i, &put->parents[i], error);
+    if (code == HANDOFF_OK && !is_nil(&put->replaces))
+        code = mark_replaced(db, put, error);
+    return code;
+}
+
+/* ---- what stands for a contribution ------------------------------------------------------------
+ */
+
+static enum handoff_code put_stand_in(struct handoff_db *db, int64_t seq,
+                                      enum handoff_kept_form form, struct base_span text,
+                                      struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db, "UPDATE contributions SET form = ?2, text = ?3 WHERE seq = ?1", error);
+    if (!update)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(update, 1, seq);
+    sqlite3_bind_int(update, 2, (int)form);
+    handoff_db_bind_text(update, 3, text);
+    enum handoff_code code = handoff_db_do(db, update, error);
+    if (code != HANDOFF_OK)
+        return code;
+    return do_with(db, "UPDATE envelope_state SET row_bytes = row_bytes + ?2 WHERE seq = ?1", seq,
+                   (int64_t)text.size, error);
+}
+
+/* A damaged body stands for nothing; then the child has what its own envelope repeats. */
+static enum handoff_code keep_stand_in(struct handoff_db *db, int64_t seq,
+                                       struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct handoff_stored_envelope stored = {0};
+    struct handoff_error ignored;
+    base_arena_init(&arena, 0);
+    enum handoff_code code = handoff_envelope_look_up_seq(db, seq, &arena, &stored, &ignored);
+    handoff_body_file_close(&db->bodies);
+    if (code == HANDOFF_OK)
+        code = put_stand_in(db, seq, HANDOFF_KEPT_BODY, stored.body, error);
+    else if (code == HANDOFF_ERR_ENVELOPE_REMOVED && stored.inheritance.data)
+        code = put_stand_in(db, seq, HANDOFF_KEPT_INHERITANCE, stored.inheritance, error);
+    else if (code == HANDOFF_ERR_OUT_OF_MEMORY)
+        code = handoff_error_no_memory(error);
+    else
+        code = HANDOFF_OK;
+    base_arena_free(&arena);
+    return code;
+}
+
+enum handoff_code handoff_contribution_keep_body(struct handoff_db *db, int64_t seq,
+                                                 struct handoff_error *error)
+{
+    int64_t lacks_text;
+    enum handoff_code code = ask_for(db, "SELECT text IS NULL FROM contributions WHERE seq = ?1",
+                                     seq, &lacks_text, error);
+    return code == HANDOFF_OK && lacks_text ? keep_stand_in(db, seq, error) : code;
+}
+
+/* ---- removing ---------------------------------------------------------------------------------
+ */
+
+static enum handoff_code find_youngest_child(struct handoff_db *db, int64_t seq, int64_t *child,
+                                             struct handoff_error *error)
+{
+    return ask_for(db, "SELECT max(child) FROM lineage WHERE parent = ?1", seq, child, error);
+}
+
+/* The orphan's bytes count with the youngest child's, which has its envelope, or is charged to one
+   that has. */
+static enum handoff_code charge_orphan(struct handoff_db *db, int64_t seq, int64_t child,
+                                       struct handoff_error *error)
+{
+    enum handoff_code code =
+        do_with(db,
+                "UPDATE contributions SET charged_to ="
+                " (SELECT coalesce(charged_to, seq) FROM contributions WHERE seq = ?2)"
+                " WHERE seq = ?1",
+                seq, child, error);
+    if (code == HANDOFF_OK)
+        code = do_with(db,
+                       "UPDATE envelope_state AS s SET row_bytes = row_bytes + c.bytes"
+                       " FROM contributions c WHERE c.seq = ?1 AND s.seq = c.charged_to",
+                       seq, 0, error);
+    return code;
+}
+
+/* Takes from its envelope and handoff what only they have. */
+static enum handoff_code make_orphan(struct handoff_db *db, int64_t seq, int64_t child,
+                                     struct handoff_error *error)
+{
+    enum handoff_code code = handoff_contribution_keep_body(db, seq, error);
+    if (code == HANDOFF_OK)
+        code = do_with(db,
+                       "UPDATE contributions SET (id, task_id, created_at, digest) ="
+                       " (SELECT id, task_id, created_at, digest FROM envelopes WHERE seq = ?1),"
+                       " source = coalesce((SELECT source FROM handoffs WHERE seq = ?1), source),"
+                       " target = coalesce((SELECT target FROM handoffs WHERE seq = ?1), target)"
+                       " WHERE seq = ?1",
+                       seq, 0, error);
+    if (code == HANDOFF_OK)
+        code = do_with(db,
+                       "UPDATE contributions SET bytes = ?2 + length(task_id)"
+                       " + coalesce(length(CAST(text AS BLOB)), 0) WHERE seq = ?1",
+                       seq, HANDOFF_RETAINED_ORPHAN_ROW, error);
+    return code == HANDOFF_OK ? charge_orphan(db, seq, child, error) : code;
+}
+
+/* One parent of it, which is its parent no more; 0: there is none. */
+static enum handoff_code take_parent(struct handoff_db *db, int64_t child, int64_t *parent,
+                                     struct handoff_error *error)
+{
+    enum handoff_code code =
+        ask_for(db, "SELECT parent FROM lineage WHERE child = ?1 ORDER BY place LIMIT 1", child,
+                parent, error);
+    if (code != HANDOFF_OK || *parent == 0)
+        return code;
+    return do_with(db, "DELETE FROM lineage WHERE child = ?1 AND parent = ?2", child, *parent,
+                   error);
+}
+
+static enum handoff_code is_childless_orphan(struct handoff_db *db, int64_t seq, bool *childless,
+                                             struct handoff_error *error)
+{
+    int64_t found;
+    enum handoff_code code = ask_for(db,
+                                     "SELECT charged_to IS NOT NULL AND NOT EXISTS"
+                                     " (SELECT 1 FROM lineage WHERE parent = ?1)"
+                                     " FROM contributions WHERE seq = ?1",
+                                     seq, &found, error);
+    *childless = found != 0;
+    return code;
+}
+
+/* With the orphans among its ancestors that nothing else needs. As deep as a chain is long. */
+static enum handoff_code forget_contribution(struct handoff_db *db, int64_t seq,
+                                             struct handoff_error *error)
+{
+    int64_t parent = 0;
+    bool childless = false;
+    enum handoff_code code =
+        do_with(db,
+                "UPDATE envelope_state AS s SET row_bytes = row_bytes - c.bytes"
+                " FROM contributions c WHERE c.seq = ?1 AND s.seq = c.charged_to",
+                seq, 0, error);
+    if (code == HANDOFF_OK)
+        code = do_with(db, "DELETE FROM contributions WHERE seq = ?1", seq, 0, error);
+    while (code == HANDOFF_OK) {
+        code = take_parent(db, seq, &parent, error);
+        if (code != HANDOFF_OK || parent == 0)
+            return code;
+        code = is_childless_orphan(db, parent, &childless, error);
+        if (code == HANDOFF_OK && childless)
+            code = forget_contribution(db, parent, error);
+    }
+    return code;
+}
+
+static enum handoff_code find_charged(struct handoff_db *db, int64_t seq, int64_t *orphan,
+                                      struct handoff_error *error)
+{
+    return ask_for(db, "SELECT max(seq) FROM contributions WHERE charged_to = ?1", seq, orphan,
+                   error);
+}
+
+/* The youngest first, so that no child of the next one is charged to `seq` any more. */
+static enum handoff_code charge_others(struct handoff_db *db, int64_t seq,
+                                       struct handoff_error *error)
+{
+    int64_t orphan = 0, child = 0;
+    enum handoff_code code = find_charged(db, seq, &orphan, error);
+    while (code == HANDOFF_OK && orphan != 0) {
+        code = find_youngest_child(db, orphan, &child, error);
+        if (code == HANDOFF_OK)
+            code = child > orphan
+                       ? charge_orphan(db, orphan, child, error)
+                       : forget_contribution(db, orphan, error); /* only where rows are damaged */
+        if (code == HANDOFF_OK)
+            code = find_charged(db, seq, &orphan, error);
+    }
+    return code;
+}
+
+enum handoff_code handoff_contribution_leave(struct handoff_db *db, int64_t seq,
+                                             struct handoff_error *error)
+{
+    int64_t child;
+    enum handoff_code code = find_youngest_child(db, seq, &child, error);
+    if (code == HANDOFF_OK)
+        code =
+            child != 0 ? make_orphan(db, seq, child, error) : forget_contribution(db, seq, error);
+    return code == HANDOFF_OK ? charge_others(db, seq, error) : code;
+}

@@ -1,0 +1,708 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store's half of the ledger: an envelope's ancestors in order, what a request continues, what
+ * is known of tasks without a read, and that no retention takes an ancestor from what is left.
+ */
+#include "client/store/ledger.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/store/handoffs.h"
+#include "client/store/sqlite/migrate.h"
+#include "client/store/sqlite/retained_size.h"
+#include "client/store/sqlite/retention.h"
+#include "lib/base/arena.h"
+#include "tests/support/temp_store.h"
+#include "tests/support/unit.h"
+
+static struct base_uuid_source ids;
+
+static struct fixture {
+    char *directory;
+    char database[512];
+    struct handoff_store *store; /* NULL while `db` is open */
+    struct handoff_db db;
+    struct base_arena arena;
+    struct handoff_error error;
+    struct handoff_contribution *list; /* of the last ledger */
+    size_t count;
+    struct handoff_continued continued;
+} fixture;
+
+static void open_store(void)
+{
+    /* no step of its own: the tests make them */
+    const struct handoff_store_options options = {.path = fixture.directory,
+                                                  .retention_every_ms = 1 << 30};
+    handoff_db_close(&fixture.db);
+    assert_int_equal(handoff_store_open(&fixture.store, &options, &fixture.error), HANDOFF_OK);
+}
+
+static void open_database(void)
+{
+    handoff_store_close(&fixture.store);
+    assert_int_equal(
+        handoff_db_open(&fixture.db, fixture.database, HANDOFF_DB_WRITE, NULL, &fixture.error),
+        HANDOFF_OK);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fixture.directory = temp_directory();
+    snprintf(fixture.database, sizeof fixture.database, "%s/handoff.db", fixture.directory);
+    base_arena_init(&fixture.arena, 0);
+    open_store();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    handoff_db_close(&fixture.db);
+    handoff_store_close(&fixture.store);
+    base_arena_free(&fixture.arena);
+    temp_remove(fixture.directory);
+    return 0;
+}
+
+static int64_t ask(const char *sql)
+{
+    int64_t number;
+    assert_int_equal(handoff_db_number(&fixture.db, sql, &number, &fixture.error), HANDOFF_OK);
+    return number;
+}
+
+static void assert_sound(void)
+{
+    struct handoff_store_report report;
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &fixture.error), HANDOFF_OK);
+    assert_string_equal(report.problem, "");
+}
+
+/* ---- handoffs -------------------------------------------------------------------------------- */
+
+struct made {
+    struct base_uuid id;
+    int64_t seq, hop;
+    char text[32]; /* what it contributed */
+};
+
+/* What the next one has; a test sets what it needs. */
+struct wanted {
+    const char *task, *source, *target;
+    const struct made *parents[4]; /* the newest first */
+    const struct base_uuid *replaces;
+    bool plain; /* as an older version stored it: without a contribution */
+};
+
+static struct made made_with(const struct wanted *wanted, struct handoff_store_put_envelope *put,
+                             struct base_uuid parents[4])
+{
+    static int number;
+    struct made made = {.hop = 1};
+    temp_envelope(put, &ids, wanted->task ? wanted->task : "task", 100);
+    snprintf(made.text, sizeof made.text, "{\"summary\":\"%d\"}", ++number);
+    for (size_t i = 0; i < 4 && wanted->parents[i]; i++) {
+        parents[put->nparents++] = wanted->parents[i]->id;
+        if (wanted->parents[i]->hop >= made.hop)
+            made.hop = wanted->parents[i]->hop + 1;
+    }
+    made.id = put->id;
+    put->parents = parents;
+    put->hop = made.hop;
+    if (wanted->replaces)
+        put->replaces = *wanted->replaces;
+    return made;
+}
+
+static enum handoff_code run(struct handoff_store_job *job,
+                             void (*submit)(struct handoff_store *store, void *job))
+{
+    struct base_mailbox mailbox;
+    assert_int_equal(base_mailbox_init(&mailbox, NULL), HANDOFF_OK);
+    job->mailbox = &mailbox;
+    job->done = temp_nothing;
+    submit(fixture.store, job);
+    while (base_mailbox_wait(&mailbox, -1) == 0)
+        ;
+    base_mailbox_free(&mailbox);
+    fixture.error = job->error;
+    return job->error.code;
+}
+
+static void submit_accept(struct handoff_store *store, void *job)
+{
+    handoff_store_accept(store, job);
+}
+
+static void submit_move(struct handoff_store *store, void *job)
+{
+    handoff_store_move(store, job);
+}
+
+static enum handoff_code try_to_accept(struct wanted wanted, struct made *made)
+{
+    struct base_uuid parents[4];
+    struct handoff_store_accept accept = {0};
+    *made = made_with(&wanted, &accept.put, parents);
+    if (!wanted.plain)
+        accept.put.contribution = base_span_text(made->text);
+    accept.source = base_span_text(wanted.source ? wanted.source : "planner");
+    accept.asked_target = accept.standing.target =
+        base_span_text(wanted.target ? wanted.target : "coder");
+    accept.standing.state = HANDOFF_STATE_READY;
+    enum handoff_code code = run(&accept.put.job, submit_accept);
+    made->seq = accept.seq;
+    temp_envelope_free(&accept.put);
+    return code;
+}
+
+static struct made accept(struct wanted wanted)
+{
+    struct made made;
+    assert_int_equal(try_to_accept(wanted, &made), HANDOFF_OK);
+    return made;
+}
+
+static struct made assemble(struct wanted wanted)
+{
+    struct base_uuid parents[4];
+    struct handoff_store_put_envelope put;
+    struct made made = made_with(&wanted, &put, parents);
+    put.contribution = base_span_text(made.text);
+    put.source = base_span_text(wanted.source);
+    put.target = base_span_text(wanted.target);
+    put.finished = true;
+    assert_int_equal(temp_put(fixture.store, &put), HANDOFF_OK);
+    temp_envelope_free(&put);
+    return made;
+}
+
+static void settle(const struct made *made, enum handoff_state state, const char *target)
+{
+    static int64_t now_ms = 1000;
+    struct handoff_store_move move = {
+        .seq = made->seq,
+        .standing = {.state = (int)state, .target = base_span_text(target), .settled_ms = ++now_ms},
+        .over = state == HANDOFF_STATE_ACKNOWLEDGED || state == HANDOFF_STATE_DISCARDED};
+    assert_int_equal(run(&move.job, submit_move), HANDOFF_OK);
+}
+
+static void finish(const struct made *made)
+{
+    settle(made, HANDOFF_STATE_ACKNOWLEDGED, "coder");
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static enum handoff_code get_ledger(const struct made *const *of, size_t count)
+{
+    struct base_uuid wanted[8];
+    for (size_t i = 0; i < count; i++)
+        wanted[i] = of[i]->id;
+    return handoff_store_get_ledger(fixture.store, wanted, count, &fixture.arena, &fixture.list,
+                                    &fixture.count, &fixture.error);
+}
+
+static void assert_text(struct base_span found, const char *expected)
+{
+    assert_int_equal(found.size, strlen(expected));
+    assert_memory_equal(found.data, expected, found.size);
+}
+
+static void assert_ledger(const struct made *of, const struct made *const *expected, size_t count)
+{
+    assert_int_equal(get_ledger(&of, 1), HANDOFF_OK);
+    assert_int_equal(fixture.count, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct handoff_contribution *found = &fixture.list[i];
+        assert_memory_equal(&found->id, &expected[i]->id, sizeof found->id);
+        assert_int_equal(found->hop, expected[i]->hop);
+        assert_text(found->text, expected[i]->text);
+        assert_text(found->task_id, "task");
+        assert_text(found->source, "planner");
+        assert_text(found->target, "coder");
+    }
+}
+
+#define ASSERT_LEDGER(of, ...)                                                                     \
+    do {                                                                                           \
+        const struct made *const expected[] = {__VA_ARGS__};                                       \
+        assert_ledger(of, expected, sizeof expected / sizeof *expected);                           \
+    } while (0)
+
+static void test_a_ledger_has_all_ancestors_oldest_first(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    const struct made sibling = accept((struct wanted){.parents = {&a}});
+    const struct made c = accept((struct wanted){.parents = {&b}});
+    ASSERT_LEDGER(&a, &a);
+    ASSERT_LEDGER(&sibling, &a, &sibling);
+    ASSERT_LEDGER(&c, &a, &b, &c);
+    assert_int_equal(fixture.list[0].nparents, 0);
+    assert_int_equal(fixture.list[2].nparents, 1);
+    assert_memory_equal(fixture.list[2].parents, &b.id, sizeof b.id);
+    assert_false(fixture.list[0].envelope_is_gone);
+    assert_sound();
+}
+
+static void test_with_fan_in_each_ancestor_is_there_once(void **state)
+{
+    (void)state;
+    const struct made root = accept((struct wanted){0});
+    const struct made left = accept((struct wanted){.parents = {&root}});
+    const struct made right = accept((struct wanted){.parents = {&root}});
+    const struct made join = accept((struct wanted){.parents = {&right, &left}});
+    assert_int_equal(join.hop, 3);
+    ASSERT_LEDGER(&join, &root, &left, &right, &join);
+    assert_int_equal(fixture.list[3].nparents, 2);
+    assert_memory_equal(&fixture.list[3].parents[0], &right.id, sizeof right.id);
+    assert_memory_equal(&fixture.list[3].parents[1], &left.id, sizeof left.id);
+    const struct made *both[] = {&left, &right};
+    assert_int_equal(get_ledger(both, 2), HANDOFF_OK);
+    assert_int_equal(fixture.count, 3);
+}
+
+static void test_a_wide_fan_in(void **state)
+{
+    struct made parents[4];
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        parents[i] = accept((struct wanted){0});
+    const struct made join =
+        accept((struct wanted){.parents = {&parents[3], &parents[2], &parents[1], &parents[0]}});
+    ASSERT_LEDGER(&join, &parents[0], &parents[1], &parents[2], &parents[3], &join);
+    assert_int_equal(fixture.list[4].nparents, 4);
+}
+
+static void test_an_envelope_that_is_not_there_has_no_ledger(void **state)
+{
+    char text[BASE_UUID_TEXT];
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made none = {.id = base_uuid_make(&ids)};
+    const struct made *both[] = {&a, &none};
+    assert_int_equal(get_ledger(both, 2), HANDOFF_ERR_NOT_FOUND);
+    base_uuid_format(&none.id, text);
+    assert_non_null(strstr(fixture.error.seen, text));
+}
+
+static void test_a_child_of_a_removed_parent_is_not_stored(void **state)
+{
+    struct made child;
+    (void)state;
+    const struct made none = {.id = base_uuid_make(&ids)};
+    assert_int_equal(try_to_accept((struct wanted){.parents = {&none}}, &child),
+                     HANDOFF_ERR_NOT_FOUND);
+    const struct made *alone[] = {&child};
+    assert_int_equal(get_ledger(alone, 1), HANDOFF_ERR_NOT_FOUND);
+    assert_sound();
+}
+
+static void test_the_target_is_who_has_it(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    settle(&a, HANDOFF_STATE_ACKNOWLEDGED, "reviewer");
+    const struct made *alone[] = {&a};
+    assert_int_equal(get_ledger(alone, 1), HANDOFF_OK);
+    assert_text(fixture.list[0].target, "reviewer");
+}
+
+static void test_a_replaced_one_does_not_count_and_its_ancestors_do(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    const struct made instead = accept((struct wanted){.parents = {&a}, .replaces = &b.id});
+    const struct made c = accept((struct wanted){.parents = {&b}});
+    ASSERT_LEDGER(&instead, &a, &instead);
+    ASSERT_LEDGER(&c, &a, &c);
+    assert_sound();
+}
+
+/* ---- what a request continues ------------------------------------------------------------------
+ */
+
+static const struct handoff_continued *find_continued(const char *task, const char *agent)
+{
+    assert_int_equal(handoff_store_find_continued(fixture.store, base_span_text(task),
+                                                  base_span_text(agent), &fixture.arena,
+                                                  &fixture.continued, &fixture.error),
+                     HANDOFF_OK);
+    return &fixture.continued;
+}
+
+static void assert_continued(const char *agent, const struct made *const *expected, size_t count)
+{
+    const struct handoff_continued *found = find_continued("task", agent);
+    assert_int_equal(found->nids, count);
+    for (size_t i = 0; i < count; i++)
+        assert_memory_equal(&found->ids[i], &expected[i]->id, sizeof *found->ids);
+    assert_true(found->is_known && found->is_party);
+}
+
+#define ASSERT_CONTINUED(agent, ...)                                                               \
+    do {                                                                                           \
+        const struct made *const expected[] = {__VA_ARGS__};                                       \
+        assert_continued(agent, expected, sizeof expected / sizeof *expected);                     \
+    } while (0)
+
+static void test_an_agent_continues_all_that_nothing_continues(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.source = "planner", .target = "coder"});
+    const struct made b = accept((struct wanted){.source = "planner", .target = "coder"});
+    const struct made c = accept((struct wanted){.source = "planner", .target = "tester"});
+    accept((struct wanted){.task = "other", .target = "coder"});
+    ASSERT_CONTINUED("coder", &b, &a);
+    ASSERT_CONTINUED("tester", &c);
+    const struct made d =
+        accept((struct wanted){.source = "coder", .target = "tester", .parents = {&a}});
+    ASSERT_CONTINUED("coder", &b);
+    ASSERT_CONTINUED("tester", &d, &c);
+}
+
+static void test_where_all_is_continued_it_is_the_newest(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    const struct made b = accept((struct wanted){.target = "coder"});
+    accept((struct wanted){.source = "coder", .target = "tester", .parents = {&b, &a}});
+    ASSERT_CONTINUED("coder", &b);
+}
+
+static void test_who_took_it_over_continues_it(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    settle(&a, HANDOFF_STATE_ACKNOWLEDGED, "substitute");
+    ASSERT_CONTINUED("substitute", &a);
+    ASSERT_CONTINUED("coder", &a);
+}
+
+static void test_what_was_only_assembled_is_continued_by_its_target(void **state)
+{
+    (void)state;
+    const struct made a = assemble((struct wanted){.source = "planner", .target = "coder"});
+    ASSERT_CONTINUED("coder", &a);
+    assert_true(find_continued("task", "planner")->began_it);
+    assert_int_equal(find_continued("task", "planner")->nids, 0);
+    assert_false(find_continued("task", "stranger")->is_party);
+}
+
+static void test_a_replaced_one_is_not_continued(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.target = "coder"});
+    const struct made instead = accept((struct wanted){.target = "coder", .replaces = &a.id});
+    ASSERT_CONTINUED("coder", &instead);
+}
+
+static void test_who_began_a_task_is_a_party_and_others_are_not(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.source = "planner", .target = "coder"});
+    accept((struct wanted){.source = "joiner", .target = "tester"});
+    const struct handoff_continued *found = find_continued("task", "planner");
+    assert_true(found->is_known && found->is_party && found->began_it);
+    assert_int_equal(found->nids, 0);
+    assert_memory_equal(&found->first, &a.id, sizeof a.id);
+    found = find_continued("task", "joiner");
+    assert_true(found->is_known && !found->is_party && !found->began_it);
+    assert_false(find_continued("another", "planner")->is_known);
+}
+
+/* ---- tasks that may be known ------------------------------------------------------------------
+ */
+
+static bool may_know(const char *task)
+{
+    return handoff_store_may_know_task(fixture.store, base_span_text(task));
+}
+
+/* The writer reads the store when it has nothing else to do; from then on an unknown task is one.
+ */
+static void wait_until_tasks_are_read(void)
+{
+    while (may_know("unknown"))
+        usleep(1000);
+}
+
+static void test_a_task_may_be_known_from_its_first_commit_on(void **state)
+{
+    (void)state;
+    wait_until_tasks_are_read();
+    assert_false(may_know("task"));
+    accept((struct wanted){0});
+    assert_true(may_know("task"));
+    assert_false(may_know("task2"));
+}
+
+static void test_tasks_are_known_after_a_restart(void **state)
+{
+    char name[32];
+    enum { TASKS = 2500 }; /* more than one batch of the index, and some that wait for it */
+    (void)state;
+    for (int i = 0; i < TASKS; i++) {
+        snprintf(name, sizeof name, "task-%08x", (unsigned)i * 2654435761u);
+        accept((struct wanted){.task = name});
+    }
+    handoff_store_close(&fixture.store);
+    open_store();
+    wait_until_tasks_are_read();
+    for (int i = 0; i < TASKS; i++) {
+        snprintf(name, sizeof name, "task-%08x", (unsigned)i * 2654435761u);
+        assert_true(may_know(name));
+    }
+    assert_false(may_know("task-"));
+}
+
+/* ---- retention --------------------------------------------------------------------------------
+ */
+
+static struct handoff_retention_removed step(struct handoff_retention limits)
+{
+    struct handoff_retention_removed removed;
+    open_database();
+    assert_int_equal(
+        handoff_retention_step(&fixture.db, limits, INT64_C(1) << 50, &removed, &fixture.error),
+        HANDOFF_OK);
+    assert_sound();
+    return removed;
+}
+
+static const struct handoff_retention by_age = {.age_ms = 1};
+
+static void test_ancestors_outlive_their_bodies_and_rows_under_a_live_chain(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    const struct made c = accept((struct wanted){.parents = {&b}});
+    finish(&a);
+    finish(&b);
+    assert_int_equal(step((struct handoff_retention){.body_bytes = 1}).bodies, 2);
+    open_store();
+    ASSERT_LEDGER(&c, &a, &b, &c);
+    assert_int_equal(step(by_age).envelopes, 2);
+    assert_int_equal(ask("SELECT rows FROM kept"), 0); /* what is live makes nothing else go */
+    open_store();
+    ASSERT_LEDGER(&c, &a, &b, &c);
+    assert_true(fixture.list[0].envelope_is_gone);
+    assert_memory_equal(fixture.list[1].parents, &a.id, sizeof a.id);
+    finish(&c);
+    open_database();
+    const int64_t all = ask("SELECT rows FROM kept");
+    assert_true(all > 3 * (int64_t)strlen(a.text) + INT64_C(2) * HANDOFF_RETAINED_ORPHAN_ROW);
+    open_store();
+    assert_int_equal(step(by_age).envelopes, 1);
+    assert_int_equal(ask("SELECT count(*) FROM contributions"), 0);
+    assert_int_equal(ask("SELECT count(*) FROM lineage"), 0);
+    assert_int_equal(ask("SELECT rows FROM kept"), 0);
+}
+
+static void test_a_parked_child_keeps_its_parents(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    finish(&a);
+    settle(&b, HANDOFF_STATE_PARKED, "coder");
+    assert_int_equal(step(by_age).envelopes, 1);
+    open_store();
+    ASSERT_LEDGER(&b, &a, &b);
+}
+
+static void test_siblings_go_one_by_one_and_the_parent_with_the_last(void **state)
+{
+    (void)state;
+    const struct made root = accept((struct wanted){0});
+    const struct made first = accept((struct wanted){.parents = {&root}});
+    const struct made second = accept((struct wanted){.parents = {&root}});
+    finish(&root);
+    finish(&second);
+    assert_int_equal(step(by_age).envelopes, 2);
+    assert_int_equal(ask("SELECT count(*) FROM contributions"), 2);
+    open_store();
+    ASSERT_LEDGER(&first, &root, &first);
+    finish(&first);
+    assert_int_equal(step(by_age).envelopes, 1);
+    assert_int_equal(ask("SELECT count(*) FROM contributions"), 0);
+}
+
+/* ---- a model -----------------------------------------------------------------------------------
+ */
+
+enum { NODES = 60, ROUNDS = 40 };
+
+struct node {
+    struct made made;
+    int parents[2];
+    bool there, over;
+};
+
+static unsigned next_random(unsigned *seed)
+{
+    *seed = *seed * 1103515245u + 12345u;
+    return *seed >> 16;
+}
+
+/* What of it a ledger must have: itself and its ancestors, whatever retention took of them. */
+static void mark_ancestors(const struct node *nodes, int of, bool marked[NODES])
+{
+    if (marked[of])
+        return;
+    marked[of] = true;
+    for (int i = 0; i < 2; i++) {
+        if (nodes[of].parents[i] >= 0)
+            mark_ancestors(nodes, nodes[of].parents[i], marked);
+    }
+}
+
+static void assert_as_the_model_says(const struct node *nodes, int count, unsigned seed)
+{
+    bool needed[NODES] = {false};
+    int64_t expected = 0;
+    for (int i = 0; i < count; i++) {
+        bool marked[NODES] = {false};
+        size_t size = 0;
+        if (!nodes[i].there)
+            continue;
+        mark_ancestors(nodes, i, marked);
+        const struct made *alone[] = {&nodes[i].made};
+        assert_int_equal(get_ledger(alone, 1), HANDOFF_OK);
+        for (int k = 0; k < count; k++) {
+            size += marked[k];
+            needed[k] |= marked[k];
+        }
+        if (fixture.count != size)
+            fail_msg("seed %u: the ledger of %d has %zu contributions, not %zu", seed, i,
+                     fixture.count, size);
+    }
+    for (int k = 0; k < count; k++)
+        expected += needed[k];
+    open_database();
+    assert_int_equal(ask("SELECT count(*) FROM contributions"), expected);
+    open_store();
+}
+
+static struct node grow(const struct node *nodes, int count, unsigned *seed)
+{
+    struct node node = {.parents = {-1, -1}, .there = true};
+    struct wanted wanted = {0};
+    for (int i = 0; i < 2 && count > 0; i++) {
+        const int parent = (int)(next_random(seed) % (unsigned)count);
+        if (!nodes[parent].there || nodes[parent].made.hop >= 12)
+            continue;
+        node.parents[i] = parent;
+        wanted.parents[wanted.parents[0] != NULL] = &nodes[parent].made;
+    }
+    node.made = accept(wanted);
+    return node;
+}
+
+static void follow_a_random_history(unsigned seed)
+{
+    struct node nodes[NODES];
+    const unsigned begun = seed;
+    for (int count = 0; count < NODES;) {
+        nodes[count] = grow(nodes, count, &seed);
+        count++;
+        const unsigned some = next_random(&seed) % (unsigned)count;
+        if (nodes[some].there && !nodes[some].over && next_random(&seed) % 4 < 3) {
+            finish(&nodes[some].made);
+            nodes[some].over = true;
+        }
+        if (next_random(&seed) % 6 > 0 && count < NODES)
+            continue;
+        const bool bodies = next_random(&seed) % 3 == 0;
+        step(bodies ? (struct handoff_retention){.body_bytes = 1} : by_age);
+        for (int i = 0; i < count && !bodies; i++)
+            nodes[i].there = nodes[i].there && !nodes[i].over;
+        open_store();
+        assert_as_the_model_says(nodes, count, begun);
+    }
+}
+
+static void test_no_retention_takes_an_ancestor_from_what_is_left(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= ROUNDS; seed++) {
+        follow_a_random_history(seed * 7919);
+        tear_down(NULL);
+        set_up(NULL);
+    }
+}
+
+/* ---- older versions ---------------------------------------------------------------------------
+ */
+
+static void assert_stands_in(const struct made *child, const struct made *old)
+{
+    const struct made *alone[] = {child};
+    assert_int_equal(get_ledger(alone, 1), HANDOFF_OK);
+    assert_int_equal(fixture.count, 2);
+    assert_memory_equal(&fixture.list[0].id, &old->id, sizeof old->id);
+    assert_null(fixture.list[0].text.data);
+    assert_non_null(fixture.list[0].body.data);
+    assert_int_equal(fixture.list[0].hop, 0);
+    assert_text(fixture.list[0].source, "planner");
+}
+
+/* It contributed nothing: its body stands for it, and is kept for its child. */
+static void test_the_body_of_an_older_version_stands_in(void **state)
+{
+    (void)state;
+    const struct made old = accept((struct wanted){.plain = true});
+    const struct made *alone[] = {&old};
+    assert_int_equal(get_ledger(alone, 1), HANDOFF_OK);
+    assert_int_equal(fixture.count, 1);
+    assert_non_null(fixture.list[0].body.data);
+    const struct made child = accept((struct wanted){.parents = {&old}});
+    assert_stands_in(&child, &old);
+    finish(&old);
+    assert_int_equal(step((struct handoff_retention){.body_bytes = 1}).bodies, 1);
+    open_store();
+    assert_stands_in(&child, &old);
+    assert_int_equal(step(by_age).envelopes, 1);
+    open_store();
+    assert_stands_in(&child, &old);
+    finish(&child);
+    assert_int_equal(step(by_age).envelopes, 1);
+    assert_int_equal(ask("SELECT count(*) FROM contributions"), 0);
+}
+
+#define WITH_STORE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_STORE(test_a_ledger_has_all_ancestors_oldest_first),
+        WITH_STORE(test_with_fan_in_each_ancestor_is_there_once),
+        WITH_STORE(test_a_wide_fan_in),
+        WITH_STORE(test_an_envelope_that_is_not_there_has_no_ledger),
+        WITH_STORE(test_a_child_of_a_removed_parent_is_not_stored),
+        WITH_STORE(test_the_target_is_who_has_it),
+        WITH_STORE(test_a_replaced_one_does_not_count_and_its_ancestors_do),
+        WITH_STORE(test_an_agent_continues_all_that_nothing_continues),
+        WITH_STORE(test_where_all_is_continued_it_is_the_newest),
+        WITH_STORE(test_who_took_it_over_continues_it),
+        WITH_STORE(test_what_was_only_assembled_is_continued_by_its_target),
+        WITH_STORE(test_a_replaced_one_is_not_continued),
+        WITH_STORE(test_who_began_a_task_is_a_party_and_others_are_not),
+        WITH_STORE(test_a_task_may_be_known_from_its_first_commit_on),
+        WITH_STORE(test_tasks_are_known_after_a_restart),
+        WITH_STORE(test_ancestors_outlive_their_bodies_and_rows_under_a_live_chain),
+        WITH_STORE(test_a_parked_child_keeps_its_parents),
+        WITH_STORE(test_siblings_go_one_by_one_and_the_parent_with_the_last),
+        WITH_STORE(test_no_retention_takes_an_ancestor_from_what_is_left),
+        WITH_STORE(test_the_body_of_an_older_version_stands_in),
+    };
+    base_uuid_source_init(&ids, NULL, NULL);
+    return RUN_TESTS(tests);
+}
