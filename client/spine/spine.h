@@ -84,7 +84,7 @@ enum handoff_spine_progress {
 
 /* Room in every call for what the driver needs while the call is pending, so that it allocates
    nothing for it. What lies in it at the beginning is undefined. A driver asserts that it fits. */
-enum { HANDOFF_SPINE_SCRATCH_SIZE = 416 };
+enum { HANDOFF_SPINE_SCRATCH_SIZE = 512 };
 
 struct handoff_spine_scratch {
     _Alignas(int64_t) unsigned char bytes[HANDOFF_SPINE_SCRATCH_SIZE];

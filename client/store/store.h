@@ -22,10 +22,11 @@
  *
  * Writing: one thread writes. Jobs that arrive while it commits form the next group, and a group
  * shares one transaction and one fsync. A job's completion is posted after its commit, never
- * before. A job that fails fails alone; a commit that fails (disk full, I/O error) fails its whole
- * group, and nothing that was acknowledged before is touched. A job that failed was not
- * acknowledged, which is not a proof that it left no trace: when an fsync fails and the power goes,
- * it may be found again. So every put can be repeated with the same id and the same bytes.
+ * before. A job that fails fails alone, or with those of its unit; a commit that fails (disk full,
+ * I/O error) fails its whole group, and nothing that was acknowledged before is touched. A job that
+ * failed was not acknowledged, which is not a proof that it left no trace: when an fsync fails and
+ * the power goes, it may be found again. So every put can be repeated with the same id and the same
+ * bytes.
  *
  * Reading: through read-only connections that never wait for the writer, but may wait for the disk.
  * So a thread that serves others (serving.h) submits its reads to the store's reader threads, and
@@ -108,12 +109,22 @@ struct handoff_store_batch {
     unsigned awaited; /* of these, not lazy */
 };
 
+/* Changes that are committed together, all or none: if one fails, each fails with its error, and
+   nothing else of their group does. Each completion is posted by itself. */
+struct handoff_store_unit {
+    struct handoff_store_job *first, **last;
+};
+
 /* The head of every write. The caller owns the memory and lends it from submit to done. */
 struct handoff_store_job {
     struct base_mail mail; /* the store's; also links the queue */
 
     /* set by the caller or NULL: where it waits until handoff_store_submit_batch */
     struct handoff_store_batch *batch;
+    /* set by the caller or NULL: where it waits until handoff_store_submit_unit. Its batch is not
+       looked at. */
+    struct handoff_store_unit *unit;
+    struct handoff_store_job *with; /* the store's: the next change of the unit */
     /* set by the caller: no caller waits for it, so it may wait for company, a millisecond at most
      */
     bool lazy;
@@ -139,6 +150,11 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
 
 /* A zeroed batch is empty. The thread that fills it submits it, at the latest before it sleeps. */
 void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch);
+
+/* A zeroed unit is empty. The changes run in the order in which they were submitted. `batch`: as
+   for a job. */
+void handoff_store_submit_unit(struct handoff_store *store, struct handoff_store_unit *unit,
+                               struct handoff_store_batch *batch);
 
 /* Submits and blocks until it is committed; returns job->error.code. For command lines and tests,
    not for loops. job->mailbox and job->done are overwritten. */

@@ -251,6 +251,63 @@ static void test_a_bad_job_fails_alone(void **state)
     temp_remove(directory);
 }
 
+/* Puts three as one unit in the middle of a group; `bad`, if any, is the last but one change. */
+static void run_unit_in_group(struct handoff_store *store, struct base_mailbox *mailbox,
+                              struct handoff_store_put_envelope *puts, struct bad *bad)
+{
+    enum { FIRST = 7, LAST = 9 };
+    struct gate gate;
+    struct handoff_store_unit unit = {0};
+    done_count = 0;
+    hold_writer(store, &gate, mailbox);
+    for (int i = 0; i < GROUP; i++) {
+        temp_envelope(&puts[i], &ids, "task", 500);
+        puts[i].job.mailbox = mailbox;
+        puts[i].job.done = count_done;
+        puts[i].job.unit = i >= FIRST && i <= LAST ? &unit : NULL;
+        if (i == LAST && bad) {
+            *bad =
+                (struct bad){.put.job = {.run = run_bad, .mailbox = mailbox, .done = count_done}};
+            bad->put.job.unit = &unit;
+            handoff_store_submit(store, &bad->put.job);
+        }
+        handoff_store_put_envelope(store, &puts[i]);
+        if (i == LAST)
+            handoff_store_submit_unit(store, &unit, NULL);
+    }
+    release_writer(&gate);
+    wait_done(mailbox, GROUP + 1 + (bad != NULL));
+    for (int i = 0; i < GROUP; i++) {
+        const bool failed = bad && i >= FIRST && i <= LAST;
+        assert_int_equal(puts[i].job.error.code, failed ? HANDOFF_ERR_CONFLICT : HANDOFF_OK);
+        assert_int_equal(has(store, &puts[i].id), !failed);
+    }
+}
+
+static void test_a_unit_is_stored_whole_or_not_at_all(void **state)
+{
+    char *directory = temp_directory();
+    struct base_mailbox mailbox;
+    struct handoff_store_put_envelope puts[GROUP];
+    struct bad bad;
+    struct handoff_store_stats before, after;
+    (void)state;
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    handoff_store_stats(store, &before);
+    run_unit_in_group(store, &mailbox, puts, NULL);
+    free_group(puts);
+    run_unit_in_group(store, &mailbox, puts, &bad);
+    free_group(puts);
+    handoff_store_stats(store, &after);
+    assert_int_equal(after.jobs - before.jobs, 2 * (GROUP + 1) + 1);
+    assert_int_equal(after.jobs_failed - before.jobs_failed, 4);
+    assert_int_equal(after.waiting, 0);
+    handoff_store_close(&store);
+    base_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
 /* durability full syncs every commit, none only checkpoints */
 static void test_durability_decides_on_syncs(void **state)
 {
@@ -678,6 +735,7 @@ int main(void)
         cmocka_unit_test(test_a_group_is_one_commit_and_one_sync),
         cmocka_unit_test(test_a_batch_is_one_commit),
         cmocka_unit_test(test_a_bad_job_fails_alone),
+        cmocka_unit_test(test_a_unit_is_stored_whole_or_not_at_all),
         cmocka_unit_test(test_durability_decides_on_syncs),
         cmocka_unit_test(test_the_wal_stays_bounded),
         cmocka_unit_test(test_every_nth_sync_fails),

@@ -231,6 +231,7 @@ enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_
         return code;
     job->mailbox = &mailbox;
     job->batch = NULL;
+    job->unit = NULL;
     job->done = nothing_more;
     handoff_store_submit(store, job);
     while (base_mailbox_wait(&mailbox, -1) == 0)

@@ -8,6 +8,9 @@
  * moment after each commit: what the agents and senders who were just told do next comes into it,
  * and not into the one after it.
  *
+ * What is said of a job holds for a unit of several: it is one entry of the queue, found by its
+ * first job, and its jobs run in one transaction and fail together.
+ *
  * One bad job must not fail its neighbours. A savepoint per job would copy every page it touches,
  * for a case that hardly occurs; so a group is run without, and when a job fails after it changed
  * something, the transaction is rolled back and the group is run again one job at a time, each in
@@ -138,24 +141,67 @@ static void enqueue(struct handoff_store *store, const struct handoff_store_batc
         pthread_cond_signal(&store->queue_filled);
 }
 
+static bool is_unit_lazy(const struct handoff_store_job *unit)
+{
+    while (unit && unit->lazy)
+        unit = unit->with;
+    return !unit;
+}
+
+static unsigned count_unit_bodies(const struct handoff_store_job *unit)
+{
+    unsigned count = 0;
+    for (; unit; unit = unit->with)
+        count += unit->brings_body;
+    return count;
+}
+
+static void enqueue_unit(struct handoff_store *store, struct handoff_store_job *job,
+                         struct handoff_store_batch *batch)
+{
+    const bool lazy = is_unit_lazy(job);
+    job->lazy = lazy; /* from now on, of all of it */
+    if (!batch) {
+        const struct handoff_store_batch alone = {&job->mail, &job->mail.next, !lazy};
+        enqueue(store, &alone);
+        return;
+    }
+    if (!batch->first)
+        batch->last = &batch->first;
+    *batch->last = &job->mail;
+    batch->last = &job->mail.next;
+    batch->awaited += !lazy;
+}
+
+static void join_unit(struct handoff_store_unit *unit, struct handoff_store_job *job)
+{
+    if (!unit->first)
+        unit->last = &unit->first;
+    *unit->last = job;
+    unit->last = &job->with;
+}
+
 void handoff_store_submit(struct handoff_store *store, struct handoff_store_job *job)
 {
     BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
     BASE_CHECK(job->run && job->mailbox && job->done);
     job->mail.next = NULL;
     job->mail.deliver = deliver_completion;
+    job->with = NULL;
     atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
-    if (!job->batch) {
-        const struct handoff_store_batch alone = {&job->mail, &job->mail.next, !job->lazy};
-        enqueue(store, &alone);
-        return;
-    }
-    struct handoff_store_batch *batch = job->batch;
-    if (!batch->first)
-        batch->last = &batch->first;
-    *batch->last = &job->mail;
-    batch->last = &job->mail.next;
-    batch->awaited += !job->lazy;
+    if (job->unit)
+        join_unit(job->unit, job);
+    else
+        enqueue_unit(store, job, job->batch);
+}
+
+void handoff_store_submit_unit(struct handoff_store *store, struct handoff_store_unit *unit,
+                               struct handoff_store_batch *batch)
+{
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    BASE_CHECK(unit->first);
+    enqueue_unit(store, unit->first, batch);
+    *unit = (struct handoff_store_unit){0};
 }
 
 void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch)
@@ -234,7 +280,7 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
     store->group_awaited = store->group_bodies = 0;
     for (unsigned count = 0; *last && count < store->options.group_max; count++) {
         store->group_awaited += !job_of(*last)->lazy;
-        store->group_bodies += job_of(*last)->brings_body;
+        store->group_bodies += count_unit_bodies(job_of(*last));
         last = &(*last)->next;
     }
     store->awaited -= store->group_awaited;
@@ -274,19 +320,39 @@ static enum handoff_code commit_transaction(struct handoff_db *db, struct handof
     return code;
 }
 
+static void set_unit_error(struct handoff_store_job *unit, const struct handoff_error *error)
+{
+    const struct handoff_error copy = *error; /* it may be that of one of them */
+    for (; unit; unit = unit->with)
+        unit->error = copy;
+}
+
 static void fail_all(struct base_mail *group, const struct handoff_error *error)
 {
     for (struct base_mail *mail = group; mail; mail = mail->next)
-        job_of(mail)->error = *error;
+        set_unit_error(job_of(mail), error);
+}
+
+/* As far as they succeed; their error is that of the first that fails. */
+static enum handoff_code run_each_change(struct handoff_db *db, struct handoff_store_job *unit)
+{
+    for (struct handoff_store_job *job = unit; job; job = job->with) {
+        handoff_error_clear(&job->error);
+        enum handoff_code code = job->run(job, db, &job->error);
+        BASE_CHECK(code == job->error.code);
+        if (code == HANDOFF_OK)
+            continue;
+        set_unit_error(unit, &job->error);
+        return code;
+    }
+    return HANDOFF_OK;
 }
 
 /* true: the transaction is as if the job had never run, or the job did its work. */
 static bool run_store_job(struct handoff_db *db, struct handoff_store_job *job)
 {
     sqlite3_int64 changes = sqlite3_total_changes64(db->sqlite);
-    handoff_error_clear(&job->error);
-    enum handoff_code code = job->run(job, db, &job->error);
-    BASE_CHECK(code == job->error.code);
+    enum handoff_code code = run_each_change(db, job);
     if (sqlite3_get_autocommit(db->sqlite))
         return false;
     return code == HANDOFF_OK || sqlite3_total_changes64(db->sqlite) == changes;
@@ -326,17 +392,22 @@ static void run_alone(struct handoff_db *db, struct handoff_store_job *job,
 {
     struct handoff_error failure;
     if (begin_transaction(db, &failure) != HANDOFF_OK) {
-        job->error = *error = failure;
+        set_unit_error(job, &failure);
+        *error = failure;
         return;
     }
     run_store_job(db, job);
-    if (sqlite3_get_autocommit(db->sqlite) && job->error.code == HANDOFF_OK)
-        handoff_error_set(&job->error, HANDOFF_ERR_INTERNAL, "the transaction ended unexpectedly",
+    if (sqlite3_get_autocommit(db->sqlite) && job->error.code == HANDOFF_OK) {
+        handoff_error_set(&failure, HANDOFF_ERR_INTERNAL, "the transaction ended unexpectedly",
                           NULL, NULL);
-    if (job->error.code != HANDOFF_OK)
+        set_unit_error(job, &failure);
+    }
+    if (job->error.code != HANDOFF_OK) {
         handoff_db_roll_back(db);
-    else if (commit_transaction(db, &failure) != HANDOFF_OK)
-        job->error = *error = failure;
+    } else if (commit_transaction(db, &failure) != HANDOFF_OK) {
+        set_unit_error(job, &failure);
+        *error = failure;
+    }
 }
 
 /* A body in a file is written once instead of twice, but the file has a separate sync: worth it
@@ -401,8 +472,10 @@ static void fail_displaced(struct handoff_store *store, struct base_mail *group,
 static unsigned count_group(struct handoff_store *store, struct base_mail *group)
 {
     unsigned count = 0, failed = 0;
-    for (struct base_mail *mail = group; mail; mail = mail->next, count++)
-        failed += job_of(mail)->error.code != HANDOFF_OK;
+    for (struct base_mail *mail = group; mail; mail = mail->next) {
+        for (struct handoff_store_job *job = job_of(mail); job; job = job->with, count++)
+            failed += job->error.code != HANDOFF_OK;
+    }
     atomic_fetch_add_explicit(&store->jobs, count, memory_order_relaxed);
     atomic_fetch_add_explicit(&store->jobs_failed, failed, memory_order_relaxed);
     atomic_fetch_sub_explicit(&store->waiting, count, memory_order_relaxed);
@@ -413,8 +486,10 @@ static void post_completions(struct base_mail *group)
 {
     while (group) {
         struct base_mail *next = group->next; /* the mailbox uses the link for itself */
-        struct handoff_store_job *job = job_of(group);
-        base_mailbox_post(job->mailbox, group);
+        for (struct handoff_store_job *job = job_of(group), *with; job; job = with) {
+            with = job->with; /* whoever is told may free it */
+            base_mailbox_post(job->mailbox, &job->mail);
+        }
         group = next;
     }
 }
