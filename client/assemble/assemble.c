@@ -200,15 +200,11 @@ void handoff_assembly_cancel(struct handoff_assembly *assembly, enum handoff_cod
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
 {
     struct base_span target = assembly->request.target_agent;
-    size_t i, n;
-    yyjson_val *agent;
-    yyjson_arr_foreach(assembly->parent.path, i, n, agent)
-    {
-        if (base_span_equal(base_json_span(agent), target))
+    for (size_t i = 0; i < assembly->npath; i++) {
+        if (base_span_equal(assembly->path[i], target))
             return true;
     }
-    return base_span_equal(assembly->request.source_agent, target) ||
-           (assembly->parent.doc && base_span_equal(assembly->parent.source_agent, target));
+    return base_span_equal(assembly->request.source_agent, target);
 }
 
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
@@ -216,7 +212,6 @@ struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
     struct base_arena arena = assembly->arena;
     handoff_request_free(&assembly->request);
     handoff_envelope_free(&assembly->parent);
-    yyjson_doc_free(assembly->constraints_doc);
     return arena;
 }
 

@@ -25,6 +25,7 @@
 #include "client/envelope/read.h"
 #include "client/envelope/trace.h"
 #include "client/handoff.h"
+#include "client/ledger/ledger.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
 #include "lib/base/arena.h"
@@ -67,6 +68,11 @@ struct handoff_slot {
 struct handoff_missing {
     struct base_span id;
     enum handoff_absence reason;
+};
+
+/* An envelope that the request continues, as the new one names it. */
+struct handoff_parent {
+    struct base_span id, digest;
 };
 
 enum handoff_stage {
@@ -124,11 +130,15 @@ struct handoff_assembly {
     struct handoff_store_read parent_read;
     bool parent_is_read; /* also if that failed */
     size_t parent_size;  /* of its text */
+    struct handoff_ledger ledger;
+    struct handoff_parent *parents; /* newest first */
+    size_t nparents;
+    struct base_span *path; /* the sources of the hops before, oldest first */
+    size_t npath;
     struct base_span task_id, intent, traceparent, tracestate;
-    yyjson_val *constraints;     /* NULL: none */
-    yyjson_doc *constraints_doc; /* owns them if some were inherited */
+    yyjson_val *constraints; /* the ledger's; NULL: none */
     int64_t hop_count;
-    yyjson_val **steps; /* the parent's, then the request's new ones */
+    yyjson_val **steps; /* the ledger's */
     size_t nsteps;
     size_t history_dropped; /* older ones: beyond the limit of one envelope, or the parent's, where
                                retention removed its body */

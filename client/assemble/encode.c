@@ -20,34 +20,30 @@ static inline void write_text_member(struct base_buffer *out, const char *key,
 
 /* ---- the origin ----------------------------------------------------------------------------- */
 
-static void write_previous(struct base_buffer *out, const struct handoff_envelope *parent)
+static void write_previous(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
-    if (!parent->doc) {
+    if (assembly->nparents == 0) {
         base_buffer_text(out, ",\"previous\":null");
         return;
     }
     base_buffer_text(out, ",\"previous\":{");
-    write_text_member(out, "id", parent->id);
-    write_text_member(out, "digest", parent->digest);
+    write_text_member(out, "id", assembly->parents[0].id);
+    write_text_member(out, "digest", assembly->parents[0].digest);
     base_buffer_byte(out, '}');
 }
 
 static void write_hop(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
-    size_t i, n;
-    yyjson_val *agent;
     base_buffer_text(out, ",\"hop\":{\"count\":");
     base_buffer_number(out, assembly->hop_count);
     base_buffer_text(out, ",\"max\":");
     base_buffer_number(out, assembly->hop_max);
     base_buffer_text(out, ",\"path\":[");
-    yyjson_arr_foreach(assembly->parent.path, i, n, agent)
-    {
-        base_json_write(out, agent);
-        base_buffer_byte(out, ',');
+    for (size_t i = 0; i < assembly->npath; i++) {
+        if (i)
+            base_buffer_byte(out, ',');
+        base_json_write_string(out, assembly->path[i]);
     }
-    if (assembly->parent.doc)
-        base_json_write_string(out, assembly->parent.source_agent);
     base_buffer_text(out, "]}");
 }
 
@@ -70,7 +66,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_text(out, "\"created_at\":\"");
     base_buffer_text(out, created);
     base_buffer_byte(out, '"');
-    write_previous(out, &assembly->parent);
+    write_previous(out, assembly);
     inheritance->origin_at = (uint32_t)out->size + 1; /* behind the comma */
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);

@@ -8,11 +8,11 @@
  * reads.
  */
 #include "client/assemble/assemble.h"
-#include "client/assemble/constraints.h"
 #include "client/assemble/visibility.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
 
 static enum handoff_code no_parent(struct base_span previous, struct handoff_error *error)
 {
@@ -124,16 +124,13 @@ static enum handoff_progress load_parent(struct handoff_assembly *assembly)
     return HANDOFF_PROGRESS_ASK;
 }
 
-/* The user's intent never changes along the chain: a child has its parent's. */
 static enum handoff_code inherit_task(struct handoff_assembly *assembly,
                                       struct handoff_error *error)
 {
     const struct handoff_request *request = &assembly->request;
     const struct handoff_envelope *parent = &assembly->parent;
-    assembly->intent = request->intent.data ? request->intent : request->task_summary;
     assembly->task_id = request->task_id;
     if (parent->doc) {
-        assembly->intent = parent->intent;
         if (request->task_id.data && !base_span_equal(request->task_id, parent->task_id)) {
             handoff_error_set(error, HANDOFF_ERR_INVALID,
                               "task_id differs from that of the previous envelope", "task_id",
@@ -172,85 +169,99 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
     return HANDOFF_ERR_HOP_LIMIT;
 }
 
-/* If nothing is inherited, they are the request's and need no merging. */
-static enum handoff_code inherit_constraints(struct handoff_assembly *assembly,
-                                             struct handoff_error *error)
+/* What the parent's envelope shows stands for all that was said before. */
+static struct handoff_said said_by_parent(const struct handoff_assembly *assembly)
 {
-    assembly->constraints = assembly->request.constraints;
-    if (!assembly->parent.doc)
-        return HANDOFF_OK;
-    struct base_buffer joined = {.arena = &assembly->arena};
-    enum handoff_code code = handoff_inherit_constraints(&joined, assembly->parent.constraints,
-                                                         assembly->request.constraints, error);
-    if (code == HANDOFF_OK)
-        code = base_json_read_in(&assembly->arena, base_buffer_span(&joined), "constraints",
-                                 &assembly->constraints_doc, error);
-    if (code == HANDOFF_OK)
-        assembly->constraints = yyjson_doc_get_root(assembly->constraints_doc);
-    return code;
+    const struct handoff_envelope *parent = &assembly->parent;
+    yyjson_val *task = yyjson_obj_get(parent->context, "task");
+    struct handoff_said said = {.intent = yyjson_obj_get(task, "intent"),
+                                .summary = yyjson_obj_get(task, "summary"),
+                                .constraints = parent->constraints,
+                                .state = parent->state,
+                                .steps = parent->history,
+                                .expected_output = parent->expected_output,
+                                .steps_lost = assembly->history_dropped};
+    if (!said.intent) /* its body is gone */
+        said.intent = yyjson_obj_get(yyjson_doc_get_root(parent->doc), "intent");
+    said.hop = (struct handoff_hop){.id = assembly->parent_id,
+                                    .hop = parent->hop_count,
+                                    .agent = parent->source_agent,
+                                    .target = parent->target_agent};
+    base_rfc3339_parse(parent->created_at.data, parent->created_at.size, &said.hop.at_ms);
+    return said;
 }
 
-/* FNV-1a of a step as it would be written. Only steps with equal hashes are compared, because
- * comparing all with all would be quadratic in the size of a request. */
-static uint64_t hash_step(struct base_buffer *scratch, yyjson_val *step)
+static struct handoff_said said_by_request(const struct handoff_assembly *assembly)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    base_buffer_clear(scratch);
-    handoff_segment_step_write(scratch, step);
-    for (size_t i = 0; i < scratch->size; i++)
-        hash = (hash ^ (unsigned char)scratch->data[i]) * 0x100000001b3u;
-    return hash;
+    const struct handoff_request *request = &assembly->request;
+    yyjson_val *root = yyjson_doc_get_root(request->doc);
+    return (struct handoff_said){.hop = {.hop = assembly->hop_count,
+                                         .agent = request->source_agent,
+                                         .target = request->target_agent},
+                                 .intent =
+                                     request->intent.data ? yyjson_obj_get(root, "intent") : NULL,
+                                 .summary = yyjson_obj_get(root, "task_summary"),
+                                 .constraints = request->constraints,
+                                 .state = request->state,
+                                 .steps = request->execution_history,
+                                 .references = request->memory_ids,
+                                 .expected_output = request->expected_output};
 }
 
-/* Agents often repeat the history they were given; a step that was inherited is not added again. */
-static bool is_inherited(const struct handoff_assembly *assembly, const uint64_t *hashes,
-                         size_t ninherited, yyjson_val *step, uint64_t hash)
+static enum handoff_code list_steps(struct handoff_assembly *assembly, struct handoff_error *error)
 {
-    for (size_t i = 0; i < ninherited; i++) {
-        if (hashes[i] == hash && base_json_equal(assembly->steps[i], step))
-            return true;
-    }
-    return false;
+    const struct handoff_items *steps = &assembly->ledger.items[HANDOFF_ITEM_STEP];
+    size_t first = 0;
+    assembly->steps =
+        base_arena_alloc(&assembly->arena, (steps->count + 1) * sizeof *assembly->steps);
+    if (!assembly->steps)
+        return handoff_error_no_memory(error);
+    if (steps->count > HANDOFF_HISTORY_MAX)
+        first = steps->count - HANDOFF_HISTORY_MAX;
+    assembly->history_dropped = assembly->ledger.steps_lost + first;
+    for (size_t i = first; i < steps->count; i++)
+        assembly->steps[assembly->nsteps++] = steps->at[i].value;
+    return HANDOFF_OK;
 }
 
-static void add_new_steps(struct handoff_assembly *assembly, uint64_t *hashes)
+static enum handoff_code fold_ledger(struct handoff_assembly *assembly, struct handoff_error *error)
 {
-    struct base_buffer scratch = {.arena = &assembly->arena};
-    size_t i, n, ninherited = assembly->nsteps;
-    yyjson_val *step;
-    for (i = 0; i < ninherited; i++)
-        hashes[i] = hash_step(&scratch, assembly->steps[i]);
-    yyjson_arr_foreach(assembly->request.execution_history, i, n, step)
-    {
-        uint64_t hash = ninherited ? hash_step(&scratch, step) : 0;
-        /* Out of memory, the hash means nothing, and a duplicate step is better than a lost one. */
-        if (scratch.failed || !is_inherited(assembly, hashes, ninherited, step, hash))
-            assembly->steps[assembly->nsteps++] = step;
-    }
+    struct handoff_ledger *ledger = &assembly->ledger;
+    struct handoff_said *parent = base_arena_alloc(&assembly->arena, sizeof *parent);
+    const struct handoff_said own = said_by_request(assembly);
+    if (!parent)
+        return handoff_error_no_memory(error);
+    if (assembly->parent.doc)
+        *parent = said_by_parent(assembly);
+    enum handoff_code code = handoff_ledger_fold(ledger, &assembly->arena, parent,
+                                                 assembly->parent.doc ? 1 : 0, &own, error);
+    assembly->intent = ledger->intent;
+    assembly->constraints = ledger->constraints;
+    return code == HANDOFF_OK ? list_steps(assembly, error) : code;
 }
 
-static enum handoff_code join_history(struct handoff_assembly *assembly,
+/* ---- the way here -----------------------------------------------------------------------------
+ */
+
+static enum handoff_code name_parents(struct handoff_assembly *assembly,
                                       struct handoff_error *error)
 {
-    yyjson_val *inherited = assembly->parent.history, *given = assembly->request.execution_history;
-    size_t i, n, ninherited = yyjson_arr_size(inherited);
-    yyjson_val *step;
-    uint64_t *hashes = base_arena_calloc(&assembly->arena, ninherited + 1, sizeof(*hashes));
-    assembly->steps = base_arena_calloc(&assembly->arena, ninherited + yyjson_arr_size(given) + 1,
-                                        sizeof(yyjson_val *));
-    if (!assembly->steps || !hashes)
+    const struct handoff_envelope *parent = &assembly->parent;
+    size_t i, n;
+    yyjson_val *agent;
+    if (!parent->doc)
+        return HANDOFF_OK;
+    assembly->parents = base_arena_alloc(&assembly->arena, sizeof *assembly->parents);
+    assembly->path = base_arena_alloc(&assembly->arena,
+                                      (yyjson_arr_size(parent->path) + 1) * sizeof *assembly->path);
+    if (!assembly->parents || !assembly->path)
         return handoff_error_no_memory(error);
-    yyjson_arr_foreach(inherited, i, n, step)
+    assembly->parents[assembly->nparents++] = (struct handoff_parent){parent->id, parent->digest};
+    yyjson_arr_foreach(parent->path, i, n, agent)
     {
-        assembly->steps[assembly->nsteps++] = step;
+        assembly->path[assembly->npath++] = base_json_span(agent);
     }
-    add_new_steps(assembly, hashes);
-    if (assembly->nsteps > HANDOFF_HISTORY_MAX) {
-        const size_t beyond = assembly->nsteps - HANDOFF_HISTORY_MAX;
-        assembly->history_dropped += beyond;
-        assembly->steps += beyond;
-        assembly->nsteps = HANDOFF_HISTORY_MAX;
-    }
+    assembly->path[assembly->npath++] = parent->source_agent;
     return HANDOFF_OK;
 }
 
@@ -281,7 +292,7 @@ static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
 enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
 {
     static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
-        inherit_task, count_hop, inherit_constraints, join_history, inherit_trace,
+        inherit_task, count_hop, name_parents, fold_ledger, inherit_trace,
     };
     const enum handoff_progress loaded = load_parent(assembly);
     if (loaded != HANDOFF_PROGRESS_NEXT)

@@ -87,6 +87,12 @@ enum handoff_absence {
 #include "handoff_model.def"
 };
 
+/* What a request adds to the ledger of its chain. */
+enum handoff_item_kind {
+#define HANDOFF_ITEM(name, ...) HANDOFF_ITEM_##name,
+#include "handoff_model.def"
+};
+
 /* How handoffs reach an agent. */
 enum handoff_protocol_kind {
 #define HANDOFF_PROTOCOL(name, ...) HANDOFF_PROTOCOL_##name,
@@ -144,6 +150,10 @@ enum {
 #define HANDOFF_OPERATION(...) +1
 #include "handoff_model.def"
     ,
+    HANDOFF_ITEM_COUNT = 0
+#define HANDOFF_ITEM(...) +1
+#include "handoff_model.def"
+    ,
     HANDOFF_SHORTAGE_COUNT = 1
 #define HANDOFF_SHORTAGE(...) +1
 #include "handoff_model.def"
@@ -161,6 +171,7 @@ const char *handoff_operation_name(enum handoff_operation operation);
 const char *handoff_importance_name(enum handoff_importance importance);
 const char *handoff_strategy_name(enum handoff_strategy strategy);
 const char *handoff_absence_name(enum handoff_absence absence);
+const char *handoff_item_name(enum handoff_item_kind kind);
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol);
 const char *handoff_run_state_name(enum handoff_run_state state);
 const char *handoff_reserved_name(enum handoff_reserved reserved);

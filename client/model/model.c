@@ -68,6 +68,11 @@ static const char *const absence_names[] = {[HANDOFF_ABSENCE_NONE] = "",
 #include "client/model/handoff_model.def"
                                             NULL};
 
+const char *const handoff_item_names[] = {
+#define HANDOFF_ITEM(name, text, ...) [HANDOFF_ITEM_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
 const char *const handoff_protocol_names[] = {
 #define HANDOFF_PROTOCOL(name, text, ...) [HANDOFF_PROTOCOL_##name] = (text),
 #include "client/model/handoff_model.def"
@@ -145,6 +150,11 @@ const char *handoff_strategy_name(enum handoff_strategy strategy)
 const char *handoff_absence_name(enum handoff_absence absence)
 {
     return NAME_IN(absence_names, absence);
+}
+
+const char *handoff_item_name(enum handoff_item_kind kind)
+{
+    return NAME_IN(handoff_item_names, kind);
 }
 
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol)

@@ -17,6 +17,7 @@ extern const char *const handoff_result_names[];
 extern const char *const handoff_pattern_names[];
 extern const char *const handoff_importance_names[];
 extern const char *const handoff_strategy_names[];
+extern const char *const handoff_item_names[];
 extern const char *const handoff_protocol_names[];
 extern const char *const handoff_run_state_names[];
 

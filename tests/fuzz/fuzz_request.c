@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/assemble/constraints.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
+#include "client/ledger/constraints.h"
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 #include "tests/support/refusal.h"
@@ -17,9 +17,11 @@
 static void check_constraints(yyjson_val *constraints)
 {
     struct base_buffer once = {0}, twice = {0};
-    struct handoff_error error;
-    BASE_CHECK(handoff_inherit_constraints(&once, NULL, constraints, &error) == HANDOFF_OK);
-    BASE_CHECK(handoff_inherit_constraints(&twice, constraints, constraints, &error) == HANDOFF_OK);
+    struct handoff_join_refusal refusal;
+    handoff_join_constraints(&once, NULL, constraints, HANDOFF_JOIN_CHILD, &refusal);
+    BASE_CHECK(refusal.count == 0);
+    handoff_join_constraints(&twice, constraints, constraints, HANDOFF_JOIN_CHILD, &refusal);
+    BASE_CHECK(refusal.count == 0);
     BASE_CHECK(once.size == twice.size && memcmp(once.data, twice.data, once.size) == 0);
     base_buffer_free(&once);
     base_buffer_free(&twice);

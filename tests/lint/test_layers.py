@@ -46,9 +46,10 @@ CLIENT_MAY_KNOW = {
                        "client/store/"),
     "client/agents": ("client/protocol/protocol.h", "client/protocol/pull/inbox.h", "client/assemble/request.h",
                       "client/deliver/", "client/model/"),
-    "client/assemble": ("client/envelope/", "client/model/", "client/spine/spine.h", "client/store/"),
+    "client/ledger": ("client/envelope/", "client/model/", "client/store/"),
+    "client/assemble": ("client/envelope/", "client/ledger/", "client/model/", "client/spine/spine.h", "client/store/"),
     "client/calls": ("client/client.h", "client/agents/", "client/assemble/", "client/deliver/", "client/envelope/",
-                     "client/model/", "client/spine/spine.h", "client/store/"),
+                     "client/ledger/", "client/model/", "client/spine/spine.h", "client/store/"),
     "client": ("client/",),
 }
 

@@ -17,11 +17,17 @@ import yaml
 
 CODES = source_tree.TOP / "lib/base/handoff_codes.def"
 TABLES = ("STATE", "REASON", "OBSTACLE", "OUTCOME", "RESULT", "PATTERN", "CIRCUIT", "OPERATION",
-          "IMPORTANCE", "STRATEGY", "ABSENCE", "PROTOCOL", "RUN", "RESERVED")
+          "IMPORTANCE", "STRATEGY", "ABSENCE", "ITEM", "PROTOCOL", "RUN", "RESERVED")
 
 # A word that means something else everywhere.
 OTHER_WORDS = {
     "summary": "a member of memories and tasks",
+    "intent": "a member of requests and tasks",
+    "state": "the same",
+    "unresolved": "a member of the state of a task",
+    "remaining": "the same",
+    "decision": "a member of a step of the history",
+    "expected_output": "a member of requests and contexts",
     "priority": "a member of a memory in an envelope",
     "version": "a member, an option, a parameter",
     "in_flight": "a number that is shown and logged",
@@ -33,7 +39,8 @@ OTHER_WORDS = {
 # A word that means something else in one file.
 ELSEWHERE = {
     ("client/assemble/assemble.c", "resolve"): "a stage of assembling",
-    ("client/assemble/constraints.c", "forbidden"): "a word of a constraint's text",
+    ("client/ledger/constraints.c", "forbidden"): "a word of a constraint's text",
+    ("client/ledger/fold.c", "done"): "a member of a request's state",
     ("client/protocol/push/verdict.c", "ack"): "a member of an agent's answer",
     ("client/protocol/push/verdict.c", "nack"): "the same",
     ("collectors/collectors.c", "unknown"): "the revision of a build without git",

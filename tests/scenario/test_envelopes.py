@@ -139,21 +139,26 @@ class Envelopes(Served):
                              envelope["hop"]["path"] + [envelope["source_agent"]])
             self.assertEqual(child["context"]["constraints"],
                              {**envelope["context"]["constraints"], f"from-{hop}": hop})
-            self.assertEqual(len(child["context"]["history"]), hop)
+            self.assertEqual([step["action"].split(":")[0] for step in child["context"]["history"]],
+                             ["one"] + [action for later in range(2, hop + 1)
+                                        for action in ("handed to " + envelope["target_agent"], f"step {later}")])
             envelope = child
         self.problem(self.assemble(422, previous_id=envelope["id"]), 422, "hop_limit")
 
     def test_loosening_is_refused_with_the_names(self):
-        parent = self.envelope(constraints={"max_tokens": 2000, "style": "plain", "do_not": ["x"]})
+        parent = self.envelope(constraints={"max_tokens": 2000, "max_cost": 5, "style": "plain", "do_not": ["x"]})
         self.problem(
             self.assemble(422, previous_id=parent["id"],
-                          constraints={"max_tokens": 2500, "style": None, "do_not": []}),
-            422, "constraint_loosened", field="constraints", seen="max_tokens, style, do_not")
+                          constraints={"max_cost": 6, "style": None}),
+            422, "constraint_loosened", field="constraints", seen="max_cost, style",
+            allowed="max_cost 5 of hop 1 (analyst), or tighter")
         tight = self.envelope(previous_id=parent["id"],
-                              constraints={"max_tokens": 1000, "do_not": ["x", "y"]})
+                              constraints={"max_tokens": 1000, "do_not": ["y"]})
         self.assertEqual(tight["context"]["constraints"],
-                         {"max_tokens": 1000, "style": "plain", "do_not": ["x", "y"]})
+                         {"max_tokens": 1000, "max_cost": 5, "style": "plain", "do_not": ["x", "y"]})
         self.assertEqual(tight["tokens"]["budget"], 1000)
+        wide = self.envelope(previous_id=tight["id"], constraints={"max_tokens": 2500})
+        self.assertEqual(wide["tokens"]["budget"], 2500)
 
     def test_budgets(self):
         for i in range(8):

@@ -520,17 +520,17 @@ static void test_what_a_chain_refuses(void **state)
     char body[512];
     use_encoding("estimate");
     fake_spine_init(&world.spine);
-    assert_int_equal(assemble(&parent,
-                              BASE ",\"task_id\":\"t\",\"constraints\":{\"max_tokens\":4000,"
-                                   "\"style\":\"plain\"}}"),
+    assert_int_equal(assemble(&parent, BASE ",\"task_id\":\"t\",\"constraints\":{\"max_cost\":5,"
+                                            "\"style\":\"plain\"}}"),
                      HANDOFF_OK);
     persist(&parent);
     snprintf(body, sizeof(body),
-             BASE ",\"previous_id\":\"%s\",\"constraints\":{\"max_tokens\":5000,"
+             BASE ",\"previous_id\":\"%s\",\"constraints\":{\"max_cost\":6,"
                   "\"style\":null}}",
              parent.id_text);
     assert_int_equal(assemble(&child, body), HANDOFF_ERR_CONSTRAINT_LOOSENED);
-    assert_string_equal(child.error.seen, "max_tokens, style");
+    assert_string_equal(child.error.seen, "max_cost, style");
+    assert_string_equal(child.error.allowed, "max_cost 5 of hop 1 (a), or tighter");
     handoff_assembly_free(&child);
     snprintf(body, sizeof(body), BASE ",\"previous_id\":\"%s\",\"task_id\":\"other\"}",
              parent.id_text);
@@ -570,7 +570,7 @@ static void test_repeated_history_is_not_added_twice(void **state)
              "{\"agent\":\"a\",\"action\":\"two\"}]}",
              parent.id_text);
     assert_int_equal(assemble(&child, body), HANDOFF_OK);
-    assert_int_equal(child.nsteps, 2);
+    assert_int_equal(child.nsteps, 3); /* the parent's summary is one as well */
     handoff_assembly_free(&child);
     handoff_assembly_free(&parent);
 }

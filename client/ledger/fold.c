@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folds what the hops of a chain have said into its ledger, by the rules of ledger.h.
+ *
+ * One walk over all items makes an entry of each; a set finds those that were said before; what
+ * does not stand any more is only marked. At the end the entries are dealt out to the lists by
+ * kind, so that each list is in the order of the walk. Pure but for the arena, any thread.
+ */
+#include "client/ledger/ledger.h"
+
+#include <string.h>
+
+#include "client/ledger/constraints.h"
+#include "client/ledger/same.h"
+#include "client/ledger/set.h"
+#include "lib/base/buffer.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
+
+enum { REFERENCE_MAX = 256 }; /* bytes of a memory's id, as requests have it */
+
+struct fold_entry {
+    struct handoff_item item;
+    enum handoff_item_kind kind;
+    bool past;
+};
+
+/* The walk. Only one thread has it. */
+struct fold {
+    struct handoff_ledger *ledger;
+    struct base_arena *arena;
+    struct fold_entry *entries;
+    size_t count, room;
+    struct handoff_set set;        /* of entries that something may equal or name */
+    const struct handoff_said *at; /* what is being folded */
+    const struct handoff_hop *hop; /* its hop, as the items name it */
+    bool own;                      /* it is the request's */
+    yyjson_val *handed;            /* array: a step for the summary of each that was said before */
+};
+
+/* ---- entries ----------------------------------------------------------------------------------
+ */
+
+static struct fold_entry *add_entry(struct fold *fold, enum handoff_item_kind kind,
+                                    yyjson_val *value)
+{
+    BASE_CHECK(fold->count < fold->room);
+    struct fold_entry *entry = &fold->entries[fold->count++];
+    *entry = (struct fold_entry){.item = {.from = fold->hop, .value = value}, .kind = kind};
+    return entry;
+}
+
+/* What an entry is found by. */
+struct wanted_entry {
+    const struct fold *fold;
+    enum handoff_item_kind kind;
+    yyjson_val *value;
+    struct base_span name;
+};
+
+static uint64_t hash_kind(enum handoff_item_kind kind, uint64_t hash)
+{
+    return (hash ^ (uint64_t)kind) * 0x9e3779b97f4a7c15u;
+}
+
+static const struct fold_entry *candidate(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = &wanted->fold->entries[number];
+    return entry->kind == wanted->kind && !entry->past ? entry : NULL;
+}
+
+static bool equals_value(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = candidate(context, number);
+    return entry && handoff_same_entry(entry->item.value, wanted->value);
+}
+
+/* A request may have taken a step twice; only what an earlier hop said is a repetition. */
+static bool repeats_step(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = candidate(context, number);
+    return entry && entry->item.from != wanted->fold->hop &&
+           handoff_same_step(entry->item.value, wanted->value);
+}
+
+static bool has_name(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = candidate(context, number);
+    return entry && base_span_equal(entry->item.name, wanted->name);
+}
+
+static struct base_span id_of(yyjson_val *value)
+{
+    return yyjson_is_obj(value) ? base_json_span(yyjson_obj_get(value, "id")) : base_span(NULL, 0);
+}
+
+static bool has_id(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = candidate(context, number);
+    return entry && id_of(entry->item.value).data &&
+           base_span_equal(id_of(entry->item.value), wanted->name);
+}
+
+static struct fold_entry *find_said(struct fold *fold, enum handoff_item_kind kind, uint64_t hash,
+                                    bool (*is_it)(const void *, size_t), yyjson_val *value,
+                                    struct base_span name)
+{
+    const struct wanted_entry wanted = {fold, kind, value, name};
+    const size_t number = handoff_set_find(&fold->set, hash_kind(kind, hash), is_it, &wanted);
+    return number == HANDOFF_SET_NONE ? NULL : &fold->entries[number];
+}
+
+static void remember_entry(struct fold *fold, const struct fold_entry *entry, uint64_t hash)
+{
+    handoff_set_add(&fold->set, hash_kind(entry->kind, hash), (size_t)(entry - fold->entries));
+}
+
+/* ---- what is folded ---------------------------------------------------------------------------
+ */
+
+/* How many tokens an earlier hop counted; 0: it did not. */
+static uint32_t counted_tokens(yyjson_val *counts, size_t index)
+{
+    int64_t tokens = 0;
+    return base_json_whole(yyjson_arr_get(counts, index), &tokens) && tokens > 0 &&
+                   tokens <= UINT32_MAX
+               ? (uint32_t)tokens
+               : 0;
+}
+
+static void fold_intent(struct fold *fold)
+{
+    yyjson_val *intent = fold->at->intent;
+    const bool first = !fold->ledger->intent.data;
+    if (!intent && first)
+        intent = fold->at->summary;
+    if (!intent)
+        return;
+    const struct base_span text = base_json_span(intent);
+    if (!first && base_span_equal(text, fold->ledger->intent))
+        return;
+    add_entry(fold, HANDOFF_ITEM_INTENT, intent)->past = !first;
+    if (first)
+        fold->ledger->intent = text;
+}
+
+static void fold_named(struct fold *fold, enum handoff_item_kind kind, yyjson_val *key,
+                       yyjson_val *value)
+{
+    const struct base_span name = base_json_span(key);
+    const uint64_t hash = handoff_hash_text(name);
+    struct fold_entry *older = find_said(fold, kind, hash, has_name, NULL, name);
+    if (older && base_json_equal(older->item.value, value))
+        return;
+    if (older &&
+        !(kind == HANDOFF_ITEM_CONSTRAINT && yyjson_is_arr(value) && handoff_lists_demands(name)))
+        older->past = true;
+    struct fold_entry *entry = add_entry(fold, kind, value);
+    entry->item.name = name;
+    remember_entry(fold, entry, hash);
+}
+
+static void fold_constraints(struct fold *fold)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    if (!fold->at->constraints)
+        return;
+    yyjson_obj_foreach(fold->at->constraints, i, n, key, value)
+    {
+        fold_named(fold, HANDOFF_ITEM_CONSTRAINT, key, value);
+    }
+}
+
+/* ---- the state --------------------------------------------------------------------------------
+ */
+
+static const struct state_list {
+    const char *name;
+    enum handoff_item_kind kind;
+    bool ends; /* it takes out what it lists; else it adds that */
+} state_lists[] = {
+    {"decisions", HANDOFF_ITEM_DECISION, false},  {"unresolved", HANDOFF_ITEM_UNRESOLVED, false},
+    {"remaining", HANDOFF_ITEM_REMAINING, false}, {"resolved", HANDOFF_ITEM_UNRESOLVED, true},
+    {"done", HANDOFF_ITEM_REMAINING, true},
+};
+enum { STATE_LISTS = sizeof state_lists / sizeof *state_lists };
+
+static const struct state_list *list_named(yyjson_val *key)
+{
+    for (size_t i = 0; i < STATE_LISTS; i++) {
+        if (yyjson_equals_str(key, state_lists[i].name))
+            return &state_lists[i];
+    }
+    return NULL;
+}
+
+static void add_to_list(struct fold *fold, const struct state_list *list, yyjson_val *values)
+{
+    yyjson_val *counts = yyjson_obj_get(fold->at->tokens, list->name);
+    size_t i, n;
+    yyjson_val *value;
+    yyjson_arr_foreach(values, i, n, value)
+    {
+        const uint64_t hash = handoff_hash_entry(value);
+        const struct base_span id = id_of(value);
+        if (find_said(fold, list->kind, hash, equals_value, value, id))
+            continue;
+        struct fold_entry *entry = add_entry(fold, list->kind, value);
+        entry->item.tokens = counted_tokens(counts, i);
+        remember_entry(fold, entry, hash);
+        if (id.data)
+            remember_entry(fold, entry, handoff_hash_text(id));
+    }
+}
+
+static void end_entries(struct fold *fold, enum handoff_item_kind kind, uint64_t hash,
+                        bool (*is_it)(const void *, size_t), yyjson_val *value,
+                        struct base_span name)
+{
+    struct fold_entry *entry;
+    while ((entry = find_said(fold, kind, hash, is_it, value, name)))
+        entry->past = true;
+}
+
+static void take_from_list(struct fold *fold, const struct state_list *list, yyjson_val *values)
+{
+    size_t i, n;
+    yyjson_val *value;
+    yyjson_arr_foreach(values, i, n, value)
+    {
+        const struct base_span id =
+            yyjson_is_str(value) ? handoff_trim_text(base_json_span(value)) : id_of(value);
+        end_entries(fold, list->kind, handoff_hash_entry(value), equals_value, value, id);
+        if (id.data)
+            end_entries(fold, list->kind, handoff_hash_text(id), has_id, NULL, id);
+    }
+}
+
+/* What was over is told to the next hop only. */
+static void fold_other_member(struct fold *fold, yyjson_val *key, yyjson_val *value,
+                              const struct state_list *list)
+{
+    if (!list || fold->own) {
+        fold_named(fold, HANDOFF_ITEM_STATE, key, value);
+        return;
+    }
+    struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_STATE, value);
+    entry->item.name = base_json_span(key);
+    entry->past = true;
+}
+
+static void fold_state(struct fold *fold)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    if (!fold->at->state)
+        return;
+    yyjson_obj_foreach(fold->at->state, i, n, key, value)
+    {
+        const struct state_list *list = list_named(key);
+        if (list && !list->ends && yyjson_is_arr(value))
+            add_to_list(fold, list, value);
+        else if (!list || list->ends)
+            fold_other_member(fold, key, value, list && yyjson_is_arr(value) ? list : NULL);
+    }
+    for (i = 0; i < STATE_LISTS; i++) {
+        value = yyjson_obj_get(fold->at->state, state_lists[i].name);
+        if (state_lists[i].ends && yyjson_is_arr(value))
+            take_from_list(fold, &state_lists[i], value);
+    }
+}
+
+/* ---- references and steps ----------------------------------------------------------------------
+ */
+
+static bool can_be_reference(yyjson_val *id)
+{
+    const struct base_span text = base_json_span(id);
+    return text.size > 0 && text.size <= REFERENCE_MAX;
+}
+
+/* An id that was asked for is more than one that was mentioned. */
+static void fold_reference(struct fold *fold, yyjson_val *id, bool mentioned)
+{
+    if (!can_be_reference(id))
+        return;
+    const struct base_span name = base_json_span(id);
+    const uint64_t hash = handoff_hash_text(name);
+    struct fold_entry *older = find_said(fold, HANDOFF_ITEM_REFERENCE, hash, has_name, NULL, name);
+    if (older && (mentioned || !older->item.mentioned))
+        return;
+    if (older)
+        older->past = true;
+    struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_REFERENCE, id);
+    entry->item.name = name;
+    entry->item.mentioned = mentioned;
+    remember_entry(fold, entry, hash);
+}
+
+static void fold_references(struct fold *fold)
+{
+    size_t i, n;
+    yyjson_val *value;
+    yyjson_arr_foreach(fold->at->references, i, n, value)
+    {
+        fold_reference(fold, value, false);
+    }
+    yyjson_arr_foreach(fold->at->steps, i, n, value)
+    {
+        fold_reference(fold, yyjson_obj_get(value, "memory_id"), false);
+    }
+    yyjson_arr_foreach(fold->at->mentioned, i, n, value)
+    {
+        fold_reference(fold, value, true);
+    }
+}
+
+static void fold_step(struct fold *fold, yyjson_val *step, uint32_t tokens)
+{
+    const struct base_span no_name = {0};
+    const uint64_t hash = handoff_hash_step(step);
+    if (find_said(fold, HANDOFF_ITEM_STEP, hash, repeats_step, step, no_name))
+        return;
+    struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_STEP, step);
+    entry->item.tokens = tokens;
+    remember_entry(fold, entry, hash);
+}
+
+static void fold_steps(struct fold *fold)
+{
+    yyjson_val *counts = yyjson_obj_get(fold->at->tokens, "steps");
+    size_t i, n;
+    yyjson_val *step;
+    yyjson_arr_foreach(fold->at->steps, i, n, step)
+    {
+        fold_step(fold, step, counted_tokens(counts, i));
+    }
+    fold->ledger->steps_lost += fold->at->steps_lost;
+}
+
+/* ---- summaries and outputs --------------------------------------------------------------------
+ */
+
+static void write_handed(struct base_buffer *out, const struct handoff_said *said)
+{
+    char at[BASE_RFC3339_SIZE];
+    base_rfc3339_format(said->hop.at_ms, at);
+    base_buffer_text(out, out->size > 1 ? ",{" : "{");
+    base_json_write_name(out, "agent");
+    base_json_write_string(out, said->hop.agent);
+    base_json_write_name(out, "action");
+    struct base_buffer action = {.arena = out->arena};
+    base_buffer_text(&action, "handed to ");
+    base_buffer_append(&action, said->hop.target.data, said->hop.target.size);
+    base_buffer_text(&action, ": ");
+    base_buffer_append(&action, yyjson_get_str(said->summary), yyjson_get_len(said->summary));
+    out->failed |= action.failed;
+    base_json_write_string(out, base_buffer_span(&action));
+    base_json_write_name(out, "at");
+    base_json_write_string(out, base_span_text(at));
+    base_buffer_byte(out, '}');
+}
+
+/* The summaries of earlier hops become steps. */
+static enum handoff_code write_all_handed(struct fold *fold, const struct handoff_said *said,
+                                          size_t nsaid, struct handoff_error *error)
+{
+    struct base_buffer text = {.arena = fold->arena};
+    yyjson_doc *doc;
+    if (nsaid == 0)
+        return HANDOFF_OK;
+    base_buffer_byte(&text, '[');
+    for (size_t i = 0; i < nsaid; i++) {
+        if (said[i].summary)
+            write_handed(&text, &said[i]);
+    }
+    base_buffer_byte(&text, ']');
+    if (text.failed)
+        return handoff_error_no_memory(error);
+    enum handoff_code code =
+        base_json_read_in(fold->arena, base_buffer_span(&text), "ledger", &doc, error);
+    if (code == HANDOFF_OK)
+        fold->handed = yyjson_arr_get_first(yyjson_doc_get_root(doc));
+    return code;
+}
+
+static void fold_summary(struct fold *fold)
+{
+    if (!fold->at->summary)
+        return;
+    add_entry(fold, HANDOFF_ITEM_SUMMARY, fold->at->summary)->past = !fold->own;
+    if (fold->own)
+        return;
+    fold_step(fold, fold->handed, 0);
+    fold->handed = unsafe_yyjson_get_next(fold->handed);
+}
+
+static void fold_output(struct fold *fold)
+{
+    if (fold->at->expected_output)
+        add_entry(fold, HANDOFF_ITEM_EXPECTED_OUTPUT, fold->at->expected_output)->past = !fold->own;
+}
+
+static void fold_said(struct fold *fold, const struct handoff_said *said,
+                      const struct handoff_hop *hop)
+{
+    fold->at = said;
+    fold->hop = hop;
+    fold_intent(fold);
+    fold_constraints(fold);
+    fold_state(fold);
+    fold_references(fold);
+    fold_steps(fold);
+    fold_summary(fold);
+    fold_output(fold);
+}
+
+/* ---- room and lists ---------------------------------------------------------------------------
+ */
+
+static size_t most_of_state(yyjson_val *state)
+{
+    size_t i, n, most = yyjson_obj_size(state);
+    yyjson_val *key, *value;
+    if (!state)
+        return 0;
+    yyjson_obj_foreach(state, i, n, key, value)
+    {
+        most += yyjson_arr_size(value);
+    }
+    return most;
+}
+
+static size_t most_entries(const struct handoff_said *said)
+{
+    enum { ONCE = 4 }; /* intent, summary and its step, expected output */
+    return ONCE + yyjson_obj_size(said->constraints) + most_of_state(said->state) +
+           2 * yyjson_arr_size(said->steps) + yyjson_arr_size(said->references) +
+           yyjson_arr_size(said->mentioned);
+}
+
+static enum handoff_code make_entries(struct fold *fold, const struct handoff_said *said,
+                                      size_t nsaid, const struct handoff_said *own,
+                                      struct handoff_error *error)
+{
+    fold->room = most_entries(own);
+    for (size_t i = 0; i < nsaid; i++)
+        fold->room += most_entries(&said[i]);
+    fold->entries = base_arena_alloc(fold->arena, fold->room * sizeof *fold->entries);
+    /* An entry with an id is found by that as well. */
+    return fold->entries && handoff_set_init(&fold->set, fold->arena, 2 * fold->room)
+               ? HANDOFF_OK
+               : handoff_error_no_memory(error);
+}
+
+static struct handoff_items *list_of(struct handoff_ledger *ledger, const struct fold_entry *entry)
+{
+    return entry->past ? &ledger->past[entry->kind] : &ledger->items[entry->kind];
+}
+
+/* All lists lie in one array, one behind the other. */
+static enum handoff_code deal_out(struct fold *fold, struct handoff_error *error)
+{
+    struct handoff_ledger *ledger = fold->ledger;
+    struct handoff_item *next = base_arena_alloc(fold->arena, (fold->count + 1) * sizeof *next);
+    if (!next)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < fold->count; i++)
+        list_of(ledger, &fold->entries[i])->count++;
+    for (size_t kind = 0; kind < HANDOFF_ITEM_COUNT; kind++) {
+        ledger->items[kind].at = next;
+        ledger->past[kind].at = next += ledger->items[kind].count;
+        next += ledger->past[kind].count;
+        ledger->items[kind].count = ledger->past[kind].count = 0;
+    }
+    for (size_t i = 0; i < fold->count; i++) {
+        struct handoff_items *list = list_of(ledger, &fold->entries[i]);
+        list->at[list->count++] = fold->entries[i].item;
+    }
+    return HANDOFF_OK;
+}
+
+/* ---- constraints ------------------------------------------------------------------------------
+ */
+
+/* Which hop has set this value. */
+static const struct handoff_hop *who_named(const struct handoff_said *said, size_t nsaid,
+                                           struct base_span path, yyjson_val *value)
+{
+    const struct handoff_hop *newest = NULL;
+    for (size_t i = 0; i < nsaid; i++) {
+        yyjson_val *named = handoff_constraint_at(said[i].constraints, path);
+        if (named && base_json_equal(named, value))
+            return &said[i].hop;
+        if (named)
+            newest = &said[i].hop;
+    }
+    return newest;
+}
+
+static void tell_inherited(const struct handoff_said *said, size_t nsaid,
+                           const struct handoff_join_refusal *refusal, struct handoff_error *error)
+{
+    const struct base_span path = base_buffer_span(&refusal->first);
+    const struct handoff_hop *hop = who_named(said, nsaid, path, refusal->inherited);
+    struct base_buffer value = {0};
+    base_json_write(&value, refusal->inherited);
+    handoff_error_allow(error, "%s %.40s of hop %lld (%.*s), or tighter", path.data,
+                        value.data ? value.data : "", hop ? (long long)hop->hop : 0,
+                        hop ? (int)hop->agent.size : 0, hop ? hop->agent.data : "");
+    base_buffer_free(&value);
+}
+
+static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsaid, bool own,
+                                     const struct handoff_join_refusal *refusal,
+                                     struct handoff_error *error)
+{
+    handoff_error_set(
+        error, HANDOFF_ERR_CONSTRAINT_LOOSENED,
+        own ? "inherited constraints may be tightened, not changed or loosened"
+            : "the envelopes that this request continues have different values of a constraint, "
+              "and neither is tighter; continue one of them (previous_id)",
+        "constraints", refusal->names.data);
+    if (error)
+        tell_inherited(said, nsaid, refusal, error);
+    return HANDOFF_ERR_CONSTRAINT_LOOSENED;
+}
+
+/* One more hop's. */
+static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *said, size_t nsaid,
+                                  yyjson_val *added, bool own, struct handoff_error *error)
+{
+    struct handoff_ledger *ledger = fold->ledger;
+    struct handoff_join_refusal refusal;
+    struct base_buffer out = {.arena = fold->arena};
+    yyjson_doc *doc;
+    if (!added || !ledger->constraints) {
+        ledger->constraints = added ? added : ledger->constraints;
+        return HANDOFF_OK;
+    }
+    handoff_join_constraints(&out, ledger->constraints, added,
+                             own ? HANDOFF_JOIN_CHILD : HANDOFF_JOIN_SIBLING, &refusal);
+    if (out.failed)
+        return handoff_error_no_memory(error);
+    if (refusal.count)
+        return refuse_join(said, nsaid, own, &refusal, error);
+    enum handoff_code code =
+        base_json_read_in(fold->arena, base_buffer_span(&out), "constraints", &doc, error);
+    if (code == HANDOFF_OK)
+        ledger->constraints = yyjson_doc_get_root(doc);
+    return code;
+}
+
+static enum handoff_code join_all(struct fold *fold, const struct handoff_said *said, size_t nsaid,
+                                  const struct handoff_said *own, struct handoff_error *error)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < nsaid && code == HANDOFF_OK; i++)
+        code = join_hop(fold, said, nsaid, said[i].constraints, false, error);
+    if (code == HANDOFF_OK)
+        code = handoff_check_spelling(own->constraints, fold->ledger->constraints, error);
+    return code == HANDOFF_OK ? join_hop(fold, said, nsaid, own->constraints, true, error) : code;
+}
+
+enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base_arena *arena,
+                                      const struct handoff_said *said, size_t nsaid,
+                                      const struct handoff_said *own, struct handoff_error *error)
+{
+    struct fold fold = {.ledger = ledger, .arena = arena};
+    *ledger = (struct handoff_ledger){.own = own->hop};
+    enum handoff_code code = make_entries(&fold, said, nsaid, own, error);
+    if (code == HANDOFF_OK)
+        code = write_all_handed(&fold, said, nsaid, error);
+    if (code == HANDOFF_OK)
+        code = join_all(&fold, said, nsaid, own, error);
+    if (code != HANDOFF_OK)
+        return code;
+    for (size_t i = 0; i < nsaid; i++)
+        fold_said(&fold, &said[i], &said[i].hop);
+    fold.own = true;
+    fold_said(&fold, own, &ledger->own);
+    return deal_out(&fold, error);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compares and hashes entries; see same.h. Pure, any thread. */
+#include "client/ledger/same.h"
+
+#include <string.h>
+
+#include "lib/base/json.h"
+
+struct base_span handoff_trim_text(struct base_span text)
+{
+    static const char space[] = " \t\r\n\f\v";
+    while (text.size && strchr(space, text.data[text.size - 1]) && text.data[text.size - 1])
+        text.size--;
+    while (text.size && strchr(space, *text.data) && *text.data) {
+        text.data++;
+        text.size--;
+    }
+    return text;
+}
+
+/* ---- hashes ----------------------------------------------------------------------------------
+ * FNV-1a. Members of an object are added up, since their order does not matter. */
+
+enum { HASHED_NULL = 1, HASHED_FALSE, HASHED_TRUE, HASHED_ARRAY, HASHED_OBJECT };
+
+#define HASH_START 0xcbf29ce484222325u
+#define HASH_PRIME 0x100000001b3u
+
+static uint64_t fnv_bytes(const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    uint64_t hash = HASH_START;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * HASH_PRIME;
+    return hash;
+}
+
+static uint64_t hash_pair(uint64_t one, uint64_t other)
+{
+    const uint64_t pair[] = {one, other};
+    return fnv_bytes(pair, sizeof pair);
+}
+
+/* Numbers are equal by value: 1.0 is 1. */
+static uint64_t hash_number(yyjson_val *value)
+{
+    double number;
+    if (!base_json_double(value, &number))
+        return fnv_bytes(yyjson_get_raw(value), yyjson_get_len(value));
+    if (number >= 0 && number <= 0)
+        number = 0; /* -0 has other bits */
+    return fnv_bytes(&number, sizeof number);
+}
+
+static uint64_t hash_value(yyjson_val *value);
+
+static uint64_t hash_object(yyjson_val *object, const char *without)
+{
+    uint64_t sum = HASHED_OBJECT;
+    size_t i, n;
+    yyjson_val *key, *value;
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        if (!without || !yyjson_equals_str(key, without))
+            sum += hash_pair(handoff_hash_text(base_json_span(key)), hash_value(value));
+    }
+    return sum;
+}
+
+static uint64_t hash_array(yyjson_val *array)
+{
+    uint64_t hash = HASHED_ARRAY;
+    size_t i, n;
+    yyjson_val *value;
+    yyjson_arr_foreach(array, i, n, value)
+    {
+        hash = hash_pair(hash, hash_value(value));
+    }
+    return hash;
+}
+
+static uint64_t hash_value(yyjson_val *value)
+{
+    switch (yyjson_get_type(value)) {
+    case YYJSON_TYPE_STR:
+        return handoff_hash_text(base_json_span(value));
+    case YYJSON_TYPE_RAW:
+        return hash_number(value);
+    case YYJSON_TYPE_ARR:
+        return hash_array(value);
+    case YYJSON_TYPE_OBJ:
+        return hash_object(value, NULL);
+    case YYJSON_TYPE_BOOL:
+        return yyjson_is_true(value) ? HASHED_TRUE : HASHED_FALSE;
+    default:
+        return HASHED_NULL;
+    }
+}
+
+uint64_t handoff_hash_text(struct base_span text)
+{
+    return fnv_bytes(text.data, text.size);
+}
+
+uint64_t handoff_hash_entry(yyjson_val *entry)
+{
+    return yyjson_is_str(entry) ? handoff_hash_text(handoff_trim_text(base_json_span(entry)))
+                                : hash_value(entry);
+}
+
+/* ---- equality ------------------------------------------------------------------------------- */
+
+bool handoff_same_entry(yyjson_val *one, yyjson_val *other)
+{
+    if (yyjson_is_str(one) && yyjson_is_str(other))
+        return base_span_equal(handoff_trim_text(base_json_span(one)),
+                               handoff_trim_text(base_json_span(other)));
+    return base_json_equal(one, other);
+}
+
+static const char reason[] = "reason";
+
+uint64_t handoff_hash_step(yyjson_val *step)
+{
+    return hash_object(step, reason);
+}
+
+bool handoff_same_step(yyjson_val *earlier, yyjson_val *later)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    const bool shorter = !yyjson_obj_get(later, reason) && yyjson_obj_get(earlier, reason);
+    if (yyjson_obj_size(earlier) != yyjson_obj_size(later) + shorter)
+        return false;
+    yyjson_obj_foreach(later, i, n, key, value)
+    {
+        yyjson_val *twin = yyjson_obj_getn(earlier, yyjson_get_str(key), yyjson_get_len(key));
+        if (!twin || !base_json_equal(value, twin))
+            return false;
+    }
+    return true;
+}
