@@ -297,6 +297,8 @@ struct handoff_ask {
     /* for handoff_send only */
     const char *idempotency_key; /* of the sender's choice; NULL: none */
     bool respond_async;          /* answer as soon as it is durable */
+    int64_t wait_ms;             /* answer by then at the latest, but not before it is durable; 0:
+                                    when it has ended, however long that takes */
 };
 
 /* The media type of an envelope, and of each form of it. */
@@ -337,10 +339,11 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
 
 /*
  * Assembles, stores and delivers. The answer comes when the handoff is acknowledged, parked or
- * expired, or, with respond_async, when it is durable. Its body is the handoff as a JSON object,
- * also where the error says how it ended: exhausted, refused, expired, discarded. Without a body
- * nothing was stored. The same idempotency key with the same body answers with the first handoff as
- * it stands now; with another body, idempotency_conflict.
+ * expired; or, with respond_async, when it is durable; or, with wait_ms, when that time is over.
+ * Its body is the handoff as a JSON object, also where the error says how it ended: exhausted,
+ * refused, expired, discarded. Without a body nothing was stored. The same idempotency key with the
+ * same body answers with the first handoff as it stands now, and with wait_ms waits for its end
+ * too; with another body, idempotency_conflict.
  *
  * A long request is assembled on a worker thread, and the loop goes on meanwhile. Where too many of
  * them wait already, the answer is too_many_in_flight. What is returned serves handoff_send_cancel

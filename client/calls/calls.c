@@ -63,8 +63,10 @@
         .example = (shown)                                                                         \
     }
 #define ASYNC_HEADER                                                                               \
-    HEADER("Prefer", "`respond-async`: answer as soon as the handoff is durable",                  \
-           "\"respond-async\"")
+    HEADER("Prefer",                                                                               \
+           "`respond-async`: answer as soon as the handoff is durable; `wait=N`: answer after N "  \
+           "seconds at the latest. With both, wait up to N seconds for the end",                   \
+           "\"wait=20\"")
 #define IDEMPOTENCY_HEADER                                                                         \
     {                                                                                              \
         .name = "Idempotency-Key", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER,       \

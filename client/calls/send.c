@@ -6,7 +6,8 @@
  * a submission, and then only waits. What it needed for assembling is released before it waits,
  * because thousands may wait for slow receivers. A send with a key first looks on a reader thread
  * for the handoff that was accepted under that key; for this, a long body is read and hashed on a
- * worker.
+ * worker. How long the sender waits is bounded by an operation with a deadline; a repeat waits for
+ * the first one's handoff by a watch (client/deliver/watch.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
 #include "client/client.h"
+#include "client/deliver/watch.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -28,7 +30,10 @@ struct handoff_sending {
     struct handoff_loop *loop;
     handoff_answered *answered;
     void *context;
-    bool respond_async;
+    bool respond_async; /* do not wait for the end, or no longer */
+    bool accepted;
+    struct base_op wait;                       /* for the end, where that is bounded */
+    struct handoff_watch watch;                /* of the first handoff, in a repeat */
     char key[HANDOFF_IDEMPOTENCY_KEY_MAX + 1]; /* "": no key */
     char source[HANDOFF_NAME_MAX + 1];
     uint8_t request_digest[BASE_SHA256_BYTES];
@@ -48,6 +53,7 @@ struct key_lookup {
 
     /* the reader's, then the loop's */
     struct base_arena arena; /* of the status */
+    struct base_uuid id;
     struct handoff_status status;
     struct handoff_error error; /* not_found: the key is unused */
 };
@@ -62,6 +68,7 @@ static struct handoff_sending *sending_of(struct handoff_waiter *waiter)
 static void end_sending(struct handoff_sending *sending)
 {
     sending->loop->pending--;
+    base_op_cancel(&sending->wait);
     if (sending->under_way)
         *sending->under_way = NULL;
     if (sending->assembly)
@@ -82,11 +89,43 @@ static void fail_sending(struct handoff_sending *sending, const struct handoff_e
 static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_sending *sending = sending_of(waiter);
+    sending->accepted = true;
     if (!sending->respond_async)
         return;
     handoff_waiter_withdraw(waiter);
     handoff_answer_with_status(sending->answered, sending->context, status, true);
     end_sending(sending);
+}
+
+/* ---- for how long it waits ------------------------------------------------------------------- */
+
+/* Answers with what was written last, which a commit made durable. */
+static void answer_early(struct handoff_sending *sending)
+{
+    struct handoff_status status;
+    handoff_waiter_status(&sending->waiter, &status);
+    sender_accepted(&sending->waiter, &status);
+}
+
+/* What is not accepted yet is answered once it is. */
+static void wait_is_over(struct base_op *op)
+{
+    struct handoff_sending *sending = BASE_CONTAINER_OF(op, struct handoff_sending, wait);
+    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    if (atomic_load(&op->verdict) == BASE_OP_CANCELLED)
+        return; /* it was answered */
+    sending->respond_async = true;
+    if (sending->watch.trips > 0)
+        handoff_engine_recall(&sending->watch);
+    else if (sending->accepted && sending->waiter.delivery)
+        answer_early(sending);
+}
+
+static void bound_wait(struct handoff_sending *sending, int64_t wait_ms)
+{
+    static const struct base_op_kind wait_kind = {.name = "wait", .give_up = base_op_end};
+    if (wait_ms > 0)
+        base_op_begin(&sending->wait, &wait_kind, sending->loop->lane->loop, wait_ms, wait_is_over);
 }
 
 static bool look_for_key(struct handoff_sending *sending, const struct handoff_error *conflict);
@@ -169,13 +208,13 @@ static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
     return lookup;
 }
 
-static enum handoff_code find_key(struct key_lookup *lookup, struct base_uuid *id)
+static enum handoff_code find_key(struct key_lookup *lookup)
 {
     const struct handoff_sending *sending = lookup->sending;
     uint8_t digest[BASE_SHA256_BYTES];
     enum handoff_code code =
         handoff_store_find_key(sending->loop->client->store, base_span_text(sending->source),
-                               base_span_text(sending->key), id, digest, &lookup->error);
+                               base_span_text(sending->key), &lookup->id, digest, &lookup->error);
     if (code != HANDOFF_OK || memcmp(digest, sending->request_digest, sizeof digest) == 0)
         return code;
     return handoff_error_set(&lookup->error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
@@ -187,10 +226,9 @@ static enum handoff_code find_key(struct key_lookup *lookup, struct base_uuid *i
 static void run_key_lookup(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
-    struct base_uuid id;
-    if (find_key(lookup, &id) == HANDOFF_OK &&
-        handoff_read_status(lookup->sending->loop->client, &id, &lookup->arena, &lookup->status,
-                            &lookup->error) == HANDOFF_ERR_NOT_FOUND)
+    if (find_key(lookup) == HANDOFF_OK &&
+        handoff_read_status(lookup->sending->loop->client, &lookup->id, &lookup->arena,
+                            &lookup->status, &lookup->error) == HANDOFF_ERR_NOT_FOUND)
         lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key is removed with its handoff */
 }
 
@@ -202,6 +240,32 @@ static void go_on_without_key(struct handoff_sending *sending, const struct hand
         sender_assembled(sending->assembly);
 }
 
+static void first_has_ended(struct handoff_watch *watch)
+{
+    struct handoff_error error;
+    struct handoff_sending *sending = BASE_CONTAINER_OF(watch, struct handoff_sending, watch);
+    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    sending->respond_async = true; /* it is answered with what is read now */
+    if (look_for_key(sending, NULL))
+        return;
+    handoff_error_no_memory(&error);
+    fail_sending(sending, &error);
+}
+
+/* A repeat, of a handoff that may be on any lane. */
+static void answer_repeat(struct handoff_sending *sending, const struct key_lookup *lookup)
+{
+    bool waits = base_op_is_under_way(&sending->wait) && !sending->respond_async;
+    if (waits && handoff_state_is_live(lookup->status.state)) {
+        sending->watch = (struct handoff_watch){
+            .id = lookup->id, .what = HANDOFF_WATCH_END, .told = first_has_ended};
+        handoff_engine_watch(sending->loop->lane, &sending->watch);
+        return;
+    }
+    handoff_answer_with_status(sending->answered, sending->context, &lookup->status, false);
+    end_sending(sending);
+}
+
 static void key_was_read(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
@@ -209,8 +273,7 @@ static void key_was_read(struct handoff_store_read *read)
     if (lookup->error.code == HANDOFF_ERR_NOT_FOUND) {
         go_on_without_key(sending, &lookup->conflict);
     } else if (lookup->error.code == HANDOFF_OK) {
-        handoff_answer_with_status(sending->answered, sending->context, &lookup->status, false);
-        end_sending(sending);
+        answer_repeat(sending, lookup);
     } else {
         fail_sending(sending, &lookup->error);
     }
@@ -341,6 +404,7 @@ static void begin_send(struct handoff_sending *sending, const struct handoff_ask
 {
     struct handoff_assembly *assembly = sending->assembly;
     sending->loop->pending++;
+    bound_wait(sending, ask->wait_ms);
     assembly->context = sending;
     assembly->finished = sender_assembled;
     if (ask->idempotency_key)
@@ -365,7 +429,7 @@ struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct han
                                  .loop = loop,
                                  .answered = answered,
                                  .context = context,
-                                 .respond_async = ask->respond_async,
+                                 .respond_async = ask->respond_async && ask->wait_ms <= 0,
                                  .waiter = {.accepted = sender_accepted, .settled = sender_settled},
                                  .assembly = assembly,
                                  .under_way = &under_way};

@@ -84,6 +84,7 @@ static void accepted(struct handoff_store_job *job)
     }
     delivery->seq = delivery->write.accept.seq;
     handoff_delivery_observe_start(delivery, false);
+    handoff_delivery_tell_watches(delivery, false);
     if (delivery->waiter && delivery->waiter->accepted) {
         struct handoff_status status;
         handoff_delivery_status(delivery, &status);

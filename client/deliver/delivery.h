@@ -72,6 +72,7 @@ struct handoff_delivery {
     int64_t parked_ms;
     int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
+    LIST_HEAD(handoff_watches, handoff_watch) watches; /* of callers on any lane (watch.h) */
 
     /* how it reaches its agent; set when it is due, and NULL before */
     const struct handoff_protocol *protocol;
@@ -251,6 +252,9 @@ void handoff_delivery_attempt(struct handoff_delivery *delivery, bool probe);
 bool handoff_delivery_is_taken(const struct handoff_delivery *delivery);
 /* Frees what its protocol keeps; nothing is outstanding. */
 void handoff_delivery_clear_protocol(struct handoff_delivery *delivery);
+
+/* watch.c: lets go of those that wait until it is accepted, or, where it has ended, of all */
+void handoff_delivery_tell_watches(struct handoff_delivery *delivery, bool ended);
 
 /* deferred_ack.c: posts the reply to the caller's lane; any thread */
 void handoff_reply_send(struct handoff_reply *reply);

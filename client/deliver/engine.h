@@ -162,6 +162,9 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
                                          struct handoff_waiter *waiter,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* The status as it was last written, of a handoff that has been accepted. On the lane's thread. */
+void handoff_waiter_status(const struct handoff_waiter *waiter, struct handoff_status *status);
+
 /* The sender no longer waits; the handoff continues. On the lane's thread. */
 void handoff_waiter_withdraw(struct handoff_waiter *waiter);
 

@@ -103,6 +103,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     BASE_CHECK(!delivery->writing && !delivery->attempting);
     BASE_CHECK(STAILQ_EMPTY(&delivery->replies) && STAILQ_EMPTY(&delivery->lent_replies));
+    BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
     handoff_delivery_clear_protocol(delivery);
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
@@ -232,6 +233,7 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 
 void handoff_delivery_leave(struct handoff_delivery *delivery)
 {
+    handoff_delivery_tell_watches(delivery, true);
     handoff_delivery_break_off(delivery);
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
@@ -269,6 +271,7 @@ void handoff_delivery_postpone(struct handoff_delivery *delivery)
     struct handoff_error error;
     set_resumes_later_error(&error);
     handoff_delivery_tell_settled(delivery, &error);
+    handoff_delivery_tell_watches(delivery, true);
 }
 
 void handoff_delivery_abandon(struct handoff_delivery *delivery)

@@ -85,6 +85,13 @@ void handoff_delivery_tell_settled(struct handoff_delivery *delivery,
     waiter->settled(waiter, &status);
 }
 
+void handoff_waiter_status(const struct handoff_waiter *waiter, struct handoff_status *status)
+{
+    handoff_delivery_status(waiter->delivery, status);
+    if (waiter->delivery->live.view.state != HANDOFF_STATE_NONE)
+        handoff_status_overlay(status, &waiter->delivery->live.view);
+}
+
 void handoff_waiter_withdraw(struct handoff_waiter *waiter)
 {
     if (waiter->delivery)

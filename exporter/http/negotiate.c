@@ -286,15 +286,40 @@ bool exporter_accepts_gzip(const char *accept_encoding)
 /* ---- Prefer -----------------------------------------------------------------------------------
  */
 
-bool exporter_prefers_async(const char *prefer)
+enum { WAIT_MAX_S = 1000000000 }; /* thirty years; a longer one is as good as this */
+
+/* Delta-seconds; -1 where it is none. */
+static int64_t read_seconds(struct span text)
+{
+    int64_t seconds = text.length > 0 ? 0 : -1;
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.begin[i] < '0' || text.begin[i] > '9')
+            return -1;
+        seconds = seconds * 10 + (text.begin[i] - '0');
+        if (seconds > WAIT_MAX_S)
+            seconds = WAIT_MAX_S;
+    }
+    return seconds;
+}
+
+void exporter_read_prefer(const char *prefer, struct exporter_preferences *preferences)
 {
     struct span preference, first, name, value;
+    bool waits = false, handles = false;
+    *preferences = (struct exporter_preferences){.wait_s = -1};
     while (next_piece(&prefer, ',', &preference)) {
         if (!next_parameter(&preference, &first))
             continue;
         split_parameter(first, &name, &value);
         if (span_is(name, "respond-async"))
-            return true;
+            preferences->respond_async = true;
+        if (span_is(name, "wait") && !waits) {
+            waits = true;
+            preferences->wait_s = read_seconds(value);
+        }
+        if (span_is(name, "handling") && !handles) {
+            handles = true;
+            preferences->lenient = span_is(value, "lenient");
+        }
     }
-    return false;
 }

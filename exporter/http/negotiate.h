@@ -10,6 +10,7 @@
 #define EXPORTER_HTTP_NEGOTIATE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "lib/metrics/metric.h"
 
@@ -24,7 +25,15 @@ struct exporter_negotiated exporter_negotiate(const char *accept);
 /* Whether Accept-Encoding lists gzip with a q above 0. NULL or "": no. */
 bool exporter_accepts_gzip(const char *accept_encoding);
 
-/* Whether Prefer (RFC 7240) has respond-async among its preferences. NULL or "": no. */
-bool exporter_prefers_async(const char *prefer);
+/* What a client prefers (RFC 7240). Of a preference that is named twice the first counts; one that
+ * is not known, or has a value that cannot be read, is passed over. */
+struct exporter_preferences {
+    bool respond_async;
+    bool lenient;   /* handling=lenient */
+    int64_t wait_s; /* -1: not named */
+};
+
+/* NULL or "": none. */
+void exporter_read_prefer(const char *prefer, struct exporter_preferences *preferences);
 
 #endif

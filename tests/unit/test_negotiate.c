@@ -175,26 +175,42 @@ static void test_prefer(void **state)
     static const struct {
         const char *header;
         bool async;
+        int64_t wait_s;
     } preferences[] = {
-        {"respond-async", true},
-        {"Respond-Async", true},
-        {"wait=10, respond-async", true},
-        {"respond-async;foo=1 , wait=10", true},
-        {"respond-async=\"\"", true}, /* RFC 7240 2: as good as no value */
-        {"x=\"a, b\" ,\trespond-async", true},
-        {NULL, false},
-        {"", false},
-        {" , ;", false},
-        {"respond-asynchronously", false},
-        {"not-respond-async", false},
-        {"return=respond-async", false},
-        {"return=minimal; respond-async", false},
-        {"x=\"respond-async\"", false},
-        {"x=\"a, respond-async, b\"", false},
+        {"wait=10", false, 10},
+        {"Wait = 10", false, 10},
+        {"wait=\"10\"; x=1", false, 10},
+        {"wait=0", false, 0},
+        {"wait=5, respond-async, wait=7", true, 5}, /* RFC 7240 2: the first one */
+        {"wait=soon, wait=7", false, -1},
+        {"wait", false, -1},
+        {"wait=", false, -1},
+        {"wait=-1", false, -1},
+        {"wait=1.5", false, -1},
+        {"wait=10s", false, -1},
+        {"waits=3, x=\"wait=3\", return=minimal; wait=3", false, -1},
+        {"wait=99999999999999999999999", false, 1000000000},
+        {"respond-async", true, -1},
+        {"Respond-Async", true, -1},
+        {"wait=10, respond-async", true, 10},
+        {"respond-async;foo=1 , wait=10", true, 10},
+        {"respond-async=\"\"", true, -1}, /* RFC 7240 2: as good as no value */
+        {"x=\"a, b\" ,\trespond-async", true, -1},
+        {NULL, false, -1},
+        {"", false, -1},
+        {" , ;", false, -1},
+        {"respond-asynchronously", false, -1},
+        {"not-respond-async", false, -1},
+        {"return=respond-async", false, -1},
+        {"return=minimal; respond-async", false, -1},
+        {"x=\"respond-async\"", false, -1},
+        {"x=\"a, respond-async, b\"", false, -1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof preferences / sizeof *preferences; i++) {
-        if (exporter_prefers_async(preferences[i].header) != preferences[i].async)
+        struct exporter_preferences read;
+        exporter_read_prefer(preferences[i].header, &read);
+        if (read.respond_async != preferences[i].async || read.wait_s != preferences[i].wait_s)
             fail_msg("Prefer: %s", preferences[i].header);
     }
 }
