@@ -76,6 +76,16 @@ static void write_array_keywords(struct handoff_schema *schema, const struct han
     handoff_schema_write_field(schema, field->item);
 }
 
+static void write_one_or_many(struct handoff_schema *schema, const struct handoff_field *field)
+{
+    base_json_write_name(schema->out, "anyOf");
+    base_buffer_byte(schema->out, '[');
+    handoff_schema_write_field(schema, field->item);
+    base_buffer_text(schema->out, ",{");
+    write_array_keywords(schema, field);
+    base_buffer_text(schema->out, "}]");
+}
+
 static void write_members(struct handoff_schema *schema, const struct handoff_fields *fields);
 
 static bool is_referred_to(const struct handoff_schema *schema, const struct handoff_fields *fields)
@@ -155,6 +165,9 @@ static void write_field_type(struct handoff_schema *schema, const struct handoff
         break;
     case HANDOFF_FIELD_ARRAY:
         write_array_keywords(schema, field);
+        break;
+    case HANDOFF_FIELD_ONE_OR_MANY:
+        write_one_or_many(schema, field);
         break;
     case HANDOFF_FIELD_OBJECT:
         write_object_keywords(schema, field);

@@ -361,6 +361,16 @@ static enum handoff_code check_array_field(const struct handoff_field *field, yy
     return HANDOFF_OK;
 }
 
+static enum handoff_code check_one_or_many(const struct handoff_field *field, yyjson_val *value,
+                                           void *at, struct handoff_error *error)
+{
+    union anything unused;
+    if (yyjson_is_arr(value))
+        return check_array_field(field, value, at, error);
+    *(yyjson_val **)at = value;
+    return handoff_field_read(field->item, value, &unused, error);
+}
+
 enum handoff_code handoff_field_check_object(const struct handoff_field *field, yyjson_val *value,
                                              void *at, struct handoff_error *error)
 {
@@ -399,6 +409,7 @@ static handoff_field_check *const checks[] = {
     [HANDOFF_FIELD_TIME] = check_time_field,
     [HANDOFF_FIELD_DURATION] = check_duration_field,
     [HANDOFF_FIELD_ARRAY] = check_array_field,
+    [HANDOFF_FIELD_ONE_OR_MANY] = check_one_or_many,
     [HANDOFF_FIELD_OBJECT] = handoff_field_check_object,
     [HANDOFF_FIELD_ANY] = check_nothing_field,
 };

@@ -28,17 +28,18 @@ enum handoff_field_type {
     HANDOFF_FIELD_ID,   /* struct base_span, no control characters: it goes into logs and URLs */
     HANDOFF_FIELD_NAME, /* struct base_span, the characters of an agent's name */
     HANDOFF_FIELD_UUID, /* struct base_span */
-    HANDOFF_FIELD_TRACE_ID, /* struct base_span, as W3C Trace Context has it */
-    HANDOFF_FIELD_STRING,   /* const char *, no NUL inside */
-    HANDOFF_FIELD_WORD,     /* int: the index in `words` */
-    HANDOFF_FIELD_BOOL,     /* bool */
-    HANDOFF_FIELD_WHOLE,    /* int64_t, from `least` to `most` */
-    HANDOFF_FIELD_NUMBER,   /* double, from `least` to `most` */
-    HANDOFF_FIELD_TIME,     /* int64_t: RFC 3339 as milliseconds of the wall clock */
-    HANDOFF_FIELD_DURATION, /* int64_t: "20s" as milliseconds, from `least` to `most` */
-    HANDOFF_FIELD_ARRAY,    /* yyjson_val *, up to `most` entries of the kind `item` */
-    HANDOFF_FIELD_OBJECT,   /* yyjson_val *; with closed `members`, the struct that they fill */
-    HANDOFF_FIELD_ANY,      /* nothing: it may be there, and is not looked at */
+    HANDOFF_FIELD_TRACE_ID,    /* struct base_span, as W3C Trace Context has it */
+    HANDOFF_FIELD_STRING,      /* const char *, no NUL inside */
+    HANDOFF_FIELD_WORD,        /* int: the index in `words` */
+    HANDOFF_FIELD_BOOL,        /* bool */
+    HANDOFF_FIELD_WHOLE,       /* int64_t, from `least` to `most` */
+    HANDOFF_FIELD_NUMBER,      /* double, from `least` to `most` */
+    HANDOFF_FIELD_TIME,        /* int64_t: RFC 3339 as milliseconds of the wall clock */
+    HANDOFF_FIELD_DURATION,    /* int64_t: "20s" as milliseconds, from `least` to `most` */
+    HANDOFF_FIELD_ARRAY,       /* yyjson_val *, up to `most` entries of the kind `item` */
+    HANDOFF_FIELD_ONE_OR_MANY, /* yyjson_val *: a value of the kind `item`, or up to `most` */
+    HANDOFF_FIELD_OBJECT,      /* yyjson_val *; with closed `members`, the struct that they fill */
+    HANDOFF_FIELD_ANY,         /* nothing: it may be there, and is not looked at */
 };
 
 /* Where a call over HTTP carries it. What other bindings make of a call is one flat object. */
