@@ -533,6 +533,9 @@ void handoff_pull_withdraw(struct handoff_puller *pull);
  * change every memory.
  */
 
+/* Whether this may be the name of a scope. Pure. */
+bool handoff_scope_is_valid(const char *name, size_t size);
+
 /* Stores a memory: JSON with content, and optionally summary, importance (low, medium, high,
    critical), tags, metadata, pinned, agent. The answer's body is the memory. */
 void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,

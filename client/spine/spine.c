@@ -61,6 +61,7 @@ static bool within(struct handoff_spine_call *call, const char *field, size_t se
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,
                                                   struct handoff_spine_resolve *resolve)
 {
+    BASE_CHECK(!resolve->scopes.all || (!resolve->pins && resolve->recent == 0));
     bool able = begin_call(spine, &resolve->call, HANDOFF_SPINE_CAN_RESOLVE, "find memories");
     resolve->found = NULL;
     resolve->missing = NULL;
@@ -96,10 +97,12 @@ enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put)
 {
     BASE_CHECK(put->agent.size <= HANDOFF_MEMORY_AGENT_MAX &&
-               put->caller.size <= HANDOFF_MEMORY_AGENT_MAX);
+               put->caller.size <= HANDOFF_MEMORY_AGENT_MAX &&
+               put->task_id.size <= HANDOFF_MEMORY_TASK_MAX);
     bool able = begin_call(spine, &put->call, HANDOFF_SPINE_CAN_PUT, "store a memory");
     if (!able ||
-        handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK)
+        handoff_memory_validate(&put->memory, &spine->limits, &put->call.error) != HANDOFF_OK ||
+        handoff_scope_validate(put->scope, "scope", &put->call.error) != HANDOFF_OK)
         return refused();
     put->call.asked = true;
     return spine->driver->put(spine, put);

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "client/handoff.h"
+#include "client/spine/scopes.h"
 #include "lib/base/arena.h"
 #include "lib/base/mailbox.h"
 #include "lib/base/span.h"
@@ -44,6 +45,8 @@ struct handoff_memory {
     struct base_span summary;  /* absent (data NULL) where there is none */
     struct base_span metadata; /* the text of a JSON object; absent is {} */
     struct base_span agent;    /* its owner, the agent that put it; absent: nobody */
+    struct base_span scope;    /* empty: it is shared */
+    struct base_span task_id;  /* of the task it was put for; absent: none */
     const struct base_span *tags;
     size_t tag_count;
     enum handoff_importance importance;
@@ -74,6 +77,9 @@ enum handoff_code handoff_memory_validate(const struct handoff_memory *memory,
 /* The id alone; field names it in the error ("id", "memory_ids[3]"). */
 enum handoff_code handoff_memory_validate_id(struct base_span id, const char *field,
                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Whose memories: each call that finds or changes one has the scopes that its caller sees (and
+ * thus the shared memories). What it does not see is not there: not_found, or missing. */
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
@@ -119,6 +125,7 @@ enum handoff_memory_origin {
     HANDOFF_ORIGIN_ASKED = 1,  /* its id was asked for */
     HANDOFF_ORIGIN_PINNED = 2, /* it is pinned, and pins were asked for */
     HANDOFF_ORIGIN_RECENT = 4, /* among the `recent` best */
+    HANDOFF_ORIGIN_TASK = 8,   /* ... and put for the task that asks */
 };
 
 /* Ways to write a memory into an envelope; token counts are kept for each. */
@@ -143,10 +150,12 @@ struct handoff_spine_resolve {
     struct handoff_spine_call call;
     struct base_arena *arena;
 
-    const struct base_span *ids; /* a repeated id counts once */
+    struct handoff_scopes scopes; /* `all`: only where nothing but ids is asked for */
+    const struct base_span *ids;  /* a repeated id counts once */
     size_t id_count;
     bool pins;              /* all pinned memories */
     size_t recent;          /* so many of the most relevant recent ones, found or not otherwise */
+    struct base_span task;  /* of the recent ones, those that were put for it come first */
     struct base_span query; /* any text; absent or without words: the newest are the best */
     struct base_span encoding; /* whose kept token counts are wanted; absent: none */
 
@@ -164,6 +173,7 @@ struct handoff_spine_list {
     struct handoff_spine_call call;
     struct base_arena *arena;
 
+    struct handoff_scopes scopes;
     size_t limit;            /* 1 to limits.page */
     struct base_span cursor; /* `next` of the page before; absent: the first page */
     bool pinned_only;
@@ -188,31 +198,43 @@ enum handoff_pin_change {
     HANDOFF_PIN_NO,
 };
 
-enum { HANDOFF_MEMORY_AGENT_MAX = 128 }; /* bytes of an owner's name */
+enum {
+    HANDOFF_MEMORY_AGENT_MAX = 128, /* bytes of an owner's name */
+    HANDOFF_MEMORY_TASK_MAX = 256,  /* bytes of a task's id */
+};
 
 /* Whether it may be changed: only by its owner, or by an operator. The caller is the agent that
    asks; absent: it is unknown, or an operator, and may change every memory. A change by another
-   agent is forbidden. */
+   agent is forbidden. So is a change outside the scopes in which the caller may store
+   (handoff_scopes_may_store); a memory that it does not see is not_found. */
 
 struct handoff_spine_put {
     struct handoff_spine_call call;
-    struct handoff_memory memory; /* created_ms, updated_ms, pinned, version, agent are results */
+    /* created_ms, updated_ms, pinned, version, agent, scope, task_id are results */
+    struct handoff_memory memory;
     enum handoff_pin_change pin;
+    struct handoff_scopes scopes;
     struct base_span caller;
     struct base_span agent;    /* the owner from now on; absent: as it was, or the caller */
+    struct base_span scope;    /* absent: as it was, or the caller's only one, or shared */
+    struct base_span task_id;  /* absent: as it was, or none */
     struct base_span encoding; /* of the counts */
     int64_t tokens[HANDOFF_RENDERINGS];   /* to keep with it; 0: not counted */
     bool created;                         /* result: it was not there before */
-    char owner[HANDOFF_MEMORY_AGENT_MAX]; /* the driver's, for the text of memory.agent */
+    char owner[HANDOFF_MEMORY_AGENT_MAX]; /* the driver's, for the texts of memory.agent, */
+    char scope_name[HANDOFF_SCOPE_MAX];   /* of memory.scope, */
+    char task[HANDOFF_MEMORY_TASK_MAX];   /* and of memory.task_id */
 };
 
-/* Makes a memory or replaces it; created_ms of a replaced one stays. */
+/* Makes a memory or replaces it; created_ms of a replaced one stays, and so does its scope.
+   id_taken if the id is that of a memory in another scope, seen or not. */
 enum handoff_spine_progress handoff_spine_put(struct handoff_spine *spine,
                                               struct handoff_spine_put *put);
 
 struct handoff_spine_remove {
     struct handoff_spine_call call;
     struct base_span id;
+    struct handoff_scopes scopes;
     struct base_span caller;
 };
 
@@ -223,6 +245,7 @@ enum handoff_spine_progress handoff_spine_remove(struct handoff_spine *spine,
 struct handoff_spine_pin {
     struct handoff_spine_call call;
     struct base_span id;
+    struct handoff_scopes scopes;
     struct base_span caller;
     bool pinned;
 };

@@ -91,7 +91,9 @@ enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *,
 
 /* row.c: the columns of a memory, in the order handoff_embedded_read_row expects. */
 #define HANDOFF_MEMORY_COLUMNS                                                                     \
-    "seq, id, importance, pinned, created_at, updated_at, tags, metadata, summary, content, agent"
+    "seq, id, importance, pinned, created_at, updated_at, tags, metadata, summary, content, "      \
+    "agent,"                                                                                       \
+    " task_id, (SELECT name FROM memory_scopes WHERE number = seq >> 40)"
 
 /* Copies the row into the arena. */
 enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct base_arena *arena,

@@ -3,6 +3,8 @@
  * Ranking by BM25 over an FTS5 index, in time that does not grow with the number of memories. Runs
  * on a reader thread of the store.
  *
+ * Each visible scope is a range of the index (place.h), and is looked into by itself.
+ *
  * FTS5 has bm25(), but it counts the occurrences of every word in the whole index before it looks
  * at the first row: 160 ms for six words at 100,000 memories. So the index only finds rows and
  * tells the occurrences in each, newest first, and we stop after SAMPLE of them:
@@ -27,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/spine/embedded/place.h"
 #include "client/spine/embedded/score.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
@@ -120,7 +123,9 @@ struct seen {
 struct collection {
     struct seen *seen; /* of all rounds; room for one more round */
     size_t count;
-    double memories, words; /* in the spine */
+    double memories, words;           /* in the spine */
+    int64_t scope;                    /* the one that is looked into */
+    double with[HANDOFF_QUERY_TERMS]; /* about how many of its memories have a term */
 };
 
 static int bits_in(uint32_t bits)
@@ -177,7 +182,7 @@ static enum handoff_code foreign_answer(struct handoff_error *error)
                              "unexpected result format from the full-text index", NULL, NULL);
 }
 
-/* Appends up to SAMPLE rows, newest first. */
+/* Appends up to SAMPLE rows of the scope, newest first. */
 static enum handoff_code run_round(struct handoff_rank *rank, struct handoff_db *db, uint32_t must,
                                    struct collection *collection, struct handoff_error *error)
 {
@@ -187,13 +192,16 @@ static enum handoff_code run_round(struct handoff_rank *rank, struct handoff_db 
     sqlite3_stmt *match =
         handoff_db_statement(db,
                              "SELECT rowid, handoff_terms(memories_text) FROM memories_text"
-                             " WHERE memories_text MATCH ?1 ORDER BY rowid DESC LIMIT ?2",
+                             " WHERE memories_text MATCH ?1 AND rowid BETWEEN ?3 AND ?4"
+                             " ORDER BY rowid DESC LIMIT ?2",
                              error);
     if (!match)
         return handoff_db_failure(db, NULL);
     write_expression(&expression, &rank->query, must);
     handoff_db_bind_text(match, 1, base_buffer_span(&expression));
     sqlite3_bind_int64(match, 2, SAMPLE);
+    sqlite3_bind_int64(match, 3, handoff_first_place(collection->scope));
+    sqlite3_bind_int64(match, 4, handoff_last_place(collection->scope));
     while (!expression.failed && understood && handoff_db_row(match))
         understood = read_seen(match, collection, &collection->seen[collection->count++], skipped,
                                rank->query.count);
@@ -216,24 +224,37 @@ static double with_term(const struct collection *collection, size_t first, int t
     return with;
 }
 
-/* Sets idf for the terms in `must` from the round that began at `first`: exactly when the round saw
-   all there is, else from the share of the spine it went through. */
-static void set_idf(struct handoff_rank *rank, const struct collection *collection, size_t first,
-                    uint32_t must, bool complete)
+/* Estimates how many memories of the scope have the terms in `must`, from the round that began at
+   `first`: exactly when the round saw all there is, else from the share of the scope it went
+   through, whose oldest memory is at `start`. */
+static void count_with(const struct handoff_rank *rank, struct collection *collection, size_t first,
+                       uint32_t must, bool complete, int64_t start)
 {
     if (collection->count == first)
         return;
     double share = 1;
     if (!complete) {
-        double newest = (double)collection->seen[first].seq;
-        double oldest = (double)collection->seen[collection->count - 1].seq;
-        share = (newest - oldest + 1) / newest;
+        const int64_t newest = collection->seen[first].seq;
+        const int64_t oldest = collection->seen[collection->count - 1].seq;
+        share = (double)(newest - oldest + 1) / (double)(newest - start + 1);
     }
     for (int term = 0; term < rank->query.count; term++) {
         if (must >> term & 1)
-            rank->idf[term] =
-                handoff_score_idf(with_term(collection, first, term) / share, collection->memories);
+            collection->with[term] = with_term(collection, first, term) / share;
     }
+}
+
+static enum handoff_code find_start(struct handoff_db *db, int64_t scope, int64_t *start,
+                                    struct handoff_error *error)
+{
+    sqlite3_stmt *find = handoff_db_statement(
+        db, "SELECT min(seq) FROM memories WHERE seq BETWEEN ?1 AND ?2", error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(find, 1, handoff_first_place(scope));
+    sqlite3_bind_int64(find, 2, handoff_last_place(scope));
+    *start = handoff_db_row(find) ? sqlite3_column_int64(find, 0) : 0;
+    return handoff_db_end(db, find, error);
 }
 
 static uint32_t drop_common(const struct handoff_rank *rank, const struct collection *collection,
@@ -256,24 +277,50 @@ static enum handoff_code make_room(struct collection *collection, struct handoff
     return HANDOFF_OK;
 }
 
+/* In one scope. */
 static enum handoff_code run_rounds(struct handoff_rank *rank, struct handoff_db *db,
-                                    struct collection *collection, struct handoff_error *error)
+                                    struct collection *collection, int64_t *seen_from,
+                                    struct handoff_error *error)
 {
     uint32_t must = all_terms(&rank->query);
+    int64_t start = 0;
     for (int round = 0; round < ROUNDS && must != 0; round++) {
         size_t first = collection->count;
         enum handoff_code code = make_room(collection, error);
         if (code == HANDOFF_OK)
             code = run_round(rank, db, must, collection, error);
+        bool complete = collection->count - first < SAMPLE;
+        if (code == HANDOFF_OK && round == 0 && !complete)
+            code = find_start(db, collection->scope, &start, error);
         if (code != HANDOFF_OK)
             return code;
-        bool complete = collection->count - first < SAMPLE;
         if (round == 0 && !complete)
-            rank->seen_from = collection->seen[collection->count - 1].seq;
-        set_idf(rank, collection, first, must, complete);
+            *seen_from = collection->seen[collection->count - 1].seq;
+        count_with(rank, collection, first, must, complete, start);
         uint32_t rest = complete ? 0 : drop_common(rank, collection, first, must);
         must = rest == must ? 0 : rest;
     }
+    return HANDOFF_OK;
+}
+
+/* Of all visible memories. */
+static enum handoff_code look_into_scopes(struct handoff_rank *rank, struct handoff_db *db,
+                                          struct collection *collection,
+                                          struct handoff_error *error)
+{
+    double with[HANDOFF_QUERY_TERMS] = {0};
+    for (size_t i = 0; i < rank->visible->count; i++) {
+        collection->scope = rank->visible->scopes[i];
+        memset(collection->with, 0, sizeof collection->with);
+        rank->seen_from[i] = handoff_first_place(collection->scope);
+        enum handoff_code code = run_rounds(rank, db, collection, &rank->seen_from[i], error);
+        if (code != HANDOFF_OK)
+            return code;
+        for (int term = 0; term < rank->query.count; term++)
+            with[term] += collection->with[term];
+    }
+    for (int term = 0; term < rank->query.count; term++)
+        rank->idf[term] = handoff_score_idf(with[term], (double)rank->visible->memories);
     return HANDOFF_OK;
 }
 
@@ -326,17 +373,19 @@ static enum handoff_code score_all(struct handoff_rank *rank, const struct colle
 }
 
 enum handoff_code handoff_rank_collect(struct handoff_rank *rank, struct handoff_db *db,
+                                       const struct handoff_visible *visible,
                                        struct base_span query, struct base_arena *arena,
                                        struct handoff_error *error)
 {
     struct collection collection = {0};
     memset(rank, 0, sizeof *rank);
+    rank->visible = visible;
     handoff_query_split(&rank->query, query);
     if (rank->query.count == 0)
         return HANDOFF_OK;
     enum handoff_code code = handoff_rank_prepare(db, error);
     if (code == HANDOFF_OK)
-        code = run_rounds(rank, db, &collection, error);
+        code = look_into_scopes(rank, db, &collection, error);
     if (code == HANDOFF_OK)
         code = score_all(rank, &collection, arena, error);
     base_free(collection.seen);
@@ -383,6 +432,16 @@ static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_d
     return code == HANDOFF_OK && !understood ? foreign_answer(error) : code;
 }
 
+/* Whether every memory of its scope, from this one on, that has a word of the query is a
+   candidate. */
+static bool was_within_sample(const struct handoff_rank *rank, int64_t seq)
+{
+    for (size_t i = 0; i < rank->visible->count; i++)
+        if (rank->visible->scopes[i] == handoff_scope_of(seq))
+            return seq >= rank->seen_from[i];
+    return false;
+}
+
 enum handoff_code handoff_rank_one(struct handoff_rank *rank, struct handoff_db *db, int64_t seq,
                                    double *bm25, struct handoff_error *error)
 {
@@ -392,7 +451,7 @@ enum handoff_code handoff_rank_one(struct handoff_rank *rank, struct handoff_db 
     const struct handoff_candidate *candidate = find_candidate(rank, seq);
     if (candidate)
         *bm25 = candidate->bm25;
-    if (candidate || seq >= rank->seen_from)
+    if (candidate || was_within_sample(rank, seq))
         return HANDOFF_OK;
     enum handoff_code code = measure_one(rank, db, seq, bm25, error);
     if (code == HANDOFF_OK && *bm25 > rank->best)

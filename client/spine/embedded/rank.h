@@ -4,6 +4,7 @@
 #define HANDOFF_SPINE_EMBEDDED_RANK_H
 
 #include "client/spine/embedded/query.h"
+#include "client/spine/embedded/visible.h"
 #include "client/store/sqlite/database.h"
 #include "lib/base/arena.h"
 
@@ -13,20 +14,25 @@ struct handoff_candidate {
 };
 
 struct handoff_rank {
+    const struct handoff_visible *visible;
     struct handoff_query query;
     double idf[HANDOFF_QUERY_TERMS];
     struct handoff_candidate *candidates; /* by seq, the newest first */
     size_t count;
-    int64_t seen_from; /* from this seq on, every memory with a word of the query is a candidate */
-    double best;       /* highest bm25 of all that were looked at; 0: nothing matches */
+    /* of each visible scope: from this seq on, every memory with a word of the query is a candidate
+     */
+    int64_t seen_from[HANDOFF_VISIBLE_MAX];
+    double best; /* highest bm25 of all that were looked at; 0: nothing matches */
 };
 
 /* Makes the connection able to rank. Once per connection; repeating it is free. */
 enum handoff_code handoff_rank_prepare(struct handoff_db *db,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* Collects candidates for a query. Without words in it there are none, and that is fine. */
+/* Collects candidates for a query among the visible memories, which are lent as long as the rank is
+   used. Without words in it there are none, and that is fine. */
 enum handoff_code handoff_rank_collect(struct handoff_rank *rank, struct handoff_db *db,
+                                       const struct handoff_visible *visible,
                                        struct base_span query, struct base_arena *arena,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 

@@ -6,14 +6,17 @@
  * The steps collect numbers only (seq, and why it was found); the text of a memory is read once, at
  * the end, and only for what is given back. The best recent ones are chosen from a bounded set: the
  * best by BM25 among the ranking's candidates, and the newest, so that there are `recent` of them
- * even when the query matches nothing. Nothing here takes longer because the spine holds more.
+ * even when the query matches nothing. What was put for the task that asks is chosen before all
+ * else. Nothing here takes longer because the spine holds more.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/spine/embedded/embedded.h"
+#include "client/spine/embedded/place.h"
 #include "client/spine/embedded/rank.h"
 #include "client/spine/embedded/score.h"
+#include "client/spine/embedded/visible.h"
 #include "lib/base/error.h"
 
 /* A memory on its way into the result. */
@@ -30,6 +33,7 @@ struct resolving {
     struct handoff_db *db;
     struct base_arena *arena;
     struct handoff_error *error;
+    struct handoff_visible visible;
     struct handoff_rank rank;
     int64_t now_ms;
     struct choice *choices;
@@ -69,8 +73,8 @@ static enum handoff_code find_one(struct resolving *on, struct base_span id, boo
     if (!find)
         return handoff_db_failure(on->db, NULL);
     handoff_db_bind_text(find, 1, id);
-    *found = handoff_db_row(find);
-    int64_t seq = *found ? sqlite3_column_int64(find, 0) : 0;
+    int64_t seq = handoff_db_row(find) ? sqlite3_column_int64(find, 0) : 0;
+    *found = seq > 0 && handoff_visible_has(&on->visible, seq);
     enum handoff_code code = handoff_db_end(on->db, find, on->error);
     return code == HANDOFF_OK && *found ? choose(on, seq, HANDOFF_ORIGIN_ASKED) : code;
 }
@@ -97,19 +101,27 @@ static enum handoff_code find_asked(struct resolving *on)
 
 /* ---- pins ---------------------------------------------------------------------------------- */
 
-static enum handoff_code find_pinned(struct resolving *on)
+static enum handoff_code find_pinned_in(struct resolving *on, int64_t scope)
 {
-    if (!on->resolve->pins)
-        return HANDOFF_OK;
     enum handoff_code code = HANDOFF_OK;
-    sqlite3_stmt *pins =
-        handoff_db_statement(on->db, "SELECT seq FROM memories WHERE pinned = 1", on->error);
+    sqlite3_stmt *pins = handoff_db_statement(
+        on->db, "SELECT seq FROM memories WHERE pinned = 1 AND seq BETWEEN ?1 AND ?2", on->error);
     if (!pins)
         return handoff_db_failure(on->db, NULL);
+    sqlite3_bind_int64(pins, 1, handoff_first_place(scope));
+    sqlite3_bind_int64(pins, 2, handoff_last_place(scope));
     while (code == HANDOFF_OK && handoff_db_row(pins))
         code = choose(on, sqlite3_column_int64(pins, 0), HANDOFF_ORIGIN_PINNED);
     enum handoff_code end = handoff_db_end(on->db, pins, code == HANDOFF_OK ? on->error : NULL);
     return code != HANDOFF_OK ? code : end;
+}
+
+static enum handoff_code find_pinned(struct resolving *on)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; on->resolve->pins && i < on->visible.count && code == HANDOFF_OK; i++)
+        code = find_pinned_in(on, on->visible.scopes[i]);
+    return code;
 }
 
 /* ---- the recent ones ----------------------------------------------------------------------- */
@@ -121,12 +133,19 @@ static size_t scored_candidates(size_t recent)
     return recent * 4 > 64 ? recent * 4 : 64;
 }
 
+static int newer_first(int64_t left, int64_t right)
+{
+    left = handoff_recency_of(left);
+    right = handoff_recency_of(right);
+    return (left < right) - (left > right);
+}
+
 static int by_bm25(const void *a, const void *b)
 {
     const struct handoff_candidate *left = a, *right = b;
     if (left->bm25 != right->bm25)
         return left->bm25 < right->bm25 ? 1 : -1;
-    return (left->seq < right->seq) - (left->seq > right->seq);
+    return newer_first(left->seq, right->seq);
 }
 
 static enum handoff_code choose_matching(struct resolving *on, size_t most)
@@ -145,18 +164,35 @@ static enum handoff_code choose_matching(struct resolving *on, size_t most)
     return code;
 }
 
+static enum handoff_code choose_newest_of(struct resolving *on, const char *statement,
+                                          struct base_span text, size_t most)
+{
+    int64_t *seqs;
+    size_t count;
+    enum handoff_code code =
+        handoff_visible_newest(&on->visible, on->db, statement, text, handoff_first_place(1), most,
+                               on->arena, &seqs, &count, on->error);
+    for (size_t i = 0; code == HANDOFF_OK && i < count; i++)
+        code = choose(on, seqs[i], HANDOFF_ORIGIN_RECENT);
+    return code;
+}
+
 static enum handoff_code choose_newest(struct resolving *on, size_t most)
 {
-    enum handoff_code code = HANDOFF_OK;
-    sqlite3_stmt *newest = handoff_db_statement(
-        on->db, "SELECT seq FROM memories ORDER BY seq DESC LIMIT ?1", on->error);
-    if (!newest)
-        return handoff_db_failure(on->db, NULL);
-    sqlite3_bind_int64(newest, 1, (int64_t)most);
-    while (code == HANDOFF_OK && handoff_db_row(newest))
-        code = choose(on, sqlite3_column_int64(newest, 0), HANDOFF_ORIGIN_RECENT);
-    enum handoff_code end = handoff_db_end(on->db, newest, code == HANDOFF_OK ? on->error : NULL);
-    return code != HANDOFF_OK ? code : end;
+    return choose_newest_of(on,
+                            "SELECT seq FROM memories WHERE seq BETWEEN ?1 AND ?2"
+                            " ORDER BY seq DESC LIMIT ?3",
+                            base_span(NULL, 0), most);
+}
+
+static enum handoff_code choose_of_task(struct resolving *on, size_t most)
+{
+    if (!on->resolve->task.data)
+        return HANDOFF_OK;
+    return choose_newest_of(on,
+                            "SELECT seq FROM memories WHERE task_id = ?4 AND seq BETWEEN ?1 AND ?2"
+                            " ORDER BY seq DESC LIMIT ?3",
+                            on->resolve->task, most);
 }
 
 static int by_seq(const void *a, const void *b)
@@ -195,23 +231,31 @@ static enum handoff_code score_choice(struct resolving *on, struct choice *choic
     if (code != HANDOFF_OK)
         return code;
     sqlite3_stmt *row = handoff_db_statement(
-        on->db, "SELECT importance, updated_at FROM memories WHERE seq = ?1", on->error);
+        on->db, "SELECT importance, updated_at, task_id FROM memories WHERE seq = ?1", on->error);
     if (!row)
         return handoff_db_failure(on->db, NULL);
     sqlite3_bind_int64(row, 1, choice->seq);
-    if (handoff_db_row(row))
+    if (handoff_db_row(row)) {
+        const struct base_span task = handoff_db_column(row, 2);
         choice->score =
             score_of(on, choice->bm25, sqlite3_column_int64(row, 1), sqlite3_column_int(row, 0));
+        if (task.data && on->resolve->task.data && base_span_equal(task, on->resolve->task))
+            choice->origin |= HANDOFF_ORIGIN_TASK;
+    }
     return handoff_db_end(on->db, row, on->error);
 }
 
-/* Equal scores: the newer one, so that the choice does not depend on anything outside the rows. */
+/* What was put for the task first. Equal scores: the newer one, so that the choice does not depend
+   on anything outside the rows. */
 static int by_choice_score(const void *a, const void *b)
 {
     const struct choice *left = a, *right = b;
+    const unsigned of_task = HANDOFF_ORIGIN_TASK;
+    if ((left->origin & of_task) != (right->origin & of_task))
+        return left->origin & of_task ? -1 : 1;
     if (left->score != right->score)
         return left->score < right->score ? 1 : -1;
-    return (left->seq < right->seq) - (left->seq > right->seq);
+    return newer_first(left->seq, right->seq);
 }
 
 static enum handoff_code find_recent(struct resolving *on)
@@ -222,6 +266,8 @@ static enum handoff_code find_recent(struct resolving *on)
     enum handoff_code code = choose_matching(on, scored_candidates(wanted));
     if (code == HANDOFF_OK)
         code = choose_newest(on, wanted);
+    if (code == HANDOFF_OK)
+        code = choose_of_task(on, scored_candidates(wanted));
     if (code != HANDOFF_OK)
         return code;
     merge(on, first);
@@ -327,7 +373,10 @@ static enum handoff_code read_found(struct resolving *on)
 static enum handoff_code run(struct resolving *on)
 {
     enum handoff_code code =
-        handoff_rank_collect(&on->rank, on->db, on->resolve->query, on->arena, on->error);
+        handoff_visible_read(&on->visible, on->db, &on->resolve->scopes, on->error);
+    if (code == HANDOFF_OK)
+        code = handoff_rank_collect(&on->rank, on->db, &on->visible, on->resolve->query, on->arena,
+                                    on->error);
     if (code == HANDOFF_OK)
         code = find_asked(on);
     if (code == HANDOFF_OK)
@@ -335,6 +384,22 @@ static enum handoff_code run(struct resolving *on)
     if (code == HANDOFF_OK)
         code = find_recent(on);
     return code == HANDOFF_OK ? read_found(on) : code;
+}
+
+/* Whether there is one in any scope, visible or not. */
+static enum handoff_code learn_of_pins(struct resolving *on)
+{
+    int unknown = HANDOFF_EMBEDDED_PINS_UNKNOWN;
+    int64_t some;
+    if (!on->resolve->pins || atomic_load(&on->embedded->pins) != unknown)
+        return HANDOFF_OK;
+    enum handoff_code code = handoff_db_number(
+        on->db, "SELECT EXISTS (SELECT 1 FROM memories WHERE pinned = 1)", &some, on->error);
+    if (code == HANDOFF_OK)
+        atomic_compare_exchange_strong(&on->embedded->pins, &unknown,
+                                       some ? HANDOFF_EMBEDDED_PINS_SOME
+                                            : HANDOFF_EMBEDDED_PINS_NONE);
+    return code;
 }
 
 /* A read transaction makes the steps see one state of the spine. */
@@ -346,6 +411,8 @@ static enum handoff_code run_in_snapshot(struct resolving *on)
     if (code != HANDOFF_OK)
         return code;
     code = run(on);
+    if (code == HANDOFF_OK)
+        code = learn_of_pins(on);
     handoff_db_roll_back(on->db);
     return code;
 }
@@ -355,22 +422,6 @@ static bool asks_for_nothing(struct handoff_embedded *embedded,
 {
     return resolve->id_count == 0 && resolve->recent == 0 &&
            (!resolve->pins || atomic_load(&embedded->pins) == HANDOFF_EMBEDDED_PINS_NONE);
-}
-
-static bool found_pins(const struct handoff_spine_resolve *resolve)
-{
-    for (size_t i = 0; i < resolve->found_count; i++)
-        if (resolve->found[i].origin & HANDOFF_ORIGIN_PINNED)
-            return true;
-    return false;
-}
-
-static void learn_of_pins(struct handoff_embedded *embedded,
-                          const struct handoff_spine_resolve *resolve)
-{
-    int unknown = HANDOFF_EMBEDDED_PINS_UNKNOWN;
-    if (resolve->pins && !found_pins(resolve))
-        atomic_compare_exchange_strong(&embedded->pins, &unknown, HANDOFF_EMBEDDED_PINS_NONE);
 }
 
 static void run_resolve(struct handoff_store_read *read)
@@ -387,8 +438,6 @@ static void run_resolve(struct handoff_store_read *read)
         return;
     if (run_in_snapshot(&on) != HANDOFF_OK)
         resolve->found_count = resolve->missing_count = 0;
-    else
-        learn_of_pins(on.embedded, resolve);
     handoff_store_reader_done(on.embedded->store, on.db);
 }
 

@@ -69,7 +69,9 @@ enum handoff_code handoff_embedded_read_row(sqlite3_stmt *row, struct base_arena
         copy(arena, handoff_db_column(row, 7), &memory->metadata) &&
         copy(arena, handoff_db_column(row, 8), &memory->summary) &&
         copy(arena, handoff_db_column(row, 9), &memory->content) &&
-        copy(arena, handoff_db_column(row, 10), &memory->agent))
+        copy(arena, handoff_db_column(row, 10), &memory->agent) &&
+        copy(arena, handoff_db_column(row, 11), &memory->task_id) &&
+        copy(arena, handoff_db_column(row, 12), &memory->scope))
         return HANDOFF_OK;
     return handoff_error_no_memory(error);
 }

@@ -74,28 +74,40 @@ static enum handoff_code keep_one(struct handoff_db *db, struct base_span encodi
 
 /* ---- put ----------------------------------------------------------------------------------- */
 
+/* A text of the row, with room for it; absent where it is NULL. */
+struct stored_text {
+    struct base_span text;
+    char room[HANDOFF_MEMORY_TASK_MAX];
+};
+
+_Static_assert((int)HANDOFF_MEMORY_TASK_MAX >= (int)HANDOFF_MEMORY_AGENT_MAX &&
+                   (int)HANDOFF_MEMORY_TASK_MAX >= (int)HANDOFF_SCOPE_MAX,
+               "a text of a memory's row has too little room");
+
 struct stored {
     int64_t seq; /* 0: not there */
     int64_t created_ms;
     bool pinned;
-    size_t owner_size; /* 0: it has no owner */
-    char owner[HANDOFF_MEMORY_AGENT_MAX];
+    struct stored_text owner, scope, task;
 };
 
-/* A longer name than any agent has is cut; it was no agent's before. */
-static void read_owner(sqlite3_stmt *row, int at, struct stored *stored)
+/* A longer text than any that is valid is cut; it was none before. */
+static void read_stored_text(sqlite3_stmt *row, int at, size_t most, struct stored_text *stored)
 {
-    struct base_span owner = handoff_db_column(row, at);
-    stored->owner_size = owner.size < sizeof stored->owner ? owner.size : sizeof stored->owner;
-    if (stored->owner_size > 0)
-        memcpy(stored->owner, owner.data, stored->owner_size);
+    struct base_span text = handoff_db_column(row, at);
+    stored->text = base_span(text.data ? stored->room : NULL, text.size < most ? text.size : most);
+    if (stored->text.size > 0)
+        memcpy(stored->room, text.data, stored->text.size);
 }
 
 static enum handoff_code find_stored(struct handoff_db *db, struct base_span id,
                                      struct stored *stored, struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(
-        db, "SELECT seq, created_at, pinned, agent FROM memories WHERE id = ?1", error);
+        db,
+        "SELECT seq, created_at, pinned, agent, task_id,"
+        " (SELECT name FROM memory_scopes WHERE number = seq >> 40) FROM memories WHERE id = ?1",
+        error);
     *stored = (struct stored){0};
     if (!find)
         return handoff_db_failure(db, NULL);
@@ -104,22 +116,38 @@ static enum handoff_code find_stored(struct handoff_db *db, struct base_span id,
         stored->seq = sqlite3_column_int64(find, 0);
         stored->created_ms = sqlite3_column_int64(find, 1);
         stored->pinned = sqlite3_column_int(find, 2) != 0;
-        read_owner(find, 3, stored);
+        read_stored_text(find, 3, HANDOFF_MEMORY_AGENT_MAX, &stored->owner);
+        read_stored_text(find, 4, HANDOFF_MEMORY_TASK_MAX, &stored->task);
+        read_stored_text(find, 5, HANDOFF_SCOPE_MAX, &stored->scope);
     }
     return handoff_db_end(db, find, error);
 }
 
-static struct base_span owner_of(const struct stored *stored)
+static bool is_seen(const struct stored *stored, const struct handoff_scopes *scopes)
 {
-    return stored->owner_size > 0 ? base_span(stored->owner, stored->owner_size)
-                                  : base_span(NULL, 0);
+    return stored->seq && handoff_scopes_see(scopes, stored->scope.text);
+}
+
+/* Of who is bound to scopes; what is shared belongs to others too. */
+static enum handoff_code check_scope(const struct handoff_scopes *scopes, struct base_span scope,
+                                     struct handoff_error *error)
+{
+    if (handoff_scopes_may_store(scopes, scope))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
+                      "the token allows storing and changing memories only in its scopes", "scope",
+                      NULL);
+    handoff_error_seen(error, "%.*s", scope.size ? (int)scope.size : 6,
+                       scope.size ? scope.data : "shared");
+    handoff_scopes_allow(scopes, error);
+    return HANDOFF_ERR_FORBIDDEN;
 }
 
 /* The error does not name the owner: a caller that may read the memory finds it there. */
 static enum handoff_code check_owner(const struct stored *stored, struct base_span caller,
                                      struct handoff_error *error)
 {
-    if (!stored->seq || !caller.data || base_span_equal(caller, owner_of(stored)))
+    if (!stored->seq || !caller.data || base_span_equal(caller, stored->owner.text))
         return HANDOFF_OK;
     handoff_error_set(
         error, HANDOFF_ERR_FORBIDDEN,
@@ -130,16 +158,23 @@ static enum handoff_code check_owner(const struct stored *stored, struct base_sp
     return HANDOFF_ERR_FORBIDDEN;
 }
 
+/* Whether one more may be pinned in the scope of this seq: so many are in every envelope that sees
+   it, and no scope takes another one's room. */
 static enum handoff_code check_pins(struct handoff_db *db, const struct handoff_spine *spine,
-                                    struct handoff_error *error)
+                                    int64_t scope, struct handoff_error *error)
 {
-    int64_t pinned;
-    enum handoff_code code =
-        handoff_db_number(db, "SELECT count(*) FROM memories WHERE pinned = 1", &pinned, error);
+    sqlite3_stmt *count = handoff_db_statement(
+        db, "SELECT count(*) FROM memories WHERE pinned = 1 AND seq BETWEEN ?1 AND ?2", error);
+    if (!count)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(count, 1, handoff_first_place(scope));
+    sqlite3_bind_int64(count, 2, handoff_last_place(scope));
+    const int64_t pinned = handoff_db_row(count) ? sqlite3_column_int64(count, 0) : 0;
+    enum handoff_code code = handoff_db_end(db, count, error);
     if (code != HANDOFF_OK || (size_t)pinned < spine->limits.pins)
         return code;
     handoff_error_set(error, HANDOFF_ERR_TOO_MANY_PINS,
-                      "pinned memory limit reached; unpin one first", "pinned", NULL);
+                      "pinned memory limit of the scope reached; unpin one first", "pinned", NULL);
     handoff_error_seen(error, "%lld pinned", (long long)pinned);
     handoff_error_allow(error, "up to %zu", spine->limits.pins);
     return HANDOFF_ERR_TOO_MANY_PINS;
@@ -175,7 +210,8 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     sqlite3_stmt *insert = handoff_db_statement(
         db,
         "INSERT INTO memories (id, importance, pinned, created_at, updated_at, tags, metadata,"
-        " summary, content, agent, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        " summary, content, agent, seq, task_id)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         error);
     if (!insert)
         return handoff_db_failure(db, NULL);
@@ -190,11 +226,13 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     handoff_db_bind_text(insert, 9, memory->content);
     handoff_db_bind_text(insert, 10, memory->agent);
     sqlite3_bind_int64(insert, 11, memory->version);
+    handoff_db_bind_text(insert, 12, memory->task_id);
     return handoff_db_do(db, insert, error);
 }
 
 static enum handoff_code replace(struct handoff_db *db, const struct stored *old,
-                                 struct handoff_memory *memory, struct handoff_error *error)
+                                 struct handoff_memory *memory, int64_t scope,
+                                 struct handoff_error *error)
 {
     struct base_buffer tags = {0};
     enum handoff_code code = HANDOFF_OK;
@@ -204,24 +242,112 @@ static enum handoff_code replace(struct handoff_db *db, const struct stored *old
     if (code == HANDOFF_OK && old->seq != 0)
         code = remove_seq(db, old->seq, error);
     if (code == HANDOFF_OK)
-        code = take_place(db, 0, &memory->version, error);
+        code = take_place(db, scope, &memory->version, error);
     if (code == HANDOFF_OK)
         code = insert(db, memory, base_buffer_span(&tags), error);
     base_buffer_free(&tags);
     return code;
 }
 
-/* As told, else as it was, else the caller. */
-static void settle_owner(struct handoff_spine_put *put, const struct stored *old)
+/* The caller owns what is new, unless told otherwise. The texts of the row do not outlive the job.
+ */
+static void settle_owner_and_task(struct handoff_spine_put *put, const struct stored *old)
 {
-    struct base_span owner = put->agent.data ? put->agent : owner_of(old);
+    struct base_span owner = put->agent.data ? put->agent : old->owner.text;
+    struct base_span task = put->task_id.data ? put->task_id : old->task.text;
     if (!put->agent.data && !old->seq)
         owner = put->caller;
-    put->memory.agent = base_span(NULL, 0);
-    if (!owner.data)
-        return;
-    memcpy(put->owner, owner.data, owner.size);
-    put->memory.agent = base_span(put->owner, owner.size);
+    put->memory.agent = base_span(owner.data ? put->owner : NULL, owner.size);
+    put->memory.task_id = base_span(task.size ? put->task : NULL, task.size);
+    if (owner.data)
+        memcpy(put->owner, owner.data, owner.size);
+    if (task.size)
+        memcpy(put->task, task.data, task.size);
+}
+
+static enum handoff_code refuse_id(struct base_span id, struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_ID_TAKEN,
+                      "this id is taken by a memory of another scope; store yours under another id",
+                      "id", NULL);
+    handoff_error_seen(error, "%.*s", (int)id.size, id.data);
+    return HANDOFF_ERR_ID_TAKEN;
+}
+
+static enum handoff_code name_a_scope(const struct handoff_scopes *scopes,
+                                      struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_INVALID,
+                      "the token is bound to several scopes; name one of them", "scope", NULL);
+    handoff_scopes_allow(scopes, error);
+    return HANDOFF_ERR_INVALID;
+}
+
+/* As told, else as it was, else the caller's only one. */
+static enum handoff_code settle_scope(struct handoff_spine_put *put, const struct stored *old,
+                                      struct handoff_error *error)
+{
+    struct base_span scope = put->scope;
+    if (old->seq && !is_seen(old, &put->scopes))
+        return refuse_id(put->memory.id, error);
+    if (!scope.data && old->seq)
+        scope = old->scope.text;
+    else if (!scope.data && put->scopes.count > 1)
+        return name_a_scope(&put->scopes, error);
+    else if (!scope.data && put->scopes.count == 1)
+        scope = put->scopes.names[0];
+    enum handoff_code code = check_scope(&put->scopes, scope, error);
+    if (code == HANDOFF_OK && old->seq && !base_span_equal(scope, old->scope.text))
+        code = refuse_id(put->memory.id, error);
+    put->memory.scope = base_span(put->scope_name, scope.size);
+    if (scope.size)
+        memcpy(put->scope_name, scope.data, scope.size);
+    return code;
+}
+
+/* A new number is one more than the greatest; where that is too great, the least that is free. */
+static enum handoff_code number_scope(struct handoff_db *db, struct base_span name, int64_t *number,
+                                      struct handoff_error *error)
+{
+    sqlite3_stmt *add = handoff_db_statement(
+        db,
+        "INSERT INTO memory_scopes (name, number) SELECT ?1, CASE"
+        " WHEN max(number) < 8388607 THEN max(number) + 1"
+        " ELSE (SELECT min(s.number) + 1 FROM memory_scopes s WHERE s.number < 8388607 AND NOT"
+        " EXISTS (SELECT 1 FROM memory_scopes n WHERE n.number = s.number + 1)) END"
+        " FROM memory_scopes RETURNING number",
+        error);
+    if (!add)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(add, 1, name);
+    *number = handoff_db_row(add) ? sqlite3_column_int64(add, 0) : 0;
+    return handoff_db_end(db, add, error);
+}
+
+static enum handoff_code find_or_number_scope(struct handoff_db *db, struct base_span name,
+                                              int64_t *number, struct handoff_error *error)
+{
+    sqlite3_stmt *find =
+        handoff_db_statement(db, "SELECT number FROM memory_scopes WHERE name = ?1", error);
+    if (!find)
+        return handoff_db_failure(db, NULL);
+    handoff_db_bind_text(find, 1, name);
+    const bool found = handoff_db_row(find);
+    *number = found ? sqlite3_column_int64(find, 0) : 0;
+    enum handoff_code code = handoff_db_end(db, find, error);
+    return code == HANDOFF_OK && !found ? number_scope(db, name, number, error) : code;
+}
+
+/* A scope without memories is forgotten, and its number free. */
+static enum handoff_code forget_scope(struct handoff_db *db, int64_t number,
+                                      struct handoff_error *error)
+{
+    sqlite3_stmt *forget = handoff_db_statement(
+        db, "DELETE FROM memory_scopes WHERE number = ?1 AND number > 0 AND memories = 0", error);
+    if (!forget)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(forget, 1, number);
+    return handoff_db_do(db, forget, error);
 }
 
 static enum handoff_code keep_put_tokens(struct handoff_db *db, const struct handoff_spine_put *put,
@@ -246,20 +372,25 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     struct handoff_spine_put *put = (void *)call_of(job);
     const struct handoff_embedded *embedded = scratch_of(job)->embedded;
     struct stored old;
+    int64_t scope = 0;
     enum handoff_code code = find_stored(db, put->memory.id, &old, error);
+    if (code == HANDOFF_OK)
+        code = settle_scope(put, &old, error);
     if (code == HANDOFF_OK)
         code = check_owner(&old, put->caller, error);
     if (code != HANDOFF_OK)
         return code;
-    settle_owner(put, &old);
+    settle_owner_and_task(put, &old);
     put->created = old.seq == 0;
     put->memory.pinned = put->pin == HANDOFF_PIN_KEEP ? old.pinned : put->pin == HANDOFF_PIN_YES;
     put->memory.updated_ms = base_wall_ms(embedded->clock);
     put->memory.created_ms = old.seq ? old.created_ms : put->memory.updated_ms;
-    if (put->memory.pinned && !old.pinned)
-        code = check_pins(db, &embedded->spine, error);
+    if (put->memory.scope.size > 0) /* a new scope has no pins: what follows refuses nothing then */
+        code = find_or_number_scope(db, put->memory.scope, &scope, error);
+    if (code == HANDOFF_OK && put->memory.pinned && !old.pinned)
+        code = check_pins(db, &embedded->spine, scope, error);
     if (code == HANDOFF_OK)
-        code = replace(db, &old, &put->memory, error);
+        code = replace(db, &old, &put->memory, scope, error);
     return code == HANDOFF_OK ? keep_put_tokens(db, put, error) : code;
 }
 
@@ -279,17 +410,29 @@ enum handoff_spine_progress handoff_embedded_put(struct handoff_spine *spine,
 
 /* ---- remove and pin ------------------------------------------------------------------------ */
 
+/* A memory that the caller may change. */
+static enum handoff_code find_changing(struct handoff_db *db, struct base_span id,
+                                       const struct handoff_scopes *scopes, struct base_span caller,
+                                       struct stored *old, struct handoff_error *error)
+{
+    enum handoff_code code = find_stored(db, id, old, error);
+    if (code == HANDOFF_OK && !is_seen(old, scopes))
+        code = no_such_memory(id, error);
+    if (code == HANDOFF_OK)
+        code = check_owner(old, caller, error);
+    return code == HANDOFF_OK ? check_scope(scopes, old->scope.text, error) : code;
+}
+
 static enum handoff_code run_remove(struct handoff_store_job *job, struct handoff_db *db,
                                     struct handoff_error *error)
 {
     const struct handoff_spine_remove *remove = (const void *)call_of(job);
     struct stored old;
-    enum handoff_code code = find_stored(db, remove->id, &old, error);
+    enum handoff_code code =
+        find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
     if (code == HANDOFF_OK)
-        code = check_owner(&old, remove->caller, error);
-    if (code != HANDOFF_OK)
-        return code;
-    return old.seq ? remove_seq(db, old.seq, error) : no_such_memory(remove->id, error);
+        code = remove_seq(db, old.seq, error);
+    return code == HANDOFF_OK ? forget_scope(db, handoff_scope_of(old.seq), error) : code;
 }
 
 enum handoff_spine_progress handoff_embedded_remove(struct handoff_spine *spine,
@@ -316,17 +459,11 @@ static enum handoff_code run_pin(struct handoff_store_job *job, struct handoff_d
     const struct handoff_spine_pin *pin = (const void *)call_of(job);
     const struct handoff_spine *spine = &scratch_of(job)->embedded->spine;
     struct stored old;
-    enum handoff_code code = find_stored(db, pin->id, &old, error);
-    if (code == HANDOFF_OK)
-        code = check_owner(&old, pin->caller, error);
-    if (code != HANDOFF_OK)
+    enum handoff_code code = find_changing(db, pin->id, &pin->scopes, pin->caller, &old, error);
+    if (code != HANDOFF_OK || old.pinned == pin->pinned)
         return code;
-    if (old.seq == 0)
-        return no_such_memory(pin->id, error);
-    if (old.pinned == pin->pinned)
-        return HANDOFF_OK;
     if (pin->pinned)
-        code = check_pins(db, spine, error);
+        code = check_pins(db, spine, handoff_scope_of(old.seq), error);
     return code == HANDOFF_OK ? set_pinned(db, old.seq, pin->pinned, error) : code;
 }
 
