@@ -393,6 +393,17 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
                          const char *reason, const char *caller, handoff_answered *answered,
                          void *context);
 
+/* Takes back what is not acknowledged: it is discarded, also if it is parked. Parks what is not
+   acknowledged, for an operator to decide about. Both break off an attempt that is out, and both
+   are for its sender; `caller` NULL: anybody. `reason` is recorded with the handoff; of a cancel it
+   may be NULL. A repeat changes nothing. The answer's body is the handoff. not_found (also for a
+   caller who is no party to it), forbidden (for one who did not send it), conflict (it has ended
+   otherwise). */
+void handoff_cancel(struct handoff_loop *loop, const char *id, const char *reason,
+                    const char *caller, handoff_answered *answered, void *context);
+void handoff_park(struct handoff_loop *loop, const char *id, const char *reason, const char *caller,
+                  handoff_answered *answered, void *context);
+
 /* The answer's body is a handoff; or {"items": its attempts, and between them who was passed over}.
    not_found. */
 void handoff_get(struct handoff_loop *loop, const char *id, const char *caller,

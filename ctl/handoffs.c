@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl status, attempts, ack and nack: calls on one handoff, given its id. One thread. */
+/* handoffctl status, attempts, ack, nack, cancel and park: calls on one handoff, given its id. One
+   thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <yyjson.h>
@@ -14,14 +15,17 @@ struct arguments {
     bool final, json;
 };
 
-static int take_handoff_arguments(struct arguments *arguments, bool nack, int argc,
+/* How many options a sub-command takes, from the first. */
+enum { ONLY_JSON = 1, AND_REASON = 2, AND_FINAL = 3 };
+
+static int take_handoff_arguments(struct arguments *arguments, size_t noptions, int argc,
                                   char *const argv[])
 {
     const struct ctl_option options[] = {{"--json", NULL, &arguments->json},
                                          {"--reason", &arguments->reason, NULL},
                                          {"--final", NULL, &arguments->final}};
     const struct ctl_line line = {.options = options,
-                                  .noptions = nack ? 3 : 1,
+                                  .noptions = noptions,
                                   .words = &arguments->id,
                                   .nwords = 1,
                                   .api = &arguments->api};
@@ -49,14 +53,14 @@ static int call_and_show(const struct arguments *arguments, const char *method, 
 int ctl_status(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_handoff_arguments(&arguments, false, argc, argv);
+    int code = take_handoff_arguments(&arguments, ONLY_JSON, argc, argv);
     return code == CTL_OK ? call_and_show(&arguments, "GET", "", NULL, ctl_show_handoff) : code;
 }
 
 int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_handoff_arguments(&arguments, false, argc, argv);
+    int code = take_handoff_arguments(&arguments, ONLY_JSON, argc, argv);
     return code == CTL_OK ? call_and_show(&arguments, "GET", "/attempts", NULL, ctl_show_attempts)
                           : code;
 }
@@ -64,18 +68,19 @@ int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[]
 int ctl_ack(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_handoff_arguments(&arguments, false, argc, argv);
+    int code = take_handoff_arguments(&arguments, ONLY_JSON, argc, argv);
     return code == CTL_OK ? call_and_show(&arguments, "POST", "/ack", "{}", ctl_show_handoff_line)
                           : code;
 }
 
 /* free() it; NULL: the reason is not UTF-8 */
-static char *nack_body(const struct arguments *arguments)
+static char *reason_body(const struct arguments *arguments, bool nack)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     yyjson_mut_val *root = yyjson_mut_obj(doc);
     yyjson_mut_doc_set_root(doc, root);
-    yyjson_mut_obj_add_bool(doc, root, "retry", !arguments->final);
+    if (nack)
+        yyjson_mut_obj_add_bool(doc, root, "retry", !arguments->final);
     if (arguments->reason)
         yyjson_mut_obj_add_str(doc, root, "reason", arguments->reason);
     char *body = yyjson_mut_write(doc, 0, NULL);
@@ -83,15 +88,34 @@ static char *nack_body(const struct arguments *arguments)
     return body;
 }
 
+static int call_with_reason(const struct arguments *arguments, const char *suffix, bool nack)
+{
+    char *body = reason_body(arguments, nack);
+    int code = body ? call_and_show(arguments, "POST", suffix, body, ctl_show_handoff_line)
+                    : ctl_usage_error(arguments->command, "--reason is not UTF-8");
+    free(body);
+    return code;
+}
+
 int ctl_nack(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
-    int code = take_handoff_arguments(&arguments, true, argc, argv);
-    if (code != CTL_OK)
-        return code;
-    char *body = nack_body(&arguments);
-    code = body ? call_and_show(&arguments, "POST", "/nack", body, ctl_show_handoff_line)
-                : ctl_usage_error(command, "--reason is not UTF-8");
-    free(body);
-    return code;
+    int code = take_handoff_arguments(&arguments, AND_FINAL, argc, argv);
+    return code == CTL_OK ? call_with_reason(&arguments, "/nack", true) : code;
+}
+
+int ctl_cancel(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_handoff_arguments(&arguments, AND_REASON, argc, argv);
+    return code == CTL_OK ? call_with_reason(&arguments, "/cancel", false) : code;
+}
+
+int ctl_park(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_handoff_arguments(&arguments, AND_REASON, argc, argv);
+    if (code == CTL_OK && !arguments.reason)
+        code = ctl_usage_error(command, "missing --reason");
+    return code == CTL_OK ? call_with_reason(&arguments, "/park", false) : code;
 }

@@ -114,6 +114,18 @@ static const struct ctl_command commands[] = {
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'the model is overloaded'\n"
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --final --reason 'not my work'\n",
      ctl_nack},
+    {"cancel", "ID [--reason TEXT] [--json]", "Take back a handoff that is not acknowledged.",
+     "It is discarded, wherever it is: waiting, with an agent, or parked. The agent may have\n"
+     "received it all the same.\n" CTL_API_DETAILS "\n"
+     "Example:\n"
+     "  handoffctl cancel 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'the plan changed'\n",
+     ctl_cancel},
+    {"park", "ID --reason TEXT [--json]", "Park a handoff that is not acknowledged.",
+     "It is delivered no further, until it is replayed or discarded; see handoffctl "
+     "parked.\n" CTL_API_DETAILS "\n"
+     "Example:\n"
+     "  handoffctl park 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'waits for the customer'\n",
+     ctl_park},
     {"parked", "list|show|replay|discard [ID] [OPTION ...]",
      "List, replay or discard handoffs that could not be delivered.",
      "  list          --target AGENT, --reason REASON, --limit N, --cursor CURSOR\n"

@@ -90,7 +90,7 @@ struct handoff_call_input {
         } replay_parked;
         struct {
             const char *reason;
-        } discard;
+        } discard, take_back;
         struct {
             int64_t wait_ms;
         } pull;

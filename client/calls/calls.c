@@ -22,6 +22,7 @@
     "party; otherwise 404. It starts a task by naming a new `task_id` or none."
 #define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
 #define AS_ITS_HOLDER "if it holds the handoff; other parties get 403, all others 404"
+#define AS_ITS_SENDER "if it sent the handoff; other parties get 403, all others 404"
 #define SHARED        "yes; the agents of a pipeline share the spine"
 #define AS_ITS_OWNER                                                                               \
     "if it owns the memory, or the id is unused; otherwise 403. It stores memories in its own "    \

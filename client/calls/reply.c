@@ -17,6 +17,10 @@ static void error_of_status(const struct handoff_status *status, struct handoff_
     else if (status->state == HANDOFF_STATE_DISCARDED)
         handoff_error_set(error, HANDOFF_ERR_DISCARDED, handoff_code_meaning(HANDOFF_ERR_DISCARDED),
                           "reason", handoff_status_reason(status));
+    else if (status->state == HANDOFF_STATE_PARKED &&
+             (status->reason == HANDOFF_REASON_OTHER || status->reason == HANDOFF_REASON_BY_HAND))
+        handoff_error_set(error, HANDOFF_ERR_PARKED, handoff_code_meaning(HANDOFF_ERR_PARKED),
+                          "reason", handoff_status_reason(status));
     else if (status->state == HANDOFF_STATE_PARKED) {
         enum handoff_code code =
             status->reason == HANDOFF_REASON_REFUSED ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a receiver reports through the API: an acknowledgement, a nack, or that it needs more time.
- * For a live handoff this runs on its lane, and the reply is sent once the change is written. For
- * any other, the answer comes from the store's row, which a reader thread reads.
+ * What a receiver reports through the API: an acknowledgement, a nack, or that it needs more time;
+ * and what a sender wants: to cancel or to park it. For a live handoff this runs on its lane, and
+ * the reply is sent once the change is written. For any other, the answer comes from the store's
+ * row, which a reader thread reads.
  */
 #include <stdio.h>
 
@@ -33,11 +34,18 @@ static enum handoff_code unknown(struct handoff_reply *reply)
                              text);
 }
 
+static bool is_of_sender(const struct handoff_reply *reply)
+{
+    return reply->word == HANDOFF_WORD_CANCEL || reply->word == HANDOFF_WORD_PARK;
+}
+
 static enum handoff_code forbid(struct handoff_reply *reply)
 {
-    return handoff_error_set(&reply->error, HANDOFF_ERR_FORBIDDEN,
-                             "only the agent that holds the handoff may acknowledge or decline it",
-                             "id", NULL);
+    return handoff_error_set(
+        &reply->error, HANDOFF_ERR_FORBIDDEN,
+        is_of_sender(reply) ? "only the agent that sent the handoff may cancel or park it"
+                            : "only the agent that holds the handoff may acknowledge or decline it",
+        "id", NULL);
 }
 
 /* No agent holds the handoff: it waits for its next attempt, or the agent has not accepted the
@@ -66,7 +74,9 @@ static enum handoff_code too_late(struct handoff_reply *reply)
 /* What the report means for a settled handoff. */
 static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
 {
-    bool agrees = reply->word == HANDOFF_WORD_ACK ? state == HANDOFF_STATE_ACKNOWLEDGED
+    bool agrees = reply->word == HANDOFF_WORD_ACK      ? state == HANDOFF_STATE_ACKNOWLEDGED
+                  : reply->word == HANDOFF_WORD_CANCEL ? state == HANDOFF_STATE_DISCARDED
+                  : reply->word == HANDOFF_WORD_PARK   ? state == HANDOFF_STATE_PARKED
                   : reply->word == HANDOFF_WORD_EXTEND || reply->word == HANDOFF_WORD_RETURN
                       ? false
                       : state == HANDOFF_STATE_PARKED || state == HANDOFF_STATE_DISCARDED;
@@ -76,10 +86,11 @@ static void answer_settled(struct handoff_reply *reply, enum handoff_state state
         conflict(reply, state);
 }
 
-/* An acknowledgement counts late, too. */
+/* An acknowledgement counts late, too, and a parked handoff can still be cancelled. */
 static bool is_late(const struct handoff_reply *reply, enum handoff_state state)
 {
-    return state == HANDOFF_STATE_PARKED && reply->word == HANDOFF_WORD_ACK;
+    return state == HANDOFF_STATE_PARKED &&
+           (reply->word == HANDOFF_WORD_ACK || reply->word == HANDOFF_WORD_CANCEL);
 }
 
 static const struct handoff_finding word_findings[] = {
@@ -94,10 +105,28 @@ static const struct handoff_finding word_findings[] = {
                                  .reason = "the agent declined the handoff"},
 };
 
+/* A live handoff, or, to cancel it, a parked one that is still in memory. */
+static void answer_sender(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    const char *words = base_arena_strdup(&delivery->arena, reply->words);
+    if (!words)
+        handoff_error_no_memory(&reply->error);
+    else if (!handoff_state_is_live(delivery->state))
+        handoff_delivery_discard(delivery, words);
+    else if (reply->word == HANDOFF_WORD_CANCEL)
+        handoff_delivery_cancel(delivery, words);
+    else
+        handoff_delivery_park(delivery, words);
+}
+
 /* A live handoff, on its lane. */
 static void answer_live(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     handoff_error_clear(&reply->error);
+    if (is_of_sender(reply)) {
+        answer_sender(reply, delivery);
+        return;
+    }
     if (reply->word == HANDOFF_WORD_EXTEND) {
         if (!handoff_delivery_extend(delivery))
             nothing_to_extend(reply, delivery->state);
@@ -121,11 +150,15 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
     handoff_delivery_judged(delivery, &finding);
 }
 
-/* Parked or held, and still in memory: the agent had done the work after all. */
+/* Parked or held, and still in memory: the agent had done the work after all, or the sender takes
+   it back. */
 static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     handoff_error_clear(&reply->error);
-    handoff_delivery_settle_late(delivery);
+    if (is_of_sender(reply))
+        answer_sender(reply, delivery);
+    else
+        handoff_delivery_settle_late(delivery);
 }
 
 static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
@@ -139,10 +172,13 @@ static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery
     handoff_delivery_view(delivery, &reply->view);
 }
 
-/* Only the agent that holds the handoff may answer. */
-static bool is_holder(const struct handoff_reply *reply, struct base_span holder)
+/* Only the agent that holds the handoff may answer, and only the one that sent it may take it back.
+ */
+static bool may_speak(const struct handoff_reply *reply, struct base_span holder,
+                      struct base_span source)
 {
-    return !reply->agent.data || base_span_equal(reply->agent, holder);
+    return !reply->agent.data ||
+           base_span_equal(reply->agent, is_of_sender(reply) ? source : holder);
 }
 
 /* On a reader thread: an agent that is not a party does not learn that the handoff exists. */
@@ -178,7 +214,8 @@ static void on_owning_lane(struct base_mail *mail)
     if (!delivery->seq) {
         unknown(reply); /* no caller can know the id before the handoff is accepted */
         handoff_reply_send(reply);
-    } else if (is_holder(reply, base_span(delivery->agent->name, delivery->agent->name_size))) {
+    } else if (may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
+                         delivery->source)) {
         handoff_delivery_take_reply(delivery, reply);
         answer_delivery(reply, delivery);
         handoff_delivery_send_written_replies(delivery);
@@ -187,7 +224,7 @@ static void on_owning_lane(struct base_mail *mail)
     }
 }
 
-static void acknowledged_late(struct handoff_waiter *waiter, const struct handoff_status *status)
+static void decided_late(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_reply *reply = BASE_CONTAINER_OF(waiter, struct handoff_reply, waiter);
     reply->view = (struct handoff_live_view){.state = status->state,
@@ -212,13 +249,15 @@ static void late_decided(struct handoff_waiter *waiter, const struct handoff_err
     }
 }
 
-/* On the caller's lane: the agent had done the work after all. */
-static void acknowledge_parked(struct handoff_reply *reply)
+/* On the caller's lane: the agent had done the work after all, or the sender takes it back. */
+static void decide_parked(struct handoff_reply *reply)
 {
     const struct base_span none = base_span(NULL, 0);
-    reply->waiter = (struct handoff_waiter){.decided = late_decided, .settled = acknowledged_late};
-    handoff_engine_decide(reply->lane, &reply->id, HANDOFF_DECISION_ACKNOWLEDGE, none, none,
-                          &reply->waiter);
+    const bool cancels = reply->word == HANDOFF_WORD_CANCEL;
+    reply->waiter = (struct handoff_waiter){.decided = late_decided, .settled = decided_late};
+    handoff_engine_decide(reply->lane, &reply->id,
+                          cancels ? HANDOFF_DECISION_DISCARD : HANDOFF_DECISION_ACKNOWLEDGE, none,
+                          cancels ? base_span_text(reply->words) : none, &reply->waiter);
 }
 
 static struct handoff_reply *reply_of(struct handoff_store_read *read)
@@ -246,7 +285,7 @@ static void read_stored(struct handoff_store_read *read)
     base_arena_init(&arena, 0);
     enum handoff_code code = handoff_store_get_handoff(reply->lane->engine->options.store,
                                                        &reply->id, &arena, &stored, &reply->error);
-    if (code == HANDOFF_OK && is_holder(reply, stored.standing.target))
+    if (code == HANDOFF_OK && may_speak(reply, stored.standing.target, stored.source))
         judge_stored(reply, (enum handoff_state)stored.standing.state);
     else if (code == HANDOFF_OK)
         refuse_other(reply);
@@ -258,7 +297,7 @@ static void stored_was_read(struct handoff_store_read *read)
 {
     struct handoff_reply *reply = reply_of(read);
     if (reply->late)
-        acknowledge_parked(reply);
+        decide_parked(reply);
     else
         reply->told(reply);
 }

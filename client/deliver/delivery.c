@@ -238,6 +238,7 @@ static void ack_overdue(struct handoff_delivery *delivery)
 
 void handoff_delivery_replay(struct handoff_delivery *delivery)
 {
+    delivery->by_hand = false;
     delivery->replays++;
     delivery->failures = 0;
     delivery->alternate = 0;
@@ -251,6 +252,29 @@ void handoff_delivery_discard(struct handoff_delivery *delivery, const char *wor
     delivery->reason = *words ? HANDOFF_REASON_OTHER : HANDOFF_REASON_NONE;
     delivery->words = words;
     handoff_delivery_move(delivery, HANDOFF_STATE_DISCARDED);
+}
+
+/* An attempt that is broken off is not recorded, and the circuit learns nothing of it. */
+static void break_off_for_good(struct handoff_delivery *delivery)
+{
+    BASE_CHECK(handoff_state_is_live(delivery->state));
+    handoff_delivery_break_off(delivery);
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_ABANDONED);
+}
+
+void handoff_delivery_cancel(struct handoff_delivery *delivery, const char *words)
+{
+    break_off_for_good(delivery);
+    handoff_delivery_discard(delivery, words);
+}
+
+void handoff_delivery_park(struct handoff_delivery *delivery, const char *words)
+{
+    break_off_for_good(delivery);
+    delivery->by_hand = true;
+    delivery->reason = HANDOFF_REASON_OTHER;
+    delivery->words = words;
+    handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
 }
 
 void handoff_delivery_settle_late(struct handoff_delivery *delivery)

@@ -62,6 +62,7 @@ struct handoff_delivery {
     enum handoff_reason reason;
     const char *words; /* if that is OTHER; lives as long as the delivery */
     bool replaced;     /* discarded, because an edited one took its place */
+    bool by_hand;      /* parked by hand; the reason is in somebody's words */
     bool probe;        /* the outstanding attempt is the breaker's probe */
     bool attempting;   /* an attempt of ours is outstanding; shutdown waits for it */
     uint32_t attempts, failures, alternate, replays;
@@ -160,6 +161,9 @@ void handoff_delivery_replay(struct handoff_delivery *delivery);
 /* `words` live as long as the delivery; "": none. */
 void handoff_delivery_discard(struct handoff_delivery *delivery, const char *words);
 void handoff_delivery_settle_late(struct handoff_delivery *delivery);
+/* Its sender, or an operator, takes back a live one. Breaks off what is outstanding. */
+void handoff_delivery_cancel(struct handoff_delivery *delivery, const char *words);
+void handoff_delivery_park(struct handoff_delivery *delivery, const char *words);
 
 /* Breaks off the outstanding attempt or withdraws the offer, if there is one. */
 void handoff_delivery_break_off(struct handoff_delivery *delivery);

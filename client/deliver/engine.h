@@ -168,7 +168,7 @@ void handoff_waiter_status(const struct handoff_waiter *waiter, struct handoff_s
 /* The sender no longer waits; the handoff continues. On the lane's thread. */
 void handoff_waiter_withdraw(struct handoff_waiter *waiter);
 
-/* ---- the receiver's reply, through the API --------------------------------------------------- */
+/* ---- what a receiver or a sender says through the API ---------------------------------------- */
 
 enum handoff_word {
     HANDOFF_WORD_ACK,
@@ -176,6 +176,9 @@ enum handoff_word {
     HANDOFF_WORD_NACK_FINAL,
     HANDOFF_WORD_EXTEND, /* more time, for a lease or an announced acknowledgement */
     HANDOFF_WORD_RETURN, /* the poller left before it got what it had leased */
+    /* the sender's: */
+    HANDOFF_WORD_CANCEL, /* it takes back what is not acknowledged */
+    HANDOFF_WORD_PARK,   /* it leaves the rest to an operator */
 };
 
 /* Embedded in its owner, who keeps it until `told`. */
@@ -187,6 +190,7 @@ struct handoff_reply {
     struct base_uuid id;
     enum handoff_word word;
     char said[200];         /* the nack's reason, or "" */
+    const char *words;      /* the reason of a sender, or "". Lent until `told`. */
     struct base_span agent; /* the calling agent; absent: anyone. Lent until `told`. */
     uint32_t attempt;       /* of a return: which lease */
 
@@ -199,7 +203,7 @@ struct handoff_reply {
     struct handoff_lane *owner;
     struct handoff_waiter waiter;
     struct handoff_store_read read;
-    bool late; /* acknowledges a parked one */
+    bool late; /* decides about a parked one: an acknowledgement, or a cancel */
 };
 
 STAILQ_HEAD(handoff_replies, handoff_reply);

@@ -143,6 +143,12 @@ void handoff_delivery_observe_shortage(struct handoff_delivery *delivery,
     observe(delivery, &event);
 }
 
+/* As the observer knows it: what somebody said is for whoever decides about the handoff. */
+static enum handoff_reason kind_of_reason(const struct handoff_delivery *delivery)
+{
+    return delivery->by_hand ? HANDOFF_REASON_BY_HAND : delivery->reason;
+}
+
 static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery)
 {
     switch (delivery->state) {
@@ -150,7 +156,7 @@ static enum handoff_outcome outcome_of(const struct handoff_delivery *delivery)
         return HANDOFF_OUTCOME_ACKNOWLEDGED;
     case HANDOFF_STATE_EXPIRED:
     case HANDOFF_STATE_PARKED:
-        return handoff_reason_outcome(delivery->reason);
+        return handoff_reason_outcome(kind_of_reason(delivery));
     default:
         return HANDOFF_OUTCOME_NONE;
     }
@@ -179,7 +185,7 @@ void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum hando
                      .resumed = resumed,
                      .replaced = delivery->replaced,
                      .outcome = resumed ? HANDOFF_OUTCOME_NONE : outcome_of(delivery),
-                     .reason = delivery->reason,
+                     .reason = kind_of_reason(delivery),
                      .elapsed_ns = elapsed_us * 1000,
                      .attempts = delivery->attempts,
                      .replays = delivery->replays,

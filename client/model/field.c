@@ -446,6 +446,12 @@ static enum handoff_code require(const struct handoff_fields *fields, uint64_t p
     return HANDOFF_OK;
 }
 
+enum handoff_code handoff_fields_read_none(const struct handoff_fields *fields,
+                                           struct handoff_error *error)
+{
+    return require(fields, 0, error);
+}
+
 enum handoff_code handoff_fields_read(const struct handoff_fields *fields, yyjson_val *object,
                                       void *into, struct handoff_error *error)
 {

@@ -93,6 +93,9 @@ struct handoff_fields {
  * to reject. */
 enum handoff_code handoff_fields_read(const struct handoff_fields *fields, yyjson_val *object,
                                       void *into, struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* The same where nothing is given, not even an empty object. */
+enum handoff_code handoff_fields_read_none(const struct handoff_fields *fields,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Judges the members of an open object that have a row; nothing is stored. `parent` is the name of
  * the object: errors speak of "parent.member". */

@@ -65,7 +65,7 @@ static enum handoff_code read_body_fields(struct exporter_request *request,
     size_t size;
     const char *twice, *body = exporter_request_body(request, &size);
     if (size == 0)
-        return HANDOFF_OK;
+        return handoff_fields_read_none(fields, error);
     enum handoff_code code = base_json_read(base_span(body, size), "body", &input->doc, error);
     if (code != HANDOFF_OK)
         return code;

@@ -289,7 +289,7 @@ bool exporter_accepts_gzip(const char *accept_encoding)
 enum { WAIT_MAX_S = 1000000000 }; /* thirty years; a longer one is as good as this */
 
 /* Delta-seconds; -1 where it is none. */
-static int64_t read_seconds(struct span text)
+static int64_t read_wait(struct span text)
 {
     int64_t seconds = text.length > 0 ? 0 : -1;
     for (size_t i = 0; i < text.length; i++) {
@@ -315,7 +315,7 @@ void exporter_read_prefer(const char *prefer, struct exporter_preferences *prefe
             preferences->respond_async = true;
         if (span_is(name, "wait") && !waits) {
             waits = true;
-            preferences->wait_s = read_seconds(value);
+            preferences->wait_s = read_wait(value);
         }
         if (span_is(name, "handling") && !handles) {
             handles = true;

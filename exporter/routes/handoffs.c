@@ -204,6 +204,27 @@ void exporter_call_nack_handoff(struct exporter_request *request, void *context)
                input->nack.reason);
 }
 
+/* ---- taking back ------------------------------------------------------------------------------
+ */
+
+void exporter_call_cancel_handoff(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_cancel(handoffs_loop(request, context), input->id, input->take_back.reason,
+                       exporter_request_caller(request), exporter_pending_call_done, pending);
+}
+
+void exporter_call_park_handoff(struct exporter_request *request, void *context)
+{
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_park(handoffs_loop(request, context), input->id, input->take_back.reason,
+                     exporter_request_caller(request), exporter_pending_call_done, pending);
+}
+
 /* ---- decisions about parked ones --------------------------------------------------------------
  */
 

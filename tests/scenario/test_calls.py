@@ -165,7 +165,8 @@ class Examples(Case):
         for name in ("get_task", "complete_task", "observe", "list_agents", "list_parked",
                      "list_replays", "list_memories", "get_openapi"):
             self.example(name)
-        for name in ("ack_handoff", "nack_handoff", "extend_handoff"):
+        for name in ("ack_handoff", "nack_handoff", "extend_handoff", "cancel_handoff",
+                     "park_handoff"):
             self.example(name, self.waiting())
         self.example("reset_agent")
         self.call("pull_handoff", "puller")
@@ -215,11 +216,14 @@ class Judged(Case):
         "put_memory": [{"content": 1}, {"importance": "urgent"}, {"tags": "t"}, {"tags": [1]},
                        {"metadata": []}, {"pinned": 1}, {"sumary": "s"}],
         "nack_handoff": [{"retry": "no"}, {"reason": 7}, {"retri": False}],
+        "cancel_handoff": [{"reason": 7}, {"raeson": "x"}],
+        "park_handoff": [{"reason": 7}, {"reason": ""}, {"reason": None}, {"retry": False}],
         "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
         "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
     }
-    MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"]}
+    MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"],
+               "park_handoff": ["reason"]}
 
     def good(self, name):
         body = body_of(OPERATIONS[name][2])["example"]
@@ -234,7 +238,9 @@ class Judged(Case):
                 validate_body(body, operation)
 
     def test_what_is_bad_is_bad_for_both(self):
-        paths = {"put_memory": "m", "nack_handoff": self.waiting(), "replay_handoff": self.parked()}
+        paths = {"put_memory": "m", "replay_handoff": self.parked()}
+        paths.update(dict.fromkeys(("nack_handoff", "cancel_handoff", "park_handoff"),
+                                   self.waiting()))
         for name, changes in self.BAD.items():
             for change in changes:
                 self.agree(name, {**self.good(name), **change}, paths.get(name))

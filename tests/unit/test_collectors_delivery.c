@@ -128,6 +128,7 @@ static const char *const zeros[] = {
     "handoff_circuit_opened_total{target_agent=\"%s\"}",
     "handoff_parked_total{target_agent=\"%s\",reason=\"exhausted\"}",
     "handoff_parked_total{target_agent=\"%s\",reason=\"unknown_agent\"}",
+    "handoff_parked_total{target_agent=\"%s\",reason=\"by_hand\"}",
     "handoff_replayed_total{target_agent=\"%s\"}",
     "handoff_in_flight{target_agent=\"%s\"}",
     "handoff_oldest_in_flight_seconds{target_agent=\"%s\"}",
