@@ -264,8 +264,10 @@ struct handoff_result {
     struct handoff_error error; /* code HANDOFF_OK: it was done */
     const char *body;           /* JSON, or NULL */
     size_t size;
-    bool created;   /* it was not there before */
-    bool under_way; /* of a handoff: it has not ended, as a repeat of its sending may find */
+    bool created;         /* it was not there before */
+    bool under_way;       /* of a handoff: it has not ended, as a repeat of its sending may find */
+    const char *warnings; /* JSON, [{"field", "detail"}]: what was ignored of a lenient request;
+                             NULL: nothing */
 };
 
 /* Called exactly once for each question, on the loop, possibly before the call that asked returns.
@@ -293,6 +295,8 @@ struct handoff_ask {
     const char *caller;
     const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
     const char *tracestate;
+    bool lenient; /* fields that this version does not know are ignored, and the answer lists them;
+                     else they are rejected */
 
     /* for handoff_send only */
     const char *idempotency_key; /* of the sender's choice; NULL: none */

@@ -44,8 +44,8 @@ static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    if (handoff_request_read(&assembly->arena, assembly->body, assembly->caller, &assembly->request,
-                             &assembly->error) != HANDOFF_OK)
+    if (handoff_request_read(&assembly->arena, assembly->body, assembly->caller, assembly->ignored,
+                             &assembly->request, &assembly->error) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
     return assembly->target(assembly) == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT
                                                     : HANDOFF_PROGRESS_FAILED;

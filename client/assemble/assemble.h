@@ -93,7 +93,8 @@ struct handoff_assembly {
     struct base_span body;
     struct base_span caller;                              /* absent: any caller */
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
-    int64_t hop_max; /* the configured limit; inherit lowers it to the parent's */
+    struct handoff_ignored *ignored; /* of a lenient request; NULL: unknown fields are rejected */
+    int64_t hop_max;                 /* the configured limit; inherit lowers it to the parent's */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);

@@ -11,6 +11,7 @@
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
 #include "client/model/field.h"
+#include "client/model/lenient.h"
 #include "client/model/model.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -157,6 +158,7 @@ static const struct handoff_field rows[] = {
      .doc = "memories to include"},
     {.name = "constraints",
      .type = HANDOFF_FIELD_OBJECT,
+     .vital = true,
      .offset = AT(constraints),
      .members = &constraint_fields,
      .doc = "hard requirements; inherited ones can only be tightened. Other members are passed on "
@@ -359,6 +361,7 @@ static enum handoff_code check_request(struct handoff_request *request,
 
 enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
                                        struct base_span source_agent,
+                                       struct handoff_ignored *ignored,
                                        struct handoff_request *request, struct handoff_error *error)
 {
     *request = (struct handoff_request){.include_pins = true};
@@ -375,7 +378,11 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
                                  "duplicate key, or too many keys in an object", bad, bad);
         handoff_error_allow(error, "each key once, at most %d keys per object", BASE_JSON_KEYS_MAX);
     } else {
-        code = handoff_fields_read(&handoff_request_fields, root, request, error);
+        if (ignored)
+            code = handoff_ignore_unknown(&handoff_request_fields, false, &doc, ignored, error);
+        if (code == HANDOFF_OK)
+            code = handoff_fields_read(&handoff_request_fields, yyjson_doc_get_root(doc), request,
+                                       error);
         if (code == HANDOFF_OK)
             code = check_request(request, source_agent, error);
     }

@@ -54,7 +54,8 @@ struct handoff_call {
     enum handoff_call_access access;
     enum handoff_call_effect effect;
     enum handoff_call_body body;
-    bool batch; /* a document, or {"items": [documents]} */
+    bool batch;     /* a document, or {"items": [documents]} */
+    bool assembles; /* the document may be long, and is read by an assembly */
     struct {
         const char *method, *path; /* a {segment} of the path takes any value */
     } rest;

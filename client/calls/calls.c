@@ -66,8 +66,10 @@
 #define ASYNC_HEADER                                                                               \
     HEADER("Prefer",                                                                               \
            "`respond-async`: answer as soon as the handoff is durable; `wait=N`: answer after N "  \
-           "seconds at the latest. With both, wait up to N seconds for the end",                   \
+           "seconds at the latest. With both, wait up to N seconds for the end; " LENIENT,         \
            "\"wait=20\"")
+#define LENIENT        "`handling=lenient`: ignore unknown fields of the body and list them in `warnings`"
+#define LENIENT_HEADER HEADER("Prefer", LENIENT, "\"handling=lenient\"")
 #define IDEMPOTENCY_HEADER                                                                         \
     {                                                                                              \
         .name = "Idempotency-Key", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER,       \

@@ -49,6 +49,19 @@ static const char *const record_names[] = {
 #include "client/model/handoff_model.def"
     "passed_over", NULL};
 
+/* Of an answer to a request that prefers lenient handling. */
+static const struct handoff_field warning_rows[] = {
+    ROW("field", TEXT, .doc = "the field that was ignored"),
+    ROW("detail", TEXT, .doc = "why, and the nearest name"),
+};
+static const struct handoff_fields warning_fields = {
+    .rows = warning_rows, .count = HANDOFF_FIELDS_COUNT(warning_rows), .open = true};
+static const struct handoff_field warning_item = {
+    .name = "warnings", .type = HANDOFF_FIELD_OBJECT, .members = &warning_fields};
+#define WARNINGS                                                                                   \
+    MAYBE("warnings", ARRAY, .item = &warning_item,                                                \
+          .doc = "with `Prefer: handling=lenient`: unknown fields that were ignored")
+
 /* ---- handoffs ------------------------------------------------------------------------------- */
 
 static const struct handoff_field ref_item = {
@@ -88,6 +101,7 @@ static const struct handoff_field handoff_rows[] = {
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
     ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
+    WARNINGS,
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");
 ITEM(handoff_item, handoff_shape_handoff);
@@ -169,6 +183,7 @@ static const struct handoff_field replay_rows[] = {
     ROW("started_at", TIME),
     ROW("ended_at", TIME, .nullable = true, .doc = "null while it is running"),
     ROW("error", TEXT, .nullable = true, .doc = "code of the last failure"),
+    WARNINGS,
 };
 SHAPE(handoff_shape_replay, replay_rows, "Replay", "A run that replays parked handoffs.");
 ITEM(replay_item, handoff_shape_replay);
@@ -189,6 +204,7 @@ static const struct handoff_field memory_rows[] = {
     ROW("agent", TEXT, .nullable = true, .doc = "the agent that stored it; null if none"),
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
+    WARNINGS,
 };
 SHAPE(handoff_shape_memory, memory_rows, "Memory", "A piece of knowledge that agents share.");
 ITEM(memory_item, handoff_shape_memory);
@@ -214,6 +230,7 @@ static const struct handoff_field observed_rows[] = {
     ROW("accepted", WHOLE, .doc = "number that were counted"),
     ROW("repeated", WHOLE, .doc = "number that had already been reported"),
     ROW("rejected", ARRAY, .item = &rejected_item),
+    WARNINGS,
 };
 SHAPE(handoff_shape_observed, observed_rows, "ObservationReceipt",
       "The result of reporting observations.");
@@ -232,6 +249,7 @@ static const struct handoff_field problem_rows[] = {
     MAYBE("needed", WHOLE, .doc = "the number required"),
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
           .doc = "the handoff, if it was accepted despite the error"),
+    WARNINGS,
 };
 SHAPE(handoff_shape_problem, problem_rows, "Problem", "An error, RFC 9457.");
 

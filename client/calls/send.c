@@ -15,6 +15,7 @@
 #include "client/calls/call.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
+#include "client/calls/warn.h"
 #include "client/client.h"
 #include "client/deliver/watch.h"
 #include "lib/base/check.h"
@@ -416,13 +417,17 @@ static void begin_send(struct handoff_sending *sending, const struct handoff_ask
 struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                                      handoff_answered *answered, void *context)
 {
-    struct handoff_sending *sending = base_malloc(sizeof *sending);
+    struct handoff_ignored *ignored =
+        ask->lenient ? handoff_warn_in_answer(&answered, &context) : NULL;
+    const bool has_memory = ignored || !ask->lenient;
+    struct handoff_sending *sending = has_memory ? base_malloc(sizeof *sending) : NULL;
     struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
     if (!assembly) {
         base_free(sending);
         handoff_give_no_memory(answered, context);
         return NULL;
     }
+    assembly->ignored = ignored;
     struct handoff_sending *under_way = sending; /* until the request is answered */
     *sending =
         (struct handoff_sending){.magic = SENDING_MAGIC,

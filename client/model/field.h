@@ -65,6 +65,7 @@ struct handoff_field {
     bool required;
     bool nullable; /* of an answer: it may be null */
     bool fixed;    /* says which handoff it is, so an edit cannot change it */
+    bool vital;    /* a misspelling of it is rejected even where unknown fields are ignored */
     size_t offset; /* in the struct that is filled: where the value goes */
     int64_t least, most;
     const char *const *words; /* WORD: up to NULL */

@@ -53,6 +53,16 @@ size_t exporter_request_query_all(struct exporter_request *request, const char *
 const char *exporter_request_body(const struct exporter_request *request, size_t *length);
 /* The inputs of the call, checked. Lent until the handler returns. */
 const struct handoff_call_input *exporter_request_input(const struct exporter_request *request);
+/* Whether unknown fields of the body are to be ignored: Prefer: handling=lenient. The answer then
+ * says that this was applied. */
+bool exporter_request_is_lenient(struct exporter_request *request);
+/* The same body without what is ignored of it, which is no longer. */
+void exporter_request_shorten_body(struct exporter_request *request, const char *bytes,
+                                   size_t length);
+/* What was ignored, as a JSON array in ASCII; NULL: nothing. The answer gets it as `warnings`, or,
+ * if it is no JSON object of ours, in the header Handoff-Warnings. To be called before the answer.
+ */
+void exporter_request_warn(struct exporter_request *request, const char *warnings);
 /* The agent that calls; NULL: the caller may do everything. */
 const char *exporter_request_caller(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */

@@ -141,6 +141,8 @@ struct exporter_request {
     size_t discarded;
     struct exporter_scratch *scratch;
     const struct handoff_call_input *input; /* while the handler of a call runs */
+    bool lenient;                           /* unknown fields are ignored */
+    const char *warnings;                   /* of those, in scratch; NULL: none */
     /* deferred */
     bool suspended;
     bool is_soon; /* the answer: who stops sending has not left, but waits for it */

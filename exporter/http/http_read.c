@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "exporter/http/http_private.h"
+#include "exporter/http/negotiate.h"
 #include "lib/base/check.h"
 
 const char *exporter_request_method(const struct exporter_request *request)
@@ -178,6 +179,33 @@ const char *exporter_request_body(const struct exporter_request *request, size_t
 {
     *length = request->body_length;
     return request->body.bytes != NULL ? request->body.bytes : "";
+}
+
+bool exporter_request_is_lenient(struct exporter_request *request)
+{
+    struct exporter_preferences preferences;
+    if (exporter_request_header(request, "Prefer") == NULL)
+        return false; /* a look costs less than the walk that joins several */
+    exporter_read_prefer(exporter_request_header_list(request, "Prefer"), &preferences);
+    request->lenient = preferences.lenient;
+    return request->lenient;
+}
+
+void exporter_request_warn(struct exporter_request *request, const char *warnings)
+{
+    const size_t size = warnings != NULL ? strlen(warnings) + 1 : 0;
+    char *copy = size > 0 ? scratch_new(request, size) : NULL;
+    if (copy != NULL)
+        request->warnings = memcpy(copy, warnings, size);
+}
+
+void exporter_request_shorten_body(struct exporter_request *request, const char *bytes,
+                                   size_t length)
+{
+    BASE_CHECK(length <= request->body_length);
+    memcpy(request->body.bytes, bytes, length);
+    request->body.bytes[length] = '\0';
+    request->body_length = length;
 }
 
 const struct handoff_call_input *exporter_request_input(const struct exporter_request *request)

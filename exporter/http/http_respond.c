@@ -4,6 +4,7 @@
  * connection is closed, so that the client does not wait. On the request's loop thread.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "exporter/access/admission.h"
 #include "exporter/http/http_private.h"
@@ -26,6 +27,8 @@ static void add_headers(struct exporter_request *request, struct MHD_Response *r
         add_header(response, "Content-Type", reply->content_type);
     for (size_t i = 0; i < EXPORTER_REPLY_HEADERS_MAX && reply->headers[i].name != NULL; i++)
         add_header(response, reply->headers[i].name, reply->headers[i].value);
+    if (request->lenient)
+        add_header(response, "Preference-Applied", "handling=lenient");
     struct exporter_header extra[EXPORTER_REPLY_HEADERS_MAX];
     const size_t count = exporter_admission_headers(request, extra, EXPORTER_REPLY_HEADERS_MAX);
     for (size_t i = 0; i < count; i++)
@@ -95,8 +98,66 @@ static void check_unanswered(const struct exporter_request *request)
     BASE_CHECK(request->state != REQUEST_ANSWERED && request->state != REQUEST_ABANDONED);
 }
 
+/* ---- warnings ------------------------------------------------------------------------------- */
+
+/* Whether `warnings` can be one of its members. An envelope is answered byte for byte as it is
+ * stored. */
+static bool is_object_of_ours(const struct exporter_reply *reply)
+{
+    return reply->content_type != NULL && reply->length > 0 &&
+           (strcmp(reply->content_type, "application/json") == 0 ||
+            strcmp(reply->content_type, "application/problem+json") == 0);
+}
+
+/* The same object with one member more; NULL: out of memory. */
+static char *add_member(const struct exporter_reply *reply, const char *warnings, size_t *length)
+{
+    static const char name[] = ",\"warnings\":";
+    const char *text = reply->bytes;
+    size_t end = reply->length; /* of the members: problems end in a line feed */
+    while (end > 0 && text[end - 1] != '}')
+        end--;
+    BASE_CHECK(end > 1 && text[end - 2] != '{');
+    const size_t size = strlen(warnings);
+    char *longer = malloc(reply->length + sizeof name + size);
+    if (longer == NULL)
+        return NULL;
+    char *at = mempcpy(longer, text, end - 1);
+    at = mempcpy(at, name, sizeof name - 1);
+    at = mempcpy(at, warnings, size);
+    memcpy(at, text + end - 1, reply->length - (end - 1));
+    *length = reply->length + sizeof name - 1 + size;
+    return longer;
+}
+
+static void respond_with_warnings(struct exporter_request *request,
+                                  const struct exporter_reply *reply)
+{
+    struct exporter_reply warned = *reply;
+    char *longer = NULL;
+    size_t at = 0;
+    if (is_object_of_ours(reply))
+        longer = add_member(reply, request->warnings, &warned.length);
+    while (longer == NULL && at < EXPORTER_REPLY_HEADERS_MAX - 1 && warned.headers[at].name != NULL)
+        at++;
+    if (longer == NULL)
+        warned.headers[at] = (struct exporter_header){"Handoff-Warnings", request->warnings};
+    request->warnings = NULL;
+    if (longer != NULL) {
+        if (reply->body == EXPORTER_BODY_GIVEN)
+            free((void *)(uintptr_t)reply->bytes);
+        warned.bytes = longer;
+        warned.body = EXPORTER_BODY_GIVEN;
+    }
+    exporter_respond(request, &warned);
+}
+
 void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply)
 {
+    if (request->warnings != NULL) {
+        respond_with_warnings(request, reply);
+        return;
+    }
     static const enum MHD_ResponseMemoryMode mode[] = {
         [EXPORTER_BODY_COPY] = MHD_RESPMEM_MUST_COPY,
         [EXPORTER_BODY_STATIC] = MHD_RESPMEM_PERSISTENT,

@@ -2,8 +2,10 @@
 /* Reads what a call is given, see input.h. On the loop of the request. */
 #include "exporter/http/input.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "client/model/lenient.h"
 #include "exporter/http/pending_call.h"
 #include "lib/base/json.h"
 
@@ -58,29 +60,74 @@ static enum handoff_code read_query(struct exporter_request *request,
 
 /* ---- the body ------------------------------------------------------------------------------- */
 
-static enum handoff_code read_body_fields(struct exporter_request *request,
-                                          const struct handoff_fields *fields,
-                                          struct exporter_input *input, struct handoff_error *error)
+/* The fields of the body that are judged on the loop; NULL: none are. Long documents are for the
+ * client, which also leaves out what is unknown of them. */
+static const struct handoff_fields *fields_of_body(const struct handoff_call *call)
 {
-    size_t size;
-    const char *twice, *body = exporter_request_body(request, &size);
-    if (size == 0)
-        return handoff_fields_read_none(fields, error);
-    enum handoff_code code = base_json_read(base_span(body, size), "body", &input->doc, error);
-    if (code != HANDOFF_OK)
-        return code;
-    yyjson_val *root = yyjson_doc_get_root(input->doc);
+    if (call->body == HANDOFF_BODY_OF_WORDS || call->body == HANDOFF_BODY_WITH_DOCUMENT)
+        return &call->input;
+    return call->body == HANDOFF_DOCUMENT && !call->assembles ? call->document : NULL;
+}
+
+static enum handoff_code check_body_object(yyjson_val *root, struct handoff_error *error)
+{
+    const char *twice;
     if (!yyjson_is_obj(root))
         return handoff_error_set(error, HANDOFF_ERR_INVALID_JSON,
                                  "the body must be empty or a JSON object", "body", NULL);
     if (!base_json_keys_are_plain(root, &twice))
         return handoff_error_set(error, HANDOFF_ERR_INVALID, "key given twice", twice, twice);
-    return handoff_fields_read(fields, root, &input->values, error);
+    return HANDOFF_OK;
 }
 
-static bool is_read_here(const struct handoff_call *call)
+/* What others read of the body must not have what was ignored either. */
+static enum handoff_code rewrite_body(struct exporter_request *request, yyjson_doc *doc,
+                                      struct handoff_error *error)
 {
-    return call->body == HANDOFF_BODY_OF_WORDS || call->body == HANDOFF_BODY_WITH_DOCUMENT;
+    size_t size;
+    char *text = yyjson_write(doc, YYJSON_WRITE_NOFLAG, &size);
+    if (text == NULL)
+        return handoff_error_no_memory(error);
+    exporter_request_shorten_body(request, text, size);
+    free(text);
+    return HANDOFF_OK;
+}
+
+static enum handoff_code ignore_unknown(struct exporter_request *request,
+                                        const struct handoff_call *call, yyjson_doc **doc,
+                                        struct handoff_error *error)
+{
+    struct handoff_ignored ignored = {0};
+    enum handoff_code code =
+        handoff_ignore_unknown(fields_of_body(call), call->batch, doc, &ignored, error);
+    if (code == HANDOFF_OK && ignored.count > 0) {
+        code = rewrite_body(request, *doc, error);
+        exporter_request_warn(request, handoff_ignored_text(&ignored).data);
+    }
+    handoff_ignored_free(&ignored);
+    return code;
+}
+
+static enum handoff_code read_body_fields(struct exporter_request *request,
+                                          const struct handoff_call *call,
+                                          struct exporter_input *input, struct handoff_error *error)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    const bool lenient = exporter_request_is_lenient(request);
+    if (call->body == HANDOFF_DOCUMENT && (size == 0 || !lenient))
+        return HANDOFF_OK;
+    if (size == 0)
+        return handoff_fields_read_none(&call->input, error);
+    enum handoff_code code = base_json_read(base_span(body, size), "body", &input->doc, error);
+    if (code == HANDOFF_OK)
+        code = check_body_object(yyjson_doc_get_root(input->doc), error);
+    if (code == HANDOFF_OK && lenient)
+        code = ignore_unknown(request, call, &input->doc, error);
+    if (code != HANDOFF_OK || call->body == HANDOFF_DOCUMENT)
+        return code;
+    return handoff_fields_read(&call->input, yyjson_doc_get_root(input->doc), &input->values,
+                               error);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -106,8 +153,8 @@ bool exporter_input_open(struct exporter_request *request, const struct handoff_
     enum handoff_code code = set_flag_defaults(&call->input, &input->values, &error);
     if (code == HANDOFF_OK)
         code = read_query(request, &call->input, &input->values, &error);
-    if (code == HANDOFF_OK && is_read_here(call))
-        code = read_body_fields(request, &call->input, input, &error);
+    if (code == HANDOFF_OK && fields_of_body(call) != NULL)
+        code = read_body_fields(request, call, input, &error);
     if (code == HANDOFF_OK)
         return true;
     exporter_respond_error(request, &error);

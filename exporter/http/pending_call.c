@@ -117,6 +117,8 @@ void exporter_pending_call_done(void *context, const struct handoff_result *resu
 {
     struct exporter_pending_call *pending = context;
     BASE_CHECK_MAGIC(pending, PENDING_CALL_MAGIC);
+    if (pending->request != NULL)
+        exporter_request_warn(pending->request, result->warnings);
     if (pending->request != NULL && result->error.code != HANDOFF_OK)
         respond_failure(pending->request, result);
     else if (pending->request != NULL)

@@ -95,7 +95,8 @@ void exporter_call_assemble_envelope(struct exporter_request *request, void *con
     struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
                               .traceparent = exporter_request_header(request, "traceparent"),
-                              .tracestate = exporter_request_header(request, "tracestate")};
+                              .tracestate = exporter_request_header(request, "tracestate"),
+                              .lenient = exporter_request_is_lenient(request)};
     ask.body = exporter_request_body(request, &ask.size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_assembled);
     if (pending != NULL)

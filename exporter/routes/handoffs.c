@@ -110,7 +110,8 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
                               .traceparent = exporter_request_header(request, "traceparent"),
                               .tracestate = exporter_request_header(request, "tracestate"),
                               .idempotency_key =
-                                  exporter_request_header(request, "Idempotency-Key")};
+                                  exporter_request_header(request, "Idempotency-Key"),
+                              .lenient = exporter_request_is_lenient(request)};
     take_preferences(request, &ask);
     ask.body = exporter_request_body(request, &ask.size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);

@@ -10,6 +10,7 @@
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
 #include "client/ledger/constraints.h"
+#include "client/model/lenient.h"
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 #include "tests/support/refusal.h"
@@ -60,12 +61,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct handoff_request request;
+    struct handoff_ignored ignored = {0};
     struct handoff_error error = {0};
     struct base_span caller = {0};
     if (size > 0 && data[0] == ' ')
         caller = base_span_text("researcher");
-    if (handoff_request_read(NULL, base_span((const char *)data, size), caller, &request, &error) !=
-        HANDOFF_OK) {
+    enum handoff_code code = handoff_request_read(NULL, base_span((const char *)data, size), caller,
+                                                  size % 2 ? &ignored : NULL, &request, &error);
+    BASE_CHECK((handoff_ignored_text(&ignored).data != NULL) == (ignored.count > 0));
+    handoff_ignored_free(&ignored);
+    if (code != HANDOFF_OK) {
         check_refused(&error);
         return 0;
     }

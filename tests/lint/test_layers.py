@@ -20,7 +20,7 @@ MAY_KNOW = {
     "client": ("lib/base/", "lib/tokens/"),
     "collectors": ("lib/base/check.h", "client/handoff.h", "lib/metrics/"),
     "exporter": ("lib/base/", "client/handoff.h", "client/host_loop.h", "client/calls/call.h", "client/calls/calls.def",
-                 "client/calls/schema.h", "client/model/field.h", "client/model/handoff_agent_keys.def",
+                 "client/calls/schema.h", "client/model/field.h", "client/model/lenient.h", "client/model/handoff_agent_keys.def",
                  "lib/metrics/metric.h", "collectors/collectors.h"),
     # handoffctl checks configuration files with the daemon's own reader
     "ctl": ("lib/base/", "client/handoff.h", "exporter/config/", "exporter/version.h"),
