@@ -266,8 +266,8 @@ struct handoff_result {
     size_t size;
     bool created;         /* it was not there before */
     bool under_way;       /* of a handoff: it has not ended, as a repeat of its sending may find */
-    const char *warnings; /* JSON, [{"field", "detail"}]: what was ignored of a lenient request;
-                             NULL: nothing */
+    const char *warnings; /* JSON, [{"field", "detail"}], such as what was ignored of a lenient
+                             request; NULL: none */
 };
 
 /* Called exactly once for each question, on the loop, possibly before the call that asked returns.
@@ -293,6 +293,9 @@ struct handoff_ask {
     /* Who asks, where that is known for sure; NULL: anybody. A caller hands off in its own name,
        which source_agent then may leave out, and continues only what it is a party to. */
     const char *caller;
+    /* The only agent that hands off here, where no caller is known; source_agent may be left out
+       then. NULL: each request names its own. Unlike a caller it may continue everything. */
+    const char *sender;
     const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
     const char *tracestate;
     bool lenient; /* fields that this version does not know are ignored, and the answer lists them;

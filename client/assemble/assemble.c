@@ -27,6 +27,7 @@ static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *
 static bool copy_lent_names(struct handoff_assembly *assembly)
 {
     return copy_lent_text(assembly, &assembly->caller) &&
+           copy_lent_text(assembly, &assembly->sender) &&
            copy_lent_text(assembly, &assembly->given_traceparent) &&
            copy_lent_text(assembly, &assembly->given_tracestate);
 }
@@ -38,14 +39,28 @@ bool handoff_assembly_keep_texts(struct handoff_assembly *assembly)
     return assembly->kept;
 }
 
+struct base_span handoff_assembly_sender(const struct handoff_assembly *assembly)
+{
+    return assembly->caller.data ? assembly->caller : assembly->sender;
+}
+
+static enum handoff_code read_request(struct handoff_assembly *assembly)
+{
+    enum handoff_code code = handoff_request_read(
+        &assembly->arena, assembly->body, handoff_assembly_sender(assembly), assembly->warnings,
+        assembly->lenient, &assembly->request, &assembly->error);
+    if (code == HANDOFF_ERR_FORBIDDEN && !assembly->caller.data)
+        assembly->error.message = HANDOFF_ONE_SENDER;
+    return code;
+}
+
 static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
 {
     if (!assembly->kept && !copy_lent_names(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
     }
-    if (handoff_request_read(&assembly->arena, assembly->body, assembly->caller, assembly->ignored,
-                             &assembly->request, &assembly->error) != HANDOFF_OK)
+    if (read_request(assembly) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
     return assembly->target(assembly) == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT
                                                     : HANDOFF_PROGRESS_FAILED;

@@ -92,9 +92,11 @@ struct handoff_assembly {
     struct base_mailbox *mailbox; /* receives the answers of the spine and the store */
     struct base_span body;
     struct base_span caller;                              /* absent: any caller */
+    struct base_span sender;                              /* then; absent: any sender */
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
-    struct handoff_ignored *ignored; /* of a lenient request; NULL: unknown fields are rejected */
-    int64_t hop_max;                 /* the configured limit; inherit lowers it to the parent's */
+    struct handoff_warnings *warnings; /* of the answer; they outlive the assembly */
+    bool lenient;                      /* unknown fields are ignored, with a warning */
+    int64_t hop_max;                   /* the configured limit; inherit lowers it to the parent's */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);
@@ -189,6 +191,13 @@ bool handoff_assembly_keep_texts(struct handoff_assembly *assembly);
 void handoff_assembly_free(struct handoff_assembly *assembly);
 /* The same, but returns the arena, which may contain the assembly itself: the caller frees it. */
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly);
+
+/* Who hands off, where that is known without the request; absent: it is not. */
+struct base_span handoff_assembly_sender(const struct handoff_assembly *assembly);
+
+/* Why another agent than its only sender cannot use a sidecar. */
+#define HANDOFF_ONE_SENDER                                                                         \
+    "this sidecar hands off for one agent (api.source_agent); others need a token"
 
 /* As many long requests wait for the workers as may. */
 enum handoff_code handoff_refuse_long_request(struct handoff_error *error);

@@ -20,7 +20,7 @@
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
-struct handoff_ignored;
+struct handoff_warnings;
 
 enum {
     HANDOFF_NAME_MAX = 128,         /* bytes of an agent's or channel's name */
@@ -60,11 +60,11 @@ extern const struct handoff_fields handoff_step_fields;
 
 /* Reads and checks a body, into the arena if there is one. On success the caller frees the request,
  * before the arena; on failure there is nothing to free. `source_agent`, where present, is who the
- * caller is known to be: the field may then be left out, and may not differ. `ignored`: collects
- * the fields that are not known; NULL: they are rejected. */
+ * caller is known to be: the field may then be left out, and may not differ. `lenient`: fields that
+ * are not known are ignored, with warnings; else they are rejected. */
 enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
                                        struct base_span source_agent,
-                                       struct handoff_ignored *ignored,
+                                       struct handoff_warnings *warnings, bool lenient,
                                        struct handoff_request *request,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_request_free(struct handoff_request *request);

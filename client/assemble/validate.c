@@ -99,7 +99,7 @@ static const struct handoff_field rows[] = {
      .offset = AT(source_agent),
      .least = 1,
      .most = HANDOFF_NAME_MAX,
-     .doc = "the sender; required unless an API token identifies it",
+     .doc = "the sender; required unless an API token or `api.source_agent` identifies it",
      .example = "\"analyst\""},
     {.name = "target_agent",
      .type = HANDOFF_FIELD_NAME,
@@ -361,7 +361,7 @@ static enum handoff_code check_request(struct handoff_request *request,
 
 enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
                                        struct base_span source_agent,
-                                       struct handoff_ignored *ignored,
+                                       struct handoff_warnings *warnings, bool lenient,
                                        struct handoff_request *request, struct handoff_error *error)
 {
     *request = (struct handoff_request){.include_pins = true};
@@ -378,8 +378,8 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
                                  "duplicate key, or too many keys in an object", bad, bad);
         handoff_error_allow(error, "each key once, at most %d keys per object", BASE_JSON_KEYS_MAX);
     } else {
-        if (ignored)
-            code = handoff_ignore_unknown(&handoff_request_fields, false, &doc, ignored, error);
+        if (lenient)
+            code = handoff_ignore_unknown(&handoff_request_fields, false, &doc, warnings, error);
         if (code == HANDOFF_OK)
             code = handoff_fields_read(&handoff_request_fields, yyjson_doc_get_root(doc), request,
                                        error);

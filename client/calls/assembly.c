@@ -78,8 +78,10 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
                                           .mailbox = loop->lane->mailbox,
                                           .body = base_span(ask->body, ask->size),
                                           .caller = base_span_text(ask->caller),
+                                          .sender = base_span_text(ask->sender),
                                           .given_traceparent = base_span_text(ask->traceparent),
                                           .given_tracestate = base_span_text(ask->tracestate),
+                                          .lenient = ask->lenient,
                                           .hop_max = atomic_load(&loop->client->hops_max),
                                           .target = look_up_target};
     TAILQ_INSERT_TAIL(&loop->assemblies, assembly, entry);

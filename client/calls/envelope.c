@@ -99,10 +99,8 @@ static void assembled(struct handoff_assembly *assembly)
 void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_ask *ask,
                                handoff_answered *answered, void *context)
 {
-    struct handoff_ignored *ignored =
-        ask->lenient ? handoff_warn_in_answer(&answered, &context) : NULL;
-    const bool has_memory = ignored || !ask->lenient;
-    struct assembling *assembling = has_memory ? base_calloc(1, sizeof(*assembling)) : NULL;
+    struct handoff_warnings *warnings = handoff_warn_in_answer(&answered, &context);
+    struct assembling *assembling = warnings ? base_calloc(1, sizeof(*assembling)) : NULL;
     struct handoff_assembly *assembly =
         assembling ? handoff_client_begin_assembly(loop, ask) : NULL;
     if (!assembly) {
@@ -117,7 +115,7 @@ void handoff_envelope_assemble(struct handoff_loop *loop, const struct handoff_a
     assembling->answered = answered;
     assembling->context = context;
     assembling->assembly = assembly;
-    assembly->ignored = ignored;
+    assembly->warnings = warnings;
     assembly->context = assembling;
     assembly->finished = assembled;
     loop->pending++;

@@ -199,7 +199,7 @@ enum handoff_code handoff_observe(struct handoff_client *client, const struct ha
 {
     BASE_CHECK_MAGIC(client, HANDOFF_CLIENT_MAGIC);
     struct taking taking = {.client = client,
-                            .caller = base_span_text(ask->caller),
+                            .caller = base_span_text(ask->caller ? ask->caller : ask->sender),
                             .now_ms = base_wall_ms(client->assembler.clock)};
     struct base_buffer out = {0};
     yyjson_doc *doc;

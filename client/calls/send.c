@@ -310,8 +310,8 @@ enum { HASHED_ON_LOOP = 64 * 1024, WORKER_TIMEOUT_MS = 30 * 1000 };
 static struct base_span find_source(const struct handoff_assembly *assembly, yyjson_doc **doc)
 {
     *doc = NULL;
-    if (assembly->caller.data)
-        return assembly->caller;
+    if (handoff_assembly_sender(assembly).data)
+        return handoff_assembly_sender(assembly);
     *doc = yyjson_read(assembly->body.data, assembly->body.size, 0);
     yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
     return source ? base_span(yyjson_get_str(source), yyjson_get_len(source)) : base_span(NULL, 0);
@@ -417,17 +417,15 @@ static void begin_send(struct handoff_sending *sending, const struct handoff_ask
 struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                                      handoff_answered *answered, void *context)
 {
-    struct handoff_ignored *ignored =
-        ask->lenient ? handoff_warn_in_answer(&answered, &context) : NULL;
-    const bool has_memory = ignored || !ask->lenient;
-    struct handoff_sending *sending = has_memory ? base_malloc(sizeof *sending) : NULL;
+    struct handoff_warnings *warnings = handoff_warn_in_answer(&answered, &context);
+    struct handoff_sending *sending = warnings ? base_malloc(sizeof *sending) : NULL;
     struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
     if (!assembly) {
         base_free(sending);
         handoff_give_no_memory(answered, context);
         return NULL;
     }
-    assembly->ignored = ignored;
+    assembly->warnings = warnings;
     struct handoff_sending *under_way = sending; /* until the request is answered */
     *sending =
         (struct handoff_sending){.magic = SENDING_MAGIC,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warn.h - answers that list what was ignored in a lenient request (client/model/lenient.h). */
+/* warn.h - the warnings of a request on the way to its answer (client/model/warnings.h). */
 #ifndef HANDOFF_CALLS_WARN_H
 #define HANDOFF_CALLS_WARN_H
 
 #include "client/handoff.h"
 
-struct handoff_ignored;
+struct handoff_warnings;
 
-/* Puts itself between a call and its asker: the answer will have as warnings what is ignored until
- * then. The list lives until the answer. NULL: out of memory, and nothing has changed. On the
- * loop's thread; the list belongs to the call. */
-struct handoff_ignored *handoff_warn_in_answer(handoff_answered **answered, void **context);
+/* Puts itself between a call and its asker: the answer will have the warnings that come until then.
+ * They live until the answer. NULL: out of memory, and nothing has changed. On the loop's thread;
+ * the list belongs to the call. */
+struct handoff_warnings *handoff_warn_in_answer(handoff_answered **answered, void **context);
 
 #endif

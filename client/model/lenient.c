@@ -3,73 +3,31 @@
 #include "client/model/lenient.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/nearest.h"
 #include "lib/base/utf8.h"
 
-enum {
-    LISTED_MAX = 20, /* of what was ignored: a header carries the list, too */
-    PATH_SIZE = 160,
-    NAME_SIZE = 64,
-};
+enum { PATH_SIZE = 160, NAME_SIZE = 64 };
 
 /* One document on its way through. */
 struct stripping {
     yyjson_mut_doc *doc;
-    struct handoff_ignored *ignored;
-    bool failed; /* out of memory */
+    struct handoff_warnings *warnings;
+    bool stripped; /* something was ignored */
+    bool failed;   /* out of memory */
 };
-
-/* ---- the list ------------------------------------------------------------------------------- */
-
-static void list_ignored(struct stripping *stripping, const char *field, const char *detail)
-{
-    struct handoff_ignored *ignored = stripping->ignored;
-    if (!ignored->doc)
-        ignored->doc = yyjson_mut_doc_new(NULL);
-    yyjson_mut_doc *doc = ignored->doc;
-    if (doc && !yyjson_mut_doc_get_root(doc))
-        yyjson_mut_doc_set_root(doc, yyjson_mut_arr(doc));
-    yyjson_mut_val *entry = doc ? yyjson_mut_arr_add_obj(doc, yyjson_mut_doc_get_root(doc)) : NULL;
-    if (!entry || !yyjson_mut_obj_add_strcpy(doc, entry, "field", field) ||
-        !yyjson_mut_obj_add_strcpy(doc, entry, "detail", detail))
-        stripping->failed = true;
-}
 
 static void note_ignored(struct stripping *stripping, const char *path, const char *nearest)
 {
     char detail[NAME_SIZE + 96];
-    if (++stripping->ignored->count > LISTED_MAX)
-        return;
     if (nearest)
         snprintf(detail, sizeof detail, "unknown field, ignored (the nearest name is %s)", nearest);
     else
         snprintf(detail, sizeof detail, "unknown field, ignored");
-    list_ignored(stripping, path, detail);
-}
-
-struct base_span handoff_ignored_text(struct handoff_ignored *ignored)
-{
-    size_t size = 0;
-    if (ignored->count > LISTED_MAX && !ignored->text) {
-        struct stripping rest = {.ignored = ignored};
-        char detail[96];
-        snprintf(detail, sizeof detail, "%zu more unknown fields, ignored",
-                 ignored->count - LISTED_MAX);
-        list_ignored(&rest, "", detail);
-    }
-    if (ignored->doc && !ignored->text)
-        ignored->text = yyjson_mut_write(ignored->doc, YYJSON_WRITE_ESCAPE_UNICODE, &size);
-    return base_span_text(ignored->text);
-}
-
-void handoff_ignored_free(struct handoff_ignored *ignored)
-{
-    yyjson_mut_doc_free(ignored->doc);
-    free(ignored->text); /* yyjson's */
-    *ignored = (struct handoff_ignored){0};
+    stripping->stripped = true;
+    if (!handoff_warn(stripping->warnings, path, detail))
+        stripping->failed = true;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */
@@ -162,11 +120,10 @@ static void strip_object(struct stripping *stripping, const struct handoff_field
 }
 
 enum handoff_code handoff_ignore_unknown(const struct handoff_fields *fields, bool batch,
-                                         yyjson_doc **doc, struct handoff_ignored *ignored,
+                                         yyjson_doc **doc, struct handoff_warnings *warnings,
                                          struct handoff_error *error)
 {
-    struct stripping stripping = {.doc = yyjson_doc_mut_copy(*doc, NULL), .ignored = ignored};
-    const size_t before = ignored->count;
+    struct stripping stripping = {.doc = yyjson_doc_mut_copy(*doc, NULL), .warnings = warnings};
     if (!stripping.doc)
         return handoff_error_no_memory(error);
     yyjson_mut_val *root = yyjson_mut_doc_get_root(stripping.doc);
@@ -175,10 +132,9 @@ enum handoff_code handoff_ignore_unknown(const struct handoff_fields *fields, bo
         strip_array(&stripping, fields, items, "items");
     else
         strip_object(&stripping, fields, root, "");
-    yyjson_doc *without =
-        ignored->count > before ? yyjson_mut_doc_imut_copy(stripping.doc, NULL) : NULL;
+    yyjson_doc *without = stripping.stripped ? yyjson_mut_doc_imut_copy(stripping.doc, NULL) : NULL;
     yyjson_mut_doc_free(stripping.doc);
-    if (stripping.failed || (ignored->count > before && !without)) {
+    if (stripping.failed || (stripping.stripped && !without)) {
         yyjson_doc_free(without);
         return handoff_error_no_memory(error);
     }

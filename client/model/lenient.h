@@ -15,24 +15,14 @@
 #include <yyjson.h>
 
 #include "client/model/field.h"
+#include "client/model/warnings.h"
 
-/* What was ignored; zeroed before the first use. */
-struct handoff_ignored {
-    yyjson_mut_doc *doc; /* NULL: nothing so far */
-    size_t count;
-    char *text; /* see handoff_ignored_text */
-};
-
-/* Replaces a document by one without unknown fields; one that has none stays as it is. `batch`: it
+/* Replaces a document by one without unknown fields, each with a warning; one that has none stays
+ * the same. `batch`: it
  * may be {"items": [documents]} as well. Keys are there once, which the caller has checked. Fails
  * with out_of_memory alone. */
 enum handoff_code handoff_ignore_unknown(const struct handoff_fields *fields, bool batch,
-                                         yyjson_doc **doc, struct handoff_ignored *ignored,
+                                         yyjson_doc **doc, struct handoff_warnings *warnings,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
-
-/* [{"field", "detail"}] in ASCII, so that a header can carry it; lent until it is freed. Absent:
- * nothing was ignored, or out of memory. */
-struct base_span handoff_ignored_text(struct handoff_ignored *ignored);
-void handoff_ignored_free(struct handoff_ignored *ignored);
 
 #endif

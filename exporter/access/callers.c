@@ -99,8 +99,10 @@ enum exporter_caller_result exporter_callers_authenticate(struct exporter_caller
 {
     BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     enum exporter_caller_result result = EXPORTER_CALLER_KNOWN;
-    caller->agent[0] = '\0';
+    caller->agent[0] = caller->sender[0] = '\0';
     pthread_rwlock_rdlock(&callers->lock);
+    if (callers->config != NULL && callers->config->api.source_agent != NULL)
+        snprintf(caller->sender, sizeof caller->sender, "%s", callers->config->api.source_agent);
     if (callers->config != NULL && callers->config->api.tokens != NULL)
         result = judge(callers->config->api.tokens, authorization, caller);
     pthread_rwlock_unlock(&callers->lock);

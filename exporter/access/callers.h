@@ -29,7 +29,9 @@ enum exporter_caller_result {
 };
 
 struct exporter_caller {
-    char agent[EXPORTER_NAME_MAX + 1]; /* "": the caller may do everything */
+    char agent[EXPORTER_NAME_MAX + 1];  /* "": the caller may do everything */
+    char sender[EXPORTER_NAME_MAX + 1]; /* what it hands off as then (api.source_agent); "": each
+                                           request names its sender */
 };
 
 /* Whether tokens are asked for. Any thread. */

@@ -56,6 +56,7 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 #define FITS_CHOICES(type, field)      IS_SIZE(type, field, unsigned)
 #define FITS_URL(type, field)          IS_SIZE(type, field, char *)
 #define FITS_FILE(type, field)         IS_SIZE(type, field, char *)
+#define FITS_NAME(type, field)         IS_SIZE(type, field, char *)
 #define FITS_NAMES(type, field)        IS_SIZE(type, field, char **) /* and its count behind it */
 #define FITS_AGENT_MAP(type, field)    1 /* these three are set by name, not through the table */
 #define FITS_PIPELINE_MAP(type, field) 1

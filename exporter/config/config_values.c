@@ -202,6 +202,12 @@ static void describe_allowed(const struct config_row *row, struct exporter_error
     case CONFIG_FILE:
         exporter_error_set(text, "the path of a readable file");
         return;
+    case CONFIG_NAME:
+        exporter_error_set(text,
+                           "the name of an agent: 1 to %d letters, digits and ._-, and not "
+                           "other, next or broadcast",
+                           EXPORTER_NAME_MAX);
+        return;
     case CONFIG_NAMES:
     case CONFIG_AGENT_MAP:
     case CONFIG_PIPELINE_MAP:
@@ -491,6 +497,22 @@ static bool read_file_path(const struct config_reader *reader, const struct conf
     return true;
 }
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* Of an agent that need not be configured: one that only sends is not. */
+static bool read_any_name(const struct config_reader *reader, const struct config_row *row,
+                          const yaml_node_t *node, const struct config_place *place, void *field)
+{
+    const char *text = exporter_config_text(node);
+    const size_t length = text == NULL ? 0 : strlen(text);
+
+    if (!exporter_config_is_name(text, length) || handoff_name_is_reserved(text, length)) {
+        return refuse_value(reader, row, node, place);
+    }
+    *(const char **)field = base_arena_copy(reader->arena, text, length);
+    return *(const char **)field != NULL || exporter_config_no_memory(reader);
+}
+
 /* ---- lists --------------------------------------------------------------------------------- */
 
 static size_t list_length(const yaml_node_t *node)
@@ -603,6 +625,8 @@ bool exporter_config_read_value(struct config_reader *reader, const struct confi
         return read_url(reader, row, node, place, field);
     case CONFIG_FILE:
         return read_file_path(reader, row, node, place, field);
+    case CONFIG_NAME:
+        return read_any_name(reader, row, node, place, field);
     case CONFIG_CHOICES:
         return read_choices(reader, row, node, place, field);
     case CONFIG_NAMES:

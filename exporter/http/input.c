@@ -97,14 +97,14 @@ static enum handoff_code ignore_unknown(struct exporter_request *request,
                                         const struct handoff_call *call, yyjson_doc **doc,
                                         struct handoff_error *error)
 {
-    struct handoff_ignored ignored = {0};
+    struct handoff_warnings warnings = {0};
     enum handoff_code code =
-        handoff_ignore_unknown(fields_of_body(call), call->batch, doc, &ignored, error);
-    if (code == HANDOFF_OK && ignored.count > 0) {
+        handoff_ignore_unknown(fields_of_body(call), call->batch, doc, &warnings, error);
+    if (code == HANDOFF_OK && warnings.count > 0) {
         code = rewrite_body(request, *doc, error);
-        exporter_request_warn(request, handoff_ignored_text(&ignored).data);
+        exporter_request_warn(request, handoff_warnings_text(&warnings).data);
     }
-    handoff_ignored_free(&ignored);
+    handoff_warnings_free(&warnings);
     return code;
 }
 

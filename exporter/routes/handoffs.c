@@ -107,6 +107,7 @@ static void cancel_sending(void *arg)
 void exporter_call_send_handoff(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .sender = exporter_request_sender(request),
                               .traceparent = exporter_request_header(request, "traceparent"),
                               .tracestate = exporter_request_header(request, "tracestate"),
                               .idempotency_key =

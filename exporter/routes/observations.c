@@ -9,7 +9,8 @@
 /* Answered at once: a full batch takes about two milliseconds. */
 void exporter_call_observe(struct exporter_request *request, void *context)
 {
-    struct handoff_ask ask = {.caller = exporter_request_caller(request)};
+    struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .sender = exporter_request_sender(request)};
     struct handoff_text text;
     struct handoff_error error;
     ask.body = exporter_request_body(request, &ask.size);

@@ -61,15 +61,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct handoff_request request;
-    struct handoff_ignored ignored = {0};
+    struct handoff_warnings warnings = {0};
     struct handoff_error error = {0};
     struct base_span caller = {0};
     if (size > 0 && data[0] == ' ')
         caller = base_span_text("researcher");
     enum handoff_code code = handoff_request_read(NULL, base_span((const char *)data, size), caller,
-                                                  size % 2 ? &ignored : NULL, &request, &error);
-    BASE_CHECK((handoff_ignored_text(&ignored).data != NULL) == (ignored.count > 0));
-    handoff_ignored_free(&ignored);
+                                                  &warnings, size % 2, &request, &error);
+    BASE_CHECK((handoff_warnings_text(&warnings).data != NULL) == (warnings.count > 0));
+    handoff_warnings_free(&warnings);
     if (code != HANDOFF_OK) {
         check_refused(&error);
         return 0;

@@ -18,6 +18,7 @@ enum kind {
     CHOICES,
     URL,
     FILE_PATH,
+    NAME,
     NAMES,
     AGENT_MAP,
     PIPELINE_MAP,
@@ -90,6 +91,9 @@ static void print_allowed(const struct row *row)
         break;
     case FILE_PATH:
         printf("readable file");
+        break;
+    case NAME:
+        printf("name of an agent");
         break;
     case NAMES:
         printf("list of up to %" PRIu64 " agents", row->most);

@@ -251,6 +251,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->storage.retention.size_bytes, 1073741824);
     assert_int_equal(config->storage.retention.index_size_bytes, 268435456);
     assert_null(config->api.tokens_file);
+    assert_null(config->api.source_agent);
     assert_int_equal(config->api.max_body_bytes, 4194304);
     assert_int_equal(config->api.max_in_flight, 10000);
     assert_int_equal(config->api.max_in_flight_per_agent, 1000);
@@ -307,7 +308,8 @@ static void test_sections(void **state)
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
              " index_size: 1MiB}}\n"
-             "api: {max_body: 64MiB, max_in_flight: 1, max_in_flight_per_agent: 1000000}\n"
+             "api: {source_agent: analyst.1, max_body: 64MiB, max_in_flight: 1, "
+             "max_in_flight_per_agent: 1000000}\n"
              "metrics: {max_series_per_family: 10, created: true, scrapes: 64}\n");
 
     (void)state;
@@ -317,6 +319,7 @@ static void test_sections(void **state)
     assert_int_equal(config->storage.retention.age_ms, 129600000);
     assert_int_equal(config->storage.retention.size_bytes, UINT64_C(1) << 44);
     assert_int_equal(config->storage.retention.index_size_bytes, 1048576);
+    assert_string_equal(config->api.source_agent, "analyst.1");
     assert_int_equal(config->api.max_body_bytes, 67108864);
     assert_int_equal(config->api.max_in_flight, 1);
     assert_int_equal(config->api.max_in_flight_per_agent, 1000000);
