@@ -349,8 +349,10 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
  * expired; or, with respond_async, when it is durable; or, with wait_ms, when that time is over.
  * Its body is the handoff as a JSON object, also where the error says how it ended: exhausted,
  * refused, expired, discarded. Without a body nothing was stored. The same idempotency key with the
- * same body answers with the first handoff as it stands now, and with wait_ms waits for its end
- * too; with another body, idempotency_conflict.
+ * same request answers with the first handoff as it stands now, and with wait_ms waits for its end
+ * too; with another request, idempotency_conflict, whose body is the first handoff. Requests are
+ * the same if their JSON is, but for the order of members, white space, the spelling of numbers and
+ * strings, and members that are null.
  *
  * A long request is assembled on a worker thread, and the loop goes on meanwhile. Where too many of
  * them wait already, the answer is too_many_in_flight. What is returned serves handoff_send_cancel

@@ -48,6 +48,21 @@ void handoff_answer_with_status(handoff_answered *answered, void *context,
     base_buffer_free(&body);
 }
 
+void handoff_answer_with_error(handoff_answered *answered, void *context,
+                               const struct handoff_status *status,
+                               const struct handoff_error *error)
+{
+    struct base_buffer body = {0};
+    struct handoff_result result = {.error = *error};
+    handoff_object_write(&body, status);
+    if (!body.failed) {
+        result.body = body.data;
+        result.size = body.size;
+    }
+    answered(context, &result);
+    base_buffer_free(&body);
+}
+
 void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error)
 {

@@ -10,6 +10,10 @@
 /* The handoff as the body, and the error where it ended without an acknowledgement. */
 void handoff_answer_with_status(handoff_answered *answered, void *context,
                                 const struct handoff_status *status, bool created);
+/* The error, and the handoff that it is about. */
+void handoff_answer_with_error(handoff_answered *answered, void *context,
+                               const struct handoff_status *status,
+                               const struct handoff_error *error);
 void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error);
 void handoff_give_no_memory(handoff_answered *answered, void *context);

@@ -18,6 +18,7 @@
 #include "client/calls/warn.h"
 #include "client/client.h"
 #include "client/deliver/watch.h"
+#include "lib/base/canonical.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -37,7 +38,8 @@ struct handoff_sending {
     struct handoff_watch watch;                /* of the first handoff, in a repeat */
     char key[HANDOFF_IDEMPOTENCY_KEY_MAX + 1]; /* "": no key */
     char source[HANDOFF_NAME_MAX + 1];
-    uint8_t request_digest[BASE_SHA256_BYTES];
+    uint8_t request_digest[BASE_SHA256_BYTES]; /* of its canonical JSON */
+    enum handoff_code identified;              /* out_of_memory: there is no digest */
     struct handoff_waiter waiter;
     struct handoff_assembly *assembly;  /* NULL once the envelope was handed over */
     struct base_work work;              /* of a long body with a key */
@@ -55,8 +57,9 @@ struct key_lookup {
     /* the reader's, then the loop's */
     struct base_arena arena; /* of the status */
     struct base_uuid id;
-    struct handoff_status status;
-    struct handoff_error error; /* not_found: the key is unused */
+    struct handoff_status status; /* of the first handoff; its envelope absent: not read */
+    bool found;                   /* the status is there, even with an error */
+    struct handoff_error error;   /* not_found: the key is unused */
 };
 
 static struct handoff_sending *sending_of(struct handoff_waiter *waiter)
@@ -209,6 +212,17 @@ static struct key_lookup *key_lookup_of(struct handoff_store_read *read)
     return lookup;
 }
 
+/* An earlier version kept the digest of the body as it was sent. */
+static bool is_digest_of_body(const struct handoff_assembly *assembly,
+                              const uint8_t kept[BASE_SHA256_BYTES])
+{
+    uint8_t digest[BASE_SHA256_BYTES];
+    if (!assembly)
+        return false; /* this process has stored the handoff */
+    base_sha256(assembly->body.data, assembly->body.size, digest);
+    return memcmp(digest, kept, sizeof digest) == 0;
+}
+
 static enum handoff_code find_key(struct key_lookup *lookup)
 {
     const struct handoff_sending *sending = lookup->sending;
@@ -216,7 +230,8 @@ static enum handoff_code find_key(struct key_lookup *lookup)
     enum handoff_code code =
         handoff_store_find_key(sending->loop->client->store, base_span_text(sending->source),
                                base_span_text(sending->key), &lookup->id, digest, &lookup->error);
-    if (code != HANDOFF_OK || memcmp(digest, sending->request_digest, sizeof digest) == 0)
+    if (code != HANDOFF_OK || memcmp(digest, sending->request_digest, sizeof digest) == 0 ||
+        is_digest_of_body(sending->assembly, digest))
         return code;
     return handoff_error_set(&lookup->error, HANDOFF_ERR_IDEMPOTENCY_CONFLICT,
                              "this key was used for a different request; use a new key",
@@ -227,9 +242,16 @@ static enum handoff_code find_key(struct key_lookup *lookup)
 static void run_key_lookup(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
-    if (find_key(lookup) == HANDOFF_OK &&
-        handoff_read_status(lookup->sending->loop->client, &lookup->id, &lookup->arena,
-                            &lookup->status, &lookup->error) == HANDOFF_ERR_NOT_FOUND)
+    struct handoff_error error;
+    const enum handoff_code code = find_key(lookup);
+    if (code != HANDOFF_OK && code != HANDOFF_ERR_IDEMPOTENCY_CONFLICT)
+        return;
+    lookup->found = handoff_read_status(lookup->sending->loop->client, &lookup->id, &lookup->arena,
+                                        &lookup->status, &error) == HANDOFF_OK;
+    if (lookup->found || code != HANDOFF_OK)
+        return;
+    lookup->error = error;
+    if (error.code == HANDOFF_ERR_NOT_FOUND)
         lookup->error.code = HANDOFF_ERR_INTERNAL; /* a key is removed with its handoff */
 }
 
@@ -267,6 +289,17 @@ static void answer_repeat(struct handoff_sending *sending, const struct key_look
     end_sending(sending);
 }
 
+/* A conflict shows the first handoff. */
+static void fail_by_lookup(struct handoff_sending *sending, const struct key_lookup *lookup)
+{
+    if (!lookup->found) {
+        fail_sending(sending, &lookup->error);
+        return;
+    }
+    handoff_answer_with_error(sending->answered, sending->context, &lookup->status, &lookup->error);
+    end_sending(sending);
+}
+
 static void key_was_read(struct handoff_store_read *read)
 {
     struct key_lookup *lookup = key_lookup_of(read);
@@ -276,7 +309,7 @@ static void key_was_read(struct handoff_store_read *read)
     } else if (lookup->error.code == HANDOFF_OK) {
         answer_repeat(sending, lookup);
     } else {
-        fail_sending(sending, &lookup->error);
+        fail_by_lookup(sending, lookup);
     }
     base_arena_free(&lookup->arena);
     lookup->magic = 0;
@@ -307,14 +340,28 @@ static bool look_for_key(struct handoff_sending *sending, const struct handoff_e
 enum { HASHED_ON_LOOP = 64 * 1024, WORKER_TIMEOUT_MS = 30 * 1000 };
 
 /* The sender's name, if the request has one: different senders do not share keys. */
-static struct base_span find_source(const struct handoff_assembly *assembly, yyjson_doc **doc)
+static struct base_span find_source(const struct handoff_assembly *assembly, yyjson_doc *doc)
 {
-    *doc = NULL;
     if (handoff_assembly_sender(assembly).data)
         return handoff_assembly_sender(assembly);
-    *doc = yyjson_read(assembly->body.data, assembly->body.size, 0);
-    yyjson_val *source = *doc ? yyjson_obj_get(yyjson_doc_get_root(*doc), "source_agent") : NULL;
-    return source ? base_span(yyjson_get_str(source), yyjson_get_len(source)) : base_span(NULL, 0);
+    return base_json_span(yyjson_obj_get(yyjson_doc_get_root(doc), "source_agent"));
+}
+
+/* Two texts of one request have one digest. What is no JSON is rejected later, as it is. */
+static enum handoff_code digest_request(struct handoff_sending *sending, yyjson_doc *doc)
+{
+    struct base_buffer canonical = {0};
+    struct base_span body = sending->assembly->body;
+    if (doc) {
+        base_buffer_reserve(&canonical, body.size);
+        base_json_canonical_request(&canonical, yyjson_doc_get_root(doc));
+        body = base_buffer_span(&canonical);
+    }
+    const bool failed = canonical.failed;
+    if (!failed)
+        base_sha256(body.data, body.size, sending->request_digest);
+    base_buffer_free(&canonical);
+    return failed ? HANDOFF_ERR_OUT_OF_MEMORY : HANDOFF_OK;
 }
 
 /* Whose key it is, and for which request. Any thread. */
@@ -322,8 +369,11 @@ static void identify_request(struct handoff_sending *sending)
 {
     const struct handoff_assembly *assembly = sending->assembly;
     yyjson_doc *doc;
-    base_sha256(assembly->body.data, assembly->body.size, sending->request_digest);
-    struct base_span source = find_source(assembly, &doc);
+    sending->identified = base_json_read(assembly->body, "body", &doc, NULL);
+    if (sending->identified == HANDOFF_ERR_OUT_OF_MEMORY)
+        return;
+    sending->identified = digest_request(sending, doc);
+    struct base_span source = find_source(assembly, doc);
     snprintf(sending->source, sizeof sending->source, "%.*s", (int)source.size,
              source.data ? source.data : "");
     yyjson_doc_free(doc);
@@ -337,7 +387,7 @@ static void identify_on_worker(struct base_work *work)
 static void begin_with_key(struct handoff_sending *sending)
 {
     struct handoff_error error;
-    if (look_for_key(sending, NULL))
+    if (sending->identified == HANDOFF_OK && look_for_key(sending, NULL))
         return;
     handoff_error_no_memory(&error);
     fail_sending(sending, &error);
