@@ -6,8 +6,9 @@
  * handoff_task_handoffs is the other end of it: all handoffs of a task, also of one that fanned
  * out, told when the task is completed.
  *
- * A chain that reached its limit is refused, so it is not a depth; it is the outcome hop_limit in
- * handoff_handoffs_total. That it turned in a circle is counted all the same.
+ * A handoff beyond the limit is parked, and has a depth like any other. An envelope beyond it that
+ * was only to be assembled is rejected, so it is not a depth; that it turned in a circle is counted
+ * all the same.
  *
  * Any thread.
  */

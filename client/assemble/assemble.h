@@ -97,6 +97,7 @@ struct handoff_assembly {
     struct handoff_warnings *warnings; /* of the answer; they outlive the assembly */
     bool lenient;                      /* unknown fields are ignored, with a warning */
     int64_t hop_max;                   /* the configured limit; inherit lowers it to the parent's */
+    bool parks_at_limit; /* the envelope is made beyond that limit, too: it will be parked */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);
@@ -141,6 +142,7 @@ struct handoff_assembly {
     struct base_span task_id, intent, traceparent, tracestate;
     yyjson_val *constraints; /* the ledger's; NULL: none */
     int64_t hop_count;
+    bool over_limit;    /* it is beyond the limit */
     yyjson_val **steps; /* the ledger's */
     size_t nsteps;
     size_t history_dropped; /* older ones: beyond the limit of one envelope, or the parent's, where

@@ -160,7 +160,8 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
         if (parent->hop_max < assembly->hop_max)
             assembly->hop_max = parent->hop_max;
     }
-    if (assembly->hop_count <= assembly->hop_max)
+    assembly->over_limit = assembly->hop_count > assembly->hop_max;
+    if (!assembly->over_limit || assembly->parks_at_limit)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",
                       NULL);

@@ -5,6 +5,18 @@
 #include "client/model/model.h"
 #include "lib/base/error.h"
 
+static enum handoff_code code_of_parking(enum handoff_reason reason)
+{
+    switch (reason) {
+    case HANDOFF_REASON_REFUSED:
+        return HANDOFF_ERR_REFUSED;
+    case HANDOFF_REASON_HOP_LIMIT:
+        return HANDOFF_ERR_HOP_LIMIT;
+    default:
+        return HANDOFF_ERR_EXHAUSTED;
+    }
+}
+
 /* The error for how a handoff ended; OK if it was acknowledged or continues. */
 static void error_of_status(const struct handoff_status *status, struct handoff_error *error)
 {
@@ -22,8 +34,7 @@ static void error_of_status(const struct handoff_status *status, struct handoff_
         handoff_error_set(error, HANDOFF_ERR_PARKED, handoff_code_meaning(HANDOFF_ERR_PARKED),
                           "reason", handoff_status_reason(status));
     else if (status->state == HANDOFF_STATE_PARKED) {
-        enum handoff_code code =
-            status->reason == HANDOFF_REASON_REFUSED ? HANDOFF_ERR_REFUSED : HANDOFF_ERR_EXHAUSTED;
+        enum handoff_code code = code_of_parking(status->reason);
         handoff_error_set(error, code, handoff_reason_detail(status->reason), "target_agent",
                           status->target);
     }

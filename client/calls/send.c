@@ -177,6 +177,7 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
         .created_ms = assembly->created_ms,
         .deadline_ms = deadline_of(assembly),
         .tokens = assembly->plan.count,
+        .parked_for = assembly->over_limit ? HANDOFF_REASON_HOP_LIMIT : HANDOFF_REASON_NONE,
         .traceparent = assembly->traceparent,
         .tracestate = assembly->tracestate,
         .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
@@ -458,6 +459,7 @@ static void begin_send(struct handoff_sending *sending, const struct handoff_ask
     bound_wait(sending, ask->wait_ms);
     assembly->context = sending;
     assembly->finished = sender_assembled;
+    assembly->parks_at_limit = true;
     if (ask->idempotency_key)
         send_with_key(sending, ask);
     else if (handoff_assembly_run(assembly))

@@ -52,6 +52,8 @@ static bool copy_submission(struct handoff_delivery *delivery,
     delivery->created_ms = submission->created_ms;
     handoff_delivery_set_deadline(delivery, submission->deadline_ms);
     delivery->tokens = submission->tokens;
+    delivery->accepted_as_parked = submission->parked_for != HANDOFF_REASON_NONE;
+    delivery->reason = submission->parked_for;
     accept->put.id = submission->id;
     accept->put.cut_at = submission->cut_at;
     accept->put.cut_size = submission->cut_size;
@@ -85,6 +87,10 @@ static void accepted(struct handoff_store_job *job)
     delivery->seq = delivery->write.accept.seq;
     handoff_delivery_observe_start(delivery, false);
     handoff_delivery_tell_watches(delivery, false);
+    if (delivery->accepted_as_parked) {
+        handoff_delivery_move(delivery, HANDOFF_STATE_PARKED); /* written again, as it is */
+        return;
+    }
     if (delivery->waiter && delivery->waiter->accepted) {
         struct handoff_status status;
         handoff_delivery_status(delivery, &status);
@@ -107,7 +113,13 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->source = delivery->source;
     accept->asked_target = delivery->asked_target;
     accept->excerpt = delivery->excerpt;
-    accept->standing.state = HANDOFF_STATE_READY;
+    if (delivery->accepted_as_parked) {
+        accept->standing.state = HANDOFF_STATE_PARKED;
+        accept->standing.reason = delivery->reason;
+        accept->standing.settled_ms = handoff_delivery_wall_ms(delivery);
+    } else {
+        accept->standing.state = HANDOFF_STATE_READY;
+    }
     accept->standing.target = base_span(delivery->agent->name, delivery->agent->name_size);
     accept->standing.alternate = delivery->alternate;
     delivery->writing = true;
@@ -225,7 +237,8 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
         return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
-    if (!handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
+    if (submission->parked_for != HANDOFF_REASON_NONE ||
+        !handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
         return deliver_to_requested(lane, submission, agent, waiter, error);
     return deliver_to_alternate(lane, submission, agent, wait_ms, waiter, error);
 }

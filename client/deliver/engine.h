@@ -100,8 +100,10 @@ struct handoff_submission {
     struct base_span task_id, source, target;
     enum handoff_pattern pattern;
     int64_t created_ms;
-    int64_t deadline_ms; /* wall clock; 0: none */
-    uint64_t tokens;     /* an alternate with a smaller budget is passed over */
+    int64_t deadline_ms;            /* wall clock; 0: none */
+    uint64_t tokens;                /* an alternate with a smaller budget is passed over */
+    enum handoff_reason parked_for; /* it is stored as parked, for an operator to decide about;
+                                       NONE: it is delivered */
     struct base_span traceparent, tracestate;
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];

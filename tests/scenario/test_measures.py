@@ -151,10 +151,10 @@ class Known(unittest.TestCase):
         self.assertEqual(samples.series(attempts, target_agent="nobody-there"), {("connect",): 1})
         self.assertEqual(samples.series(attempts, target_agent="second"), {("ack",): 2})
         self.assertEqual(samples("handoff_stage_duration_seconds_count", stage="attempt"), 12)
-        self.assertEqual(samples("handoff_stage_duration_seconds_count", stage="persist"), 10)
+        self.assertEqual(samples("handoff_stage_duration_seconds_count", stage="persist"), 11)
         self.assertGreater(samples("handoff_stage_duration_seconds_sum", stage="persist"), 0)
         self.assertEqual(samples.series("handoff_parked_total"),
-                         {("coder", "refused"): 1, ("down", "exhausted"): 3})
+                         {("coder", "hop_limit"): 1, ("coder", "refused"): 1, ("down", "exhausted"): 3})
         self.assertEqual(samples.series("handoff_circuit_opened_total"), {("down",): 1})
 
     def check_envelopes(self, samples):
@@ -181,10 +181,10 @@ class Known(unittest.TestCase):
         refs = samples.series("handoff_memory_refs_total", target_agent="coder")
         self.assertEqual(refs[("missing",)], 1)
         self.assertEqual(refs[("trimmed",)], 1)
-        self.assertEqual(samples("handoff_hop_depth_count", pattern="direct"), 9)
+        self.assertEqual(samples("handoff_hop_depth_count", pattern="direct"), 10)
         self.assertEqual(samples("handoff_hop_depth_bucket", pattern="direct", le="1.0")
                          or samples("handoff_hop_depth_bucket", pattern="direct", le="1"), 8)
-        self.assertEqual(samples("handoff_hop_depth_sum", pattern="direct"), 10)
+        self.assertEqual(samples("handoff_hop_depth_sum", pattern="direct"), 13)
         self.assertEqual(samples("handoff_route_cycles_total"), 1)
 
     def check_standing(self, samples, in_flight=0):
@@ -192,7 +192,7 @@ class Known(unittest.TestCase):
             ("down", "open"): 1, **{("closed", agent): 1 for agent in AGENTS if agent != "down"}})
         failures = samples.series("handoff_consecutive_failures")
         self.assertEqual(failures, {("down",): 3, ("nobody-there",): 1})
-        self.assertEqual(samples.series("handoff_parked_entries"), {("coder",): 1, ("down",): 3})
+        self.assertEqual(samples.series("handoff_parked_entries"), {("coder",): 2, ("down",): 3})
         self.assertGreater(samples("handoff_oldest_parked_seconds", target_agent="down"), 0)
         self.assertLess(samples("handoff_oldest_parked_seconds", target_agent="down"), 300)
         self.assertEqual(samples("handoff_oldest_parked_seconds", target_agent="second"), 0)
@@ -218,7 +218,7 @@ class Measures(Known):
             self.check_start(self.scrape())
             self.known_series()
             eventually(lambda: self.scrape().series("handoff_parked_entries") ==
-                       {("coder",): 1, ("down",): 3}, "the parked ones are seen")
+                       {("coder",): 2, ("down",): 3}, "the parked ones are seen")
             samples = self.scrape()
             self.check_outcomes(samples)
             self.check_envelopes(samples)
@@ -251,7 +251,7 @@ class Measures(Known):
                        "awaiting_ack", "it waits for its acknowledgement")
             self.check_standing(eventually(
                 lambda: (lambda now: now.series("handoff_parked_entries").get(("down",)) == 3 and
-                         now.series("handoff_parked_entries").get(("coder",)) == 1 and now)
+                         now.series("handoff_parked_entries").get(("coder",)) == 2 and now)
                 (self.scrape()), "the parked ones are seen"), in_flight=1)
             self.daemon.kill()
             self.daemon.expected_exit = 0
@@ -384,7 +384,7 @@ class Measures(Known):
         self.assertIn("handoff_exporter_series_dropped_total 0", lines)
         for agent in ("agent-0000", "agent-0999"):
             mine = [line for line in lines if f'target_agent="{agent}"' in line]
-            self.assertEqual(len(mine), 188)
+            self.assertEqual(len(mine), 189)
 
     def test_the_cap_holds_for_agents_too(self):
         agents = {f"agent-{i:04}": {} for i in range(30)}

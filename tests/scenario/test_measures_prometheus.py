@@ -71,27 +71,27 @@ class ThroughPrometheus(Known):
         task = self.envelopes["second"][0]["task_id"]
         for _ in range(2):
             reply = self.daemon.api.post(f"/v1/tasks/{task}/complete")
-            self.assertEqual((reply.status, reply.json()["handoffs"]), (200, 2))
+            self.assertEqual((reply.status, reply.json()["handoffs"]), (200, 3))
         caller.wait_for_state(self.waiting, "awaiting_ack")
 
     def test_every_metric(self):
         self.check_start(self.now())
         began = time.time()
         self.known_series()
-        self.prometheus.wait_for('sum(handoff_parked_entries) == 4')
+        self.prometheus.wait_for('sum(handoff_parked_entries) == 5')
         samples = self.now()
         self.check_outcomes(samples)
         self.check_envelopes(samples)
         self.check_standing(samples)
-        self.check_stages(samples, assembled=11, accepted=10, attempts=12)
+        self.check_stages(samples, assembled=12, accepted=11, attempts=12)
         self.further()
-        self.prometheus.wait_for('sum(handoff_parked_entries) == 5')  # 4, slow and odd, one replayed
+        self.prometheus.wait_for('sum(handoff_parked_entries) == 6')  # 5, slow and odd, one replayed
         self.check_further(self.now())
         self.daemon.api.post(f"/v1/handoffs/{self.waiting}/ack")
         samples = self.now()
         self.assertEqual(samples.series("handoff_in_flight"), {})
         self.assertEqual(samples.series("handoff_oldest_in_flight_seconds"), {})
-        self.check_stages(samples, assembled=14, accepted=13, attempts=16)
+        self.check_stages(samples, assembled=15, accepted=14, attempts=16)
         self.check_store_and_spine(samples)
         self.check_retention(samples)
         self.check_exporter(samples, began)
@@ -109,9 +109,9 @@ class ThroughPrometheus(Known):
                    ("connect", "nobody-there"): 1, ("ack", "second"): 2}
         self.assertEqual(samples.series("handoff_attempts_total"), results)
         self.assertEqual(samples.series("handoff_parked_entries"),
-                         {("down",): 3, ("slow",): 1, ("odd",): 1})
+                         {("coder",): 1, ("down",): 3, ("slow",): 1, ("odd",): 1})
         self.assertEqual(samples.series("handoff_parked_total"),
-                         {("coder", "refused"): 1, ("down", "exhausted"): 3,
+                         {("coder", "refused"): 1, ("coder", "hop_limit"): 1, ("down", "exhausted"): 3,
                           ("exhausted", "slow"): 1, ("exhausted", "odd"): 1})
         self.assertEqual(samples.series("handoff_replayed_total"), {("coder",): 1})
         # the replay is not a second handoff, and what waits has not ended
@@ -120,8 +120,8 @@ class ThroughPrometheus(Known):
         self.assertEqual(samples.series("handoff_in_flight"), {("coder",): 1})
         self.assertGreater(samples("handoff_oldest_in_flight_seconds", target_agent="coder"), 0)
         self.assertEqual(samples("handoff_task_handoffs_count"), 1)
-        self.assertEqual(samples("handoff_task_handoffs_sum"), 2)
-        self.assertEqual(samples.series("handoff_hop_depth_sum"), {("direct",): 13, ("choreographed",): 1})
+        self.assertEqual(samples("handoff_task_handoffs_sum"), 3)
+        self.assertEqual(samples.series("handoff_hop_depth_sum"), {("direct",): 16, ("choreographed",): 1})
         self.assertEqual(samples.series("handoff_observations_total"), {})
 
     def check_store_and_spine(self, samples):

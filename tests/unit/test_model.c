@@ -99,8 +99,8 @@ static void test_names_are_those_that_were_released(void **unused)
 {
     (void)unused;
     CHECK_NAMES(enum handoff_reason, handoff_reason_name, HANDOFF_REASON_COUNT, "", "exhausted",
-                "refused", "circuit_open", "unknown_agent", "store_corrupt", "by_hand", "expired",
-                "unknown");
+                "refused", "circuit_open", "unknown_agent", "store_corrupt", "by_hand", "hop_limit",
+                "expired", "unknown");
     CHECK_NAMES(enum handoff_obstacle, handoff_obstacle_name, HANDOFF_OBSTACLE_COUNT, "",
                 "circuit_open", "unknown_agent", "budget_too_small", "version", "tried");
     CHECK_NAMES(enum handoff_outcome, handoff_outcome_name, HANDOFF_OUTCOME_COUNT, "",
@@ -154,7 +154,9 @@ static void test_each_parking_has_an_outcome(void **unused)
                     {HANDOFF_REASON_CIRCUIT_OPEN, HANDOFF_OUTCOME_CIRCUIT_OPEN},
                     {HANDOFF_REASON_UNKNOWN_AGENT, HANDOFF_OUTCOME_EXHAUSTED},
                     {HANDOFF_REASON_STORE_CORRUPT, HANDOFF_OUTCOME_EXHAUSTED},
-                    {HANDOFF_REASON_BY_HAND, HANDOFF_OUTCOME_NONE}};
+                    {HANDOFF_REASON_BY_HAND, HANDOFF_OUTCOME_NONE},
+
+                    {HANDOFF_REASON_HOP_LIMIT, HANDOFF_OUTCOME_HOP_LIMIT}};
     size_t parks = 0;
     for (int i = 0; i < HANDOFF_REASON_COUNT; i++)
         parks += handoff_reason_parks((enum handoff_reason)i);

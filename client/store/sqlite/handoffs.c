@@ -28,6 +28,13 @@ static void bind_some(sqlite3_stmt *statement, int at, struct base_span text)
     handoff_db_bind_text(statement, at, text.data ? text : base_span("", 0));
 }
 
+static struct base_span reason_text(const struct handoff_standing *standing)
+{
+    return standing->reason == HANDOFF_REASON_OTHER
+               ? standing->words
+               : base_span_text(handoff_reason_name(standing->reason));
+}
+
 static enum handoff_code insert_handoff(struct handoff_db *db,
                                         const struct handoff_store_accept *accept,
                                         struct handoff_error *error)
@@ -36,8 +43,8 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     sqlite3_stmt *insert =
         handoff_db_statement(db,
                              "INSERT INTO handoffs (seq, state, source, asked_target, target,"
-                             " pattern, deadline_at, due_at, excerpt) VALUES (?1, ?2, ?3, ?4, ?5,"
-                             " ?6, ?7, ?8, ?9)",
+                             " pattern, deadline_at, due_at, excerpt, reason, settled_at)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
                              error);
     if (!insert)
         return handoff_row_failure(db);
@@ -50,6 +57,8 @@ static enum handoff_code insert_handoff(struct handoff_db *db,
     sqlite3_bind_int64(insert, 7, accept->deadline_ms);
     sqlite3_bind_int64(insert, 8, standing->due_ms);
     handoff_db_bind_text(insert, 9, accept->excerpt);
+    bind_some(insert, 10, reason_text(standing));
+    sqlite3_bind_int64(insert, 11, standing->settled_ms);
     return handoff_db_do(db, insert, error);
 }
 
@@ -112,13 +121,6 @@ void handoff_store_accept(struct handoff_store *store, struct handoff_store_acce
     accept->put.job.run = run_accept;
     accept->put.job.brings_body = true;
     handoff_store_submit(store, &accept->put.job);
-}
-
-static struct base_span reason_text(const struct handoff_standing *standing)
-{
-    return standing->reason == HANDOFF_REASON_OTHER
-               ? standing->words
-               : base_span_text(handoff_reason_name(standing->reason));
 }
 
 static enum handoff_code update_handoff(struct handoff_db *db,
