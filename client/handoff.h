@@ -296,6 +296,9 @@ struct handoff_ask {
     /* The only agent that hands off here, where no caller is known; source_agent may be left out
        then. NULL: each request names its own. Unlike a caller it may continue everything. */
     const char *sender;
+    /* The scopes that it is bound to, separated by commas: it asks for memories only within these.
+       NULL: it is not bound to scopes. */
+    const char *scopes;
     const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
     const char *tracestate;
     bool lenient; /* fields that this version does not know are ignored, and the answer lists them;
@@ -548,28 +551,46 @@ void handoff_pull_withdraw(struct handoff_puller *pull);
 /* ---- memories ------------------------------------------------------------------------------ */
 
 /*
- * A memory belongs to the agent that put it. `caller` is the calling agent, which may change only
- * its own memories; others are forbidden. NULL: an operator, or an unauthenticated caller, who may
- * change every memory.
+ * A memory belongs to the agent that put it, and is in a scope, such as `user:alice`, or shared.
+ * Who asks, where that is known; what is not, is NULL, and so is a caller of which nothing is
+ * known.
  */
+struct handoff_memory_caller {
+    /* An agent may change only its own memories; others are forbidden. NULL: an operator, or an
+       unauthenticated caller, who may change every memory. */
+    const char *agent;
+    /* The scopes that it is bound to, separated by commas: it stores and changes memories only in
+       these, and sees these and the shared ones; another memory is not_found. NULL: it is not bound
+       to scopes, and sees all. */
+    const char *scopes;
+};
 
 /* Whether this may be the name of a scope. Pure. */
 bool handoff_scope_is_valid(const char *name, size_t size);
 
 /* Stores a memory: JSON with content, and optionally summary, importance (low, medium, high,
-   critical), tags, metadata, pinned, agent. The answer's body is the memory. */
+   critical), tags, metadata, pinned, agent, scope, task_id. The answer's body is the memory. */
 void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
-                        const char *caller, handoff_answered *answered, void *context);
-/* A pinned memory is in every envelope. The answer's body is the memory. */
-void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned, const char *caller,
-                        handoff_answered *answered, void *context);
-void handoff_memory_delete(struct handoff_loop *loop, const char *id, const char *caller,
-                           handoff_answered *answered, void *context);
+                        const struct handoff_memory_caller *caller, handoff_answered *answered,
+                        void *context);
+/* A pinned memory is in every envelope that sees its scope. The answer's body is the memory. */
+void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
+                        const struct handoff_memory_caller *caller, handoff_answered *answered,
+                        void *context);
+void handoff_memory_delete(struct handoff_loop *loop, const char *id,
+                           const struct handoff_memory_caller *caller, handoff_answered *answered,
+                           void *context);
 
-void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+void handoff_memory_get(struct handoff_loop *loop, const char *id,
+                        const struct handoff_memory_caller *caller, handoff_answered *answered,
                         void *context);
 
 struct handoff_memory_query {
+    struct handoff_memory_caller caller;
+    /* What is looked into beside the shared memories: names of scopes, separated by commas; "":
+       only the shared ones. NULL: the scopes of the caller; of one that is not bound, all memories
+       where they are listed, the shared ones where the most relevant are. */
+    const char *scope;
     const char *query; /* the most relevant to this text first; NULL: see recent */
     int64_t recent;    /* that many of the best; 0: 20 where there is a query, else a page of all */
     const char *cursor; /* of all: where an earlier page ended; NULL: from the beginning */

@@ -153,13 +153,15 @@ static const struct ctl_command commands[] = {
      "Read and change memories in the embedded spine.",
      "  put ID     --content TEXT or --file FILE (- is stdin), --summary TEXT,\n"
      "             --importance low|medium|high|critical, --tag TAG (repeatable),\n"
-     "             --metadata JSON, --pin\n"
+     "             --metadata JSON, --pin, --scope SCOPE, --task TASK\n"
      "  get ID     print one memory\n"
-     "  list       --query TEXT, --recent N, --pinned, --limit N, --cursor CURSOR\n"
+     "  list       --query TEXT, --recent N, --pinned, --scope SCOPE[,SCOPE], --limit N,\n"
+     "             --cursor CURSOR\n"
      "  pin ID, unpin ID, rm ID\n"
      "  --json     print the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl memories put ms-4821 --file notes.md --summary 'Gateway limits' --tag gateway\n"
+     "  handoffctl memories put alice-1 --content 'She prefers email' --scope user:alice\n"
      "  handoffctl memories list --query 'payment retries' --recent 5\n",
      ctl_memories},
 };

@@ -19,7 +19,7 @@ struct arguments {
     const struct ctl_command *command;
     struct ctl_api api;
     const char *id;
-    const char *content, *file, *summary, *importance, *metadata;
+    const char *content, *file, *summary, *importance, *metadata, *scope, *task;
     const char *tags[TAGS_MAX];
     size_t ntags;
     const char *recent, *query, *limit, *cursor;
@@ -31,11 +31,17 @@ static const struct option {
     size_t offset; /* of the const char * in struct arguments */
 } options[] = {
 #define AT(member) offsetof(struct arguments, member)
-    {"--content", AT(content)},       {"--file", AT(file)},
-    {"--summary", AT(summary)},       {"--metadata", AT(metadata)},
-    {"--importance", AT(importance)}, {"--recent", AT(recent)},
-    {"--query", AT(query)},           {"--limit", AT(limit)},
+    {"--content", AT(content)},
+    {"--file", AT(file)},
+    {"--summary", AT(summary)},
+    {"--metadata", AT(metadata)},
+    {"--importance", AT(importance)},
+    {"--recent", AT(recent)},
+    {"--query", AT(query)},
+    {"--limit", AT(limit)},
     {"--cursor", AT(cursor)},
+    {"--scope", AT(scope)},
+    {"--task", AT(task)},
 };
 
 static const struct flag {
@@ -54,10 +60,12 @@ static void print_line(const char *text, int most)
 
 static void print_memory_row(yyjson_val *memory)
 {
-    const char *summary = ctl_text(memory, "summary");
+    const char *summary = ctl_text(memory, "summary"), *scope = ctl_text(memory, "scope");
     printf("%-24s %-8s %-6s %s  ", ctl_text(memory, "id"), ctl_text(memory, "importance"),
            yyjson_is_true(yyjson_obj_get(memory, "pinned")) ? "pinned" : "",
            ctl_text(memory, "created_at"));
+    if (*scope)
+        printf("[%s] ", scope);
     print_line(*summary ? summary : ctl_text(memory, "content"), 60);
 }
 
@@ -76,6 +84,10 @@ static void print_memory_list(yyjson_val *list)
 static void print_memory(yyjson_val *memory)
 {
     print_memory_row(memory);
+    if (*ctl_text(memory, "agent"))
+        printf("agent: %s\n", ctl_text(memory, "agent"));
+    if (*ctl_text(memory, "task_id"))
+        printf("task: %s\n", ctl_text(memory, "task_id"));
     printf("\n%s\n", ctl_text(memory, "content"));
 }
 
@@ -138,7 +150,9 @@ static char *memory_body(const struct arguments *arguments, const char *content)
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
     if (add_memory_text(doc, "content", content) &&
         add_memory_text(doc, "summary", arguments->summary) &&
-        add_memory_text(doc, "importance", arguments->importance) && add_tags(doc, arguments) &&
+        add_memory_text(doc, "importance", arguments->importance) &&
+        add_memory_text(doc, "scope", arguments->scope) &&
+        add_memory_text(doc, "task_id", arguments->task) && add_tags(doc, arguments) &&
         add_metadata(doc, arguments->metadata) &&
         (!arguments->pin ||
          yyjson_mut_obj_add_bool(doc, yyjson_mut_doc_get_root(doc), "pinned", true)))
@@ -198,11 +212,9 @@ static int run_memory_list(const struct arguments *arguments)
 {
     const struct {
         const char *name, *value;
-    } parts[] = {{"recent", arguments->recent},
-                 {"query", arguments->query},
-                 {"limit", arguments->limit},
-                 {"cursor", arguments->cursor},
-                 {"pinned", arguments->pinned ? "true" : NULL}};
+    } parts[] = {{"recent", arguments->recent}, {"query", arguments->query},
+                 {"limit", arguments->limit},   {"cursor", arguments->cursor},
+                 {"scope", arguments->scope},   {"pinned", arguments->pinned ? "true" : NULL}};
     char *path = strdup("/v1/memories");
     for (size_t i = 0, n = 0; i < sizeof(parts) / sizeof(parts[0]) && path; i++) {
         if (!parts[i].value)

@@ -24,9 +24,18 @@ static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *
     return text->data || text->size == 0;
 }
 
+static bool copy_bound(struct handoff_assembly *assembly)
+{
+    if (assembly->bound)
+        assembly->bound = base_arena_strdup(&assembly->arena, assembly->bound);
+    else
+        return true;
+    return assembly->bound;
+}
+
 static bool copy_lent_names(struct handoff_assembly *assembly)
 {
-    return copy_lent_text(assembly, &assembly->caller) &&
+    return copy_lent_text(assembly, &assembly->caller) && copy_bound(assembly) &&
            copy_lent_text(assembly, &assembly->sender) &&
            copy_lent_text(assembly, &assembly->given_traceparent) &&
            copy_lent_text(assembly, &assembly->given_tracestate);

@@ -57,6 +57,7 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
 struct handoff_slot {
     struct handoff_segment_memory show;
     enum handoff_rank rank;
+    bool of_task; /* it was found, and put for the task of the request */
     enum handoff_importance importance;
     double relevance;              /* to the summary; 0 if it was not searched for */
     int64_t version;               /* of the memory that was counted */
@@ -91,8 +92,9 @@ struct handoff_assembly {
     struct base_loop *base;       /* its thread; NULL: nothing goes to a worker */
     struct base_mailbox *mailbox; /* receives the answers of the spine and the store */
     struct base_span body;
-    struct base_span caller;                              /* absent: any caller */
-    struct base_span sender;                              /* then; absent: any sender */
+    struct base_span caller; /* absent: any caller */
+    struct base_span sender; /* then; absent: any sender */
+    const char *bound;       /* the caller's scopes, separated by commas; NULL: not bound */
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
     struct handoff_warnings *warnings; /* of the answer; they outlive the assembly */
     bool lenient;                      /* unknown fields are ignored, with a warning */
@@ -140,7 +142,8 @@ struct handoff_assembly {
     struct base_span *path; /* the sources of the hops before, oldest first */
     size_t npath;
     struct base_span task_id, intent, traceparent, tracestate;
-    yyjson_val *constraints; /* the ledger's; NULL: none */
+    yyjson_val *constraints;      /* the ledger's; NULL: none */
+    struct handoff_scopes scopes; /* whose memories it sees */
     int64_t hop_count;
     bool over_limit;    /* it is beyond the limit */
     yyjson_val **steps; /* the ledger's */

@@ -32,6 +32,19 @@ static void write_previous(struct base_buffer *out, const struct handoff_assembl
     base_buffer_byte(out, '}');
 }
 
+/* A request that sees what is shared, and nothing else, has none. */
+static void write_scope(struct base_buffer *out, const struct handoff_scopes *scopes)
+{
+    if (scopes->count == 0)
+        return;
+    base_buffer_text(out, ",\"scope\":[");
+    for (size_t i = 0; i < scopes->count; i++) {
+        base_buffer_text(out, i ? "," : "");
+        base_json_write_string(out, scopes->names[i]);
+    }
+    base_buffer_byte(out, ']');
+}
+
 static void write_hop(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, ",\"hop\":{\"count\":");
@@ -75,6 +88,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
                       base_span_text(handoff_pattern_name((enum handoff_pattern)request->pattern)));
     if (request->channel.data)
         write_text_member(out, "channel", request->channel);
+    write_scope(out, &assembly->scopes);
     write_hop(out, assembly);
     write_trace(out, assembly);
     inheritance->origin_size = (uint32_t)out->size - inheritance->origin_at;

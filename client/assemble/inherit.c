@@ -8,6 +8,7 @@
  * reads.
  */
 #include "client/assemble/assemble.h"
+#include "client/assemble/inherit_scopes.h"
 #include "client/assemble/visibility.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -170,6 +171,13 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
     return HANDOFF_ERR_HOP_LIMIT;
 }
 
+static enum handoff_code inherit_scopes(struct handoff_assembly *assembly,
+                                        struct handoff_error *error)
+{
+    const bool has_parent = assembly->parent.doc != NULL;
+    return handoff_assembly_inherit_scopes(assembly, &assembly->parent.scope, has_parent, error);
+}
+
 /* What the parent's envelope shows stands for all that was said before. */
 static struct handoff_said said_by_parent(const struct handoff_assembly *assembly)
 {
@@ -293,7 +301,7 @@ static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
 enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
 {
     static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
-        inherit_task, count_hop, name_parents, fold_ledger, inherit_trace,
+        inherit_task, count_hop, name_parents, inherit_scopes, fold_ledger, inherit_trace,
     };
     const enum handoff_progress loaded = load_parent(assembly);
     if (loaded != HANDOFF_PROGRESS_NEXT)

@@ -42,6 +42,7 @@ struct handoff_request {
     struct base_span pipeline; /* absent unless the target is "next" */
     struct base_span previous_id;
     yyjson_val *state; /* each of these NULL where absent */
+    yyjson_val *scope; /* a name or an array; handoff_scopes_of_json reads it */
     yyjson_val *memory_ids;
     yyjson_val *constraints;
     yyjson_val *execution_history;

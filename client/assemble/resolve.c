@@ -72,6 +72,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
                  .pinned = memory->pinned,
                  .created_ms = memory->created_ms},
         .rank = rank_of(found),
+        .of_task = (found->origin & HANDOFF_ORIGIN_TASK) != 0,
         .importance = memory->importance,
         .relevance = found->relevance,
         .version = memory->version,
@@ -88,6 +89,8 @@ static int compare_slots(const void *left, const void *right)
     const struct handoff_slot *a = left, *b = right;
     if (a->rank != b->rank)
         return a->rank < b->rank ? -1 : 1;
+    if (a->rank == HANDOFF_RANK_FOUND && a->of_task != b->of_task)
+        return a->of_task ? -1 : 1;
     if (a->importance != b->importance)
         return a->importance > b->importance ? -1 : 1;
     if (a->relevance < b->relevance || a->relevance > b->relevance)
@@ -258,6 +261,8 @@ static bool prepare_question(struct handoff_assembly *assembly)
     assembly->resolve = (struct handoff_spine_resolve){
         .call = {.mailbox = assembly->mailbox, .done = spine_answered},
         .arena = &assembly->arena,
+        .scopes = assembly->scopes,
+        .task = assembly->task_id,
         .ids = assembly->ids,
         .id_count = count,
         .pins = request->include_pins,

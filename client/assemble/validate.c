@@ -13,6 +13,7 @@
 #include "client/model/field.h"
 #include "client/model/lenient.h"
 #include "client/model/model.h"
+#include "client/spine/spine.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
@@ -91,6 +92,21 @@ static const struct handoff_field step_item = {
 static const struct handoff_field id_item = {
     .name = "memory_ids", .type = HANDOFF_FIELD_ID, .least = 1, .most = HANDOFF_ID_MAX};
 
+static enum handoff_code check_scope_name(const struct handoff_field *field, yyjson_val *value,
+                                          void *at, struct handoff_error *error)
+{
+    (void)at;
+    if (!yyjson_is_str(value))
+        return handoff_field_refuse_type(error, field->name, value,
+                                         "a scope, or an array of scopes");
+    return handoff_scope_validate(base_json_span(value), field->name, error);
+}
+
+static const struct handoff_field scope_item = {.name = "scope",
+                                                .type = HANDOFF_FIELD_TEXT,
+                                                .most = HANDOFF_SCOPE_MAX,
+                                                .check = check_scope_name};
+
 #define AT(member) offsetof(struct handoff_request, member)
 static const struct handoff_field rows[] = {
     {.name = "source_agent",
@@ -139,6 +155,16 @@ static const struct handoff_field rows[] = {
      .members = &state_fields,
      .check = check_carried,
      .doc = "state of the work; other members are passed on unchanged"},
+    {.name = "scope",
+     .type = HANDOFF_FIELD_ONE_OR_MANY,
+     .vital = true,
+     .offset = AT(scope),
+     .most = HANDOFF_SCOPES_MAX,
+     .item = &scope_item,
+     .doc =
+         "whose memories it sees besides the shared ones; inherited, and a later request may only "
+         "name fewer. Otherwise the token's scopes, otherwise none",
+     .example = "\"user:alice\""},
     {.name = "include_recent",
      .type = HANDOFF_FIELD_WHOLE,
      .offset = AT(include_recent),

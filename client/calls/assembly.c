@@ -79,6 +79,7 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
                                           .body = base_span(ask->body, ask->size),
                                           .caller = base_span_text(ask->caller),
                                           .sender = base_span_text(ask->sender),
+                                          .bound = ask->scopes,
                                           .given_traceparent = base_span_text(ask->traceparent),
                                           .given_tracestate = base_span_text(ask->tracestate),
                                           .lenient = ask->lenient,

@@ -23,10 +23,12 @@
 #define AS_A_PARTY    "if it is a party; otherwise 404, as if the id did not exist"
 #define AS_ITS_HOLDER "if it holds the handoff; other parties get 403, all others 404"
 #define AS_ITS_SENDER "if it sent the handoff; other parties get 403, all others 404"
-#define SHARED        "yes; the agents of a pipeline share the spine"
+#define SHARED                                                                                     \
+    "yes; the agents of a pipeline share the spine. A token that is bound to scopes sees only "    \
+    "their memories and the shared ones; others are 404"
 #define AS_ITS_OWNER                                                                               \
     "if it owns the memory, or the id is unused; otherwise 403. It stores memories in its own "    \
-    "name"
+    "name, and in the scopes that its token is bound to"
 #define NO "no; operators only"
 
 /* ---- fields that several calls have --------------------------------------------------------- */

@@ -5,10 +5,10 @@
  *
  * On the loop's thread.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "client/assemble/costs.h"
+#include "client/assemble/inherit_scopes.h"
 #include "client/calls/memory_json.h"
 #include "client/calls/reply.h"
 #include "client/client.h"
@@ -181,17 +181,22 @@ static void begin_put(struct putting *putting)
     put_was_read(putting);
 }
 
-/* The host lends its name for the call. An unknown caller stays absent. */
-static bool keep_caller(const char *caller, struct base_arena *arena, struct base_span *to)
+/* The host lends its texts for the call. An unknown caller stays absent. */
+static enum handoff_code keep_caller(const struct handoff_memory_caller *caller,
+                                     struct base_arena *arena, struct base_span *agent,
+                                     struct handoff_scopes *scopes, struct handoff_error *error)
 {
-    *to = base_span_text(caller);
-    if (caller)
-        to->data = base_arena_strdup(arena, caller);
-    return to->data || !caller;
+    *agent = base_span_text(caller ? caller->agent : NULL);
+    if (agent->data)
+        agent->data = base_arena_strdup(arena, agent->data);
+    if (caller && caller->agent && !agent->data)
+        return handoff_error_no_memory(error);
+    return handoff_scopes_of_text(caller ? caller->scopes : NULL, "scope", arena, scopes, error);
 }
 
 void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *body, size_t size,
-                        const char *caller, handoff_answered *answered, void *context)
+                        const struct handoff_memory_caller *caller, handoff_answered *answered,
+                        void *context)
 {
     struct putting *putting = base_calloc(1, sizeof(*putting));
     if (!putting) {
@@ -207,20 +212,26 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     putting->put.memory.id.size = strlen(id);
     putting->put.memory.id.data = base_arena_strdup(&putting->arena, id);
     loop->pending++;
-    if (!putting->put.memory.id.data || !keep_caller(caller, &putting->arena, &putting->put.caller))
+    if (!putting->put.memory.id.data)
         handoff_error_no_memory(&putting->error);
+    else
+        putting->error.code = keep_caller(caller, &putting->arena, &putting->put.caller,
+                                          &putting->put.scopes, &putting->error);
     begin_put(putting);
 }
 
 /* ---- pin and delete ------------------------------------------------------------------------ */
 
-/* Either call, with a copy of the id. */
+/* Either call, with copies of what the host lent. */
 struct touching {
     unsigned magic;
     struct asked asked;
     enum handoff_operation operation;
+    struct base_arena arena;
     char *id;
-    char caller[HANDOFF_NAME_MAX + 1];
+    struct base_span caller;
+    struct handoff_memory_caller reader; /* of the memory that a pin is answered with */
+    struct handoff_scopes scopes;
     struct handoff_spine_call *call; /* the call that is made: pin or remove */
     struct handoff_spine_pin pin;
     struct handoff_spine_remove remove;
@@ -229,7 +240,7 @@ struct touching {
 static void end_touch(struct touching *touching)
 {
     touching->magic = 0;
-    base_free(touching->id);
+    base_arena_free(&touching->arena);
     base_free(touching);
 }
 
@@ -240,7 +251,8 @@ static void was_touched(struct touching *touching)
     const struct asked *asked = &touching->asked;
     note_end(asked, touching->operation, touching->call);
     if (touching->call->error.code == HANDOFF_OK && touching->call == &touching->pin.call)
-        handoff_memory_get(asked->loop, touching->id, asked->answered, asked->context);
+        handoff_memory_get(asked->loop, touching->id, &touching->reader, asked->answered,
+                           asked->context);
     else
         answer_memory(asked, &touching->call->error, NULL, false);
     end_touch(touching);
@@ -256,29 +268,41 @@ static void was_removed(struct handoff_spine_call *call)
     was_touched(BASE_CONTAINER_OF(call, struct touching, remove.call));
 }
 
-/* If out of memory, answers with that and returns NULL. */
-static struct touching *begin_touch(struct handoff_loop *loop, const char *id, const char *caller,
+/* If the caller cannot be kept, answers with that and returns NULL. */
+static struct touching *begin_touch(struct handoff_loop *loop, const char *id,
+                                    const struct handoff_memory_caller *caller,
                                     enum handoff_operation operation, handoff_answered *answered,
                                     void *context)
 {
+    struct handoff_error error;
     struct touching *touching = base_calloc(1, sizeof(*touching));
-    char *copy = touching ? base_strdup(id) : NULL;
-    if (!copy) {
-        base_free(touching);
+    if (!touching) {
         handoff_give_no_memory(answered, context);
         return NULL;
     }
     touching->magic = TOUCHING_MAGIC;
     touching->asked = asked(loop, answered, context);
     touching->operation = operation;
-    touching->id = copy;
-    snprintf(touching->caller, sizeof touching->caller, "%s", caller ? caller : "");
+    touching->id = base_arena_strdup(&touching->arena, id);
+    const bool is_bound = caller && caller->scopes;
+    if (is_bound)
+        touching->reader.scopes = base_arena_strdup(&touching->arena, caller->scopes);
+    const bool is_kept = touching->id && (touching->reader.scopes || !is_bound);
+    enum handoff_code code = is_kept ? HANDOFF_OK : handoff_error_no_memory(&error);
+    if (code == HANDOFF_OK)
+        code = keep_caller(caller, &touching->arena, &touching->caller, &touching->scopes, &error);
+    if (code != HANDOFF_OK) {
+        handoff_give_error(answered, context, &error);
+        end_touch(touching);
+        return NULL;
+    }
     loop->pending++;
     return touching;
 }
 
-void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned, const char *caller,
-                        handoff_answered *answered, void *context)
+void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned,
+                        const struct handoff_memory_caller *caller, handoff_answered *answered,
+                        void *context)
 {
     struct touching *touching =
         begin_touch(loop, id, caller, HANDOFF_OPERATION_PIN, answered, context);
@@ -288,14 +312,16 @@ void handoff_memory_pin(struct handoff_loop *loop, const char *id, bool pinned, 
     touching->pin =
         (struct handoff_spine_pin){.call = {.mailbox = loop->lane->mailbox, .done = was_pinned},
                                    .id = base_span_text(touching->id),
-                                   .caller = base_span_text(caller ? touching->caller : NULL),
+                                   .scopes = touching->scopes,
+                                   .caller = touching->caller,
                                    .pinned = pinned};
     if (handoff_spine_pin(loop->client->spine, &touching->pin) == HANDOFF_SPINE_DONE)
         was_touched(touching);
 }
 
-void handoff_memory_delete(struct handoff_loop *loop, const char *id, const char *caller,
-                           handoff_answered *answered, void *context)
+void handoff_memory_delete(struct handoff_loop *loop, const char *id,
+                           const struct handoff_memory_caller *caller, handoff_answered *answered,
+                           void *context)
 {
     struct touching *touching =
         begin_touch(loop, id, caller, HANDOFF_OPERATION_DELETE, answered, context);
@@ -305,7 +331,8 @@ void handoff_memory_delete(struct handoff_loop *loop, const char *id, const char
     touching->remove =
         (struct handoff_spine_remove){.call = {.mailbox = loop->lane->mailbox, .done = was_removed},
                                       .id = base_span_text(touching->id),
-                                      .caller = base_span_text(caller ? touching->caller : NULL)};
+                                      .scopes = touching->scopes,
+                                      .caller = touching->caller};
     if (handoff_spine_remove(loop->client->spine, &touching->remove) == HANDOFF_SPINE_DONE)
         was_touched(touching);
 }
@@ -429,6 +456,17 @@ static struct reading *begin_reading(struct handoff_loop *loop, const char *text
     return reading;
 }
 
+/* false: it was answered with why not. */
+static bool settle_reading(struct reading *reading, enum handoff_code code,
+                           struct handoff_error *error)
+{
+    if (code == HANDOFF_OK)
+        return true;
+    answer_memory(&reading->asked, error, NULL, false);
+    end_reading(reading);
+    return false;
+}
+
 static void read(struct reading *reading)
 {
     struct handoff_client *client = reading->asked.loop->client;
@@ -436,27 +474,57 @@ static void read(struct reading *reading)
         was_read(&reading->resolve.call);
 }
 
-void handoff_memory_get(struct handoff_loop *loop, const char *id, handoff_answered *answered,
+void handoff_memory_get(struct handoff_loop *loop, const char *id,
+                        const struct handoff_memory_caller *caller, handoff_answered *answered,
                         void *context)
 {
     struct base_span copy;
+    struct handoff_error error;
     struct reading *reading = begin_reading(loop, id, &copy, answered, context);
     if (!reading)
         return;
     reading->id = copy;
+    enum handoff_code code = handoff_scopes_of_text(
+        caller ? caller->scopes : NULL, "scope", &reading->arena, &reading->resolve.scopes, &error);
+    if (!settle_reading(reading, code, &error))
+        return;
     reading->resolve.ids = &reading->id;
     reading->resolve.id_count = 1;
     read(reading);
+}
+
+/* What a list looks into: what the query names, which is within the caller's. */
+static enum handoff_code scopes_of_query(const struct handoff_memory_query *query,
+                                         struct base_arena *arena, struct handoff_scopes *scopes,
+                                         struct handoff_error *error)
+{
+    struct handoff_scopes bound;
+    enum handoff_code code =
+        handoff_scopes_of_text(query->caller.scopes, "scope", arena, &bound, error);
+    *scopes = bound;
+    if (code != HANDOFF_OK || !query->scope)
+        return code;
+    struct handoff_scopes asked;
+    code = handoff_scopes_of_text(query->scope, "scope", arena, &asked, error);
+    return code == HANDOFF_OK
+               ? handoff_inherit_scopes(&asked, NULL, 0, &bound, arena, scopes, error)
+               : code;
 }
 
 static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_query *query,
                         handoff_answered *answered, void *context)
 {
     struct base_span copy;
+    struct handoff_error error;
     int64_t most = query->recent > 0 ? query->recent : RECENT_DEFAULT;
     struct reading *reading =
         begin_reading(loop, query->query ? query->query : "", &copy, answered, context);
     if (!reading)
+        return;
+    struct handoff_scopes *scopes = &reading->resolve.scopes;
+    enum handoff_code code = scopes_of_query(query, &reading->arena, scopes, &error);
+    scopes->all = false; /* as for a handoff of this caller */
+    if (!settle_reading(reading, code, &error))
         return;
     if (query->limit > 0 && query->limit < most)
         most = query->limit;
@@ -522,11 +590,16 @@ static void list_page(struct handoff_loop *loop, const struct handoff_memory_que
                                     .limit = query->limit > 0 ? (size_t)query->limit : PAGE,
                                     .cursor = base_span_text(query->cursor),
                                     .pinned_only = query->pinned};
+    struct handoff_error error;
+    enum handoff_code code = scopes_of_query(query, &listing->arena, &listing->list.scopes, &error);
     if (query->cursor) /* the host's text is lent for the call only */
         listing->list.cursor.data = base_arena_strdup(&listing->arena, query->cursor);
-    if (query->cursor && !listing->list.cursor.data) {
+    if (code == HANDOFF_OK && query->cursor && !listing->list.cursor.data)
+        code = handoff_error_no_memory(&error);
+    if (code != HANDOFF_OK) {
+        base_arena_free(&listing->arena);
         base_free(listing);
-        handoff_give_no_memory(answered, context);
+        handoff_give_error(answered, context, &error);
         return;
     }
     loop->pending++;

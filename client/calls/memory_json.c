@@ -54,6 +54,11 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
         write_memory_text(out, "agent", memory->agent);
     else
         base_buffer_text(out, ",\"agent\":null");
+    write_memory_text(out, "scope", memory->scope);
+    if (memory->task_id.data)
+        write_memory_text(out, "task_id", memory->task_id);
+    else
+        base_buffer_text(out, ",\"task_id\":null");
     write_memory_time(out, "created_at", memory->created_ms);
     write_memory_time(out, "updated_at", memory->updated_ms);
     base_buffer_byte(out, '}');
@@ -63,7 +68,7 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
 
 /* What a body says, before it is a memory. */
 struct memory_body {
-    struct base_span content, summary, id, agent;
+    struct base_span content, summary, id, agent, scope, task_id;
     int importance; /* enum handoff_importance */
     yyjson_val *tags, *metadata;
     bool pinned, pin_is_told;
@@ -118,7 +123,7 @@ static const struct handoff_field rows[] = {
     {.name = "pinned",
      .type = HANDOFF_FIELD_BOOL,
      .check = check_pinned,
-     .doc = "a pinned memory is in every envelope; if absent, unchanged"},
+     .doc = "a pinned memory is in every envelope that sees its scope; if absent, unchanged"},
     {.name = "agent",
      .type = HANDOFF_FIELD_NAME,
      .offset = AT(agent),
@@ -126,6 +131,20 @@ static const struct handoff_field rows[] = {
      .most = HANDOFF_MEMORY_AGENT_MAX,
      .doc = "its owner; taken from the agent's token; unchanged if absent",
      .example = "\"analyst\""},
+    {.name = "scope",
+     .type = HANDOFF_FIELD_TEXT,
+     .vital = true, /* misspelt, the memory would be shared */
+     .offset = AT(scope),
+     .most = HANDOFF_SCOPE_MAX,
+     .doc = "who may see it, such as a user or a team; the empty scope is shared. If absent, "
+            "unchanged, otherwise the token's scope, otherwise shared",
+     .example = "\"user:alice\""},
+    {.name = "task_id",
+     .type = HANDOFF_FIELD_ID,
+     .offset = AT(task_id),
+     .most = HANDOFF_MEMORY_TASK_MAX,
+     .doc = "the task that it was stored for, whose handoffs find it first; unchanged if absent",
+     .example = "\"task-42\""},
     {.name = "id",
      .type = HANDOFF_FIELD_TEXT,
      .offset = AT(id),
@@ -202,6 +221,8 @@ static enum handoff_code take_body_fields(const struct memory_body *body, struct
     enum handoff_code code = check_same_id(body, memory, error);
     if (code == HANDOFF_OK)
         code = take_agent(body, put, error);
+    put->scope = body->scope;
+    put->task_id = body->task_id;
     memory->content = body->content;
     if (body->summary.size > 0) /* an empty summary counts as none */
         memory->summary = body->summary;

@@ -202,6 +202,8 @@ static const struct handoff_field memory_rows[] = {
     ROW("metadata", OBJECT),
     ROW("pinned", BOOL),
     ROW("agent", TEXT, .nullable = true, .doc = "the agent that stored it; null if none"),
+    ROW("scope", TEXT, .doc = "who may see it; empty if it is shared"),
+    ROW("task_id", TEXT, .nullable = true, .doc = "the task that it was stored for; null if none"),
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
     WARNINGS,

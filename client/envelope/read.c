@@ -11,7 +11,15 @@
 /* An envelope carries a request's state two levels deeper, in context.task. */
 enum { DEPTH_MAX = BASE_JSON_DEPTH_MAX + 2 };
 
-enum kind { TEXT, TEXT_OPTIONAL, WHOLE, ARRAY_OF_TEXT, ARRAY_OF_OBJECTS, OBJECT };
+enum kind {
+    TEXT,
+    TEXT_OPTIONAL,
+    WHOLE,
+    ARRAY_OF_TEXT,
+    ARRAY_OF_TEXT_OPTIONAL,
+    ARRAY_OF_OBJECTS,
+    OBJECT
+};
 
 static const struct member {
     const char *object, *object_inside, *name; /* the path from the root; NULL: not that deep */
@@ -26,6 +34,7 @@ static const struct member {
     {NULL, NULL, "source_agent", TEXT, AT(source_agent)},
     {NULL, NULL, "target_agent", TEXT, AT(target_agent)},
     {NULL, NULL, "pattern", TEXT, AT(pattern)},
+    {NULL, NULL, "scope", ARRAY_OF_TEXT_OPTIONAL, AT(scope)},
     {"hop", NULL, "count", WHOLE, AT(hop_count)},
     {"hop", NULL, "max", WHOLE, AT(hop_max)},
     {"hop", NULL, "path", ARRAY_OF_TEXT, AT(path)},
@@ -46,6 +55,7 @@ static const struct member inherited[] = {
     {NULL, NULL, "source_agent", TEXT, AT(source_agent)},
     {NULL, NULL, "target_agent", TEXT, AT(target_agent)},
     {NULL, NULL, "pattern", TEXT, AT(pattern)},
+    {NULL, NULL, "scope", ARRAY_OF_TEXT_OPTIONAL, AT(scope)},
     {"hop", NULL, "count", WHOLE, AT(hop_count)},
     {"hop", NULL, "max", WHOLE, AT(hop_max)},
     {"hop", NULL, "path", ARRAY_OF_TEXT, AT(path)},
@@ -99,6 +109,8 @@ static bool take_member(yyjson_val *value, enum kind kind, void *at)
         return base_json_whole(value, (int64_t *)at) && *(int64_t *)at > 0;
     default:
         *(yyjson_val **)at = value;
+        if (kind == ARRAY_OF_TEXT_OPTIONAL)
+            return !value || is_array_of(value, is_string_value);
         return kind == OBJECT          ? is_object_value(value)
                : kind == ARRAY_OF_TEXT ? is_array_of(value, is_string_value)
                                        : is_array_of(value, is_object_value);

@@ -22,6 +22,7 @@ struct handoff_envelope {
     struct base_span id, digest, created_at, task_id, source_agent, target_agent, pattern;
     struct base_span intent, summary;
     struct base_span traceparent, tracestate; /* absent if it has none */
+    yyjson_val *scope;                        /* array of strings; NULL: it sees what is shared */
     int64_t hop_count, hop_max;
     yyjson_val *path;            /* array of strings */
     yyjson_val *context;         /* with the five components: */

@@ -18,7 +18,7 @@
 
 #include "exporter/config/config_internal.h"
 
-enum { DIGEST_WORDS = 4, DIGEST_SIZE = 32, WORDS_WANTED = 2 };
+enum { DIGEST_WORDS = 4, DIGEST_SIZE = 32, WORDS_LEAST = 2, WORDS_MOST = 3, SCOPES_MOST = 16 };
 
 struct digest {
     uint64_t words[DIGEST_WORDS];
@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct digest) == DIGEST_SIZE, "a SHA-256 and nothing else
 
 struct entry {
     struct digest digest;
-    const char *name;
+    struct exporter_token_owner owner;
     size_t line;
 };
 
@@ -64,13 +64,14 @@ static const struct entry *token_entry(const struct exporter_api_tokens *tokens,
     return place > 0 ? &tokens->entries[place - 1] : NULL;
 }
 
-const char *exporter_api_tokens_name(const struct exporter_api_tokens *tokens, const char *token,
-                                     size_t length)
+const struct exporter_token_owner *
+exporter_api_tokens_owner(const struct exporter_api_tokens *tokens, const char *token,
+                          size_t length)
 {
     struct digest digest;
     const struct entry *entry =
         make_digest(token, length, &digest) ? token_entry(tokens, &digest) : NULL;
-    return entry != NULL ? entry->name : NULL;
+    return entry != NULL ? &entry->owner : NULL;
 }
 
 bool exporter_api_tokens_are_exposed(const char *path)
@@ -169,8 +170,44 @@ static bool check_token(const struct reader *reader, const struct word *token)
     return true;
 }
 
+/* ---- scopes --------------------------------------------------------------------------------- */
+
+static const char scopes_key[] = "scopes=";
+
+static bool has_scopes_key(const struct word *word)
+{
+    return word->length >= sizeof scopes_key - 1 &&
+           memcmp(word->text, scopes_key, sizeof scopes_key - 1) == 0;
+}
+
+static bool check_token_scopes(const struct reader *reader, const struct word *name,
+                               const struct word *word)
+{
+    const char *end = word->text + word->length;
+    size_t count = 0;
+    if (is_operator(name))
+        return refuse_tokens_line(reader, "saw scopes of " EXPORTER_OPERATOR
+                                          ", allowed: scopes of an agent's token");
+    if (word->length - (sizeof scopes_key - 1) > EXPORTER_SCOPES_MAX)
+        return refuse_tokens_line(reader, "saw scopes of %zu bytes, allowed: %d",
+                                  word->length - (sizeof scopes_key - 1), EXPORTER_SCOPES_MAX);
+    for (const char *scope = word->text + sizeof scopes_key - 1; scope <= end; count++) {
+        const char *comma = memchr(scope, ',', (size_t)(end - scope));
+        const size_t length = (size_t)((comma != NULL ? comma : end) - scope);
+        if (!handoff_scope_is_valid(scope, length))
+            return refuse_tokens_line(reader,
+                                      "saw a scope of %zu bytes (not shown), allowed: 1 to 128 "
+                                      "characters of A-Z a-z 0-9 . _ : @ / -",
+                                      length);
+        scope += length + 1;
+    }
+    if (count > SCOPES_MOST)
+        return refuse_tokens_line(reader, "saw %zu scopes, allowed: %d", count, SCOPES_MOST);
+    return true;
+}
+
 static bool add_token(const struct reader *reader, const struct word *name,
-                      const struct word *token)
+                      const struct word *token, const struct word *scopes)
 {
     struct exporter_api_tokens *tokens = reader->tokens;
     struct entry *entry = &tokens->entries[tokens->count];
@@ -183,19 +220,22 @@ static bool add_token(const struct reader *reader, const struct word *name,
         return refuse_tokens_line(
             reader, "saw the token of line %zu again, allowed: each token once", twin->line);
     entry->line = reader->line;
-    entry->name = base_arena_copy(reader->arena, name->text, name->length);
-    if (entry->name == NULL)
+    entry->owner.name = base_arena_copy(reader->arena, name->text, name->length);
+    if (scopes != NULL)
+        entry->owner.scopes = base_arena_copy(reader->arena, scopes->text + sizeof scopes_key - 1,
+                                              scopes->length - (sizeof scopes_key - 1));
+    if (entry->owner.name == NULL || (scopes != NULL && entry->owner.scopes == NULL))
         return no_memory(reader);
     tokens->count++;
     return true;
 }
 
 /* Splits at blanks, up to a comment; answers how many words there are, at most one too many. */
-static size_t split(const char *line, size_t length, struct word words[WORDS_WANTED + 1])
+static size_t split(const char *line, size_t length, struct word words[WORDS_MOST + 1])
 {
     size_t count = 0;
     const char *end = line + length;
-    while (count <= WORDS_WANTED) {
+    while (count <= WORDS_MOST) {
         while (line < end && (*line == ' ' || *line == '\t' || *line == '\r'))
             line++;
         if (line == end || *line == '#')
@@ -211,15 +251,18 @@ static size_t split(const char *line, size_t length, struct word words[WORDS_WAN
 
 static bool read_line(const struct reader *reader, const char *line, size_t length)
 {
-    struct word words[WORDS_WANTED + 1];
+    struct word words[WORDS_MOST + 1];
     const size_t count = split(line, length, words);
     if (count == 0)
         return true;
-    if (count != WORDS_WANTED)
-        return refuse_tokens_line(reader, "saw %s, allowed: NAME TOKEN",
+    const struct word *scopes =
+        count == WORDS_MOST && has_scopes_key(&words[WORDS_LEAST]) ? &words[WORDS_LEAST] : NULL;
+    if (count != WORDS_LEAST && scopes == NULL)
+        return refuse_tokens_line(reader, "saw %s, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]",
                                   count == 1 ? "one word" : "more than two words");
     return check_token_name(reader, &words[0]) && check_token(reader, &words[1]) &&
-           add_token(reader, &words[0], &words[1]);
+           (scopes == NULL || check_token_scopes(reader, &words[0], scopes)) &&
+           add_token(reader, &words[0], &words[1], scopes);
 }
 
 static bool read_lines(struct reader *reader, const char *text, size_t length)

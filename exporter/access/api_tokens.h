@@ -2,8 +2,9 @@
 /*
  * api_tokens.h - the tokens file: bearer tokens of the agent API and the names of their owners.
  *
- * A line is NAME TOKEN. A name may have several tokens, so that one can be replaced while both are
- * good; a token has one name. A # at the beginning of a word begins a comment.
+ * A line is NAME TOKEN, or NAME TOKEN scopes=SCOPE,SCOPE: its bearer then sees, stores and asks
+ * for memories only in these scopes. A name may have several tokens, so that one can be replaced
+ * while both are good; a token has one name. A # at the beginning of a word begins a comment.
  *
  * Only digests are kept, and no message shows a word of the file: readers of the log need not
  * have the tokens, and a line whose words are swapped must not tell one.
@@ -23,9 +24,10 @@
 #define EXPORTER_OPERATOR "@operator"
 
 enum {
-    EXPORTER_TOKEN_MIN = 16,   /* bytes; 16 random letters cannot be guessed over a network */
-    EXPORTER_TOKEN_MAX = 512,  /* a JSON web token of some claims is shorter */
-    EXPORTER_TOKENS_MAX = 4000 /* four for each of 1,000 agents; a look-up walks over all */
+    EXPORTER_TOKEN_MIN = 16,    /* bytes; 16 random letters cannot be guessed over a network */
+    EXPORTER_TOKEN_MAX = 512,   /* a JSON web token of some claims is shorter */
+    EXPORTER_TOKENS_MAX = 4000, /* four for each of 1,000 agents; a look-up walks over all */
+    EXPORTER_SCOPES_MAX = 512   /* bytes of the scopes of one token, with their commas */
 };
 
 struct exporter_api_tokens;
@@ -38,9 +40,15 @@ const struct exporter_api_tokens *exporter_api_tokens_read(const char *file, con
                                                            size_t length, struct base_arena *arena,
                                                            struct exporter_error *error);
 
-/* The name of a token's owner, or NULL. The time it takes says nothing about any token. */
-const char *exporter_api_tokens_name(const struct exporter_api_tokens *tokens, const char *token,
-                                     size_t length);
+struct exporter_token_owner {
+    const char *name;
+    const char *scopes; /* separated by commas; NULL: it is not bound to scopes */
+};
+
+/* A token's owner, or NULL. The time it takes says nothing about any token. */
+const struct exporter_token_owner *
+exporter_api_tokens_owner(const struct exporter_api_tokens *tokens, const char *token,
+                          size_t length);
 
 /* Whether every user of the machine may read the file. */
 bool exporter_api_tokens_are_exposed(const char *path);

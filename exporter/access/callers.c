@@ -76,11 +76,13 @@ static enum exporter_caller_result judge(const struct exporter_api_tokens *token
     const char *token = token_of(authorization, &length);
     if (token == NULL)
         return EXPORTER_CALLER_MISSING;
-    const char *name = exporter_api_tokens_name(tokens, token, length);
-    if (name == NULL)
+    const struct exporter_token_owner *owner = exporter_api_tokens_owner(tokens, token, length);
+    if (owner == NULL)
         return EXPORTER_CALLER_UNKNOWN;
-    if (strcmp(name, EXPORTER_OPERATOR) != 0)
-        snprintf(caller->agent, sizeof caller->agent, "%s", name);
+    if (strcmp(owner->name, EXPORTER_OPERATOR) != 0)
+        snprintf(caller->agent, sizeof caller->agent, "%s", owner->name);
+    if (owner->scopes != NULL)
+        snprintf(caller->scopes, sizeof caller->scopes, "%s", owner->scopes);
     return EXPORTER_CALLER_KNOWN;
 }
 
@@ -99,7 +101,7 @@ enum exporter_caller_result exporter_callers_authenticate(struct exporter_caller
 {
     BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     enum exporter_caller_result result = EXPORTER_CALLER_KNOWN;
-    caller->agent[0] = caller->sender[0] = '\0';
+    caller->agent[0] = caller->sender[0] = caller->scopes[0] = '\0';
     pthread_rwlock_rdlock(&callers->lock);
     if (callers->config != NULL && callers->config->api.source_agent != NULL)
         snprintf(caller->sender, sizeof caller->sender, "%s", callers->config->api.source_agent);

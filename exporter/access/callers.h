@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "exporter/access/api_tokens.h"
 #include "exporter/config/config.h"
 
 struct exporter_callers;
@@ -29,9 +30,10 @@ enum exporter_caller_result {
 };
 
 struct exporter_caller {
-    char agent[EXPORTER_NAME_MAX + 1];  /* "": the caller may do everything */
-    char sender[EXPORTER_NAME_MAX + 1]; /* what it hands off as then (api.source_agent); "": each
-                                           request names its sender */
+    char agent[EXPORTER_NAME_MAX + 1];    /* "": the caller may do everything */
+    char sender[EXPORTER_NAME_MAX + 1];   /* what it hands off as then (api.source_agent); "": each
+                                             request names its sender */
+    char scopes[EXPORTER_SCOPES_MAX + 1]; /* separated by commas; "": it is not bound to scopes */
 };
 
 /* Whether tokens are asked for. Any thread. */

@@ -67,6 +67,8 @@ void exporter_request_warn(struct exporter_request *request, const char *warning
 const char *exporter_request_caller(const struct exporter_request *request);
 /* The agent that it hands off as where it is not known to be one; NULL: each request names it. */
 const char *exporter_request_sender(const struct exporter_request *request);
+/* The scopes that its token is bound to, separated by commas; NULL: it is not bound to scopes. */
+const char *exporter_request_scopes(const struct exporter_request *request);
 /* The client's address without its port, "unix" for a unix socket. */
 const char *exporter_request_peer(const struct exporter_request *request);
 struct base_loop *exporter_request_loop(const struct exporter_request *request);

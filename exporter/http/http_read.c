@@ -224,6 +224,11 @@ const char *exporter_request_sender(const struct exporter_request *request)
     return request->caller.sender[0] != '\0' ? request->caller.sender : NULL;
 }
 
+const char *exporter_request_scopes(const struct exporter_request *request)
+{
+    return request->caller.scopes[0] != '\0' ? request->caller.scopes : NULL;
+}
+
 const char *exporter_request_peer(const struct exporter_request *request)
 {
     return request->connection->peer;

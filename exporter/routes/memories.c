@@ -12,6 +12,12 @@ static struct handoff_loop *memories_loop(const struct exporter_request *request
     return exporter_client_host_loop(context, exporter_request_loop(request));
 }
 
+static struct handoff_memory_caller memory_caller(const struct exporter_request *request)
+{
+    return (struct handoff_memory_caller){exporter_request_caller(request),
+                                          exporter_request_scopes(request)};
+}
+
 static void respond_memory(struct exporter_request *request, const struct handoff_result *result)
 {
     exporter_respond_bytes(request, result->created ? 201 : 200, "application/json", result->body,
@@ -26,40 +32,41 @@ static void respond_deleted(struct exporter_request *request, const struct hando
 
 void exporter_call_put_memory(struct exporter_request *request, void *context)
 {
+    const struct handoff_memory_caller caller = memory_caller(request);
     size_t size;
     const char *body = exporter_request_body(request, &size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
     if (pending != NULL)
         handoff_memory_put(memories_loop(request, context), exporter_request_input(request)->id,
-                           body, size, exporter_request_caller(request), exporter_pending_call_done,
-                           pending);
+                           body, size, &caller, exporter_pending_call_done, pending);
 }
 
 void exporter_call_get_memory(struct exporter_request *request, void *context)
 {
+    const struct handoff_memory_caller caller = memory_caller(request);
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_memory);
     if (pending != NULL)
         handoff_memory_get(memories_loop(request, context), exporter_request_input(request)->id,
-                           exporter_pending_call_done, pending);
+                           &caller, exporter_pending_call_done, pending);
 }
 
 void exporter_call_delete_memory(struct exporter_request *request, void *context)
 {
+    const struct handoff_memory_caller caller = memory_caller(request);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_deleted);
     if (pending != NULL)
         handoff_memory_delete(memories_loop(request, context), exporter_request_input(request)->id,
-                              exporter_request_caller(request), exporter_pending_call_done,
-                              pending);
+                              &caller, exporter_pending_call_done, pending);
 }
 
 static void change_pin(struct exporter_request *request, void *context, bool pinned)
 {
+    const struct handoff_memory_caller caller = memory_caller(request);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_memory);
     if (pending != NULL)
         handoff_memory_pin(memories_loop(request, context), exporter_request_input(request)->id,
-                           pinned, exporter_request_caller(request), exporter_pending_call_done,
-                           pending);
+                           pinned, &caller, exporter_pending_call_done, pending);
 }
 
 void exporter_call_pin_memory(struct exporter_request *request, void *context)
@@ -74,10 +81,11 @@ void exporter_call_unpin_memory(struct exporter_request *request, void *context)
 
 void exporter_call_list_memories(struct exporter_request *request, void *context)
 {
-    const struct handoff_memory_query *query = &exporter_request_input(request)->memories;
+    struct handoff_memory_query query = exporter_request_input(request)->memories;
+    query.caller = memory_caller(request);
     struct exporter_pending_call *pending =
         exporter_pending_call_start_read(request, respond_memory);
     if (pending != NULL)
-        handoff_memory_list(memories_loop(request, context), query, exporter_pending_call_done,
+        handoff_memory_list(memories_loop(request, context), &query, exporter_pending_call_done,
                             pending);
 }

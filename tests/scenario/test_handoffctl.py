@@ -40,6 +40,12 @@ class Handoffctl(unittest.TestCase):
                          ("the gateway retries", ["a", "b"], {"n": 1}))
         self.assertTrue(self.run_ctl("memories", "get", "ctl-1")
                         .endswith("\n\nthe gateway retries\n"))
+        self.assertRegex(self.run_ctl("memories", "put", "ctl-4", "--content", "hers", "--scope", "user:alice",
+                                      "--task", "task-7"), r"^ctl-4 +medium +20\S+Z  \[user:alice\] hers\n$")
+        self.assertTrue(self.run_ctl("memories", "get", "ctl-4").endswith("\ntask: task-7\n\nhers\n"))
+        self.assertIn("hers", self.run_ctl("memories", "list", "--scope", "user:alice,user:bob"))
+        self.assertNotIn("hers", self.run_ctl("memories", "list", "--scope", "user:bob"))
+        self.run_ctl("memories", "rm", "ctl-4")
         self.run_ctl("memories", "unpin", "ctl-1")
         self.assertEqual(json.loads(self.run_ctl("memories", "list", "--pinned", "--json")),
                          {"items": [], "next": None})

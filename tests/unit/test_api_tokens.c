@@ -38,8 +38,9 @@ static const struct exporter_api_tokens *read_good(const char *text)
 static void assert_name(const struct exporter_api_tokens *tokens, const char *token,
                         const char *name)
 {
-    const char *found = exporter_api_tokens_name(tokens, token, strlen(token));
-    assert_string_equal(found != NULL ? found : "(nobody)", name);
+    const struct exporter_token_owner *found =
+        exporter_api_tokens_owner(tokens, token, strlen(token));
+    assert_string_equal(found != NULL ? found->name : "(nobody)", name);
 }
 
 static void test_tokens_and_their_names(void **state)
@@ -61,7 +62,34 @@ static void test_tokens_and_their_names(void **state)
     assert_name(tokens, "token-of-analyst-", "(nobody)");
     assert_name(tokens, TOKEN_A " ", "(nobody)");
     assert_name(tokens, "Token-of-analyst-1", "(nobody)");
-    assert_null(exporter_api_tokens_name(tokens, TOKEN_A, strlen(TOKEN_A) - 1));
+    assert_null(exporter_api_tokens_owner(tokens, TOKEN_A, strlen(TOKEN_A) - 1));
+}
+
+static void test_tokens_that_are_bound_to_scopes(void **state)
+{
+    (void)state;
+    const struct exporter_api_tokens *tokens =
+        read_good("analyst " TOKEN_A " scopes=user:alice,team/red # until Monday\n"
+                  "analyst " TOKEN_B "\n");
+    assert_name(tokens, TOKEN_A, "analyst");
+    assert_string_equal(exporter_api_tokens_owner(tokens, TOKEN_A, strlen(TOKEN_A))->scopes,
+                        "user:alice,team/red");
+    assert_null(exporter_api_tokens_owner(tokens, TOKEN_B, strlen(TOKEN_B))->scopes);
+}
+
+static void test_scopes_have_a_length(void **state)
+{
+    char text[64 + EXPORTER_SCOPES_MAX];
+    (void)state;
+    int used = snprintf(text, sizeof text, "a " TOKEN_A " scopes=");
+    for (int i = 0; i < EXPORTER_SCOPES_MAX; i++)
+        text[used + i] = i % 100 == 99 ? ',' : 'x';
+    read_bytes(text, (size_t)used + EXPORTER_SCOPES_MAX);
+    assert_string_equal(error.text, "");
+    text[used + EXPORTER_SCOPES_MAX] = 'x';
+    read_bytes(text, (size_t)used + EXPORTER_SCOPES_MAX + 1);
+    assert_string_equal(error.text,
+                        "FILE:1: api.tokens_file: saw scopes of 513 bytes, allowed: 512");
 }
 
 /* Every entry is found, wherever it stands. */
@@ -88,6 +116,7 @@ static void test_as_many_as_there_may_be(void **state)
 }
 
 #define NAMES   "an agent's name of 1 to 128 letters, digits and ._-, or @operator"
+#define SCOPE   "1 to 128 characters of A-Z a-z 0-9 . _ : @ / -"
 #define LETTERS "letters, digits and -._~+/, and = at the end"
 
 static void test_bad_files(void **state)
@@ -97,20 +126,36 @@ static void test_bad_files(void **state)
     } cases[] = {
         {"", "FILE: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"},
         {"# nobody\n\n", "FILE: api.tokens_file: saw no tokens, allowed: one NAME TOKEN per line"},
-        {"a " TOKEN_A "\ncoder\n", "FILE:2: api.tokens_file: saw one word, allowed: NAME TOKEN"},
-        {TOKEN_A "\n", "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN"},
-        {"coder # " TOKEN_A, "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN"},
-        {"a " TOKEN_A " " TOKEN_B,
-         "FILE:1: api.tokens_file: saw more than two words, allowed: NAME TOKEN"},
-        {"a " TOKEN_A " // comment",
-         "FILE:1: api.tokens_file: saw more than two words, allowed: NAME TOKEN"},
+        {"a " TOKEN_A "\ncoder\n",
+         "FILE:2: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"},
+        {TOKEN_A "\n",
+         "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"},
+        {"coder # " TOKEN_A,
+         "FILE:1: api.tokens_file: saw one word, allowed: NAME TOKEN [scopes=SCOPE,SCOPE]"},
+        {"a " TOKEN_A " " TOKEN_B, "FILE:1: api.tokens_file: saw more than two words, allowed: "
+                                   "NAME TOKEN [scopes=SCOPE,SCOPE]"},
+        {"a " TOKEN_A " // comment", "FILE:1: api.tokens_file: saw more than two words, allowed: "
+                                     "NAME TOKEN [scopes=SCOPE,SCOPE]"},
+        {"a " TOKEN_A " scopes=user:alice more",
+         "FILE:1: api.tokens_file: saw more than two words, allowed: NAME TOKEN "
+         "[scopes=SCOPE,SCOPE]"},
+        {"a " TOKEN_A " scopes=", "FILE:1: api.tokens_file: saw a scope of 0 bytes (not shown), "
+                                  "allowed: " SCOPE},
+        {"a " TOKEN_A " scopes=user:alice,", "FILE:1: api.tokens_file: saw a scope of 0 bytes (not "
+                                             "shown), allowed: " SCOPE},
+        {"a " TOKEN_A " scopes=user=alice", "FILE:1: api.tokens_file: saw a scope of 10 bytes (not "
+                                            "shown), allowed: " SCOPE},
+        {"a " TOKEN_A " scopes=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q",
+         "FILE:1: api.tokens_file: saw 17 scopes, allowed: 16"},
+        {"@operator " TOKEN_A " scopes=user:alice",
+         "FILE:1: api.tokens_file: saw scopes of @operator, allowed: scopes of an agent's token"},
         {"a fifteen-letters",
          "FILE:1: api.tokens_file: saw a token of 15 bytes, allowed: 16 to 512"},
         {TOKEN_A " analyst", "FILE:1: api.tokens_file: saw a token of 7 bytes, allowed: 16 to 512"},
         {"\n\na token#with#sharps#in#it", "FILE:3: api.tokens_file: saw a token with invalid "
                                           "characters (not shown), allowed: " LETTERS},
-        {"a \"token in quotes\"",
-         "FILE:1: api.tokens_file: saw more than two words, allowed: NAME TOKEN"},
+        {"a \"token in quotes\"", "FILE:1: api.tokens_file: saw more than two words, allowed: NAME "
+                                  "TOKEN [scopes=SCOPE,SCOPE]"},
         {"a token=with=equals", "FILE:1: api.tokens_file: saw a token with invalid characters (not "
                                 "shown), allowed: " LETTERS},
         {"a ================", "FILE:1: api.tokens_file: saw a token with invalid characters (not "
@@ -171,6 +216,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_tokens_and_their_names, clear),
+        cmocka_unit_test_teardown(test_tokens_that_are_bound_to_scopes, clear),
+        cmocka_unit_test_teardown(test_scopes_have_a_length, clear),
         cmocka_unit_test_teardown(test_as_many_as_there_may_be, clear),
         cmocka_unit_test_teardown(test_bad_files, clear),
         cmocka_unit_test_teardown(test_lengths_at_their_bounds, clear),

@@ -53,7 +53,7 @@ static void test_headers(void **state)
     (void)state;
     struct exporter_callers *callers = callers_with("api: {tokens_file: tokens}\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct exporter_caller caller = {.agent = "left over"};
+        struct exporter_caller caller = {.agent = "left over", .scopes = "left over"};
         assert_int_equal(exporter_callers_authenticate(callers, cases[i].header, &caller),
                          cases[i].result);
         assert_string_equal(caller.agent, cases[i].agent);
@@ -63,7 +63,7 @@ static void test_headers(void **state)
 
 static void test_without_a_tokens_file_everybody_may_do_everything(void **state)
 {
-    struct exporter_caller caller = {.agent = "left over"};
+    struct exporter_caller caller = {.agent = "left over", .scopes = "left over"};
     struct exporter_callers *callers = callers_with("");
     (void)state;
     assert_int_equal(exporter_callers_authenticate(callers, NULL, &caller), EXPORTER_CALLER_KNOWN);

@@ -380,11 +380,11 @@ static void test_memories_are_put_and_read(void **state)
     assert_int_equal(fixture.asked.code, HANDOFF_OK);
     assert_true(fixture.asked.created);
     char *stored = strdup(fixture.asked.body);
-    assert_non_null(strstr(stored,
-                           "{\"id\":\"ms-1\",\"content\":\"c\",\"summary\":\"s\",\"importance\":"
-                           "\"high\",\"tags\":[\"a\",\"b\"],\"metadata\":{\"n\":1.50},\"pinned\":"
-                           "true,\"agent\":null,\"created_at\":\"2"));
-    handoff_memory_get(fixture.loop, "ms-1", answered, &fixture.asked);
+    assert_non_null(
+        strstr(stored, "{\"id\":\"ms-1\",\"content\":\"c\",\"summary\":\"s\",\"importance\":"
+                       "\"high\",\"tags\":[\"a\",\"b\"],\"metadata\":{\"n\":1.50},\"pinned\":"
+                       "true,\"agent\":null,\"scope\":\"\",\"task_id\":null,\"created_at\":\"2"));
+    handoff_memory_get(fixture.loop, "ms-1", NULL, answered, &fixture.asked);
     wait_for_answer();
     assert_string_equal(fixture.asked.body, stored);
     put("ms-1", stored); /* what was answered may be sent back */
@@ -397,7 +397,7 @@ static void test_memories_are_put_and_read(void **state)
     wait_for_answer();
     assert_int_equal(fixture.asked.code, HANDOFF_OK);
     assert_null(fixture.asked.body);
-    handoff_memory_get(fixture.loop, "ms-1", answered, &fixture.asked);
+    handoff_memory_get(fixture.loop, "ms-1", NULL, answered, &fixture.asked);
     wait_for_answer();
     assert_int_equal(fixture.asked.code, HANDOFF_ERR_NOT_FOUND);
     handoff_memory_delete(fixture.loop, "ms-1", NULL, answered, &fixture.asked);

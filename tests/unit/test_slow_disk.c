@@ -189,7 +189,7 @@ static void ask_everything(void)
     handoff_list(stage.loop, &task, question_answered, next_question());
     handoff_envelope_get(stage.loop, stage.id, "coder", HANDOFF_RENDER_MARKDOWN, question_answered,
                          next_question());
-    handoff_memory_get(stage.loop, "m", question_answered, next_question());
+    handoff_memory_get(stage.loop, "m", NULL, question_answered, next_question());
     handoff_memory_list(stage.loop, &memories, question_answered, next_question());
     ask_to_send("", "a key", "analyst", question_answered, next_question());
     ask_to_send(child, NULL, "analyst", question_answered, next_question());

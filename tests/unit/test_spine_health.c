@@ -81,7 +81,7 @@ static void wait_for_answer(void)
 
 static void get_memory(const char *id)
 {
-    handoff_memory_get(fixture.loop, id, answered, NULL);
+    handoff_memory_get(fixture.loop, id, NULL, answered, NULL);
     wait_for_answer();
 }
 
