@@ -633,11 +633,17 @@ struct handoff_memory_counts {
     size_t requested, included, missing, trimmed;
 };
 
+/* What became of all that gives way to a token budget. */
+struct handoff_item_counts {
+    size_t of[HANDOFF_PART_COUNT][HANDOFF_PRESENCE_COUNT];
+};
+
 struct handoff_assembled {
     int64_t resolve_ns, trim_ns, encode_ns;
     int64_t persist_ns; /* 0: not reached, as with the others; or a move follows that has it */
     uint64_t tokens, budget;
     struct handoff_memory_counts memories;
+    struct handoff_item_counts items;
     int64_t hop_count;
     bool cycle; /* the target was on the path already */
 };

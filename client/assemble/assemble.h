@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/assemble/list.h"
 #include "client/assemble/plan.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
@@ -46,7 +47,8 @@ struct handoff_assembler {
     size_t memory_max_bytes;      /* a larger memory is represented by its summary */
 
     /* tokens of the text around lists, counted once by handoff_assembler_prepare */
-    uint32_t memories_none, memories_some, history_none, history_some;
+    uint32_t memories_none, memories_some;
+    struct handoff_list_runs runs;
     bool counts_puts; /* memories can be counted when they are put: costs.h */
 };
 
@@ -58,6 +60,7 @@ struct handoff_slot {
     struct handoff_segment_memory show;
     enum handoff_rank rank;
     bool of_task; /* it was found, and put for the task of the request */
+    handoff_age age;
     enum handoff_importance importance;
     double relevance;              /* to the summary; 0 if it was not searched for */
     int64_t version;               /* of the memory that was counted */
@@ -69,6 +72,15 @@ struct handoff_slot {
 struct handoff_missing {
     struct base_span id;
     enum handoff_absence reason;
+    int64_t since_hop; /* the hop that first asked for it; 0: it is no reference */
+};
+
+/* An id that this hop or an earlier one refers to. */
+struct handoff_reference {
+    struct base_span id;
+    const struct handoff_item *item;
+    bool asked; /* by this hop */
+    bool named; /* in its memory_ids */
 };
 
 /* An envelope that the request continues, as the new one names it. */
@@ -145,15 +157,15 @@ struct handoff_assembly {
     yyjson_val *constraints;      /* the ledger's; NULL: none */
     struct handoff_scopes scopes; /* whose memories it sees */
     int64_t hop_count;
-    bool over_limit;    /* it is beyond the limit */
-    yyjson_val **steps; /* the ledger's */
-    size_t nsteps;
-    size_t history_dropped; /* older ones: beyond the limit of one envelope, or the parent's, where
-                               retention removed its body */
+    bool over_limit;        /* it is beyond the limit */
+    size_t history_dropped; /* steps of the parent, where retention removed its body */
 
     /* resolve: one slot or one missing entry per requested memory */
     struct handoff_spine_resolve resolve;
-    struct base_span *ids;      /* the requested ones */
+    struct handoff_reference *references; /* sorted by id */
+    struct base_span *ids;                /* their ids */
+    size_t nreferences;
+    size_t beyond;              /* older ones, of more than may be asked for at once */
     bool ranked;                /* relevance to the summary was requested */
     bool resolved;              /* the awaited answer of the spine has arrived */
     int64_t asked_ns, spine_ns; /* when it was asked, and its total time */
@@ -164,11 +176,11 @@ struct handoff_assembly {
 
     /* trim */
     uint64_t budget;
-    struct base_buffer parts; /* head, steps and tail of the context; see segment.h */
-    size_t head_size;         /* of the first of them */
-    size_t intent_size;       /* as it is written in the head, and the constraints in the tail */
+    struct base_buffer parts; /* head and tail of the context, then entries of lists: segment.h */
+    size_t head_size, tail_size;
+    size_t intent_size; /* as it is written in the head, and the constraints in the tail */
     size_t constraints_size;
-    size_t *step_at; /* where each step begins in parts, then the tail */
+    struct handoff_list lists[HANDOFF_LISTS]; /* those that are in the plan */
     struct handoff_trim_plan plan;
 
     /* encode */
@@ -179,8 +191,9 @@ struct handoff_assembly {
     unsigned char digest[BASE_SHA256_BYTES];
     struct handoff_excerpt excerpt;
     struct handoff_inheritance inheritance;
-    size_t memories_at, memories_size; /* the array, in out */
-    size_t included;
+    size_t memories_at, memories_size;     /* the array, in out */
+    struct handoff_memory_counts memories; /* of what was requested */
+    struct handoff_item_counts items;
 };
 
 /* Runs the stages. True: done, check error. False: waiting for a worker, the spine or the store,

@@ -5,28 +5,13 @@
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 
-uint32_t handoff_cost_of_text(struct handoff_counter *counter, struct base_span text)
-{
-    size_t tokens = 0;
-    if (handoff_tokens_count(counter->tokenizer, text.data, text.size, &tokens) != HANDOFF_OK)
-        counter->failed = true;
-    return (uint32_t)tokens;
-}
-
-static uint32_t cost_of_scratch(struct handoff_counter *counter)
-{
-    if (counter->scratch.failed)
-        counter->failed = true;
-    return counter->failed ? 0 : handoff_cost_of_text(counter, base_buffer_span(&counter->scratch));
-}
-
 uint32_t handoff_cost_of_memory(struct handoff_counter *counter,
                                 const struct handoff_segment_memory *show, enum handoff_form form)
 {
     base_buffer_clear(&counter->scratch);
     handoff_segment_memory_write(&counter->scratch, show, form);
     base_buffer_text(&counter->scratch, HANDOFF_SEGMENT_MEMORIES_NEXT);
-    return cost_of_scratch(counter);
+    return handoff_cost_of_scratch(counter);
 }
 
 int32_t handoff_cost_of_being_last(struct handoff_counter *counter,
@@ -38,7 +23,7 @@ int32_t handoff_cost_of_being_last(struct handoff_counter *counter,
         base_buffer_clear(&counter->scratch);
         handoff_segment_memory_end_write(&counter->scratch, show);
         base_buffer_text(&counter->scratch, ends[i]);
-        cost[i] = cost_of_scratch(counter);
+        cost[i] = handoff_cost_of_scratch(counter);
     }
     return (int32_t)cost[1] - (int32_t)cost[0];
 }
@@ -67,9 +52,8 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
 #define COST(text) handoff_cost_of_text(&counter, base_span_text(text))
     assembler->memories_none = COST(HANDOFF_SEGMENT_MEMORIES_NONE);
     assembler->memories_some = COST(HANDOFF_SEGMENT_MEMORIES_OPEN);
-    assembler->history_none = COST(HANDOFF_SEGMENT_HISTORY_NONE);
-    assembler->history_some = COST(HANDOFF_SEGMENT_HISTORY_OPEN);
 #undef COST
+    handoff_list_prepare(&assembler->runs, &counter);
     assembler->counts_puts = memories_count_alike(&counter);
     base_buffer_free(&counter.scratch);
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;

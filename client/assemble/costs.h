@@ -13,15 +13,8 @@
 #define HANDOFF_ASSEMBLE_COSTS_H
 
 #include "client/assemble/assemble.h"
+#include "client/assemble/counter.h"
 
-/* A sum of counts is exact only if every count succeeded, so a failure is remembered. */
-struct handoff_counter {
-    const struct handoff_tokenizer *tokenizer;
-    struct base_buffer scratch;
-    bool failed;
-};
-
-uint32_t handoff_cost_of_text(struct handoff_counter *counter, struct base_span text);
 /* With another memory after it. */
 uint32_t handoff_cost_of_memory(struct handoff_counter *counter,
                                 const struct handoff_segment_memory *show, enum handoff_form form);

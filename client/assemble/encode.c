@@ -18,6 +18,45 @@ static inline void write_text_member(struct base_buffer *out, const char *key,
     base_json_write_string(out, text);
 }
 
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static void count_entries(struct handoff_assembly *assembly)
+{
+    for (unsigned part = 0; part < HANDOFF_LISTS; part++) {
+        const struct handoff_trim_list *list = assembly->plan.lists[part];
+        if (!list)
+            continue;
+        assembly->items.of[part][HANDOFF_PRESENCE_PRESENT] = list->kept;
+        assembly->items.of[part][HANDOFF_PRESENCE_OMITTED] = list->count - list->kept;
+    }
+}
+
+static enum handoff_presence presence_of(enum handoff_form form)
+{
+    return form == HANDOFF_FORM_NONE        ? HANDOFF_PRESENCE_OMITTED
+           : form == HANDOFF_FORM_REFERENCE ? HANDOFF_PRESENCE_REFERENCED
+                                            : HANDOFF_PRESENCE_PRESENT;
+}
+
+/* What was found was not requested. What is there in any form is included. */
+static void count_memories(struct handoff_assembly *assembly)
+{
+    size_t *references = assembly->items.of[HANDOFF_PART_REFERENCES];
+    references[HANDOFF_PRESENCE_OMITTED] = assembly->beyond;
+    for (size_t i = 0; i < assembly->nslots; i++) {
+        const enum handoff_part part = assembly->slots[i].rank == HANDOFF_RANK_FOUND
+                                           ? HANDOFF_PART_FOUND
+                                           : HANDOFF_PART_REFERENCES;
+        assembly->items.of[part][presence_of(assembly->plan.memories[i].form)]++;
+    }
+    assembly->memories = (struct handoff_memory_counts){
+        .included = references[HANDOFF_PRESENCE_PRESENT] + references[HANDOFF_PRESENCE_REFERENCED],
+        .missing = assembly->nmissing,
+        .trimmed = references[HANDOFF_PRESENCE_OMITTED]};
+    assembly->memories.requested =
+        assembly->memories.included + assembly->memories.missing + assembly->memories.trimmed;
+}
+
 /* ---- the origin ----------------------------------------------------------------------------- */
 
 static void write_previous(struct base_buffer *out, const struct handoff_assembly *assembly)
@@ -41,6 +80,19 @@ static void write_scope(struct base_buffer *out, const struct handoff_scopes *sc
     for (size_t i = 0; i < scopes->count; i++) {
         base_buffer_text(out, i ? "," : "");
         base_json_write_string(out, scopes->names[i]);
+    }
+    base_buffer_byte(out, ']');
+}
+
+/* The first is `previous`, too. */
+static void write_parents(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    base_buffer_text(out, ",\"parents\":[");
+    for (size_t i = 0; i < assembly->nparents; i++) {
+        base_buffer_text(out, i ? ",{" : "{");
+        write_text_member(out, "id", assembly->parents[i].id);
+        write_text_member(out, "digest", assembly->parents[i].digest);
+        base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');
 }
@@ -80,6 +132,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_text(out, created);
     base_buffer_byte(out, '"');
     write_previous(out, assembly);
+    write_parents(out, assembly);
     inheritance->origin_at = (uint32_t)out->size + 1; /* behind the comma */
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);
@@ -98,45 +151,46 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
 
 static void write_kept_memories(struct base_buffer *out, struct handoff_assembly *assembly)
 {
+    static const char first[] = HANDOFF_SEGMENT_MEMORIES_OPEN;
+    const char *before = first;
     assembly->memories_at = out->size + 2; /* behind `":` */
     for (size_t i = 0; i < assembly->nslots; i++) {
-        enum handoff_form form = assembly->plan.memories[i].form;
+        const enum handoff_form form = assembly->plan.memories[i].form;
         if (form == HANDOFF_FORM_NONE)
             continue;
-        base_buffer_text(out, assembly->included++ ? HANDOFF_SEGMENT_MEMORIES_NEXT
-                                                   : HANDOFF_SEGMENT_MEMORIES_OPEN);
+        base_buffer_text(out, before);
         handoff_segment_memory_write(out, &assembly->slots[i].show, form);
+        before = HANDOFF_SEGMENT_MEMORIES_NEXT;
     }
-    base_buffer_text(out, assembly->included ? HANDOFF_SEGMENT_MEMORIES_END
-                                             : HANDOFF_SEGMENT_MEMORIES_NONE);
+    base_buffer_text(out, before == first ? HANDOFF_SEGMENT_MEMORIES_NONE
+                                          : HANDOFF_SEGMENT_MEMORIES_END);
 }
 
-static void write_kept_history(struct base_buffer *out, const struct handoff_assembly *assembly)
+static void write_state_lists(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
-    const size_t kept = assembly->plan.history_kept, *at = assembly->step_at;
-    BASE_CHECK(kept <= assembly->nsteps);
-    const size_t first = at[assembly->nsteps - kept], behind = at[assembly->nsteps];
-    base_buffer_text(out, kept ? HANDOFF_SEGMENT_HISTORY_OPEN : HANDOFF_SEGMENT_HISTORY_NONE);
-    base_buffer_append(out, assembly->parts.data + first, behind - first);
+    for (int kind = 0; kind < HANDOFF_PART_STEPS; kind++) {
+        if (assembly->plan.lists[kind])
+            handoff_list_write(out, &assembly->lists[kind]);
+    }
 }
 
 static void write_context(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     static const char behind_memories[] = ",\"history";
-    const struct base_buffer *parts = &assembly->parts;
-    const size_t tail_at = assembly->step_at[assembly->nsteps];
+    const char *head = assembly->parts.data, *tail = head + assembly->head_size;
     struct handoff_inheritance *inheritance = &assembly->inheritance;
     base_buffer_text(out, ",\"context\":");
     inheritance->intent_at = (uint32_t)(out->size + sizeof(HANDOFF_SEGMENT_HEAD_OPEN) - 1);
     inheritance->intent_size = (uint32_t)assembly->intent_size;
-    base_buffer_append(out, parts->data, assembly->head_size);
+    base_buffer_append(out, head, assembly->head_size);
+    write_state_lists(out, assembly);
     write_kept_memories(out, assembly);
     assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
-    write_kept_history(out, assembly);
+    handoff_list_write(out, &assembly->lists[HANDOFF_PART_STEPS]);
     inheritance->constraints_at = (uint32_t)(out->size + sizeof(HANDOFF_SEGMENT_TAIL_OPEN) - 1);
     inheritance->constraints_size = (uint32_t)assembly->constraints_size;
-    inheritance->steps = (uint32_t)assembly->plan.history_kept;
-    base_buffer_append(out, parts->data + tail_at, parts->size - tail_at);
+    inheritance->steps = (uint32_t)assembly->lists[HANDOFF_PART_STEPS].trim.kept;
+    base_buffer_append(out, tail, assembly->tail_size);
 }
 
 /* ---- included and left out ------------------------------------------------------------------ */
@@ -179,6 +233,10 @@ static void write_missing(struct base_buffer *out, struct handoff_assembly *asse
         write_text_member(out, "id", assembly->missing[i].id);
         write_text_member(out, "reason",
                           base_span_text(handoff_absence_name(assembly->missing[i].reason)));
+        if (assembly->missing[i].since_hop) {
+            base_buffer_text(out, ",\"since_hop\":");
+            base_buffer_number(out, assembly->missing[i].since_hop);
+        }
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');
@@ -212,11 +270,40 @@ static void write_trimmed(struct base_buffer *out, const struct handoff_assembly
         before = ",{";
     }
     base_buffer_byte(out, ']');
-    size_t steps = assembly->history_dropped + assembly->nsteps - assembly->plan.history_kept;
-    if (steps) {
-        base_buffer_text(out, ",\"history_trimmed\":");
-        base_buffer_number(out, (int64_t)steps);
+}
+
+/* What is in the ledger and not in the context: how much, and where it is. What was only found is
+ * in `trimmed`. */
+static void write_omitted(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    static const char first[] = ",\"omitted\":{\"";
+    const char *before = first;
+    for (unsigned part = 0; part < HANDOFF_PART_FOUND; part++) {
+        const size_t omitted = assembly->items.of[part][HANDOFF_PRESENCE_OMITTED];
+        if (omitted == 0)
+            continue;
+        base_buffer_text(out, before);
+        base_buffer_text(out, handoff_part_name(part));
+        base_buffer_text(out, "\":");
+        base_buffer_number(out, (int64_t)omitted);
+        before = ",\"";
     }
+    if (before != first) {
+        base_buffer_text(out, ",\"more\":\"/v1/envelopes/");
+        base_buffer_text(out, assembly->id_text);
+        base_buffer_text(out, "/ledger\"}");
+    }
+}
+
+/* The older member: steps that did not fit, and those that went with an older version's body. */
+static void write_history_trimmed(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    const size_t steps = assembly->items.of[HANDOFF_PART_STEPS][HANDOFF_PRESENCE_OMITTED] +
+                         assembly->ledger.steps_lost;
+    if (steps == 0)
+        return;
+    base_buffer_text(out, ",\"history_trimmed\":");
+    base_buffer_number(out, (int64_t)steps);
 }
 
 /* To four places, without trailing zeros; not by printf, which follows the locale. */
@@ -236,18 +323,18 @@ static void write_ratio(struct base_buffer *out, size_t part, size_t whole)
 static void write_completeness(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     struct handoff_excerpt *excerpt = &assembly->excerpt;
-    size_t requested = assembly->nslots + assembly->nmissing;
+    const size_t requested = assembly->memories.requested;
     base_buffer_text(out, ",\"completeness\":{\"requested\":");
     begin_value(out, &excerpt->requested);
     base_buffer_number(out, (int64_t)requested);
     end_value(out, &excerpt->requested);
     base_buffer_text(out, ",\"included\":");
     begin_value(out, &excerpt->included);
-    base_buffer_number(out, (int64_t)assembly->included);
+    base_buffer_number(out, (int64_t)assembly->memories.included);
     end_value(out, &excerpt->included);
     base_buffer_text(out, ",\"ratio\":");
     begin_value(out, &excerpt->ratio);
-    write_ratio(out, assembly->included, requested);
+    write_ratio(out, assembly->memories.included, requested);
     end_value(out, &excerpt->ratio);
     base_buffer_byte(out, '}');
 }
@@ -287,6 +374,8 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
 {
     struct base_buffer *out = &assembly->out;
     out->arena = &assembly->arena;
+    count_entries(assembly);
+    count_memories(assembly);
     assembly->id = base_uuid_make(assembly->with->uuids);
     base_uuid_format(&assembly->id, assembly->id_text);
     base_buffer_reserve(out, assembly->parts.size + ENVELOPE_AROUND);
@@ -296,6 +385,8 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
     write_refs(out, assembly);
     write_missing(out, assembly);
     write_trimmed(out, assembly);
+    write_history_trimmed(out, assembly);
+    write_omitted(out, assembly);
     write_completeness(out, assembly);
     write_tokens(out, assembly);
     if (assembly->dual)

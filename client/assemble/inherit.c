@@ -217,22 +217,6 @@ static struct handoff_said said_by_request(const struct handoff_assembly *assemb
                                  .expected_output = request->expected_output};
 }
 
-static enum handoff_code list_steps(struct handoff_assembly *assembly, struct handoff_error *error)
-{
-    const struct handoff_items *steps = &assembly->ledger.items[HANDOFF_ITEM_STEP];
-    size_t first = 0;
-    assembly->steps =
-        base_arena_alloc(&assembly->arena, (steps->count + 1) * sizeof *assembly->steps);
-    if (!assembly->steps)
-        return handoff_error_no_memory(error);
-    if (steps->count > HANDOFF_HISTORY_MAX)
-        first = steps->count - HANDOFF_HISTORY_MAX;
-    assembly->history_dropped = assembly->ledger.steps_lost + first;
-    for (size_t i = first; i < steps->count; i++)
-        assembly->steps[assembly->nsteps++] = steps->at[i].value;
-    return HANDOFF_OK;
-}
-
 static enum handoff_code fold_ledger(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_ledger *ledger = &assembly->ledger;
@@ -246,7 +230,7 @@ static enum handoff_code fold_ledger(struct handoff_assembly *assembly, struct h
                                                  assembly->parent.doc ? 1 : 0, &own, error);
     assembly->intent = ledger->intent;
     assembly->constraints = ledger->constraints;
-    return code == HANDOFF_OK ? list_steps(assembly, error) : code;
+    return code;
 }
 
 /* ---- the way here -----------------------------------------------------------------------------

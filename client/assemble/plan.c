@@ -6,25 +6,20 @@
 
 /* The forms each strategy tries, best first. */
 static const enum handoff_form forms_of[][HANDOFF_FORMS] = {
-    [HANDOFF_STRATEGY_PRIORITY] = {HANDOFF_FORM_FULL, HANDOFF_FORM_SUMMARY, HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_PRIORITY] = {HANDOFF_FORM_FULL, HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE},
     [HANDOFF_STRATEGY_FULL] = {HANDOFF_FORM_FULL, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
     [HANDOFF_STRATEGY_SUMMARY] = {HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE},
     [HANDOFF_STRATEGY_LAZY] = {HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
 };
 
-/* The walk: tokens spent so far, and the memory that currently ends the list. */
+/* The walk: tokens spent so far, and which memory currently ends the list. */
 struct walk {
     struct handoff_trim_plan *plan;
     int64_t spent;
-    int64_t last_extra; /* of the memory that is last now; 0 while there is none */
-    bool some;          /* the list is not empty */
+    size_t behind_last; /* the place after the last memory that is kept; 0: there is none */
 };
 
-static bool must_keep(const struct handoff_trim_plan *plan,
-                      const struct handoff_trim_memory *memory)
-{
-    return plan->strategy == HANDOFF_STRATEGY_FULL || memory->rank == HANDOFF_RANK_PINNED;
-}
+/* ---- memories ------------------------------------------------------------------------------- */
 
 /* The n-th best form of the memory under the strategy, or NONE. In strategy full a memory whose
  * content may not be sent is sent as its summary, since that strategy omits no memory. */
@@ -42,78 +37,45 @@ static enum handoff_form form_of(const struct handoff_trim_plan *plan,
     return HANDOFF_FORM_NONE;
 }
 
-static enum handoff_form cheapest_form(const struct handoff_trim_plan *plan,
-                                       const struct handoff_trim_memory *memory)
+/* How many tokens the memory adds to what is kept. */
+static int64_t memory_price(const struct walk *walk, size_t place, enum handoff_form form)
 {
-    enum handoff_form best = form_of(plan, memory, 0);
-    for (unsigned nth = 1; nth < HANDOFF_FORMS; nth++) {
-        enum handoff_form form = form_of(plan, memory, nth);
-        if (form != HANDOFF_FORM_NONE && memory->cost[form] < memory->cost[best])
-            best = form;
-    }
-    return best;
+    const struct handoff_trim_plan *plan = walk->plan;
+    const struct handoff_trim_memory *memory = &plan->memories[place];
+    int64_t price = memory->cost[form];
+    if (memory->form != HANDOFF_FORM_NONE) /* its end stays the same */
+        return price - (int64_t)memory->cost[memory->form];
+    if (walk->behind_last == 0)
+        return price + memory->last_extra + plan->memories_some - plan->memories_none;
+    if (place >= walk->behind_last)
+        price += memory->last_extra - plan->memories[walk->behind_last - 1].last_extra;
+    return price;
 }
 
-/* How many tokens the memory adds after those kept so far. */
-static int64_t memory_price(const struct walk *walk, const struct handoff_trim_memory *memory,
-                            enum handoff_form form)
-{
-    int64_t opening = (int64_t)walk->plan->memories_some - (int64_t)walk->plan->memories_none;
-    return (walk->some ? 0 : opening) + (int64_t)memory->cost[form] + memory->last_extra -
-           walk->last_extra;
-}
-
-static void keep_memory(struct walk *walk, struct handoff_trim_memory *memory,
-                        enum handoff_form form)
+static void keep_memory(struct walk *walk, size_t place, enum handoff_form form)
 {
     BASE_CHECK(form < HANDOFF_FORMS);
-    walk->spent += memory_price(walk, memory, form);
-    walk->last_extra = memory->last_extra;
-    walk->some = true;
-    memory->form = form;
+    walk->spent += memory_price(walk, place, form);
+    walk->plan->memories[place].form = form;
+    if (place >= walk->behind_last)
+        walk->behind_last = place + 1;
 }
 
-static bool fits_budget(const struct walk *walk, int64_t more)
+static int64_t room_left(const struct walk *walk)
 {
-    return walk->spent + more <= (int64_t)walk->plan->budget;
+    return (int64_t)walk->plan->budget - walk->spent;
 }
 
-static void keep_what_must_be(struct walk *walk)
+/* Leaves a memory that is kept already as it is if no better form fits. */
+static void keep_best_that_fits(struct walk *walk, size_t place)
 {
-    struct handoff_trim_plan *plan = walk->plan;
-    for (size_t i = 0; i < plan->nmemories; i++) {
-        struct handoff_trim_memory *memory = &plan->memories[i];
-        memory->form = HANDOFF_FORM_NONE;
-        enum handoff_form form = cheapest_form(plan, memory);
-        if (must_keep(plan, memory) && form != HANDOFF_FORM_NONE)
-            keep_memory(walk, memory, form);
-    }
-}
-
-/* A better form of a kept memory costs only the difference: its end stays the same. */
-static void improve_form(struct walk *walk, struct handoff_trim_memory *memory)
-{
+    const struct handoff_trim_memory *memory = &walk->plan->memories[place];
     for (unsigned nth = 0; nth < HANDOFF_FORMS; nth++) {
-        enum handoff_form form = form_of(walk->plan, memory, nth);
+        const enum handoff_form form = form_of(walk->plan, memory, nth);
         if (form == HANDOFF_FORM_NONE || form == memory->form)
             return;
-        int64_t more = (int64_t)memory->cost[form] - (int64_t)memory->cost[memory->form];
-        if (fits_budget(walk, more)) {
-            walk->spent += more;
-            memory->form = form;
-            return;
-        }
-    }
-}
-
-static void keep_best_that_fits(struct walk *walk, struct handoff_trim_memory *memory)
-{
-    for (unsigned nth = 0; nth < HANDOFF_FORMS; nth++) {
-        enum handoff_form form = form_of(walk->plan, memory, nth);
-        if (form == HANDOFF_FORM_NONE)
-            return;
-        if (fits_budget(walk, memory_price(walk, memory, form))) {
-            keep_memory(walk, memory, form);
+        if (memory_price(walk, place, form) <= room_left(walk)) {
+            keep_memory(walk, place, form);
             return;
         }
     }
@@ -121,53 +83,212 @@ static void keep_best_that_fits(struct walk *walk, struct handoff_trim_memory *m
 
 static void keep_rank(struct walk *walk, enum handoff_rank rank)
 {
+    for (size_t i = 0; i < walk->plan->nmemories; i++) {
+        if (walk->plan->memories[i].rank == rank)
+            keep_best_that_fits(walk, i);
+    }
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static void keep_entry(struct walk *walk, struct handoff_trim_list *list, size_t entry,
+                       int64_t price)
+{
+    list->keep(list, entry);
+    list->kept++;
+    walk->spent += price;
+}
+
+/* Steps: from the newest on, whatever fits. */
+static void keep_list(struct walk *walk, struct handoff_trim_list *list)
+{
+    for (size_t i = list ? list->count : 0; i > 0 && room_left(walk) >= list->least; i--) {
+        const int64_t price = list->price(list, i - 1, room_left(walk));
+        if (price <= room_left(walk))
+            keep_entry(walk, list, i - 1, price);
+    }
+}
+
+static bool is_newer(const struct handoff_trim_list *list, size_t left,
+                     const struct handoff_trim_list *other, size_t other_left)
+{
+    return left > 0 &&
+           (other_left == 0 || list->age(list, left - 1) >= other->age(other, other_left - 1));
+}
+
+/* The same for two lists together. */
+static void keep_two_lists(struct walk *walk, struct handoff_trim_list *one,
+                           struct handoff_trim_list *other)
+{
+    if (!one || !other) {
+        keep_list(walk, one ? one : other);
+        return;
+    }
+    size_t one_left = one->count, other_left = other->count;
+    while (one_left + other_left > 0 && room_left(walk) > 0) {
+        const bool is_one = is_newer(one, one_left, other, other_left);
+        struct handoff_trim_list *list = is_one ? one : other;
+        const size_t entry = is_one ? --one_left : --other_left;
+        const int64_t price = list->price(list, entry, room_left(walk));
+        if (price <= room_left(walk))
+            keep_entry(walk, list, entry, price);
+    }
+}
+
+static void keep_reasons(struct walk *walk, struct handoff_trim_list *list)
+{
+    for (size_t i = list && list->price_reason ? list->count : 0; i > 0 && room_left(walk) > 0;
+         i--) {
+        const int64_t price = list->price_reason(list, i - 1);
+        if (price > room_left(walk))
+            continue;
+        list->keep_reason(list, i - 1);
+        walk->spent += price;
+    }
+}
+
+static void keep_whole_list(struct walk *walk, struct handoff_trim_list *list)
+{
+    for (size_t i = list->count; i > 0; i--) {
+        const int64_t price = list->price(list, i - 1, HANDOFF_PRICE_TOO_HIGH - 1);
+        if (price < HANDOFF_PRICE_TOO_HIGH)
+            keep_entry(walk, list, i - 1, price);
+    }
+    for (size_t i = 0; i < list->count && list->price_reason; i++) {
+        const int64_t price = list->price_reason(list, i);
+        if (price == HANDOFF_PRICE_TOO_HIGH)
+            continue;
+        list->keep_reason(list, i);
+        walk->spent += price;
+    }
+}
+
+/* ---- what is never trimmed ------------------------------------------------------------------ */
+
+static void start_walk(struct walk *walk, struct handoff_trim_plan *plan)
+{
+    *walk = (struct walk){.plan = plan, .spent = (int64_t)(plan->fixed + plan->memories_none)};
+    for (size_t i = 0; i < plan->nmemories; i++)
+        plan->memories[i].form = HANDOFF_FORM_NONE;
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        if (!plan->lists[i])
+            continue;
+        plan->lists[i]->clear(plan->lists[i]);
+        plan->lists[i]->kept = 0;
+        walk->spent += plan->lists[i]->empty;
+    }
+}
+
+static size_t count_requested(const struct handoff_trim_plan *plan)
+{
+    size_t count = 0;
+    while (count < plan->nmemories && plan->memories[count].rank != HANDOFF_RANK_FOUND)
+        count++;
+    return count;
+}
+
+/* Unresolved entries and ids, newest first, as far as the quota goes. */
+static void keep_open_questions_and_ids(struct walk *walk, int64_t quota)
+{
+    struct handoff_trim_plan *plan = walk->plan;
+    struct handoff_trim_list *list = plan->lists[HANDOFF_PART_UNRESOLVED];
+    const size_t requested = count_requested(plan);
+    const int64_t most = walk->spent + quota;
+    size_t left = list ? list->count : 0, next = 0;
+    while (left > 0 || next < requested) {
+        if (left > 0 &&
+            (next == requested || list->age(list, left - 1) >= plan->memories[next].age)) {
+            const int64_t price = list->price(list, --left, most - walk->spent);
+            if (price <= most - walk->spent)
+                keep_entry(walk, list, left, price);
+        } else {
+            if (memory_price(walk, next, HANDOFF_FORM_REFERENCE) <= most - walk->spent)
+                keep_memory(walk, next, HANDOFF_FORM_REFERENCE);
+            next++;
+        }
+    }
+}
+
+/* What all of them take at most. It does not depend on the order of the memories, which may change
+ * once they are ranked by relevance: a budget is rejected the first time or never. */
+static int64_t most_for_questions_and_ids(struct walk *walk)
+{
+    const struct handoff_trim_plan *plan = walk->plan;
+    const size_t requested = count_requested(plan);
+    const int64_t before = walk->spent;
+    int64_t ids = 0, last_extra = 0;
+    if (plan->lists[HANDOFF_PART_UNRESOLVED])
+        keep_whole_list(walk, plan->lists[HANDOFF_PART_UNRESOLVED]);
+    for (size_t i = 0; i < requested; i++) {
+        ids += plan->memories[i].cost[HANDOFF_FORM_REFERENCE];
+        if (i == 0 || plan->memories[i].last_extra > last_extra)
+            last_extra = plan->memories[i].last_extra;
+    }
+    if (requested > 0)
+        ids += last_extra + plan->memories_some - plan->memories_none;
+    const int64_t entries = walk->spent - before;
+    start_walk(walk, walk->plan);
+    return entries + ids;
+}
+
+/* Only where the fixed parts take more than half of the budget can the rest be too small for their
+ * part of it. */
+static bool keep_what_must_be(struct walk *walk)
+{
+    const int64_t budget = (int64_t)walk->plan->budget, core = walk->spent;
+    if (budget < 2 * core) {
+        const int64_t most = most_for_questions_and_ids(walk);
+        const int64_t needed = core + (most < core ? most : core);
+        walk->plan->needed = (uint64_t)needed;
+        if (budget < needed)
+            return false;
+    }
+    const int64_t half = budget / 2, rest = budget - core;
+    keep_open_questions_and_ids(walk, half < rest ? half : rest);
+    return true;
+}
+
+/* ---- the strategies ------------------------------------------------------------------------- */
+
+static void keep_everything(struct walk *walk)
+{
     struct handoff_trim_plan *plan = walk->plan;
     for (size_t i = 0; i < plan->nmemories; i++) {
-        struct handoff_trim_memory *memory = &plan->memories[i];
-        if (memory->rank != rank)
-            continue;
-        if (memory->form != HANDOFF_FORM_NONE)
-            improve_form(walk, memory);
-        else
-            keep_best_that_fits(walk, memory);
+        const enum handoff_form form = form_of(plan, &plan->memories[i], 0);
+        if (form != HANDOFF_FORM_NONE)
+            keep_memory(walk, i, form);
     }
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        if (plan->lists[i])
+            keep_whole_list(walk, plan->lists[i]);
+    }
+    plan->needed = (uint64_t)walk->spent;
 }
 
-static int64_t history_price(const struct handoff_trim_plan *plan, size_t kept)
-{
-    int64_t opening = kept ? 0 : (int64_t)plan->history_some - (int64_t)plan->history_none;
-    return opening + (int64_t)plan->history[plan->nhistory - 1 - kept];
-}
-
-static void keep_history(struct walk *walk, bool all)
+static void fill_the_rest(struct walk *walk)
 {
     struct handoff_trim_plan *plan = walk->plan;
-    while (plan->history_kept < plan->nhistory) {
-        int64_t more = history_price(plan, plan->history_kept);
-        if (!all && !fits_budget(walk, more))
-            return;
-        walk->spent += more;
-        plan->history_kept++;
-    }
+    keep_two_lists(walk, plan->lists[HANDOFF_PART_DECISIONS], plan->lists[HANDOFF_PART_REMAINING]);
+    keep_rank(walk, HANDOFF_RANK_PINNED);
+    keep_rank(walk, HANDOFF_RANK_ASKED);
+    keep_list(walk, plan->lists[HANDOFF_PART_STEPS]);
+    keep_rank(walk, HANDOFF_RANK_INHERITED);
+    keep_rank(walk, HANDOFF_RANK_FOUND);
+    keep_reasons(walk, plan->lists[HANDOFF_PART_STEPS]);
 }
 
 bool handoff_trim(struct handoff_trim_plan *plan)
 {
     BASE_CHECK((size_t)plan->strategy < sizeof(forms_of) / sizeof(forms_of[0]));
-    struct walk walk = {.plan = plan,
-                        .spent = (int64_t)(plan->fixed + plan->memories_none + plan->history_none)};
-    plan->history_kept = 0;
-    keep_what_must_be(&walk);
+    struct walk walk;
+    start_walk(&walk, plan);
     if (plan->strategy == HANDOFF_STRATEGY_FULL)
-        keep_history(&walk, true);
-    plan->needed = (uint64_t)walk.spent;
-    if (!fits_budget(&walk, 0))
+        keep_everything(&walk);
+    else if (keep_what_must_be(&walk))
+        fill_the_rest(&walk);
+    else
         return false;
-    keep_rank(&walk, HANDOFF_RANK_PINNED);
-    keep_rank(&walk, HANDOFF_RANK_ASKED);
-    keep_history(&walk, false);
-    keep_rank(&walk, HANDOFF_RANK_FOUND);
     plan->count = (uint64_t)walk.spent;
-    BASE_CHECK(plan->count <= plan->budget);
-    return true;
+    BASE_CHECK(plan->strategy == HANDOFF_STRATEGY_FULL || plan->count <= plan->budget);
+    return plan->count <= plan->budget;
 }

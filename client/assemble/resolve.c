@@ -44,13 +44,115 @@ static enum handoff_absence reason_to_withhold(const struct handoff_assembly *as
                                                     : HANDOFF_ABSENCE_NONE;
 }
 
+/* ---- references ------------------------------------------------------------------------------ */
+
+static int compare_spans(const struct base_span *a, const struct base_span *b)
+{
+    size_t shorter = a->size < b->size ? a->size : b->size;
+    int order = memcmp(a->data, b->data, shorter);
+    return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static int compare_references(const void *left, const void *right)
+{
+    const struct handoff_reference *a = left, *b = right;
+    return compare_spans(&a->id, &b->id);
+}
+
+static struct handoff_reference *find_reference(struct handoff_reference *sorted, size_t count,
+                                                struct base_span id)
+{
+    const struct handoff_reference wanted = {.id = id};
+    return count ? bsearch(&wanted, sorted, count, sizeof *sorted, compare_references) : NULL;
+}
+
+static const struct handoff_reference *reference_of(const struct handoff_assembly *assembly,
+                                                    struct base_span id)
+{
+    return find_reference(assembly->references, assembly->nreferences, id);
+}
+
+/* Everything that the ledger refers to, and what of it this hop asks for, sorted by id. */
+static struct handoff_reference *sort_references(struct handoff_assembly *assembly, size_t *count)
+{
+    const struct handoff_items *items = &assembly->ledger.items[HANDOFF_ITEM_REFERENCE];
+    struct handoff_reference *all =
+        base_arena_calloc(&assembly->arena, items->count + 1, sizeof *all);
+    size_t i, n;
+    yyjson_val *id;
+    if (!all)
+        return NULL;
+    for (i = 0; i < items->count; i++)
+        all[i] = (struct handoff_reference){.id = base_json_span(items->at[i].value),
+                                            .item = &items->at[i],
+                                            .asked = items->at[i].from == &assembly->ledger.own};
+    qsort(all, items->count, sizeof *all, compare_references);
+    yyjson_arr_foreach(assembly->request.memory_ids, i, n, id)
+    {
+        struct handoff_reference *known = find_reference(all, items->count, base_json_span(id));
+        if (known)
+            known->asked = known->named = true;
+    }
+    *count = items->count;
+    return all;
+}
+
+/* Of more than may be asked for at once, those of this hop, then the newest. */
+static size_t leave_out_oldest(struct handoff_assembly *assembly, struct handoff_reference *all,
+                               size_t count)
+{
+    const struct handoff_item *items = assembly->ledger.items[HANDOFF_ITEM_REFERENCE].at;
+    size_t kept = 0, asked = 0, room;
+    for (size_t i = 0; i < count; i++)
+        asked += all[i].asked;
+    room = asked < HANDOFF_MEMORY_IDS_MAX ? HANDOFF_MEMORY_IDS_MAX - asked : 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_new = (size_t)(all[i].item - items) + room >= count;
+        if ((all[i].asked || is_new) && kept < HANDOFF_MEMORY_IDS_MAX)
+            all[kept++] = all[i];
+        else
+            assembly->beyond += !all[i].item->mentioned;
+    }
+    return kept;
+}
+
+static bool take_references(struct handoff_assembly *assembly)
+{
+    size_t count = 0;
+    struct handoff_reference *all = sort_references(assembly, &count);
+    if (!all)
+        return false;
+    if (count > HANDOFF_MEMORY_IDS_MAX)
+        count = leave_out_oldest(assembly, all, count);
+    assembly->ids = base_arena_calloc(&assembly->arena, count + 1, sizeof *assembly->ids);
+    if (!assembly->ids)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        assembly->ids[i] = all[i].id;
+    assembly->references = all;
+    assembly->nreferences = count;
+    return true;
+}
+
 /* ---- slots --------------------------------------------------------------------------------- */
 
-static enum handoff_rank rank_of(const struct handoff_found_memory *found)
+static enum handoff_rank rank_of(const struct handoff_assembly *assembly,
+                                 const struct handoff_found_memory *found)
 {
-    return found->origin & HANDOFF_ORIGIN_PINNED  ? HANDOFF_RANK_PINNED
-           : found->origin & HANDOFF_ORIGIN_ASKED ? HANDOFF_RANK_ASKED
-                                                  : HANDOFF_RANK_FOUND;
+    if (found->origin & HANDOFF_ORIGIN_PINNED)
+        return HANDOFF_RANK_PINNED;
+    if (!(found->origin & HANDOFF_ORIGIN_ASKED))
+        return HANDOFF_RANK_FOUND;
+    const struct handoff_reference *reference = reference_of(assembly, found->memory.id);
+    return !reference || reference->asked ? HANDOFF_RANK_ASKED : HANDOFF_RANK_INHERITED;
+}
+
+static handoff_age age_of_memory(const struct handoff_assembly *assembly, enum handoff_rank rank,
+                                 struct base_span id)
+{
+    return rank == HANDOFF_RANK_INHERITED
+               ? handoff_age_of(reference_of(assembly, id)->item->from, &assembly->ledger.own)
+               : HANDOFF_AGE_OWN;
 }
 
 static uint32_t kept_count(const struct handoff_found_memory *found,
@@ -64,6 +166,7 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
                       const struct handoff_found_memory *found)
 {
     const struct handoff_memory *memory = &found->memory;
+    const enum handoff_rank rank = rank_of(assembly, found);
     *slot = (struct handoff_slot){
         .show = {.id = memory->id,
                  .content = memory->content,
@@ -71,8 +174,9 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
                  .priority = handoff_importance_name(memory->importance),
                  .pinned = memory->pinned,
                  .created_ms = memory->created_ms},
-        .rank = rank_of(found),
+        .rank = rank,
         .of_task = (found->origin & HANDOFF_ORIGIN_TASK) != 0,
+        .age = age_of_memory(assembly, rank, memory->id),
         .importance = memory->importance,
         .relevance = found->relevance,
         .version = memory->version,
@@ -83,7 +187,8 @@ static bool fill_slot(struct handoff_assembly *assembly, struct handoff_slot *sl
     return handoff_segment_tags(&assembly->arena, memory, &slot->show.tags);
 }
 
-/* The order in which memories are kept; plan.h explains the rank. */
+/* The order in which memories are kept; plan.h explains the rank. All but inherited ones are of the
+ * same age. */
 static int compare_slots(const void *left, const void *right)
 {
     const struct handoff_slot *a = left, *b = right;
@@ -91,28 +196,39 @@ static int compare_slots(const void *left, const void *right)
         return a->rank < b->rank ? -1 : 1;
     if (a->rank == HANDOFF_RANK_FOUND && a->of_task != b->of_task)
         return a->of_task ? -1 : 1;
+    if (a->age != b->age)
+        return a->age > b->age ? -1 : 1;
     if (a->importance != b->importance)
         return a->importance > b->importance ? -1 : 1;
     if (a->relevance < b->relevance || a->relevance > b->relevance)
         return a->relevance > b->relevance ? -1 : 1;
     if (a->show.created_ms != b->show.created_ms)
         return a->show.created_ms > b->show.created_ms ? -1 : 1;
-    size_t shorter = a->show.id.size < b->show.id.size ? a->show.id.size : b->show.id.size;
-    int order = memcmp(a->show.id.data, b->show.id.data, shorter);
-    return order ? order
-                 : (a->show.id.size > b->show.id.size) - (a->show.id.size < b->show.id.size);
+    return compare_spans(&a->show.id, &b->show.id);
+}
+
+/* What only stands in a text and was not found is perhaps no id of a memory. */
+static bool may_be_no_id(const struct handoff_reference *reference, enum handoff_absence reason)
+{
+    return reference && reference->item->mentioned && !reference->named &&
+           (reason == HANDOFF_ABSENCE_NOT_FOUND || reason == HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
 }
 
 static void add_missing(struct handoff_assembly *assembly, struct base_span id,
                         enum handoff_absence reason)
 {
-    assembly->missing[assembly->nmissing++] = (struct handoff_missing){id, reason};
+    const struct handoff_reference *reference = reference_of(assembly, id);
+    if (may_be_no_id(reference, reason))
+        return;
+    assembly->missing[assembly->nmissing++] = (struct handoff_missing){
+        .id = id, .reason = reason, .since_hop = reference ? reference->item->from->hop : 0};
 }
 
-/* The other strategies can show a memory by its id alone. */
-static bool wants_texts(const struct handoff_assembly *assembly)
+/* In strategy full nothing goes by its id alone. */
+static bool is_withheld(const struct handoff_assembly *assembly, enum handoff_absence reason,
+                        const struct handoff_memory *memory)
 {
-    return assembly->request.strategy == HANDOFF_STRATEGY_PRIORITY ||
+    return reason != HANDOFF_ABSENCE_NONE && !memory->summary.data &&
            assembly->request.strategy == HANDOFF_STRATEGY_FULL;
 }
 
@@ -125,8 +241,7 @@ static bool sort_out(struct handoff_assembly *assembly)
         const struct handoff_found_memory *found = &resolve->found[i];
         enum handoff_absence reason = reason_to_withhold(assembly, &found->memory);
         struct handoff_slot *slot = &assembly->slots[assembly->nslots];
-        if (reason != HANDOFF_ABSENCE_NONE && !found->memory.summary.data &&
-            wants_texts(assembly)) {
+        if (is_withheld(assembly, reason, &found->memory)) {
             add_missing(assembly, found->memory.id, reason);
             continue;
         }
@@ -141,22 +256,11 @@ static bool sort_out(struct handoff_assembly *assembly)
 
 /* ---- a spine that failed -------------------------------------------------------------------- */
 
-static int compare_spans(const void *left, const void *right)
-{
-    const struct base_span *a = left, *b = right;
-    size_t shorter = a->size < b->size ? a->size : b->size;
-    int order = memcmp(a->data, b->data, shorter);
-    return order ? order : (a->size > b->size) - (a->size < b->size);
-}
-
-static void add_all_missing(struct handoff_assembly *assembly, struct base_span *ids, size_t count)
+static void add_all_missing(struct handoff_assembly *assembly)
 {
     const enum handoff_absence reason = HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
-    qsort(ids, count, sizeof(*ids), compare_spans);
-    for (size_t i = 0; i < count; i++) {
-        if (i == 0 || !base_span_equal(ids[i], ids[i - 1]))
-            add_missing(assembly, ids[i], reason);
-    }
+    for (size_t i = 0; i < assembly->nreferences; i++)
+        add_missing(assembly, assembly->references[i].id, reason);
     if (assembly->request.include_pins)
         add_missing(assembly, base_span_text(all_pinned), reason);
     if (assembly->request.include_recent > 0)
@@ -206,7 +310,7 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
         return HANDOFF_PROGRESS_FAILED;
     }
     if (failed) {
-        add_all_missing(assembly, assembly->ids, resolve->id_count);
+        add_all_missing(assembly);
     } else if (!sort_out(assembly)) {
         handoff_error_no_memory(&assembly->error);
         return HANDOFF_PROGRESS_FAILED;
@@ -249,22 +353,15 @@ static bool ask_spine(struct handoff_assembly *assembly)
 static bool prepare_question(struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;
-    size_t i, n, count = yyjson_arr_size(request->memory_ids);
-    yyjson_val *id;
-    assembly->ids = base_arena_calloc(&assembly->arena, count + 1, sizeof(*assembly->ids));
-    if (!assembly->ids)
+    if (!assembly->references && !take_references(assembly))
         return false;
-    yyjson_arr_foreach(request->memory_ids, i, n, id)
-    {
-        assembly->ids[i] = base_json_span(id);
-    }
     assembly->resolve = (struct handoff_spine_resolve){
         .call = {.mailbox = assembly->mailbox, .done = spine_answered},
         .arena = &assembly->arena,
         .scopes = assembly->scopes,
         .task = assembly->task_id,
         .ids = assembly->ids,
-        .id_count = count,
+        .id_count = assembly->nreferences,
         .pins = request->include_pins,
         .recent = (size_t)request->include_recent,
         .query = assembly->ranked ? request->task_summary : base_span(NULL, 0),

@@ -4,6 +4,8 @@
 
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
+#include "lib/base/utf8.h"
+#include "lib/tokens/unicode.h"
 
 static inline void write_member(struct base_buffer *out, const char *key, struct base_span text)
 {
@@ -107,14 +109,14 @@ static void write_others(struct base_buffer *out, yyjson_val *step)
     }
 }
 
-void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step)
+static void write_known_members(struct base_buffer *out, yyjson_val *step, unsigned left_out)
 {
     yyjson_val *members[HANDOFF_STEP_MEMBERS];
     const size_t others = handoff_segment_step_sort(step, members);
-    base_buffer_text(out, "\":");
+    base_buffer_text(out, "{\"agent\":");
     base_json_write(out, members[HANDOFF_STEP_AGENT]);
-    for (size_t i = HANDOFF_STEP_ACTION; i < HANDOFF_STEP_MEMBERS; i++) {
-        if (!members[i])
+    for (unsigned i = HANDOFF_STEP_ACTION; i < HANDOFF_STEP_MEMBERS; i++) {
+        if (!members[i] || i == left_out)
             continue;
         base_json_write_key(out, handoff_segment_step_names[i]);
         base_json_write(out, members[i]);
@@ -122,4 +124,104 @@ void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step)
     if (others)
         write_others(out, step);
     base_buffer_byte(out, '}');
+}
+
+void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step)
+{
+    write_known_members(out, step, HANDOFF_STEP_MEMBERS);
+}
+
+void handoff_segment_step_write_short(struct base_buffer *out, yyjson_val *step)
+{
+    write_known_members(out, step, HANDOFF_STEP_REASON);
+}
+
+bool handoff_segment_step_has_reason(yyjson_val *step)
+{
+    return yyjson_is_str(yyjson_obj_get(step, "reason")) &&
+           yyjson_is_str(yyjson_obj_get(step, "decision"));
+}
+
+/* ---- where entries may be cut ---------------------------------------------------------------- */
+
+static bool is_letter_byte(unsigned char byte)
+{
+    return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
+}
+
+static bool is_digit_byte(unsigned char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* ASCII, and neither letter, digit nor space; compact JSON has no other ASCII white space. */
+static bool is_symbol_byte(unsigned char byte)
+{
+    return byte > ' ' && byte < 0x7f && !is_letter_byte(byte) && !is_digit_byte(byte);
+}
+
+static bool is_letter_of_any_script(const char *at)
+{
+    unsigned width;
+    if ((unsigned char)*at < 0x80)
+        return is_letter_byte((unsigned char)*at);
+    const enum handoff_unicode_class class =
+        handoff_unicode_class(base_utf8_read((const uint8_t *)at, &width));
+    return class == HANDOFF_UNICODE_UPPER || class == HANDOFF_UNICODE_LOWER ||
+           class == HANDOFF_UNICODE_LETTER;
+}
+
+/* The character that ends before a place. */
+static const char *character_before(const char *text, const char *place)
+{
+    const char *at = place - 1;
+    while (at > text && ((unsigned char)*at & 0xc0) == 0x80)
+        at--;
+    return at;
+}
+
+/* Whether there is always a split between two neighbours, and what is before it is split the same
+ * without what follows: the last of several spaces depends on that. What follows the text is a
+ * symbol. */
+static bool always_splits(const char *text, const char *place, const char *end)
+{
+    const unsigned char after = place < end ? (unsigned char)*place : ',';
+    const unsigned char before = (unsigned char)place[-1];
+    if (after >= 0x80)
+        return false;
+    if (before < 0x80 && before != ' ' && is_digit_byte(before) != is_digit_byte(after))
+        return true;
+    return !is_letter_byte(after) && after != '\'' &&
+           is_letter_of_any_script(character_before(text, place));
+}
+
+/* The end of the lead, or NULL. */
+static const char *first_split(const char *text, const char *end)
+{
+    const char *at = text;
+    if (is_digit_byte((unsigned char)*at))
+        return at;
+    while (at < end && is_symbol_byte((unsigned char)*at))
+        at++;
+    if (at > text && at < end && at[-1] != '\'' && is_letter_of_any_script(at))
+        return at;
+    for (at += at == text; at <= end; at++) {
+        if (always_splits(text, at, end))
+            return at;
+    }
+    return NULL;
+}
+
+bool handoff_segment_cut(struct base_span entry, size_t *lead, size_t *trail)
+{
+    const char *text = entry.data, *end = text + entry.size;
+    const char *first = first_split(text, end), *last = end;
+    *lead = first ? (size_t)(first - text) : entry.size;
+    *trail = 0;
+    if (!first)
+        return false;
+    while (last > first && !always_splits(text, last, end))
+        last--;
+    *trail = (size_t)(end - last);
+    return true;
 }

@@ -14,20 +14,39 @@
  *
  * A context is
  *
- *     head  {"task":{...},"memories
- *     list  ":[{"id   segment segment ... segment, or   ":[],"history   where it is empty
- *     list  ":[{"agent  segment ... segment, or   ":[],"constraints
- *     tail  ":{...},"expected_output":{...}}
+ *     head  {"task":{...,"state":{...,"decisions
+ *     list  ":["an entry","another"],"unresolved
+ *     list  ":[...],"remaining
+ *     list  ":[...]}},"memories                  where a list of the state is not there, nor its
+ * key list  ":[{"id   segment segment ... segment, or   ":[],"history   where it is empty list
+ * ":[{"agent":...},{"agent":...}],"constraints tail  ":{...},"expected_output":{...}}
  *
- * and a segment of a list is its object after the first key, with the text that leads to the next
- * object or ends the list. A memory's segment is counted once per form and the count stored with
- * the memory, so assembling does not count the same text again. The part that depends on what
- * follows (the next memory or the end of the list) is a few bytes after its last key and is counted
- * separately.
+ * The entries of the other lists are any JSON, and no key leads to the next one. But nearly every
+ * entry has a place near its beginning and another near its end where there is always a split,
+ * whatever its neighbours are:
+ *
+ *     - between a letter of any script and an ASCII character other than a letter or apostrophe
+ *     - before and after a run of ASCII digits next to an ASCII symbol or letter; after it also
+ * next to a space
+ *     - before a letter, where all between it and the beginning of the entry are ASCII symbols: the
+ *       comma or bracket in front of the entry belongs to the same run, so the run has more than
+ *       one character, and a letter takes at most one symbol and only from the beginning of a piece
+ *
+ * What lies before the first such place is its lead, what lies after the last its trail: of
+ * "retry", the quotes. Both are short. So a list is the sum of its entries between lead and trail,
+ * which are counted once and stored, and of the runs where a trail, a comma and a lead meet
+ * (list.h). An entry without such a place, such as "!!" or "🙂", has only a lead, and extends the
+ * run.
+ *
+ * A memory's segment is its object after the first key, with the text that leads to the next
+ * object or ends the list. It is counted once per form and the count stored with the memory, so
+ * assembling does not count the same text again. The part that depends on what follows (the next
+ * memory or the end of the list) is a few bytes after its last key and is counted separately.
  */
 #ifndef HANDOFF_ASSEMBLE_SEGMENT_H
 #define HANDOFF_ASSEMBLE_SEGMENT_H
 
+#include <stdbool.h>
 #include <yyjson.h>
 
 #include "client/assemble/plan.h"
@@ -37,16 +56,17 @@
 
 /* The text between the segments of a list. */
 #define HANDOFF_SEGMENT_HEAD_OPEN     "{\"task\":{\"intent\":"
-#define HANDOFF_SEGMENT_HEAD_END      ",\"memories"
+#define HANDOFF_SEGMENT_LIST_OPEN     "\":["
+#define HANDOFF_SEGMENT_STATE_END     "}},\"memories"
 #define HANDOFF_SEGMENT_MEMORIES_OPEN "\":[{\"id"
 #define HANDOFF_SEGMENT_MEMORIES_NEXT ",{\"id"
 #define HANDOFF_SEGMENT_MEMORIES_END  "],\"history"
 #define HANDOFF_SEGMENT_MEMORIES_NONE "\":[],\"history"
-#define HANDOFF_SEGMENT_HISTORY_OPEN  "\":[{\"agent"
-#define HANDOFF_SEGMENT_HISTORY_NEXT  ",{\"agent"
-#define HANDOFF_SEGMENT_HISTORY_END   "],\"constraints"
-#define HANDOFF_SEGMENT_HISTORY_NONE  "\":[],\"constraints"
 #define HANDOFF_SEGMENT_TAIL_OPEN     "\":"
+
+/* How long the lead and the trail of an entry are. False: it has only a lead. The text is compact
+ * JSON of one value. */
+bool handoff_segment_cut(struct base_span entry, size_t *lead, size_t *trail);
 
 /* What an envelope shows of a memory. */
 struct handoff_segment_memory {
@@ -87,8 +107,11 @@ extern const struct base_span handoff_segment_step_names[HANDOFF_STEP_MEMBERS];
  * members. */
 size_t handoff_segment_step_sort(yyjson_val *step, yyjson_val *members[HANDOFF_STEP_MEMBERS]);
 
-/* Appends `":"researcher",...}` of a step of the history: the known members in their order, then
- * all others. */
+/* Appends a step of the history: the known members in their order, then all others. */
 void handoff_segment_step_write(struct base_buffer *out, yyjson_val *step);
+
+/* Whether it has a reason for a decision, which is the first to go; and the step without it. */
+bool handoff_segment_step_has_reason(yyjson_val *step);
+void handoff_segment_step_write_short(struct base_buffer *out, yyjson_val *step);
 
 #endif

@@ -12,10 +12,12 @@
 
 /* ---- counting ------------------------------------------------------------------------------- */
 
-/* The forms a strategy may use; the others are not counted. */
+/* The forms a strategy may use; the others are not counted. What was only found goes by its id
+ * alone where no other form may be sent. */
 static bool strategy_uses(enum handoff_strategy strategy, const struct handoff_slot *slot,
                           enum handoff_form form)
 {
+    const bool only_id = slot->content_stays && !slot->show.summary.data;
     switch (strategy) {
     case HANDOFF_STRATEGY_FULL:
         return form == (slot->content_stays ? HANDOFF_FORM_SUMMARY : HANDOFF_FORM_FULL);
@@ -24,7 +26,7 @@ static bool strategy_uses(enum handoff_strategy strategy, const struct handoff_s
     case HANDOFF_STRATEGY_LAZY:
         return form == HANDOFF_FORM_REFERENCE;
     default:
-        return form != HANDOFF_FORM_REFERENCE;
+        return form != HANDOFF_FORM_REFERENCE || slot->rank != HANDOFF_RANK_FOUND || only_id;
     }
 }
 
@@ -35,7 +37,75 @@ static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
            form == HANDOFF_FORM_REFERENCE;
 }
 
+/* ---- the lists ------------------------------------------------------------------------------ */
+
+/* In the order of the context. */
+static const struct {
+    enum handoff_item_kind item;
+    const char *key;
+} list_rows[HANDOFF_LISTS] = {
+    [HANDOFF_PART_DECISIONS] = {HANDOFF_ITEM_DECISION, "decisions"},
+    [HANDOFF_PART_UNRESOLVED] = {HANDOFF_ITEM_UNRESOLVED, "unresolved"},
+    [HANDOFF_PART_REMAINING] = {HANDOFF_ITEM_REMAINING, "remaining"},
+    [HANDOFF_PART_STEPS] = {HANDOFF_ITEM_STEP, "history"},
+};
+
+/* A list of the state is there where it has entries; the history always is. */
+static bool has_list(const struct handoff_assembly *assembly, enum handoff_part kind)
+{
+    return kind == HANDOFF_PART_STEPS || assembly->ledger.items[list_rows[kind].item].count > 0;
+}
+
+static enum handoff_list_end end_of_list(const struct handoff_assembly *assembly,
+                                         enum handoff_part kind)
+{
+    if (kind == HANDOFF_PART_STEPS)
+        return HANDOFF_LIST_END_HISTORY;
+    if (kind < HANDOFF_PART_UNRESOLVED && has_list(assembly, HANDOFF_PART_UNRESOLVED))
+        return HANDOFF_LIST_END_UNRESOLVED;
+    if (kind < HANDOFF_PART_REMAINING && has_list(assembly, HANDOFF_PART_REMAINING))
+        return HANDOFF_LIST_END_REMAINING;
+    return HANDOFF_LIST_END_STATE;
+}
+
+static bool make_lists(struct handoff_assembly *assembly)
+{
+    for (unsigned kind = 0; kind < HANDOFF_LISTS; kind++) {
+        struct handoff_list *list = &assembly->lists[kind];
+        if (!has_list(assembly, kind))
+            continue;
+        *list = (struct handoff_list){.items = assembly->ledger.items[list_rows[kind].item],
+                                      .runs = &assembly->with->runs,
+                                      .own = &assembly->ledger.own,
+                                      .texts = &assembly->parts};
+        if (!handoff_list_init(list, kind, end_of_list(assembly, kind), &assembly->arena))
+            return false;
+        assembly->plan.lists[kind] = &list->trim;
+    }
+    return true;
+}
+
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
+
+/* The members of the state that are no lists, and the key of the first list. */
+static void write_state(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    const struct handoff_items *members = &assembly->ledger.items[HANDOFF_ITEM_STATE];
+    unsigned kind = 0;
+    base_buffer_byte(out, '{');
+    for (size_t i = 0; i < members->count; i++) {
+        base_json_write_key(out, members->at[i].name);
+        base_json_write(out, members->at[i].value);
+    }
+    while (kind < HANDOFF_PART_STEPS && !has_list(assembly, kind))
+        kind++;
+    if (kind == HANDOFF_PART_STEPS) {
+        base_buffer_text(out, HANDOFF_SEGMENT_STATE_END);
+        return;
+    }
+    base_buffer_text(out, members->count ? ",\"" : "\"");
+    base_buffer_text(out, list_rows[kind].key);
+}
 
 static void write_context_head(struct base_buffer *out, struct handoff_assembly *assembly)
 {
@@ -45,20 +115,7 @@ static void write_context_head(struct base_buffer *out, struct handoff_assembly 
     base_buffer_text(out, ",\"summary\":");
     base_json_write_string(out, assembly->request.task_summary);
     base_buffer_text(out, ",\"state\":");
-    base_json_write_object(out, assembly->request.state);
-    base_buffer_text(out, "}" HANDOFF_SEGMENT_HEAD_END);
-}
-
-/* In the order of the envelope, so encoding only copies the newest ones. */
-static void write_steps(struct base_buffer *out, const struct handoff_assembly *assembly)
-{
-    for (size_t i = 0; i < assembly->nsteps; i++) {
-        assembly->step_at[i] = out->size;
-        handoff_segment_step_write(out, assembly->steps[i]);
-        base_buffer_text(out, i + 1 < assembly->nsteps ? HANDOFF_SEGMENT_HISTORY_NEXT
-                                                       : HANDOFF_SEGMENT_HISTORY_END);
-    }
-    assembly->step_at[assembly->nsteps] = out->size;
+    write_state(out, assembly);
 }
 
 static void write_context_tail(struct base_buffer *out, struct handoff_assembly *assembly)
@@ -72,35 +129,24 @@ static void write_context_tail(struct base_buffer *out, struct handoff_assembly 
     base_buffer_byte(out, '}');
 }
 
-/* Writes and counts the parts that do not depend on memories: once, although the stage may run
- * twice. */
+/* Writes and counts the parts that are always there: once, although the stage may run twice. Behind
+ * them the lists write their entries. */
 static enum handoff_code write_parts(struct handoff_assembly *assembly, struct handoff_error *error)
 {
-    struct handoff_trim_plan *plan = &assembly->plan;
     struct base_buffer *out = &assembly->parts;
-    out->arena = &assembly->arena;
     struct handoff_counter counter = {.tokenizer = assembly->with->tokenizer};
-    const size_t nsteps = assembly->nsteps;
-    uint32_t *history = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(*history));
-    assembly->step_at = base_arena_calloc(&assembly->arena, nsteps + 1, sizeof(size_t));
-    if (!history || !assembly->step_at)
-        return handoff_error_no_memory(error);
+    out->arena = &assembly->arena;
     base_buffer_reserve(out, assembly->body.size); /* usually as long as the request */
     write_context_head(out, assembly);
     assembly->head_size = out->size;
-    write_steps(out, assembly);
     write_context_tail(out, assembly);
-    if (out->failed)
+    assembly->tail_size = out->size - assembly->head_size;
+    if (out->failed || !make_lists(assembly))
         return handoff_error_no_memory(error);
-    const char *text = out->data;
-    const size_t *at = assembly->step_at;
-    plan->fixed =
-        (uint64_t)handoff_cost_of_text(&counter, base_span(text, assembly->head_size)) +
-        handoff_cost_of_text(&counter, base_span(text + at[nsteps], out->size - at[nsteps]));
-    for (size_t i = 0; i < nsteps; i++)
-        history[i] = handoff_cost_of_text(&counter, base_span(text + at[i], at[i + 1] - at[i]));
-    plan->history = history;
-    plan->nhistory = nsteps;
+    assembly->plan.fixed =
+        (uint64_t)handoff_cost_of_text(&counter, base_span(out->data, assembly->head_size)) +
+        handoff_cost_of_text(&counter,
+                             base_span(out->data + assembly->head_size, assembly->tail_size));
     return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
@@ -111,6 +157,7 @@ static void fill_memory(struct handoff_counter *counter, const struct handoff_as
 {
     enum handoff_strategy strategy = (enum handoff_strategy)assembly->request.strategy;
     memory->rank = slot->rank;
+    memory->age = slot->age;
     for (enum handoff_form form = 0; form < HANDOFF_FORMS; form++) {
         if (!strategy_uses(strategy, slot, form) || !has_form(slot, form))
             continue;
@@ -123,25 +170,24 @@ static void fill_memory(struct handoff_counter *counter, const struct handoff_as
     memory->last_extra = handoff_cost_of_being_last(counter, &slot->show);
 }
 
-static enum handoff_code fill_plan(struct handoff_assembly *assembly, struct handoff_error *error)
+static enum handoff_code fill_plan(struct handoff_assembly *assembly,
+                                   struct handoff_counter *counter, struct handoff_error *error)
 {
     struct handoff_trim_plan *plan = &assembly->plan;
-    struct handoff_counter counter = {.tokenizer = assembly->with->tokenizer,
-                                      .scratch.arena = &assembly->arena};
     plan->memories =
         base_arena_calloc(&assembly->arena, assembly->nslots + 1, sizeof(*plan->memories));
     if (!plan->memories)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < assembly->nslots; i++)
-        fill_memory(&counter, assembly, &assembly->slots[i], &plan->memories[i]);
+        fill_memory(counter, assembly, &assembly->slots[i], &plan->memories[i]);
+    for (int i = 0; i < HANDOFF_LISTS; i++)
+        assembly->lists[i].counter = counter;
     plan->strategy = (enum handoff_strategy)assembly->request.strategy;
     plan->budget = assembly->budget;
     plan->nmemories = assembly->nslots;
     plan->memories_none = assembly->with->memories_none;
     plan->memories_some = assembly->with->memories_some;
-    plan->history_none = assembly->with->history_none;
-    plan->history_some = assembly->with->history_some;
-    return counter.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+    return counter->failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 
 static uint64_t max_tokens_of(const struct handoff_assembly *assembly)
@@ -160,20 +206,23 @@ static uint64_t number_tokens(const struct handoff_tokenizer *tokenizer, uint64_
     return tokens;
 }
 
-/* The budget is part of the context, as max_tokens, so the smallest sufficient budget is the
- * smallest number that covers the rest and its own tokens. */
-static uint64_t needed_with_itself(const struct handoff_assembly *assembly, uint64_t max_tokens)
+/* The budget is part of the context, as max_tokens, so a greater one may need a token more for its
+ * own digits: tries what is needed until it is enough. */
+static uint64_t needed_with_itself(struct handoff_assembly *assembly, uint64_t max_tokens)
 {
     const struct handoff_tokenizer *tokenizer = assembly->with->tokenizer;
+    struct handoff_trim_plan *plan = &assembly->plan;
     if (!max_tokens)
-        return assembly->plan.needed;
-    uint64_t rest = assembly->plan.needed - number_tokens(tokenizer, max_tokens), needed = rest;
-    while (rest + number_tokens(tokenizer, needed) > needed)
-        needed = rest + number_tokens(tokenizer, needed);
-    return needed;
+        return plan->needed;
+    const uint64_t rest = plan->fixed - number_tokens(tokenizer, max_tokens);
+    do {
+        plan->budget = plan->needed;
+        plan->fixed = rest + number_tokens(tokenizer, plan->needed);
+    } while (!handoff_trim(plan));
+    return plan->budget;
 }
 
-static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
+static void refuse_budget(struct handoff_assembly *assembly)
 {
     struct handoff_error *error = &assembly->error;
     uint64_t needed = needed_with_itself(assembly, max_tokens_of(assembly));
@@ -181,13 +230,13 @@ static enum handoff_progress refuse_budget(struct handoff_assembly *assembly)
         error, HANDOFF_ERR_BUDGET_TOO_SMALL,
         assembly->request.strategy == HANDOFF_STRATEGY_FULL
             ? "strategy full omits nothing, but the whole context exceeds the token budget"
-            : "task, constraints, expected output and pinned memories are never trimmed, but "
-              "together they exceed the token budget",
+            : "task, constraints, expected output, unresolved questions and the ids of memories "
+              "are "
+              "never trimmed, but together they exceed the token budget",
         "constraints.max_tokens", NULL);
     handoff_error_seen(error, "%llu", (unsigned long long)assembly->budget);
     handoff_error_allow(error, "%llu or more", (unsigned long long)needed);
     error->needed = (int64_t)needed;
-    return HANDOFF_PROGRESS_FAILED;
 }
 
 /* Whether any memory is not in its best form. Only then does relevance matter, and asking the spine
@@ -204,18 +253,31 @@ static bool something_gave_way(const struct handoff_assembly *assembly)
     return false;
 }
 
+/* The lists count while the plan is made. */
+static enum handoff_code make_plan(struct handoff_assembly *assembly)
+{
+    struct handoff_error *error = &assembly->error;
+    struct handoff_counter counter = {.tokenizer = assembly->with->tokenizer,
+                                      .scratch.arena = &assembly->arena};
+    if (!assembly->parts.data && write_parts(assembly, error) != HANDOFF_OK)
+        return error->code;
+    if (fill_plan(assembly, &counter, error) != HANDOFF_OK)
+        return error->code;
+    if (!handoff_trim(&assembly->plan))
+        refuse_budget(assembly);
+    if (counter.failed || assembly->parts.failed)
+        return handoff_error_no_memory(error);
+    return error->code;
+}
+
 enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly)
 {
     uint64_t max_tokens = max_tokens_of(assembly);
     assembly->budget = assembly->token_budget;
     if (max_tokens && max_tokens < assembly->budget)
         assembly->budget = max_tokens;
-    if (!assembly->plan.history && write_parts(assembly, &assembly->error) != HANDOFF_OK)
+    if (make_plan(assembly) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
-    if (fill_plan(assembly, &assembly->error) != HANDOFF_OK)
-        return HANDOFF_PROGRESS_FAILED;
-    if (!handoff_trim(&assembly->plan))
-        return refuse_budget(assembly);
     return !assembly->ranked && something_gave_way(assembly) ? HANDOFF_PROGRESS_RERANK
                                                              : HANDOFF_PROGRESS_NEXT;
 }

@@ -122,11 +122,8 @@ static struct handoff_assembled assembled_of(const struct handoff_assembly *asse
     if (!encoded)
         return assembled;
     assembled.tokens = assembly->plan.count;
-    assembled.memories =
-        (struct handoff_memory_counts){.requested = assembly->nslots + assembly->nmissing,
-                                       .included = assembly->included,
-                                       .missing = assembly->nmissing,
-                                       .trimmed = assembly->nslots - assembly->included};
+    assembled.memories = assembly->memories;
+    assembled.items = assembly->items;
     return assembled;
 }
 

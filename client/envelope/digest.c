@@ -40,12 +40,19 @@ void handoff_digest_seal(struct base_buffer *envelope, unsigned char digest[BASE
     memcpy(envelope->data + HEX_AT, hex, sizeof(hex) - 1);
 }
 
+static bool begins_as_ours(struct base_span envelope)
+{
+    static const char older[] = "{" HANDOFF_EXCERPT_VERSION_BEFORE ",\"id\":\"";
+    _Static_assert(sizeof older == sizeof HANDOFF_DIGEST_BEFORE, "the digest is where it was");
+    return memcmp(envelope.data, HANDOFF_DIGEST_BEFORE, sizeof older - 1) == 0 ||
+           memcmp(envelope.data, older, sizeof older - 1) == 0;
+}
+
 bool handoff_digest_verify(struct base_span envelope)
 {
     unsigned char digest[BASE_SHA256_BYTES];
     char hex[BASE_SHA256_HEX_SIZE];
-    if (envelope.size <= HANDOFF_DIGEST_AT + HANDOFF_DIGEST_SIZE ||
-        memcmp(envelope.data, HANDOFF_DIGEST_BEFORE, sizeof(HANDOFF_DIGEST_BEFORE) - 1) != 0 ||
+    if (envelope.size <= HANDOFF_DIGEST_AT + HANDOFF_DIGEST_SIZE || !begins_as_ours(envelope) ||
         memcmp(envelope.data + HANDOFF_DIGEST_AT, HANDOFF_DIGEST_MEMBER,
                sizeof(HANDOFF_DIGEST_MEMBER) - 1) != 0)
         return false;

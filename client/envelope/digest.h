@@ -17,7 +17,7 @@
 #include "lib/base/sha256.h"
 #include "lib/base/uuid.h"
 
-/* {"envelope_version":"2.0","id":"<36 characters>",  and  "digest":"sha256:<64 digits>", */
+/* {"envelope_version":"2.1","id":"<36 characters>",  and  "digest":"sha256:<64 digits>", */
 #define HANDOFF_DIGEST_BEFORE "{" HANDOFF_EXCERPT_VERSION ",\"id\":\""
 #define HANDOFF_DIGEST_MEMBER "\"digest\":\"sha256:"
 enum {
@@ -31,7 +31,8 @@ void handoff_digest_begin(struct base_buffer *envelope, const char id[BASE_UUID_
 /* Computes the digest of the finished document and writes it into its place. */
 void handoff_digest_seal(struct base_buffer *envelope, unsigned char digest[BASE_SHA256_BYTES]);
 
-/* Whether the bytes are one of our envelopes, unchanged. */
+/* Whether the bytes are one of our envelopes, unchanged; also one of version 2.0, whose members lie
+ * at the same places. */
 bool handoff_digest_verify(struct base_span envelope);
 
 #endif

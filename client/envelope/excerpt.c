@@ -8,7 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/decimal.h"
 
-#define VERSION_LINE "\"2.0\"\n"
+#define VERSION_LINE "\"2.1\"\n"
 
 /* What an answer has before each line, and after the last. */
 static const char *const before[] = {

@@ -6,7 +6,7 @@
  * their values are; these are then copied and kept with the handoff, in memory and in its row. So
  * no answer parses 8 KiB of JSON for 100 bytes, and a list reads no envelopes.
  *
- * Kept are the values alone, one on each line: "2.0", the token count, the memory references, what
+ * Kept are the values alone, one on each line: "2.1", the token count, the memory references, what
  * is missing, and the three numbers of the completeness. The names would be five times as long, and
  * the row is written twice for every handoff.
  */
@@ -20,7 +20,8 @@
 #include "lib/base/buffer.h"
 #include "lib/base/span.h"
 
-#define HANDOFF_EXCERPT_VERSION "\"envelope_version\":\"2.0\""
+#define HANDOFF_EXCERPT_VERSION        "\"envelope_version\":\"2.1\""
+#define HANDOFF_EXCERPT_VERSION_BEFORE "\"envelope_version\":\"2.0\""
 
 /* A value in the envelope. Offsets fit: an envelope has at most HANDOFF_ENVELOPE_MAX bytes. */
 struct handoff_excerpt_value {

@@ -26,6 +26,17 @@ static void write_v1_head(struct base_buffer *out, struct base_span source_agent
     write_v1_text(out, "task", summary);
 }
 
+/* What this document lacks. */
+static void write_v1_gaps(struct base_buffer *out, yyjson_val *root)
+{
+    yyjson_val *missing = yyjson_obj_get(root, "missing"),
+               *omitted = yyjson_obj_get(root, "omitted");
+    if (yyjson_arr_size(missing) > 0)
+        write_v1_value(out, "missing", missing);
+    if (yyjson_obj_size(omitted) > 0)
+        write_v1_value(out, "omitted", omitted);
+}
+
 void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope *envelope)
 {
     base_buffer_byte(out, '{');
@@ -38,6 +49,7 @@ void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope
     base_buffer_byte(out, '}');
     write_v1_value(out, "memories", envelope->memories);
     write_v1_value(out, "constraints", envelope->constraints);
+    write_v1_gaps(out, yyjson_doc_get_root(envelope->doc));
     base_buffer_byte(out, '}');
 }
 

@@ -3,9 +3,10 @@
  * legacy.h - version 1, the flat form, for agents that only read that.
  *
  *   {"version": 1, "from", "to", "task", "context": {"task", "history", "expected_output"},
- *    "memories": [...], "constraints": {...}}
+ *    "memories": [...], "constraints": {...}, "missing": [...], "omitted": {...}}
  *
- * `task` is the work for the receiver. A dual document is a version 2 envelope followed by the
+ * `task` is the work for the receiver. What is missing and omitted is said as in version 2, where
+ * something is. A dual document is a version 2 envelope followed by the
  * members of version 1; its `context` is that of version 2, which includes everything that version
  * 1 promises. The digest of a dual document covers both.
  */

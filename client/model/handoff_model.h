@@ -93,6 +93,18 @@ enum handoff_item_kind {
 #include "handoff_model.def"
 };
 
+/* What of a context gives way to a token budget. */
+enum handoff_part {
+#define HANDOFF_PART(name, ...) HANDOFF_PART_##name,
+#include "handoff_model.def"
+};
+
+/* What became of it. */
+enum handoff_presence {
+#define HANDOFF_PRESENCE(name, ...) HANDOFF_PRESENCE_##name,
+#include "handoff_model.def"
+};
+
 /* How handoffs reach an agent. */
 enum handoff_protocol_kind {
 #define HANDOFF_PROTOCOL(name, ...) HANDOFF_PROTOCOL_##name,
@@ -154,6 +166,14 @@ enum {
 #define HANDOFF_ITEM(...) +1
 #include "handoff_model.def"
     ,
+    HANDOFF_PART_COUNT = 0
+#define HANDOFF_PART(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_PRESENCE_COUNT = 0
+#define HANDOFF_PRESENCE(...) +1
+#include "handoff_model.def"
+    ,
     HANDOFF_SHORTAGE_COUNT = 1
 #define HANDOFF_SHORTAGE(...) +1
 #include "handoff_model.def"
@@ -172,6 +192,8 @@ const char *handoff_importance_name(enum handoff_importance importance);
 const char *handoff_strategy_name(enum handoff_strategy strategy);
 const char *handoff_absence_name(enum handoff_absence absence);
 const char *handoff_item_name(enum handoff_item_kind kind);
+const char *handoff_part_name(enum handoff_part part);
+const char *handoff_presence_name(enum handoff_presence presence);
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol);
 const char *handoff_run_state_name(enum handoff_run_state state);
 const char *handoff_reserved_name(enum handoff_reserved reserved);

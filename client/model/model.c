@@ -73,6 +73,16 @@ const char *const handoff_item_names[] = {
 #include "client/model/handoff_model.def"
     NULL};
 
+static const char *const part_names[] = {
+#define HANDOFF_PART(name, text, ...) [HANDOFF_PART_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
+static const char *const presence_names[] = {
+#define HANDOFF_PRESENCE(name, text, ...) [HANDOFF_PRESENCE_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
 const char *const handoff_protocol_names[] = {
 #define HANDOFF_PROTOCOL(name, text, ...) [HANDOFF_PROTOCOL_##name] = (text),
 #include "client/model/handoff_model.def"
@@ -155,6 +165,16 @@ const char *handoff_absence_name(enum handoff_absence absence)
 const char *handoff_item_name(enum handoff_item_kind kind)
 {
     return NAME_IN(handoff_item_names, kind);
+}
+
+const char *handoff_part_name(enum handoff_part part)
+{
+    return NAME_IN(part_names, part);
+}
+
+const char *handoff_presence_name(enum handoff_presence presence)
+{
+    return NAME_IN(presence_names, presence);
 }
 
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol)

@@ -35,7 +35,7 @@ static struct text texts[] = {
     {.name = "code", .sources = {"lib/tokens/vocabulary.c", "lib/tokens/merge.c"}},
     {.name = "prose", .sources = {"docs/decisions.md", "CONTRIBUTING.md", "LICENSE"}},
     {.name = "json",
-     .sources = {"tests/fuzz/corpus/tokens/json", "docs/schema/envelope-2.0.schema.json"}},
+     .sources = {"tests/fuzz/corpus/tokens/json", "docs/schema/envelope-2.1.schema.json"}},
     {.name = "chinese", .sources = {"tests/fuzz/corpus/tokens/cjk"}},
 };
 #define TEXTS (sizeof(texts) / sizeof(texts[0]))

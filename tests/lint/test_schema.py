@@ -25,18 +25,27 @@ def validator(name):
     return jsonschema.Draft202012Validator(document)
 
 
-V2, V1 = "envelope-2.0.schema.json", "envelope-1.schema.json"
+V2, V2_0, V1 = "envelope-2.1.schema.json", "envelope-2.0.schema.json", "envelope-1.schema.json"
 
 
 class Schemas(unittest.TestCase):
     def test_the_schemas_are_schemas(self):
-        for name in (V1, V2):
+        for name in (V1, V2, V2_0):
             jsonschema.Draft202012Validator.check_schema(schema(name))
 
     def test_the_golden_documents_are_valid(self):
         for name in ("envelope-first.json", "envelope-child.json"):
             validator(V2).validate(golden(name))
         validator(V1).validate(golden("envelope-child.v1.json"))
+
+    def test_a_reader_of_2_0_goes_on(self):
+        for name in ("envelope-first.json", "envelope-child.json"):
+            validator(V2_0).validate(golden(name))
+
+    def test_what_goes_in_version_3_is_marked(self):
+        members = schema(V2)["properties"]
+        self.assertEqual([name for name in members if members[name].get("deprecated")],
+                         ["previous", "history_trimmed"])
 
     def test_a_dual_document_is_valid_as_either(self):
         dual = {**golden("envelope-child.v1.json"), **golden("envelope-child.json")}
@@ -78,6 +87,11 @@ class Schemas(unittest.TestCase):
             put([{"agent": "a"}], "context", "history"),
             put(["a", "a"], "memory_refs"),
             put([{"id": "a"}], "missing"),
+            put([{"id": "a", "reason": "not_found", "since_hop": 0}], "missing"),
+            put([{"id": "a"}], "parents"),
+            put({"steps": 3}, "omitted"),
+            put({"more": "/v1/envelopes/0190aaaa-0000-7000-8000-000000000002/ledger"}, "omitted"),
+            put("2.0", "envelope_version"),
             put([{"id": "a", "tokens": 0, "priority": "low"}], "trimmed"),
             put(1.5, "completeness", "ratio"),
             put("smart", "tokens", "strategy"),

@@ -30,7 +30,7 @@ def schema(name):
     return jsonschema.Draft202012Validator(json.loads(text))
 
 
-V2, V1 = schema("envelope-2.0.schema.json"), schema("envelope-1.schema.json")
+V2, V1 = schema("envelope-2.1.schema.json"), schema("envelope-1.schema.json")
 
 
 def request(**fields):

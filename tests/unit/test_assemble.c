@@ -20,6 +20,7 @@
 struct world {
     struct handoff_assembler assembler;
     struct handoff_tokenizer *tokenizer;
+    struct handoff_tokenizer *exact[2]; /* NULL where it is not installed */
     struct handoff_store *store;
     struct base_manual_clock clock;
     struct base_uuid_source uuids;
@@ -42,6 +43,8 @@ static int open_world(void **state)
     options.path = world.directory;
     assert_int_equal(handoff_store_open(&world.store, &options, NULL), HANDOFF_OK);
     assert_int_equal(base_mailbox_init(&world.mailbox, NULL), HANDOFF_OK);
+    world.exact[0] = handoff_tokenizer_open_encoding("o200k_base", NULL, NULL);
+    world.exact[1] = handoff_tokenizer_open_encoding("cl100k_base", NULL, NULL);
     base_manual_clock_init(&world.clock, 1769592600250);
     base_uuid_source_init(&world.uuids, &world.clock.clock, NULL);
     return 0;
@@ -51,6 +54,8 @@ static int close_world(void **state)
 {
     (void)state;
     handoff_tokenizer_close(&world.tokenizer);
+    handoff_tokenizer_close(&world.exact[0]);
+    handoff_tokenizer_close(&world.exact[1]);
     handoff_store_close(&world.store);
     base_mailbox_run(&world.mailbox);
     base_mailbox_free(&world.mailbox);
@@ -172,6 +177,70 @@ static void check_answer(const struct handoff_assembly *assembly)
     base_buffer_free(&read);
 }
 
+static size_t omitted_at(yyjson_val *root, const char *name)
+{
+    int64_t number = 0;
+    base_json_whole(yyjson_obj_get(yyjson_obj_get(root, "omitted"), name), &number);
+    return (size_t)number;
+}
+
+/* What was found was not requested; what is there in any form is included. */
+static void check_completeness(const struct handoff_assembly *assembly, yyjson_val *root)
+{
+    size_t included = 0, left_out = assembly->beyond;
+    for (size_t i = 0; i < assembly->nslots; i++) {
+        if (assembly->slots[i].rank == HANDOFF_RANK_FOUND)
+            continue;
+        if (assembly->plan.memories[i].form == HANDOFF_FORM_NONE)
+            left_out++;
+        else
+            included++;
+    }
+    assert_int_equal(included, number_at(root, "completeness", "included"));
+    assert_int_equal(left_out, omitted_at(root, "references"));
+    assert_int_equal(included + left_out + yyjson_arr_size(yyjson_obj_get(root, "missing")),
+                     number_at(root, "completeness", "requested"));
+}
+
+/* Every entry of the ledger is in the context or counted, and a path says where it is. */
+static void check_omitted(const struct handoff_assembly *assembly,
+                          const struct handoff_envelope *envelope)
+{
+    static const enum handoff_item_kind kinds[HANDOFF_LISTS] = {
+        HANDOFF_ITEM_DECISION, HANDOFF_ITEM_UNRESOLVED, HANDOFF_ITEM_REMAINING, HANDOFF_ITEM_STEP};
+    yyjson_val *root = yyjson_doc_get_root(envelope->doc);
+    size_t omitted = omitted_at(root, "references");
+    for (unsigned part = 0; part < HANDOFF_LISTS; part++) {
+        yyjson_val *list = part == HANDOFF_PART_STEPS
+                               ? envelope->history
+                               : yyjson_obj_get(envelope->state, handoff_part_name(part));
+        const size_t left_out = omitted_at(root, handoff_part_name(part));
+        omitted += left_out;
+        assert_int_equal(yyjson_arr_size(list) + left_out,
+                         assembly->ledger.items[kinds[part]].count);
+    }
+    assert_int_equal(omitted > 0, yyjson_obj_get(root, "omitted") != NULL);
+    if (omitted > 0) {
+        char more[64];
+        snprintf(more, sizeof(more), "/v1/envelopes/%s/ledger", assembly->id_text);
+        assert_string_equal(yyjson_get_str(yyjson_obj_get(yyjson_obj_get(root, "omitted"), "more")),
+                            more);
+    }
+}
+
+/* An estimate is never less than the true count of either encoding. */
+static void check_upper_bound(int64_t count, const struct base_buffer *context)
+{
+    for (int i = 0; i < 2; i++) {
+        size_t tokens = 0;
+        if (world.exact[i])
+            assert_int_equal(
+                handoff_tokens_count(world.exact[i], context->data, context->size, &tokens),
+                HANDOFF_OK);
+        assert_true(count >= (int64_t)tokens);
+    }
+}
+
 /* Everything that holds for every envelope. */
 static void check_envelope(const struct handoff_assembly *assembly)
 {
@@ -184,16 +253,14 @@ static void check_envelope(const struct handoff_assembly *assembly)
     base_json_write(&context, envelope.context);
     int64_t count = number_at(root, "tokens", "count");
     if (strcmp(handoff_tokenizer_encoding(world.tokenizer), "estimate") == 0)
-        assert_true(count >= (int64_t)count_tokens(context.data, context.size));
+        check_upper_bound(count, &context);
     else
         assert_int_equal(count, count_tokens(context.data, context.size));
     assert_true(count <= number_at(root, "tokens", "budget"));
-    size_t included = yyjson_arr_size(envelope.memories);
-    assert_int_equal(included, yyjson_arr_size(yyjson_obj_get(root, "memory_refs")));
-    assert_int_equal(included, number_at(root, "completeness", "included"));
-    assert_int_equal(included + yyjson_arr_size(yyjson_obj_get(root, "missing")) +
-                         yyjson_arr_size(yyjson_obj_get(root, "trimmed")),
-                     number_at(root, "completeness", "requested"));
+    assert_int_equal(yyjson_arr_size(envelope.memories),
+                     yyjson_arr_size(yyjson_obj_get(root, "memory_refs")));
+    check_completeness(assembly, root);
+    check_omitted(assembly, &envelope);
     check_answer(assembly);
     base_buffer_free(&context);
     handoff_envelope_free(&envelope);
@@ -320,13 +387,56 @@ static void add_steps(struct base_buffer *out, struct property *property)
         add_quoted(out, property, "agent", 2);
         base_buffer_byte(out, ',');
         add_quoted(out, property, "action", 12);
-        if (property_chance(property, 40)) {
+        static const char *const names[] = {"decision", "reason", "extra"};
+        for (int name = 0; name < 3; name++) {
+            if (!property_chance(property, 40))
+                continue;
             base_buffer_byte(out, ',');
-            add_quoted(out, property, property_chance(property, 50) ? "reason" : "extra", 8);
+            add_quoted(out, property, names[name], 8);
         }
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');
+}
+
+/* An entry of a list: any JSON, and some of nothing but symbols. */
+static void add_entry(struct base_buffer *out, struct property *property)
+{
+    static const char *const others[] = {"true",   "null",        "-1.50e3",  "[]",
+                                         "{}",     "12",          "\"\"",     "[[1]]",
+                                         "\"!!\"", "\"\\u0301\"", "\"🙂\"", "\"'s\""};
+    const uint32_t kind = property_below(property, 10);
+    if (kind == 0) {
+        base_buffer_text(out, others[property_below(property, sizeof(others) / sizeof(others[0]))]);
+    } else if (kind < 3) {
+        base_buffer_byte(out, '{');
+        add_quoted(out, property, "id", 6);
+        base_buffer_byte(out, '}');
+    } else {
+        base_buffer_text(out, kind < 6 ? "\"" : "\"entry ");
+        add_text(out, property, 12);
+        base_buffer_text(out, property_chance(property, 50) ? "\"" : " end\"");
+    }
+}
+
+static void add_state(struct base_buffer *out, struct property *property)
+{
+    static const char *const names[] = {"decisions", "unresolved", "remaining"};
+    base_buffer_text(out, ",\"state\":{");
+    if (property_chance(property, 50))
+        add_quoted(out, property, "progress", 4);
+    for (int i = 0; i < 3; i++) {
+        if (property_chance(property, 40))
+            continue;
+        base_json_write_key(out, base_span_text(names[i]));
+        base_buffer_byte(out, '[');
+        for (uint32_t n = property_below(property, 8); n > 0; n--) {
+            add_entry(out, property);
+            base_buffer_text(out, n > 1 ? "," : "");
+        }
+        base_buffer_byte(out, ']');
+    }
+    base_buffer_byte(out, '}');
 }
 
 static const char *make_request(struct base_buffer *out, struct property *property,
@@ -339,6 +449,8 @@ static const char *make_request(struct base_buffer *out, struct property *proper
     base_buffer_byte(out, ',');
     add_quoted(out, property, "intent", 12);
     add_steps(out, property);
+    if (property_chance(property, 80))
+        add_state(out, property);
     base_buffer_printf(out, ",\"strategy\":\"%s\",\"include_recent\":%u",
                        strategies[property_below(property, 5)], property_below(property, 20));
     if (property_chance(property, 30))
@@ -360,8 +472,11 @@ static const char *make_request(struct base_buffer *out, struct property *proper
     return out->data;
 }
 
+/* Where nothing was omitted, every pinned memory is there. */
 static void check_pins(const struct handoff_assembly *assembly)
 {
+    if (assembly->items.of[HANDOFF_PART_REFERENCES][HANDOFF_PRESENCE_OMITTED] > 0)
+        return;
     for (size_t i = 0; i < assembly->nslots; i++) {
         if (assembly->slots[i].rank == HANDOFF_RANK_PINNED)
             assert_int_not_equal(assembly->plan.memories[i].form, HANDOFF_FORM_NONE);
@@ -570,7 +685,8 @@ static void test_repeated_history_is_not_added_twice(void **state)
              "{\"agent\":\"a\",\"action\":\"two\"}]}",
              parent.id_text);
     assert_int_equal(assemble(&child, body), HANDOFF_OK);
-    assert_int_equal(child.nsteps, 3); /* the parent's summary is one as well */
+    assert_int_equal(child.plan.lists[HANDOFF_PART_STEPS]->kept,
+                     3); /* the parent's summary is one as well */
     handoff_assembly_free(&child);
     handoff_assembly_free(&parent);
 }
@@ -618,21 +734,6 @@ static void test_golden(void **state)
         return;
     }
     fake_spine_init(&world.spine);
-    struct handoff_found_memory *pinned =
-        fake_add(&world.spine, "ms-4824",
-                 "Timeouts come in bursts;\nthe gateway answers 503 with \"Retry-After\".", NULL);
-    pinned->memory.pinned = true;
-    pinned->memory.importance = HANDOFF_IMPORTANCE_CRITICAL;
-    pinned->memory.created_ms = 1769500800000;
-    pinned->memory.tags = tags;
-    pinned->memory.tag_count = 2;
-    struct handoff_found_memory *high =
-        fake_add(&world.spine, "ms-4825", long_high,
-                 "Exponential backoff with jitter, 3 retries – never for captures.");
-    high->memory.importance = HANDOFF_IMPORTANCE_HIGH;
-    high->memory.created_ms = 1769505300500;
-    fake_add(&world.spine, "ms-4821", long_low, NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
-
     base_manual_clock_init(&world.clock, 1769590800000);
     struct handoff_assembly given = {
         .given_traceparent =
@@ -653,6 +754,20 @@ static void test_golden(void **state)
     assert_golden(&first, "tests/golden/envelope-first.json");
     persist(&first);
 
+    struct handoff_found_memory *pinned =
+        fake_add(&world.spine, "ms-4824",
+                 "Timeouts come in bursts;\nthe gateway answers 503 with \"Retry-After\".", NULL);
+    pinned->memory.pinned = true;
+    pinned->memory.importance = HANDOFF_IMPORTANCE_CRITICAL;
+    pinned->memory.created_ms = 1769500800000;
+    pinned->memory.tags = tags;
+    pinned->memory.tag_count = 2;
+    struct handoff_found_memory *high =
+        fake_add(&world.spine, "ms-4825", long_high,
+                 "Exponential backoff with jitter, 3 retries – never for captures.");
+    high->memory.importance = HANDOFF_IMPORTANCE_HIGH;
+    high->memory.created_ms = 1769505300500;
+    fake_add(&world.spine, "ms-4821", long_low, NULL)->memory.importance = HANDOFF_IMPORTANCE_LOW;
     base_manual_clock_advance(&world.clock, 1800250);
     char body[2048];
     snprintf(
@@ -740,14 +855,23 @@ static void test_what_may_not_go_in_full(void **state)
         char body[256];
         snprintf(body, sizeof(body), BASE "%s,\"strategy\":\"%s\"}", ids, strategies[i]);
         yyjson_doc *doc = assembled(body);
-        assert_string_equal(text_at(doc, "/missing/0/reason"), "too_large");
-        assert_string_equal(text_at(doc, "/missing/1/reason"), "conversation_log");
+        if (i == 0) { /* by their ids */
+            assert_null(text_at(doc, "/missing/0/reason"));
+            assert_string_equal(text_at(doc, "/context/memories/2/id"), "log");
+            assert_null(text_at(doc, "/context/memories/2/content"));
+            assert_string_equal(text_at(doc, "/context/memories/3/summary"), "in short");
+            assert_string_equal(text_at(doc, "/context/memories/4/id"), "large");
+            assert_null(text_at(doc, "/context/memories/4/content"));
+        } else { /* nothing goes by its id alone */
+            assert_string_equal(text_at(doc, "/missing/0/reason"), "too_large");
+            assert_string_equal(text_at(doc, "/missing/1/reason"), "conversation_log");
+            assert_string_equal(text_at(doc, "/context/memories/2/summary"), "in short");
+        }
         assert_string_equal(text_at(doc, "/context/memories/0/id"), "fine");
         assert_string_equal(text_at(doc, "/context/memories/0/content"), "short");
         assert_null(text_at(doc, "/context/memories/0/summary"));
         assert_string_equal(text_at(doc, "/context/memories/1/summary"), "they met");
         assert_null(text_at(doc, "/context/memories/1/content"));
-        assert_string_equal(text_at(doc, "/context/memories/2/summary"), "in short");
         yyjson_doc_free(doc);
     }
     yyjson_doc *doc = assembled(BASE ",\"memory_ids\":[\"large\"],\"strategy\":\"lazy\"}");
@@ -805,14 +929,14 @@ static void test_relevance_is_asked_for_when_it_matters(void **state)
         assert_null(world.spine.last_query.data);
         uint64_t all = assembly.plan.count;
         handoff_assembly_free(&assembly);
-        snprintf(request, sizeof(request), body, (int)all - 10);
+        snprintf(request, sizeof(request), body, (int)all - 4);
         world.spine.asked = 0;
         assert_int_equal(assemble(&assembly, request), HANDOFF_OK);
         assert_int_equal(world.spine.asked, 2);
         assert_string_equal(world.spine.last_query.data, "s");
         assert_true(base_span_equal(assembly.slots[0].show.id, base_span_text("more")));
         assert_int_equal(assembly.plan.memories[0].form, HANDOFF_FORM_FULL);
-        assert_int_equal(assembly.plan.memories[1].form, HANDOFF_FORM_NONE);
+        assert_int_equal(assembly.plan.memories[1].form, HANDOFF_FORM_REFERENCE);
         check_envelope(&assembly);
         handoff_assembly_free(&assembly);
         world.spine.asked = 0;
@@ -882,7 +1006,7 @@ static void test_kept_counts(void **state)
     uint64_t count = assembly.plan.count;
     assert_true(assembly.slots[0].learned[HANDOFF_FORM_FULL]);
     assert_true(assembly.slots[0].learned[HANDOFF_FORM_SUMMARY]);
-    assert_false(assembly.slots[0].learned[HANDOFF_FORM_REFERENCE]);
+    assert_true(assembly.slots[0].learned[HANDOFF_FORM_REFERENCE]);
     found->tokens[HANDOFF_RENDERING_FULL] = assembly.slots[0].known[HANDOFF_FORM_FULL];
     found->tokens[HANDOFF_RENDERING_SUMMARY] = assembly.slots[0].known[HANDOFF_FORM_SUMMARY];
     handoff_assembly_free(&assembly);

@@ -44,7 +44,7 @@ static void test_what_is_read(void **state)
     assert_int_equal(envelope.hop_count, 2);
     assert_int_equal(envelope.hop_max, 10);
     assert_int_equal(yyjson_arr_size(envelope.path), 1);
-    assert_int_equal(yyjson_arr_size(envelope.memories), 2);
+    assert_int_equal(yyjson_arr_size(envelope.memories), 3);
     assert_int_equal(yyjson_arr_size(envelope.history), 3);
     assert_int_equal(yyjson_obj_size(envelope.constraints), 4);
     handoff_envelope_free(&envelope);
@@ -80,7 +80,7 @@ static void test_unknown_fields_are_ignored(void **state)
 {
     (void)state;
     struct handoff_error error;
-    assert_int_equal(read_changed("\"envelope_version\":\"2.0\"",
+    assert_int_equal(read_changed("\"envelope_version\":\"2.1\"",
                                   "\"future\":{\"a\":[1]},\"envelope_version\":\"2.7\"", &error),
                      HANDOFF_OK);
     assert_int_equal(read_changed("\"hop\":{", "\"hop\":{\"budget\":3,", &error), HANDOFF_OK);
@@ -94,8 +94,8 @@ static void test_what_is_no_envelope(void **state)
     static const struct {
         const char *from, *to, *field;
     } rows[] = {
-        {"\"envelope_version\":\"2.0\"", "\"envelope_version\":\"3.0\"", "envelope_version"},
-        {"\"envelope_version\":\"2.0\"", "\"envelope_version\":2", "envelope_version"},
+        {"\"envelope_version\":\"2.1\"", "\"envelope_version\":\"3.0\"", "envelope_version"},
+        {"\"envelope_version\":\"2.1\"", "\"envelope_version\":2", "envelope_version"},
         {"\"task_id\":\"payments-17\"", "\"task_id\":17", "task_id"},
         {"\"task_id\":", "\"task\":", "task_id"},
         {"\"count\":2", "\"count\":0", "hop.count"},
@@ -167,7 +167,7 @@ static void test_a_new_seal_verifies(void **state)
     /* by sha256sum of the text without the member */
     assert_non_null(strstr(envelope.data,
                            "\"digest\":\"sha256:"
-                           "dab2ccf43c81834233bfcd3599321f045ce28638f10002f4955224f5134746d1"
+                           "1744288c41d5fd582ba3da85355df5dbc10eb074614a2372e69e2e7c2326c4ce"
                            "\","));
     base_buffer_free(&envelope);
 }
@@ -205,12 +205,43 @@ static void test_brief(void **state)
 /* Text that tries to: fences of all lengths, headings, line ends of all kinds, HTML, links. */
 static void write_nasty(struct base_buffer *out, struct property *property)
 {
-    static const char *const parts[] = {
-        "\\n",  "\\r",   "\\r\\n",    "\\u000b",       "`",
-        "```",  "~~~",   "````text",  "# forged",      "\\n## Memories\\n",
-        "    ", "<!-- ", "</script>", "[x](http://y)", "1. ",
-        "- ",   "> ",    "---",       "===",           "\\u2028",
-        "&lt;", "word",  "\\\\"};
+    static const char *const parts[] = {"\\n",
+                                        "\\r",
+                                        "\\r\\n",
+                                        "\\u000b",
+                                        "`",
+                                        "```",
+                                        "~~~",
+                                        "````text",
+                                        "# forged",
+                                        "\\n## Memories\\n",
+                                        "    ",
+                                        "<!-- ",
+                                        "</script>",
+                                        "[x](http://y)",
+                                        "1. ",
+                                        "- ",
+                                        "> ",
+                                        "---",
+                                        "===",
+                                        "\\u2028",
+                                        "&lt;",
+                                        "word",
+                                        "\\\\",
+                                        "\\nforged\\n===\\n",
+                                        "\\nforged\\n---\\n",
+                                        "\\u0085",
+                                        "\\u202e",
+                                        "\\u2066",
+                                        "\\u200b",
+                                        "\\ufeff",
+                                        "\\udb40\\udc41",
+                                        "\\u0000",
+                                        "\\u001b[2J",
+                                        "\\n-->\\n",
+                                        "; decided: ",
+                                        "\\n- deadline: never\\n",
+                                        "<details>"};
     uint32_t count = property_below(property, 24);
     base_buffer_byte(out, '"');
     for (uint32_t i = 0; i < count; i++)
@@ -226,7 +257,8 @@ static const char *write_template(struct base_buffer *out, struct property *prop
         "'context':{'task':{'intent':?,'summary':?,'state':{'x':?}},'memories':[{'id':?,"
         "'content':?,'priority':?,'tags':[?,?]},{'id':?,'summary':?}],'history':[{'agent':?,"
         "'action':?,'reason':?}],'constraints':{'deadline':?},'expected_output':{'format':?}},"
-        "'missing':[{'id':?,'reason':?}],'trimmed':[{'id':?,'priority':?}]}";
+        "'missing':[{'id':?,'reason':?,'since_hop':3}],'trimmed':[{'id':?,'priority':?}],"
+        "'omitted':{'steps':12,'more':?}}";
     for (const char *c = template; *c; c++) {
         if (*c == '?')
             write_nasty(out, property);
@@ -278,6 +310,18 @@ static void outline(char *text, struct base_buffer *headings, bool *open)
     *open = fence != 0;
 }
 
+/* No control but the line feed, and nothing that hides or turns text. */
+static void check_nothing_is_hidden(const struct base_buffer *brief)
+{
+    static const char *const hidden[] = {"\xc2\x85", "\u202e", "\u2066",          "\u200b",
+                                         "\ufeff",   "\u2028", "\xf3\xa0\x81\x81"};
+    assert_int_equal(strlen(brief->data), brief->size);
+    for (size_t i = 0; i < brief->size; i++)
+        assert_true((unsigned char)brief->data[i] >= ' ' || brief->data[i] == '\n');
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+        assert_null(strstr(brief->data, hidden[i]));
+}
+
 static void test_a_brief_cannot_be_broken_out_of(void **state)
 {
     (void)state;
@@ -291,6 +335,7 @@ static void test_a_brief_cannot_be_broken_out_of(void **state)
                          HANDOFF_OK);
         handoff_brief_write(&brief, &envelope);
         assert_false(brief.failed);
+        check_nothing_is_hidden(&brief);
         outline(brief.data, &headings, &open);
         assert_false(open);
         assert_string_equal(headings.data, "#\n##\n##\n##\n##\n##\n##\n##\n###\n###\n##\n");

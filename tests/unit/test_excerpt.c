@@ -38,7 +38,7 @@ static void test_an_answer_has_the_values_under_their_names(void **state)
     struct base_buffer out = {0};
     handoff_excerpt_write(&out, copy_excerpt(&arena));
     assert_string_equal(out.data,
-                        "\"envelope_version\":\"2.0\",\"token_count\":1664,"
+                        "\"envelope_version\":\"2.1\",\"token_count\":1664,"
                         "\"memory_refs\":[\"m\\n1\",\"]\"],\"missing\":[{\"id\":\"x\"}],"
                         "\"completeness\":{\"requested\":34,\"included\":12,\"ratio\":0.3529}");
     base_buffer_free(&out);
@@ -52,7 +52,7 @@ static void test_a_row_has_the_values_alone(void **state)
     struct base_arena arena = {0};
     struct base_span lines = copy_excerpt(&arena);
     static const char expected[] =
-        "\"2.0\"\n1664\n[\"m\\n1\",\"]\"]\n[{\"id\":\"x\"}]\n34\n12\n0.3529";
+        "\"2.1\"\n1664\n[\"m\\n1\",\"]\"]\n[{\"id\":\"x\"}]\n34\n12\n0.3529";
     assert_int_equal(lines.size, sizeof expected - 1);
     assert_memory_equal(lines.data, expected, lines.size);
     base_arena_free(&arena);
@@ -64,13 +64,13 @@ static void test_a_row_in_another_form_is_not_taken(void **state)
     static const char *const others[] = {
         "",
         "\n\n\n\n\n\n",
-        "\"2.0\"\n1664\n[]\n[]\n0\n0\n",
-        "\"2.0\"\n1664\n[]\n[]\n0\n0",
-        "\"2.0\"\n1664\n[]\n[]\n0\n0\n1\n2",
-        "\"envelope_version\":\"2.0\",\"token_count\":1664,\"memory_refs\":[],\"missing\":[],"
+        "\"2.1\"\n1664\n[]\n[]\n0\n0\n",
+        "\"2.1\"\n1664\n[]\n[]\n0\n0",
+        "\"2.1\"\n1664\n[]\n[]\n0\n0\n1\n2",
+        "\"envelope_version\":\"2.1\",\"token_count\":1664,\"memory_refs\":[],\"missing\":[],"
         "\"completeness\":{\"requested\":0,\"included\":0,\"ratio\":1}",
     };
-    struct base_span ours = base_span_text("\"2.0\"\n1664\n[]\n[]\n0\n0\n1");
+    struct base_span ours = base_span_text("\"2.1\"\n1664\n[]\n[]\n0\n0\n1");
     assert_true(base_span_equal(handoff_excerpt_of_row(ours), ours));
     assert_null(handoff_excerpt_of_row(base_span(NULL, 0)).data);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)

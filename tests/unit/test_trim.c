@@ -1,22 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of what is kept: the rule of trim.h by examples, then by properties. */
+/* The plan of what is kept: the order of plan.h by examples, then by properties. */
 #include "tests/support/property.h"
 #include "tests/support/unit.h"
 
 #include <string.h>
 
 #include "client/assemble/plan.h"
+#include "lib/base/container.h"
 
 enum {
     F = HANDOFF_FORM_FULL,
     S = HANDOFF_FORM_SUMMARY,
     R = HANDOFF_FORM_REFERENCE,
-    NONE = HANDOFF_FORM_NONE
+    NONE = HANDOFF_FORM_NONE,
+    REFERENCE = 10, /* tokens */
+    ENTRIES = 12,
 };
+
+/* A list whose entries cost what a number says; the first one that is kept costs one more. */
+struct numbers {
+    struct handoff_trim_list list;
+    uint32_t cost[ENTRIES], reason[ENTRIES]; /* reason 0: none */
+    handoff_age age[ENTRIES];
+    enum handoff_entry_form form[ENTRIES];
+    size_t kept;
+};
+
+static struct numbers *numbers_of(struct handoff_trim_list *list)
+{
+    return BASE_CONTAINER_OF(list, struct numbers, list);
+}
+
+static handoff_age age_of_number(const struct handoff_trim_list *list, size_t entry)
+{
+    return ((const struct numbers *)list)->age[entry];
+}
+
+static void clear_numbers(struct handoff_trim_list *list)
+{
+    memset(numbers_of(list)->form, 0, sizeof numbers_of(list)->form);
+    numbers_of(list)->kept = 0;
+}
+
+static int64_t price_number(struct handoff_trim_list *list, size_t entry, int64_t room)
+{
+    (void)room;
+    return (int64_t)numbers_of(list)->cost[entry] + (numbers_of(list)->kept == 0);
+}
+
+static void keep_number(struct handoff_trim_list *list, size_t entry)
+{
+    struct numbers *numbers = numbers_of(list);
+    assert_int_equal(numbers->form[entry], HANDOFF_ENTRY_OMITTED);
+    numbers->form[entry] = numbers->reason[entry] ? HANDOFF_ENTRY_SHORT : HANDOFF_ENTRY_WHOLE;
+    numbers->kept++;
+}
+
+static int64_t price_reason(struct handoff_trim_list *list, size_t entry)
+{
+    return numbers_of(list)->form[entry] == HANDOFF_ENTRY_SHORT ? numbers_of(list)->reason[entry]
+                                                                : HANDOFF_PRICE_TOO_HIGH;
+}
+
+static void keep_reason(struct handoff_trim_list *list, size_t entry)
+{
+    numbers_of(list)->form[entry] = HANDOFF_ENTRY_WHOLE;
+}
+
+/* Two tokens while it is empty. */
+static struct numbers numbers(size_t count, const uint32_t *cost)
+{
+    struct numbers made = {.list = {.count = count,
+                                    .least = 1,
+                                    .age = age_of_number,
+                                    .clear = clear_numbers,
+                                    .price = price_number,
+                                    .keep = keep_number,
+                                    .price_reason = price_reason,
+                                    .keep_reason = keep_reason,
+                                    .empty = 2}};
+    for (size_t i = 0; i < count; i++) {
+        made.cost[i] = cost[i];
+        made.age[i] = i;
+    }
+    return made;
+}
 
 static struct handoff_trim_memory memory(enum handoff_rank rank, uint32_t full, uint32_t summary)
 {
-    return (struct handoff_trim_memory){.rank = rank, .cost = {full, summary, 10}};
+    return (struct handoff_trim_memory){
+        .rank = rank,
+        .age = rank == HANDOFF_RANK_INHERITED ? 5 : HANDOFF_AGE_OWN,
+        .cost = {full, summary, rank == HANDOFF_RANK_FOUND ? 0 : REFERENCE}};
 }
 
 static struct handoff_trim_plan plan_of(uint64_t budget, struct handoff_trim_memory *memories,
@@ -26,8 +101,6 @@ static struct handoff_trim_plan plan_of(uint64_t budget, struct handoff_trim_mem
                                       .fixed = 100,
                                       .memories_none = 2,
                                       .memories_some = 3,
-                                      .history_none = 2,
-                                      .history_some = 4,
                                       .memories = memories,
                                       .nmemories = count};
 }
@@ -35,12 +108,12 @@ static struct handoff_trim_plan plan_of(uint64_t budget, struct handoff_trim_mem
 static void test_nothing_but_the_fixed(void **state)
 {
     (void)state;
-    struct handoff_trim_plan plan = plan_of(104, NULL, 0);
+    struct handoff_trim_plan plan = plan_of(102, NULL, 0);
     assert_true(handoff_trim(&plan));
-    assert_int_equal(plan.count, 104);
-    plan.budget = 103;
+    assert_int_equal(plan.count, 102);
+    plan.budget = 101;
     assert_false(handoff_trim(&plan));
-    assert_int_equal(plan.needed, 104);
+    assert_int_equal(plan.needed, 102);
 }
 
 static void test_a_large_memory_does_not_stop_a_smaller_one(void **state)
@@ -49,12 +122,12 @@ static void test_a_large_memory_does_not_stop_a_smaller_one(void **state)
     struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_ASKED, 200, 0),
                                              memory(HANDOFF_RANK_ASKED, 5000, 0),
                                              memory(HANDOFF_RANK_FOUND, 90, 0)};
-    struct handoff_trim_plan plan = plan_of(400, memories, 3);
+    struct handoff_trim_plan plan = plan_of(410, memories, 3);
     assert_true(handoff_trim(&plan));
     assert_int_equal(memories[0].form, F);
-    assert_int_equal(memories[1].form, NONE);
+    assert_int_equal(memories[1].form, R);
     assert_int_equal(memories[2].form, F);
-    assert_int_equal(plan.count, 100 + 2 + 3 + 200 + 90);
+    assert_int_equal(plan.count, 100 + 3 + 200 + REFERENCE + 90);
 }
 
 static void test_a_summary_stands_in_for_what_does_not_fit(void **state)
@@ -68,118 +141,206 @@ static void test_a_summary_stands_in_for_what_does_not_fit(void **state)
     assert_int_equal(memories[1].form, F);
 }
 
-static void test_pins_are_kept_before_anything_else_improves(void **state)
+static void test_a_giant_pin_goes_by_its_id(void **state)
 {
     (void)state;
-    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_PINNED, 500, 50),
-                                             memory(HANDOFF_RANK_PINNED, 300, 0),
-                                             memory(HANDOFF_RANK_ASKED, 10, 0)};
-    struct handoff_trim_plan plan = plan_of(100 + 2 + 3 + 50 + 300, memories, 3);
+    static const enum handoff_strategy strategies[] = {
+        HANDOFF_STRATEGY_PRIORITY, HANDOFF_STRATEGY_SUMMARY, HANDOFF_STRATEGY_LAZY};
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_PINNED, 10000, 9000),
+                                                 memory(HANDOFF_RANK_PINNED, 30, 20)};
+        struct handoff_trim_plan plan = plan_of(250, memories, 2);
+        plan.strategy = strategies[i];
+        assert_true(handoff_trim(&plan));
+        assert_int_equal(memories[0].form, R);
+        assert_int_equal((int)memories[1].form, i == 0 ? F : i == 1 ? S : R);
+    }
+}
+
+static void test_the_best_form_goes_to_pins_then_to_this_hop_then_to_steps(void **state)
+{
+    (void)state;
+    const uint32_t step_costs[] = {40};
+    struct numbers steps = numbers(1, step_costs);
+    const struct handoff_trim_memory memories[] = {
+        memory(HANDOFF_RANK_PINNED, 50, 0), memory(HANDOFF_RANK_ASKED, 50, 0),
+        memory(HANDOFF_RANK_INHERITED, 50, 0), memory(HANDOFF_RANK_FOUND, 50, 0)};
+    /* all by their ids: 100 + 3 + 30 + 2 = 135 */
+    static const struct {
+        uint64_t budget;
+        int forms[4];
+        size_t steps;
+    } rows[] = {
+        {174, {R, R, R, NONE}, 0}, {175, {F, R, R, NONE}, 0}, {215, {F, F, R, NONE}, 0},
+        {256, {F, F, R, NONE}, 1}, {296, {F, F, F, NONE}, 1}, {346, {F, F, F, F}, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct handoff_trim_memory own[4];
+        memcpy(own, memories, sizeof own);
+        struct handoff_trim_plan plan = plan_of(rows[i].budget, own, 4);
+        plan.lists[HANDOFF_PART_STEPS] = &steps.list;
+        assert_true(handoff_trim(&plan));
+        for (int m = 0; m < 4; m++)
+            assert_int_equal((int)own[m].form, rows[i].forms[m]);
+        assert_int_equal(steps.list.kept, rows[i].steps);
+    }
+}
+
+static void test_decisions_and_remaining_go_newest_first_before_pins(void **state)
+{
+    (void)state;
+    const uint32_t decision_costs[] = {20, 20}, remaining_costs[] = {20, 20};
+    struct numbers decisions = numbers(2, decision_costs), remaining = numbers(2, remaining_costs);
+    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_PINNED, 31, 0)};
+    struct handoff_trim_plan plan = plan_of(100 + 3 + 4 + REFERENCE + 2 + 60 + 19, memories, 1);
+    decisions.age[0] = 1, decisions.age[1] = 7, remaining.age[0] = 2, remaining.age[1] = 3;
+    plan.lists[HANDOFF_PART_DECISIONS] = &decisions.list;
+    plan.lists[HANDOFF_PART_REMAINING] = &remaining.list;
     assert_true(handoff_trim(&plan));
-    assert_int_equal(memories[0].form, S);
-    assert_int_equal(memories[1].form, F);
-    assert_int_equal(memories[2].form, NONE);
-    plan.budget--;
+    assert_int_equal(decisions.form[1], HANDOFF_ENTRY_WHOLE);
+    assert_int_equal(decisions.form[0], HANDOFF_ENTRY_OMITTED);
+    assert_int_equal(remaining.list.kept, 2);
+    assert_int_equal(memories[0].form, R);
+}
+
+static void test_open_questions_get_half_of_the_budget_and_the_oldest_go(void **state)
+{
+    (void)state;
+    const uint32_t costs[] = {100, 100, 100, 100};
+    struct numbers unresolved = numbers(4, costs);
+    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_INHERITED, 0, 0)};
+    struct handoff_trim_plan plan = plan_of(500, memories, 1);
+    memories[0].age = 2;
+    plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.list.kept, 2);
+    assert_int_equal(unresolved.form[1], HANDOFF_ENTRY_OMITTED);
+    assert_int_equal(unresolved.form[2], HANDOFF_ENTRY_WHOLE);
+    assert_int_equal(memories[0].form, R);
+    plan.budget = 1000; /* all of it is less than half */
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.list.kept, 4);
+}
+
+static void test_open_questions_within_half_are_never_trimmed(void **state)
+{
+    (void)state;
+    const uint32_t costs[] = {40};
+    struct numbers unresolved = numbers(1, costs);
+    struct handoff_trim_plan plan = plan_of(144, NULL, 0);
+    plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
     assert_false(handoff_trim(&plan));
-    assert_int_equal(plan.needed, 455);
+    assert_int_equal(plan.needed, 100 + 2 + 2 + 41);
+    plan.budget = plan.needed;
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.list.kept, 1);
+}
+
+static void test_reasons_are_the_first_to_go(void **state)
+{
+    (void)state;
+    const uint32_t costs[] = {20, 20};
+    struct numbers steps = numbers(2, costs);
+    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_FOUND, 30, 0)};
+    struct handoff_trim_plan plan = plan_of(100 + 3 + 2 + 41 + 30 + 6, memories, 1);
+    steps.reason[0] = steps.reason[1] = 6;
+    plan.lists[HANDOFF_PART_STEPS] = &steps.list;
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(memories[0].form, F);
+    assert_int_equal(steps.form[1], HANDOFF_ENTRY_WHOLE);
+    assert_int_equal(steps.form[0], HANDOFF_ENTRY_SHORT);
 }
 
 static void test_full_is_all_or_nothing(void **state)
 {
     (void)state;
-    const uint32_t history[] = {30, 30};
+    const uint32_t costs[] = {30, 30};
+    struct numbers steps = numbers(2, costs), decisions = numbers(2, costs);
     struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_ASKED, 500, 5),
                                              memory(HANDOFF_RANK_FOUND, 0, 60)};
-    struct handoff_trim_plan plan = plan_of(729, memories, 2);
+    struct handoff_trim_plan plan = plan_of(100 + 3 + 560 + 63 + 63 + 7, memories, 2);
+    steps.reason[0] = 7;
     plan.strategy = HANDOFF_STRATEGY_FULL;
-    plan.history = history;
-    plan.nhistory = 2;
+    plan.lists[HANDOFF_PART_STEPS] = &steps.list;
+    plan.lists[HANDOFF_PART_DECISIONS] = &decisions.list;
     assert_true(handoff_trim(&plan));
-    assert_int_equal(plan.count, 100 + 3 + 500 + 60 + 4 + 60);
+    assert_int_equal(plan.count, plan.budget);
     assert_int_equal(memories[1].form, S); /* may not go in full */
-    plan.budget = 726;
+    plan.budget--;
     assert_false(handoff_trim(&plan));
-    assert_int_equal(plan.needed, 727);
+    assert_int_equal(plan.needed, plan.budget + 1);
 }
 
-static void test_summary_and_lazy_take_their_own_forms(void **state)
+static void test_what_fits_is_kept_behind_what_does_not(void **state)
 {
     (void)state;
-    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_ASKED, 500, 60),
-                                             memory(HANDOFF_RANK_ASKED, 500, 0)};
-    struct handoff_trim_plan plan = plan_of(10000, memories, 2);
-    plan.strategy = HANDOFF_STRATEGY_SUMMARY;
+    const uint32_t costs[] = {5, 200, 20, 30};
+    struct numbers steps = numbers(4, costs);
+    struct handoff_trim_plan plan = plan_of(100 + 2 + 2 + 1 + 60, NULL, 0);
+    plan.lists[HANDOFF_PART_STEPS] = &steps.list;
     assert_true(handoff_trim(&plan));
-    assert_int_equal(memories[0].form, S);
-    assert_int_equal(memories[1].form, R);
-    plan.strategy = HANDOFF_STRATEGY_LAZY;
-    assert_true(handoff_trim(&plan));
-    assert_int_equal(memories[0].form, R);
-    assert_int_equal(memories[1].form, R);
-}
-
-static void test_history_keeps_its_newest_without_holes(void **state)
-{
-    (void)state;
-    const uint32_t history[] = {5, 200, 20, 30};
-    struct handoff_trim_plan plan = plan_of(100 + 2 + 4 + 60, NULL, 0);
-    plan.history = history;
-    plan.nhistory = 4;
-    assert_true(handoff_trim(&plan));
-    assert_int_equal(plan.history_kept, 2);
-    assert_int_equal(plan.count, 100 + 2 + 4 + 50);
-}
-
-static void test_history_stands_between_asked_and_found(void **state)
-{
-    (void)state;
-    const uint32_t history[] = {50};
-    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_ASKED, 50, 0),
-                                             memory(HANDOFF_RANK_FOUND, 50, 0)};
-    struct handoff_trim_plan plan = plan_of(100 + 3 + 4 + 100, memories, 2);
-    plan.history = history;
-    plan.nhistory = 1;
-    assert_true(handoff_trim(&plan));
-    assert_int_equal(memories[0].form, F);
-    assert_int_equal(plan.history_kept, 1);
-    assert_int_equal(memories[1].form, NONE);
+    assert_int_equal(steps.list.kept, 3);
+    assert_int_equal(steps.form[1], HANDOFF_ENTRY_OMITTED);
 }
 
 /* ---- properties ---------------------------------------------------------------------------- */
 
-enum { MEMORIES = 24, STEPS = 12, ROUNDS = 20000 };
+enum { MEMORIES = 24, ROUNDS = 20000 };
 
 struct world {
     struct handoff_trim_memory memories[MEMORIES];
-    uint32_t history[STEPS];
+    struct numbers lists[HANDOFF_LISTS];
     struct handoff_trim_plan plan;
 };
 
-static void make_world(struct world *world, struct property *property)
+static enum handoff_rank rank_at(size_t i, size_t count, const uint32_t *shares)
 {
-    size_t count = property_below(property, MEMORIES + 1);
-    size_t pinned = count ? property_below(property, (uint32_t)count + 1) / 3 : 0;
-    size_t asked = count ? pinned + property_below(property, (uint32_t)(count - pinned) + 1) : 0;
+    size_t behind = 0;
+    for (int rank = 0; rank < HANDOFF_RANK_FOUND; rank++) {
+        behind += count * shares[rank] / 16;
+        if (i < behind)
+            return (enum handoff_rank)rank;
+    }
+    return HANDOFF_RANK_FOUND;
+}
+
+static void make_memories(struct world *world, struct property *property, size_t count)
+{
+    const uint32_t shares[] = {property_below(property, 5), property_below(property, 6),
+                               property_below(property, 6)};
+    handoff_age age = 40;
     for (size_t i = 0; i < count; i++) {
         struct handoff_trim_memory *one = &world->memories[i];
-        *one = memory(i < pinned  ? HANDOFF_RANK_PINNED
-                      : i < asked ? HANDOFF_RANK_ASKED
-                                  : HANDOFF_RANK_FOUND,
-                      20 + property_below(property, 400),
+        *one = memory(rank_at(i, count, shares), 20 + property_below(property, 400),
                       property_chance(property, 60) ? 15 + property_below(property, 60) : 0);
         if (one->cost[S] && property_chance(property, 10))
             one->cost[F] = 0;
+        age -= property_below(property, 3);
+        if (one->rank == HANDOFF_RANK_INHERITED)
+            one->age = age;
         one->last_extra = (int32_t)property_below(property, 5) - 2;
     }
-    for (size_t i = 0; i < STEPS; i++)
-        world->history[i] = 10 + property_below(property, 60);
-    world->plan = plan_of(100 + property_below(property, 4000), world->memories, count);
-    world->plan.strategy = (enum handoff_strategy)property_below(property, 4);
-    world->plan.history = world->history;
-    world->plan.nhistory = property_below(property, STEPS + 1);
 }
 
-/* The count from nothing but the answers: written without trim.c's walk. */
+static void make_world(struct world *world, struct property *property)
+{
+    const size_t count = property_below(property, MEMORIES + 1);
+    make_memories(world, property, count);
+    world->plan = plan_of(100 + property_below(property, 4000), world->memories, count);
+    world->plan.strategy = (enum handoff_strategy)property_below(property, 4);
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        uint32_t costs[ENTRIES];
+        for (size_t e = 0; e < ENTRIES; e++)
+            costs[e] = 1 + property_below(property, property_chance(property, 10) ? 900 : 60);
+        world->lists[i] = numbers(property_below(property, ENTRIES + 1), costs);
+        for (size_t e = 0; e < ENTRIES; e++)
+            world->lists[i].reason[e] =
+                property_chance(property, 30) ? 1 + property_below(property, 20) : 0;
+        world->plan.lists[i] = property_chance(property, 80) ? &world->lists[i].list : NULL;
+    }
+}
+
+/* The count from nothing but the answers: written without the walk of plan.c. */
 static uint64_t recount(const struct handoff_trim_plan *plan)
 {
     int64_t sum = (int64_t)plan->fixed, last = 0;
@@ -193,36 +354,91 @@ static uint64_t recount(const struct handoff_trim_plan *plan)
         some = true;
     }
     sum += (some ? plan->memories_some : plan->memories_none) + last;
-    sum += plan->history_kept ? plan->history_some : plan->history_none;
-    for (size_t i = plan->nhistory - plan->history_kept; i < plan->nhistory; i++)
-        sum += plan->history[i];
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        const struct numbers *list = (const struct numbers *)plan->lists[i];
+        if (!list)
+            continue;
+        sum += list->list.empty + (list->list.kept > 0);
+        for (size_t e = 0; e < list->list.count; e++) {
+            if (list->form[e] != HANDOFF_ENTRY_OMITTED)
+                sum += list->cost[e];
+            if (list->form[e] == HANDOFF_ENTRY_WHOLE)
+                sum += list->reason[e];
+        }
+    }
     return (uint64_t)sum;
 }
 
-static void check_kept(const struct handoff_trim_plan *plan)
+/* What the first group would take: all of its entries and ids. */
+static int64_t first_group(const struct handoff_trim_plan *plan, bool only_kept)
 {
-    for (size_t i = 0; i < plan->nmemories; i++) {
-        const struct handoff_trim_memory *one = &plan->memories[i];
-        if (one->rank == HANDOFF_RANK_PINNED || plan->strategy == HANDOFF_STRATEGY_FULL)
-            assert_int_not_equal(one->form, NONE);
-        if (one->form != HANDOFF_FORM_NONE)
-            assert_true(one->cost[one->form] > 0);
+    const struct numbers *unresolved = (const struct numbers *)plan->lists[HANDOFF_PART_UNRESOLVED];
+    int64_t sum = 0;
+    for (size_t e = 0; unresolved && e < unresolved->list.count; e++) {
+        if (!only_kept || unresolved->form[e] != HANDOFF_ENTRY_OMITTED)
+            sum += unresolved->cost[e];
     }
-    if (plan->strategy == HANDOFF_STRATEGY_FULL)
-        assert_int_equal(plan->history_kept, plan->nhistory);
+    for (size_t i = 0; i < plan->nmemories; i++) {
+        if (plan->memories[i].rank != HANDOFF_RANK_FOUND &&
+            (!only_kept || plan->memories[i].form != HANDOFF_FORM_NONE))
+            sum += REFERENCE;
+    }
+    return sum;
 }
+
+static void check_full(const struct handoff_trim_plan *plan)
+{
+    for (size_t i = 0; i < plan->nmemories; i++)
+        assert_int_not_equal(plan->memories[i].form, NONE);
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        if (plan->lists[i])
+            assert_int_equal(plan->lists[i]->kept, plan->lists[i]->count);
+    }
+}
+
+enum { SLACK = 5 }; /* tokens of what opens and ends lists */
 
 /* Nothing that was trimmed would still have fitted at the end: the budget is used. */
 static void check_used_well(const struct handoff_trim_plan *plan)
 {
-    size_t cheapest = plan->strategy == HANDOFF_STRATEGY_PRIORITY ? S : R;
     for (size_t i = 0; i < plan->nmemories; i++) {
         const struct handoff_trim_memory *one = &plan->memories[i];
-        if (one->form != HANDOFF_FORM_NONE)
-            continue;
-        uint32_t cost = one->cost[cheapest] ? one->cost[cheapest] : one->cost[F];
-        assert_true(plan->count + cost + 1 + 4 + 2 > plan->budget);
+        uint32_t least = 0;
+        for (int form = plan->strategy == HANDOFF_STRATEGY_LAZY      ? R
+                        : plan->strategy == HANDOFF_STRATEGY_SUMMARY ? S
+                                                                     : F;
+             form < HANDOFF_FORMS; form++) {
+            if (one->cost[form] && (!least || one->cost[form] < least))
+                least = one->cost[form];
+        }
+        if (one->form == HANDOFF_FORM_NONE && least)
+            assert_true(plan->count + least + SLACK > plan->budget);
     }
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        const struct numbers *list = (const struct numbers *)plan->lists[i];
+        for (size_t e = 0; list && i != HANDOFF_PART_UNRESOLVED && e < list->list.count; e++) {
+            if (list->form[e] == HANDOFF_ENTRY_OMITTED)
+                assert_true(plan->count + list->cost[e] + SLACK > plan->budget);
+        }
+    }
+}
+
+/* All of the first group is there, or it has about half of the budget. */
+static void check_first_group(const struct handoff_trim_plan *plan)
+{
+    if (first_group(plan, true) < first_group(plan, false))
+        assert_true(2 * (first_group(plan, false) + SLACK) > (int64_t)plan->budget);
+}
+
+static void check_rejected(struct handoff_trim_plan *plan)
+{
+    const uint64_t needed = plan->needed;
+    assert_true(needed > plan->budget);
+    plan->budget = needed - 1;
+    assert_false(handoff_trim(plan));
+    plan->budget = needed;
+    assert_true(handoff_trim(plan));
+    assert_int_equal(plan->count, recount(plan));
 }
 
 static void test_properties(void **state)
@@ -233,19 +449,18 @@ static void test_properties(void **state)
     size_t refused = 0;
     for (int round = 0; round < ROUNDS; round++) {
         make_world(&world, &property);
-        if (handoff_trim(&world.plan)) {
-            assert_true(world.plan.count <= world.plan.budget);
-            assert_int_equal(world.plan.count, recount(&world.plan));
-            check_kept(&world.plan);
-            check_used_well(&world.plan);
-        } else {
+        if (!handoff_trim(&world.plan)) {
             refused++;
-            uint64_t needed = world.plan.needed;
-            assert_true(needed > world.plan.budget);
-            world.plan.budget = needed - 1;
-            assert_false(handoff_trim(&world.plan));
-            world.plan.budget = needed;
-            assert_true(handoff_trim(&world.plan));
+            check_rejected(&world.plan);
+            continue;
+        }
+        assert_true(world.plan.count <= world.plan.budget);
+        assert_int_equal(world.plan.count, recount(&world.plan));
+        if (world.plan.strategy == HANDOFF_STRATEGY_FULL) {
+            check_full(&world.plan);
+        } else {
+            check_used_well(&world.plan);
+            check_first_group(&world.plan);
         }
     }
     assert_true(refused > ROUNDS / 100 && refused < ROUNDS);
@@ -257,11 +472,14 @@ int main(void)
         cmocka_unit_test(test_nothing_but_the_fixed),
         cmocka_unit_test(test_a_large_memory_does_not_stop_a_smaller_one),
         cmocka_unit_test(test_a_summary_stands_in_for_what_does_not_fit),
-        cmocka_unit_test(test_pins_are_kept_before_anything_else_improves),
+        cmocka_unit_test(test_a_giant_pin_goes_by_its_id),
+        cmocka_unit_test(test_the_best_form_goes_to_pins_then_to_this_hop_then_to_steps),
+        cmocka_unit_test(test_decisions_and_remaining_go_newest_first_before_pins),
+        cmocka_unit_test(test_open_questions_get_half_of_the_budget_and_the_oldest_go),
+        cmocka_unit_test(test_open_questions_within_half_are_never_trimmed),
+        cmocka_unit_test(test_reasons_are_the_first_to_go),
         cmocka_unit_test(test_full_is_all_or_nothing),
-        cmocka_unit_test(test_summary_and_lazy_take_their_own_forms),
-        cmocka_unit_test(test_history_keeps_its_newest_without_holes),
-        cmocka_unit_test(test_history_stands_between_asked_and_found),
+        cmocka_unit_test(test_what_fits_is_kept_behind_what_does_not),
         cmocka_unit_test(test_properties),
     };
     return RUN_TESTS(tests);
