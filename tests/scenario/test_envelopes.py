@@ -68,7 +68,9 @@ class Served(unittest.TestCase):
         envelope = self.assemble(**fields).json()
         V2.validate(envelope)
         self.assertEqual(envelope["digest"], digest(envelope))
-        gone = len(envelope["missing"]) + len(envelope["trimmed"])
+        gone = len(envelope["missing"]) + envelope.get("omitted", {}).get("references", 0)
+        if "omitted" in envelope:
+            self.assertEqual(envelope["omitted"]["more"], f"/v1/envelopes/{envelope['id']}/ledger")
         self.assertEqual(envelope["completeness"]["requested"],
                          envelope["completeness"]["included"] + gone)
         self.assertLessEqual(envelope["tokens"]["count"], envelope["tokens"]["budget"])
@@ -115,7 +117,7 @@ class Envelopes(Served):
                          {"security": "no plaintext credentials", "max_tokens": 2000})
         self.assertEqual(context["expected_output"],
                          {"format": "patch", "criteria": ["tests pass"]})
-        self.assertEqual(envelope["missing"], [{"id": "gone", "reason": "not_found"}])
+        self.assertEqual(envelope["missing"], [{"id": "gone", "reason": "not_found", "since_hop": 1}])
         self.assertEqual(envelope["completeness"], {"requested": 2, "included": 1, "ratio": 0.5})
         self.assertEqual(envelope["tokens"]["budget"], 2000)
         self.assertEqual(envelope["hop"], {"count": 1, "max": 4, "path": []})
@@ -131,6 +133,7 @@ class Envelopes(Served):
                                   execution_history=[{"agent": "a", "action": f"step {hop}"}])
             self.assertEqual(child["previous"],
                              {"id": envelope["id"], "digest": envelope["digest"]})
+            self.assertEqual(child["parents"], [child["previous"]])
             self.assertEqual(child["context"]["task"]["intent"], "The user's words")
             self.assertEqual(child["task_id"], envelope["task_id"])
             self.assertEqual(child["trace"], envelope["trace"])
@@ -169,7 +172,9 @@ class Envelopes(Served):
         full = [m for m in envelope["context"]["memories"] if "content" in m]
         short = [m for m in envelope["context"]["memories"] if "summary" in m]
         self.assertTrue(full and short, envelope["context"])
-        self.assertEqual(len(full) + len(short) + len(envelope["trimmed"]), 8)
+        self.assertEqual(len(envelope["context"]["memories"]), 8)  # the others by their ids
+        self.assertEqual(envelope["completeness"], {"requested": 8, "included": 8, "ratio": 1})
+        self.assertEqual(envelope["trimmed"], [])
         lazy = self.envelope(memory_ids=ids, strategy="lazy", include_pins=False)
         self.assertEqual(len(lazy["context"]["memories"]), 8)
         self.assertFalse(any("content" in m or "summary" in m for m in lazy["context"]["memories"]))
@@ -183,6 +188,41 @@ class Envelopes(Served):
         problem = self.problem(self.assemble(422, constraints={"max_tokens": 20}), 422,
                                "budget_too_small")
         self.envelope(constraints={"max_tokens": problem["needed"]})
+
+    def test_a_giant_pin_goes_by_its_id(self):
+        with Daemon(config=CONFIG) as daemon:
+            daemon.api.request("PUT", "/v1/memories/giant", body=json.dumps({"content": "word " * 10000,
+                                                                             "pinned": True}))
+            for strategy in "priority", "summary", "lazy":
+                reply = daemon.api.post("/v1/envelopes", body=json.dumps(request(strategy=strategy)))
+                self.assertEqual(reply.status, 200, reply.text)
+                memory, = reply.json()["context"]["memories"]
+                self.assertEqual((memory["id"], "content" in memory), ("giant", False))
+                self.assertEqual(reply.json()["completeness"]["ratio"], 1)
+            self.assertEqual(daemon.api.post("/v1/envelopes", body=json.dumps(
+                request(strategy="full"))).json()["code"], "budget_too_small")
+
+    def test_what_had_no_room_is_counted_in_every_form(self):
+        entries = [f"decision number {i}: " + "because of reasons " * 10 for i in range(200)]
+        steps = [{"agent": "analyst", "action": f"step {i} " + "went on " * 20} for i in range(200)]
+        self.put("omitted-1", content="c")
+        envelope = self.envelope(target_agent="old", include_pins=False, memory_ids=["omitted-1", "gone"],
+                                 state={"decisions": entries, "unresolved": entries}, execution_history=steps,
+                                 constraints={"max_tokens": 3000})
+        omitted = dict(envelope["omitted"])
+        state, history = envelope["context"]["task"]["state"], envelope["context"]["history"]
+        self.assertEqual(state["decisions"], entries[omitted["decisions"]:])
+        self.assertEqual(state["unresolved"], entries[omitted["unresolved"]:])
+        self.assertEqual(history, steps[omitted["steps"]:])
+        self.assertEqual(envelope["history_trimmed"], omitted["steps"])
+        path = f"/v1/handoffs/{envelope['id']}/envelope"
+        old = self.api.get(path, accept="application/vnd.handoff.envelope+json; version=1").json()
+        self.assertEqual((old["omitted"], old["missing"]), (envelope["omitted"], envelope["missing"]))
+        V1.validate(old)
+        brief = self.api.get(path, accept="text/markdown").text
+        self.assertIn(f"left out to fit the token budget: {omitted['decisions']} decisions, ", brief)
+        self.assertIn(omitted["more"].replace("_", "\\_"), brief)
+        self.assertIn("gone: missing since hop 1, not\\_found", brief)
 
     def test_the_callers_trace_goes_on(self):
         body = json.dumps(request())
