@@ -74,7 +74,7 @@ enum handoff_code handoff_inheritance_read(struct base_span text, const struct b
                                            struct handoff_error *error)
 {
     int64_t count = 0;
-    enum handoff_code code = handoff_envelope_read_inheritance(text, envelope, error);
+    enum handoff_code code = handoff_envelope_read_inheritance(arena, text, envelope, error);
     if (code != HANDOFF_OK)
         return code;
     base_json_whole(yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "steps"), &count);

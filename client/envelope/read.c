@@ -146,8 +146,9 @@ static enum handoff_code check_version(yyjson_val *root, struct handoff_error *e
     return HANDOFF_ERR_INVALID;
 }
 
-enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_envelope *envelope,
-                                        struct handoff_error *error)
+enum handoff_code handoff_envelope_read_in(struct base_arena *arena, struct base_span text,
+                                           struct handoff_envelope *envelope,
+                                           struct handoff_error *error)
 {
     *envelope = (struct handoff_envelope){0};
     if (text.size > HANDOFF_ENVELOPE_MAX) {
@@ -158,7 +159,7 @@ enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_en
         return HANDOFF_ERR_TOO_LARGE;
     }
     enum handoff_code code =
-        base_json_read_deep(text, "envelope", DEPTH_MAX, &envelope->doc, error);
+        base_json_read_deep(arena, text, "envelope", DEPTH_MAX, &envelope->doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
@@ -170,13 +171,19 @@ enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_en
     return code;
 }
 
-enum handoff_code handoff_envelope_read_inheritance(struct base_span text,
+enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_envelope *envelope,
+                                        struct handoff_error *error)
+{
+    return handoff_envelope_read_in(NULL, text, envelope, error);
+}
+
+enum handoff_code handoff_envelope_read_inheritance(struct base_arena *arena, struct base_span text,
                                                     struct handoff_envelope *envelope,
                                                     struct handoff_error *error)
 {
     *envelope = (struct handoff_envelope){0};
     enum handoff_code code =
-        base_json_read_deep(text, "inheritance", DEPTH_MAX, &envelope->doc, error);
+        base_json_read_deep(arena, text, "inheritance", DEPTH_MAX, &envelope->doc, error);
     if (code != HANDOFF_OK)
         return code;
     code = read_members(yyjson_doc_get_root(envelope->doc), inherited,

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <yyjson.h>
 
+#include "lib/base/arena.h"
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
@@ -36,9 +37,14 @@ struct handoff_envelope {
 /* Reads one. On success the caller frees it; on failure there is nothing to free. */
 enum handoff_code handoff_envelope_read(struct base_span text, struct handoff_envelope *envelope,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
-/* Reads what is left of one (inheritance.h): only what a child inherits, the rest is empty or NULL.
- */
-enum handoff_code handoff_envelope_read_inheritance(struct base_span text,
+/* The same in an arena, or without one where that is NULL. Freeing it is then harmless, and of no
+ * use. */
+enum handoff_code handoff_envelope_read_in(struct base_arena *arena, struct base_span text,
+                                           struct handoff_envelope *envelope,
+                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Reads what is left of one (inheritance.h), likewise: only what a child inherits, the rest is
+ * empty or NULL. */
+enum handoff_code handoff_envelope_read_inheritance(struct base_arena *arena, struct base_span text,
                                                     struct handoff_envelope *envelope,
                                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 void handoff_envelope_free(struct handoff_envelope *envelope);

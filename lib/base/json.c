@@ -90,10 +90,11 @@ enum handoff_code base_json_read_in(struct base_arena *arena, struct base_span t
     return read_within(arena, text, what, BASE_JSON_DEPTH_MAX, doc, error);
 }
 
-enum handoff_code base_json_read_deep(struct base_span text, const char *what, unsigned depth,
-                                      yyjson_doc **doc, struct handoff_error *error)
+enum handoff_code base_json_read_deep(struct base_arena *arena, struct base_span text,
+                                      const char *what, unsigned depth, yyjson_doc **doc,
+                                      struct handoff_error *error)
 {
-    return read_within(NULL, text, what, depth, doc, error);
+    return read_within(arena, text, what, depth, doc, error);
 }
 
 static bool object_keys_are_plain(yyjson_val *object, const char **bad)

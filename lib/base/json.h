@@ -36,8 +36,8 @@ enum handoff_code base_json_read_in(struct base_arena *arena, struct base_span t
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* The same with a depth other than BASE_JSON_DEPTH_MAX. */
-enum handoff_code base_json_read_deep(struct base_span text, const char *what, unsigned depth,
-                                      yyjson_doc **doc,
+enum handoff_code base_json_read_deep(struct base_arena *arena, struct base_span text,
+                                      const char *what, unsigned depth, yyjson_doc **doc,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* Whether every object inside has at most BASE_JSON_KEYS_MAX keys and none of them twice; else

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads contributions; contribution.h has the form. Pure but for the arena, any thread.
+ */
+#include "client/ledger/contribution.h"
+
+#include "client/envelope/inheritance.h"
+#include "client/envelope/read.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+#include "lib/base/rfc3339.h"
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+static void write_value(struct base_buffer *out, const char *name, yyjson_val *value)
+{
+    if (!value || (yyjson_is_ctn(value) && unsafe_yyjson_get_len(value) == 0))
+        return;
+    base_json_write_name(out, name);
+    base_json_write(out, value);
+}
+
+static void write_options(struct base_buffer *out, yyjson_val *request)
+{
+    static const char *const names[] = {"include_recent", "include_pins", "strategy", "pipeline",
+                                        "new_chain"};
+    bool some = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        yyjson_val *value = yyjson_obj_get(request, names[i]);
+        if (!value || yyjson_is_null(value))
+            continue;
+        if (!some)
+            base_buffer_text(out, ",\"options\":{");
+        some = true;
+        base_json_write_name(out, names[i]);
+        base_json_write(out, value);
+    }
+    if (some)
+        base_buffer_byte(out, '}');
+}
+
+static void write_way(struct base_buffer *out, const struct handoff_way *way)
+{
+    write_value(out, "scope", way->scope);
+    base_json_write_name(out, "hop");
+    base_buffer_text(out, "{\"max\":");
+    base_buffer_number(out, way->hop_max);
+    base_buffer_text(out, ",\"path\":[");
+    for (size_t i = 0; i < way->npath; i++) {
+        if (i)
+            base_buffer_byte(out, ',');
+        base_json_write_string(out, way->path[i]);
+    }
+    base_buffer_text(out, "]}");
+    if (!way->traceparent.data)
+        return;
+    base_buffer_text(out, ",\"trace\":{\"traceparent\":");
+    base_json_write_string(out, way->traceparent);
+    if (way->tracestate.data) {
+        base_json_write_name(out, "tracestate");
+        base_json_write_string(out, way->tracestate);
+    }
+    base_buffer_byte(out, '}');
+}
+
+/* The items of this hop are in the order of its list; a repeated entry made none. */
+static void write_counts(struct base_buffer *out, const struct handoff_ledger *ledger,
+                         enum handoff_item_kind kind, const char *name, yyjson_val *list)
+{
+    const struct handoff_items *items = &ledger->items[kind];
+    size_t i, n, at = 0;
+    yyjson_val *value;
+    while (at < items->count && items->at[at].from != &ledger->own)
+        at++;
+    if (at == items->count || !yyjson_is_arr(list))
+        return;
+    base_json_write_name(out, name);
+    base_buffer_byte(out, '[');
+    yyjson_arr_foreach(list, i, n, value)
+    {
+        const bool is_item = at < items->count && items->at[at].value == value;
+        if (i)
+            base_buffer_byte(out, ',');
+        base_buffer_number(out, is_item ? items->at[at].tokens : 0);
+        at += is_item;
+    }
+    base_buffer_byte(out, ']');
+}
+
+static void write_all_counts(struct base_buffer *out, const struct handoff_said *own,
+                             const struct handoff_ledger *ledger, struct base_span encoding)
+{
+    static const struct {
+        enum handoff_item_kind kind;
+        const char *name;
+    } lists[] = {{HANDOFF_ITEM_DECISION, "decisions"},
+                 {HANDOFF_ITEM_UNRESOLVED, "unresolved"},
+                 {HANDOFF_ITEM_REMAINING, "remaining"}};
+    base_buffer_text(out, ",\"tokens\":{\"encoding\":");
+    base_json_write_string(out, encoding);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        write_counts(out, ledger, lists[i].kind, lists[i].name,
+                     yyjson_obj_get(own->state, lists[i].name));
+    write_counts(out, ledger, HANDOFF_ITEM_STEP, "steps", own->steps);
+    base_buffer_byte(out, '}');
+}
+
+void handoff_contribution_write(struct base_buffer *out, const struct handoff_said *own,
+                                const struct handoff_ledger *ledger, const struct handoff_way *way,
+                                yyjson_val *options, struct base_span encoding)
+{
+    base_buffer_byte(out, '{');
+    write_value(out, "intent", own->intent);
+    write_value(out, "summary", own->summary);
+    write_value(out, "constraints", own->constraints);
+    write_value(out, "expected_output", own->expected_output);
+    write_value(out, "state", own->state);
+    write_value(out, "steps", own->steps);
+    write_value(out, "references", own->references);
+    write_value(out, "mentioned", own->mentioned);
+    write_way(out, way);
+    write_options(out, options);
+    write_all_counts(out, own, ledger, encoding);
+    base_buffer_byte(out, '}');
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+static yyjson_val *text_member(yyjson_val *object, const char *name)
+{
+    yyjson_val *value = yyjson_obj_get(object, name);
+    return yyjson_is_str(value) ? value : NULL;
+}
+
+static yyjson_val *object_member(yyjson_val *object, const char *name)
+{
+    yyjson_val *value = yyjson_obj_get(object, name);
+    return yyjson_is_obj(value) ? value : NULL;
+}
+
+static yyjson_val *array_member(yyjson_val *object, const char *name)
+{
+    yyjson_val *value = yyjson_obj_get(object, name);
+    return yyjson_is_arr(value) ? value : NULL;
+}
+
+static enum handoff_code list_path(yyjson_val *path, struct base_arena *arena,
+                                   struct handoff_way *way, struct handoff_error *error)
+{
+    struct base_span *names = base_arena_alloc(arena, (yyjson_arr_size(path) + 1) * sizeof *names);
+    size_t i, n;
+    yyjson_val *agent;
+    if (!names)
+        return handoff_error_no_memory(error);
+    yyjson_arr_foreach(path, i, n, agent)
+    {
+        names[i] = base_json_span(agent);
+    }
+    way->path = names;
+    way->npath = yyjson_arr_size(path);
+    return HANDOFF_OK;
+}
+
+static enum handoff_code read_way(yyjson_val *root, struct base_arena *arena,
+                                  struct handoff_way *way, struct handoff_error *error)
+{
+    yyjson_val *hop = yyjson_obj_get(root, "hop"), *trace = yyjson_obj_get(root, "trace");
+    *way = (struct handoff_way){.traceparent = base_json_span(yyjson_obj_get(trace, "traceparent")),
+                                .tracestate = base_json_span(yyjson_obj_get(trace, "tracestate")),
+                                .scope = array_member(root, "scope")};
+    if (!base_json_whole(yyjson_obj_get(hop, "max"), &way->hop_max) || way->hop_max < 1)
+        way->hop_max = INT64_MAX; /* the configured one holds */
+    return list_path(array_member(hop, "path"), arena, way, error);
+}
+
+static yyjson_val *counts_of(yyjson_val *root, struct base_span encoding)
+{
+    yyjson_val *counts = object_member(root, "tokens");
+    return base_span_equal(base_json_span(yyjson_obj_get(counts, "encoding")), encoding) ? counts
+                                                                                         : NULL;
+}
+
+static void take_said(yyjson_val *root, struct base_span encoding, struct handoff_said *said)
+{
+    said->intent = text_member(root, "intent");
+    said->summary = text_member(root, "summary");
+    said->constraints = object_member(root, "constraints");
+    said->expected_output = object_member(root, "expected_output");
+    said->state = object_member(root, "state");
+    said->steps = array_member(root, "steps");
+    said->references = array_member(root, "references");
+    said->mentioned = array_member(root, "mentioned");
+    said->tokens = counts_of(root, encoding);
+}
+
+static enum handoff_code read_text(const struct handoff_contribution *stored,
+                                   struct base_span encoding, struct base_arena *arena,
+                                   struct handoff_said *said, struct handoff_way *way,
+                                   struct handoff_error *error)
+{
+    yyjson_doc *doc;
+    enum handoff_code code = base_json_read_in(arena, stored->text, "contribution", &doc, error);
+    if (code == HANDOFF_ERR_INVALID_JSON)
+        return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
+                                 "what an envelope contributed to its chain is damaged", NULL,
+                                 NULL);
+    if (code != HANDOFF_OK)
+        return code;
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    take_said(root, encoding, said);
+    return way ? read_way(root, arena, way, error) : HANDOFF_OK;
+}
+
+/* ---- older versions ---------------------------------------------------------------------------
+ */
+
+static enum handoff_code removed_whole(struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
+                             "retention removed the body of an envelope that an older version "
+                             "stored, and what it passes on was too large to keep; start a new "
+                             "chain (new_chain)",
+                             "previous_id", NULL);
+}
+
+/* What is left of an envelope has intent and constraints at the top. */
+static void take_shown(const struct handoff_envelope *envelope, struct handoff_said *said)
+{
+    yyjson_val *task = yyjson_obj_get(envelope->context, "task");
+    said->intent = text_member(task ? task : yyjson_doc_get_root(envelope->doc), "intent");
+    said->summary = text_member(task, "summary");
+    said->constraints = envelope->constraints;
+    said->state = envelope->state;
+    said->steps = envelope->history;
+    said->expected_output = envelope->expected_output;
+    said->hop.hop = envelope->hop_count;
+    said->hop.agent = envelope->source_agent;
+    if (!said->hop.target.data)
+        said->hop.target = envelope->target_agent;
+}
+
+static enum handoff_code read_older(const struct handoff_contribution *stored,
+                                    struct base_arena *arena, struct handoff_said *said,
+                                    struct handoff_way *way, struct handoff_error *error)
+{
+    struct handoff_envelope envelope;
+    enum handoff_code code;
+    if (stored->body.data)
+        code = handoff_envelope_read_in(arena, stored->body, &envelope, error);
+    else if (stored->inheritance.data)
+        code = handoff_inheritance_read(stored->inheritance, &stored->id, stored->digest, arena,
+                                        &envelope, &said->steps_lost, error);
+    else
+        code = removed_whole(error);
+    if (code != HANDOFF_OK)
+        return code;
+    take_shown(&envelope, said);
+    if (!way)
+        return HANDOFF_OK;
+    *way = (struct handoff_way){.hop_max = envelope.hop_max,
+                                .traceparent = envelope.traceparent,
+                                .tracestate = envelope.tracestate};
+    return list_path(envelope.path, arena, way, error);
+}
+
+enum handoff_code handoff_contribution_read(const struct handoff_contribution *stored,
+                                            struct base_span encoding, struct base_arena *arena,
+                                            struct handoff_said *said, struct handoff_way *way,
+                                            struct handoff_error *error)
+{
+    *said = (struct handoff_said){.hop = {.id = stored->id,
+                                          .hop = stored->hop,
+                                          .at_ms = stored->created_ms,
+                                          .agent = stored->source,
+                                          .target = stored->target}};
+    return stored->text.data ? read_text(stored, encoding, arena, said, way, error)
+                             : read_older(stored, arena, said, way, error);
+}

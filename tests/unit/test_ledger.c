@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One test for each rule of ledger.h. Hops are written as their contributions; what the ledger says
+ * is read as text: the values of a kind, one behind the other.
+ */
+#include "tests/support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ledger/contribution.h"
+#include "client/ledger/ledger.h"
+#include "lib/base/json.h"
+
+enum { HOPS_MAX = 16 };
+#define AT_MS_OF(hop) (1769590800000 + (hop)*1000)
+#define ENCODING      base_span_text("o200k_base")
+
+static struct {
+    struct base_arena arena;
+    struct handoff_said said[HOPS_MAX];
+    struct handoff_ledger ledger;
+    struct handoff_error error;
+    struct base_buffer text;
+} world;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&world, 0, sizeof world);
+    base_arena_init(&world.arena, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    base_arena_free(&world.arena);
+    base_buffer_free(&world.text);
+    return 0;
+}
+
+static struct handoff_said said_as(int64_t hop, const char *source, const char *target,
+                                   const char *text)
+{
+    struct handoff_said said;
+    const struct handoff_contribution stored = {.id.bytes = {(unsigned char)hop},
+                                                .hop = hop,
+                                                .created_ms = AT_MS_OF(hop),
+                                                .source = base_span_text(source),
+                                                .target = base_span_text(target),
+                                                .text = base_span_text(text)};
+    assert_int_equal(handoff_contribution_read(&stored, ENCODING, &world.arena, &said, NULL, NULL),
+                     HANDOFF_OK);
+    return said;
+}
+
+/* Contributions of agents a, b, c ..., each handing to the next, up to NULL; the last is the
+ * request. */
+static enum handoff_code fold(const char *const texts[])
+{
+    static const char names[] = "a\0b\0c\0d\0e\0f\0g\0h";
+    size_t n = 0;
+    for (; texts[n]; n++)
+        world.said[n] = said_as((int64_t)n + 1, names + 2 * n, names + 2 * n + 2, texts[n]);
+    return handoff_ledger_fold(&world.ledger, &world.arena, world.said, n - 1, &world.said[n - 1],
+                               &world.error);
+}
+
+#define FOLD(...)                                                                                  \
+    do {                                                                                           \
+        const char *const hops[] = {__VA_ARGS__, NULL};                                            \
+        assert_int_equal(fold(hops), HANDOFF_OK);                                                  \
+    } while (0)
+
+/* `1:"x" 2:"y"`: the hop and the value of each. */
+static const char *listed(const struct handoff_items *items)
+{
+    base_buffer_clear(&world.text);
+    base_buffer_text(&world.text, "");
+    for (size_t i = 0; i < items->count; i++) {
+        const struct handoff_item *item = &items->at[i];
+        base_buffer_printf(&world.text, "%s%lld:", i ? " " : "", (long long)item->from->hop);
+        if (item->name.data && item->name.data != yyjson_get_str(item->value))
+            base_buffer_printf(&world.text, "%s=", item->name.data);
+        base_json_write(&world.text, item->value);
+    }
+    return world.text.data;
+}
+
+#define STANDS(kind, text)                                                                         \
+    assert_string_equal(listed(&world.ledger.items[HANDOFF_ITEM_##kind]), text)
+#define PAST(kind, text) assert_string_equal(listed(&world.ledger.past[HANDOFF_ITEM_##kind]), text)
+
+static void test_the_intent_is_the_first_and_unchanged(void **state)
+{
+    (void)state;
+    FOLD("{\"intent\":\"the user's\",\"summary\":\"s\"}", "{\"intent\":\"mine\"}",
+         "{\"intent\":\"the user's\"}");
+    STANDS(INTENT, "1:\"the user's\"");
+    PAST(INTENT, "2:\"mine\"");
+    assert_true(base_span_equal(world.ledger.intent, base_span_text("the user's")));
+    FOLD("{\"summary\":\"s\"}", "{\"intent\":\"mine\",\"summary\":\"t\"}");
+    STANDS(INTENT, "1:\"s\"");
+}
+
+static const char *joined(void)
+{
+    base_buffer_clear(&world.text);
+    base_json_write_object(&world.text, world.ledger.constraints);
+    return world.text.data;
+}
+
+static void test_constraints_accumulate(void **state)
+{
+    (void)state;
+    FOLD("{\"constraints\":{\"must_not\":[\"x\"],\"max_cost\":5,\"min_tests\":1,\"style\":"
+         "\"plain\"}}",
+         "{\"summary\":\"nothing named\"}",
+         "{\"constraints\":{\"must_not\":[\"y\"],\"max_cost\":4,\"min_tests\":2}}",
+         "{\"constraints\":{\"style\":\"plain\",\"new\":1}}");
+    assert_string_equal(joined(), "{\"must_not\":[\"x\",\"y\"],\"max_cost\":4,\"min_tests\":2,"
+                                  "\"style\":\"plain\",\"new\":1}");
+    STANDS(CONSTRAINT, "1:must_not=[\"x\"] 1:style=\"plain\" 3:must_not=[\"y\"] 3:max_cost=4 "
+                       "3:min_tests=2 4:new=1");
+    PAST(CONSTRAINT, "1:max_cost=5 1:min_tests=1");
+}
+
+static void test_a_refused_constraint_names_the_value_its_hop_and_agent(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{\"constraints\":{\"limits\":{\"max_cost\":5},\"style\":\"x\"}}",
+                                 "{\"constraints\":{\"limits\":{\"max_cost\":3}}}",
+                                 "{\"constraints\":{\"limits\":{\"max_cost\":4},\"style\":null}}",
+                                 NULL};
+    assert_int_equal(fold(texts), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+    assert_string_equal(world.error.field, "constraints");
+    assert_string_equal(world.error.seen, "limits.max_cost, style");
+    assert_string_equal(world.error.allowed, "limits.max_cost 3 of hop 2 (b), or tighter");
+}
+
+static void test_a_deadline_comes_only_earlier(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{\"constraints\":{\"deadline\":\"2030-01-01T00:00:00Z\"}}",
+                                 "{\"constraints\":{\"deadline\":\"2030-01-01T00:00:01Z\"}}", NULL};
+    FOLD("{\"constraints\":{\"deadline\":\"2030-01-01T00:00:00Z\"}}",
+         "{\"constraints\":{\"deadline\":\"2029-01-01T00:00:00Z\"}}");
+    assert_string_equal(joined(), "{\"deadline\":\"2029-01-01T00:00:00Z\"}");
+    assert_int_equal(fold(texts), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+}
+
+static void test_max_tokens_is_a_budget(void **state)
+{
+    (void)state;
+    FOLD("{\"constraints\":{\"max_tokens\":500}}", "{}");
+    assert_string_equal(joined(), "{\"max_tokens\":500}");
+    FOLD("{\"constraints\":{\"max_tokens\":500}}", "{\"constraints\":{\"max_tokens\":900}}", "{}");
+    assert_string_equal(joined(), "{\"max_tokens\":900}");
+}
+
+static void test_a_look_alike_of_an_inherited_constraint_is_refused(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{\"constraints\":{\"cost_limit\":5}}",
+                                 "{\"constraints\":{\"Cost-Limits\":9}}", NULL};
+    assert_int_equal(fold(texts), HANDOFF_ERR_INVALID);
+    assert_string_equal(world.error.field, "constraints.Cost-Limits");
+    assert_string_equal(world.error.allowed, "cost_limit, or another name");
+}
+
+static void test_siblings_that_disagree_are_not_joined(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{}", "{\"constraints\":{\"style\":\"x\"}}",
+                                 "{\"constraints\":{\"style\":\"y\"}}", "{}", NULL};
+    assert_int_equal(fold(texts), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+    assert_string_equal(world.error.allowed, "style \"x\" of hop 2 (b), or tighter");
+}
+
+static void test_earlier_summaries_become_steps(void **state)
+{
+    (void)state;
+    FOLD("{\"summary\":\"plan\",\"steps\":[{\"agent\":\"a\",\"action\":\"one\"}]}",
+         "{\"summary\":\"code \\\"it\\\"\"}",
+         "{\"summary\":\"review\",\"steps\":[{\"agent\":\"c\",\"action\":\"two\"}]}");
+    STANDS(SUMMARY, "3:\"review\"");
+    PAST(SUMMARY, "1:\"plan\" 2:\"code \\\"it\\\"\"");
+    STANDS(STEP, "1:{\"agent\":\"a\",\"action\":\"one\"} "
+                 "1:{\"agent\":\"a\",\"action\":\"handed to b: plan\","
+                 "\"at\":\"2026-01-28T09:00:01.000Z\"} "
+                 "2:{\"agent\":\"b\",\"action\":\"handed to c: code \\\"it\\\"\","
+                 "\"at\":\"2026-01-28T09:00:02.000Z\"} "
+                 "3:{\"agent\":\"c\",\"action\":\"two\"}");
+}
+
+static void test_decisions_unresolved_and_remaining_grow(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"decisions\":[\"d1\"],\"unresolved\":[\"u1\"],\"remaining\":[\"r1\"]}}",
+         "{\"state\":{\"decisions\":[\"d2\",{\"id\":7,\"text\":\"d3\"}]}}",
+         "{\"state\":{\"unresolved\":[\"u2\"],\"remaining\":[]}}");
+    STANDS(DECISION, "1:\"d1\" 2:\"d2\" 2:{\"id\":7,\"text\":\"d3\"}");
+    STANDS(UNRESOLVED, "1:\"u1\" 3:\"u2\"");
+    STANDS(REMAINING, "1:\"r1\"");
+}
+
+static void test_equal_entries_are_one(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"decisions\":[\"d1\",{\"a\":1,\"b\":[2]}]}}",
+         "{\"state\":{\"decisions\":[\" d1\\n\",{\"b\":[2.0],\"a\":1},\"D1\"]}}",
+         "{\"state\":{\"decisions\":[\"d1\",\"d2\",\"d2\"]}}");
+    STANDS(DECISION, "1:\"d1\" 1:{\"a\":1,\"b\":[2]} 2:\"D1\" 3:\"d2\"");
+    PAST(DECISION, "");
+}
+
+static void test_resolved_and_done_take_out_what_is_over(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"unresolved\":[\"u1\",\"u2\",{\"id\":\"q3\",\"text\":\"u3\"},"
+         "{\"id\":\"q4\",\"text\":\"u4\"}],\"remaining\":[\"u1\",\"r1\"],\"decisions\":[\"u1\"]}}",
+         "{\"state\":{\"resolved\":[\" u1 "
+         "\",\"q3\",{\"id\":\"q4\"},\"unknown\"],\"done\":[\"r1\"]}}",
+         "{}");
+    STANDS(UNRESOLVED, "1:\"u2\"");
+    PAST(UNRESOLVED,
+         "1:\"u1\" 1:{\"id\":\"q3\",\"text\":\"u3\"} 1:{\"id\":\"q4\",\"text\":\"u4\"}");
+    STANDS(REMAINING, "1:\"u1\"");
+    PAST(REMAINING, "1:\"r1\"");
+    STANDS(DECISION, "1:\"u1\"");
+    STANDS(STATE, "");
+}
+
+static void test_what_is_said_again_later_is_there_again(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"unresolved\":[\"u1\"]}}", "{\"state\":{\"resolved\":[\"u1\"]}}",
+         "{\"state\":{\"unresolved\":[\"u1\"]}}");
+    STANDS(UNRESOLVED, "3:\"u1\"");
+    PAST(UNRESOLVED, "1:\"u1\"");
+}
+
+static void test_what_is_over_is_told_to_the_next_hop(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"unresolved\":[\"u1\"]}}", "{\"state\":{\"resolved\":[\"u1\"]}}");
+    STANDS(STATE, "2:resolved=[\"u1\"]");
+    FOLD("{\"state\":{\"unresolved\":[\"u1\"]}}", "{\"state\":{\"resolved\":[\"u1\"]}}", "{}");
+    STANDS(STATE, "");
+    PAST(STATE, "2:resolved=[\"u1\"]");
+}
+
+static void test_members_that_are_no_lists_of_ours_are_carried(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"done\":true,\"resolved\":\"no list\"}}", "{}");
+    STANDS(STATE, "1:done=true 1:resolved=\"no list\"");
+}
+
+static void test_the_newest_progress_is_shown(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"progress\":\"10 %\",\"branch\":\"main\",\"mood\":1}}",
+         "{\"state\":{\"progress\":\"50 %\",\"mood\":1}}", "{\"summary\":\"s\"}");
+    STANDS(STATE, "1:branch=\"main\" 1:mood=1 2:progress=\"50 %\"");
+    PAST(STATE, "1:progress=\"10 %\"");
+}
+
+static void test_the_history_is_complete_and_repeats_nothing(void **state)
+{
+    (void)state;
+    FOLD("{\"steps\":[{\"agent\":\"a\",\"action\":\"try\"},{\"agent\":\"a\",\"action\":\"try\"},"
+         "{\"agent\":\"a\",\"action\":\"choose\",\"reason\":\"long\"}]}",
+         "{\"steps\":[{\"action\":\"try\",\"agent\":\"a\"},"
+         "{\"agent\":\"a\",\"action\":\"choose\"},{\"agent\":\"b\",\"action\":\"two\"}]}",
+         "{\"steps\":[{\"agent\":\"a\",\"action\":\"choose\",\"reason\":\"other\"}]}");
+    STANDS(STEP, "1:{\"agent\":\"a\",\"action\":\"try\"} 1:{\"agent\":\"a\",\"action\":\"try\"} "
+                 "1:{\"agent\":\"a\",\"action\":\"choose\",\"reason\":\"long\"} "
+                 "2:{\"agent\":\"b\",\"action\":\"two\"} "
+                 "3:{\"agent\":\"a\",\"action\":\"choose\",\"reason\":\"other\"}");
+}
+
+static void test_references_are_inherited_from_the_hop_that_first_named_them(void **state)
+{
+    (void)state;
+    FOLD("{\"references\":[\"ms-1\",\"ms-2\"],\"mentioned\":[\"ms-9\",\"ms-1\"]}",
+         "{\"references\":[\"ms-2\",\"ms-3\"],\"steps\":[{\"agent\":\"b\",\"action\":\"x\","
+         "\"memory_id\":\"ms-4\"}]}",
+         "{\"references\":[\"ms-9\"]}");
+    STANDS(REFERENCE, "1:\"ms-1\" 1:\"ms-2\" 2:\"ms-3\" 2:\"ms-4\" 3:\"ms-9\"");
+    for (size_t i = 0; i < 5; i++)
+        assert_false(world.ledger.items[HANDOFF_ITEM_REFERENCE].at[i].mentioned);
+    FOLD("{\"mentioned\":[\"ms-9\"]}", "{}");
+    assert_true(world.ledger.items[HANDOFF_ITEM_REFERENCE].at[0].mentioned);
+}
+
+static void test_expected_output_is_this_hops(void **state)
+{
+    (void)state;
+    FOLD("{\"expected_output\":{\"format\":\"md\"}}", "{\"expected_output\":{\"format\":\"c\"}}");
+    STANDS(EXPECTED_OUTPUT, "2:{\"format\":\"c\"}");
+    PAST(EXPECTED_OUTPUT, "1:{\"format\":\"md\"}");
+    FOLD("{\"expected_output\":{\"format\":\"md\"}}", "{}");
+    STANDS(EXPECTED_OUTPUT, "");
+}
+
+/* ---- contributions --------------------------------------------------------------------------- */
+
+static void test_a_contribution_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    static const char request[] =
+        "{\"intent\":\"i\",\"summary\":\"s\",\"constraints\":{\"max_cost\":1.10},"
+        "\"expected_output\":{\"format\":\"md\"},\"state\":{\"decisions\":[\"d\",\"d\",\"e\"],"
+        "\"progress\":null},\"steps\":[{\"agent\":\"a\",\"action\":\"x\"}],"
+        "\"references\":[\"ms-1\"],\"mentioned\":[\"ms-2\"]";
+    static const struct base_span path[] = {{"a", 1}, {"b", 1}};
+    const struct handoff_way way = {.hop_max = 7,
+                                    .path = path,
+                                    .npath = 2,
+                                    .traceparent = {"00-1", 4},
+                                    .tracestate = {"v=1", 3}};
+    struct handoff_way read;
+    struct handoff_said said, again;
+    struct base_buffer text = {.arena = &world.arena};
+    yyjson_doc *options;
+    said = said_as(3, "a", "b", base_arena_printf(&world.arena, "%s}", request));
+    assert_int_equal(handoff_ledger_fold(&world.ledger, &world.arena, NULL, 0, &said, NULL),
+                     HANDOFF_OK);
+    world.ledger.items[HANDOFF_ITEM_DECISION].at[0].tokens = 11;
+    world.ledger.items[HANDOFF_ITEM_DECISION].at[1].tokens = 12;
+    world.ledger.items[HANDOFF_ITEM_STEP].at[0].tokens = 13;
+    assert_int_equal(base_json_read_in(&world.arena,
+                                       base_span_text("{\"include_recent\":5,\"pipeline\":null,"
+                                                      "\"target_agent\":\"b\"}"),
+                                       "options", &options, NULL),
+                     HANDOFF_OK);
+    handoff_contribution_write(&text, &said, &world.ledger, &way, yyjson_doc_get_root(options),
+                               ENCODING);
+    const char *expected = base_arena_printf(
+        &world.arena,
+        "%s,\"hop\":{\"max\":7,\"path\":[\"a\",\"b\"]},\"trace\":{\"traceparent\":\"00-1\","
+        "\"tracestate\":\"v=1\"},\"options\":{\"include_recent\":5},\"tokens\":{\"encoding\":"
+        "\"o200k_base\",\"decisions\":[11,0,12],\"steps\":[13]}}",
+        request);
+    assert_string_equal(text.data, expected);
+    const struct handoff_contribution stored = {
+        .hop = 3, .source = {"a", 1}, .target = {"b", 1}, .text = base_buffer_span(&text)};
+    assert_int_equal(
+        handoff_contribution_read(&stored, ENCODING, &world.arena, &again, &read, NULL),
+        HANDOFF_OK);
+    assert_int_equal(read.hop_max, 7);
+    assert_int_equal(read.npath, 2);
+    assert_true(base_span_equal(read.path[1], path[1]));
+    assert_true(base_span_equal(read.tracestate, way.tracestate));
+    FOLD(text.data, "{\"state\":{\"decisions\":[\"f\"]}}");
+    const struct handoff_items *decisions = &world.ledger.items[HANDOFF_ITEM_DECISION];
+    assert_int_equal(decisions->at[0].tokens, 11);
+    assert_int_equal(decisions->at[1].tokens, 12);
+    assert_int_equal(decisions->at[2].tokens, 0);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_STEP].at[0].tokens, 13);
+    assert_int_equal(handoff_contribution_read(&stored, base_span_text("cl100k_base"), &world.arena,
+                                               &again, NULL, NULL),
+                     HANDOFF_OK);
+    assert_null(again.tokens);
+}
+
+static void test_an_empty_contribution_is_short(void **state)
+{
+    (void)state;
+    const struct handoff_way way = {.hop_max = 1};
+    struct base_buffer text = {.arena = &world.arena};
+    FOLD("{\"summary\":\"s\",\"state\":{},\"steps\":[],\"references\":[]}");
+    handoff_contribution_write(&text, &world.said[0], &world.ledger, &way, NULL, ENCODING);
+    assert_string_equal(text.data, "{\"summary\":\"s\",\"hop\":{\"max\":1,\"path\":[]},\"tokens\":{"
+                                   "\"encoding\":\"o200k_base\"}}");
+}
+
+static void test_a_damaged_contribution_is_told(void **state)
+{
+    (void)state;
+    struct handoff_said said;
+    struct handoff_error error;
+    const struct handoff_contribution damaged = {.hop = 1, .text = base_span_text("{\"summary")};
+    assert_int_equal(
+        handoff_contribution_read(&damaged, ENCODING, &world.arena, &said, NULL, &error),
+        HANDOFF_ERR_STORE_CORRUPT);
+    const struct handoff_contribution gone = {.hop = 0};
+    assert_int_equal(handoff_contribution_read(&gone, ENCODING, &world.arena, &said, NULL, &error),
+                     HANDOFF_ERR_ENVELOPE_REMOVED);
+    assert_string_equal(error.field, "previous_id");
+}
+
+/* ---- size -------------------------------------------------------------------------------------
+ */
+
+/* Thousands of entries, each repeated by the next hop, half of them resolved by the last. */
+static void test_thousands_of_items(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 20000 };
+    struct base_buffer list = {.arena = &world.arena};
+    for (int i = 0; i < ENTRIES; i++)
+        base_buffer_printf(&list, "%s{\"id\":\"q%d\",\"n\":%d}", i ? "," : "[", i, i % 7);
+    base_buffer_byte(&list, ']');
+    const char *open =
+        base_arena_printf(&world.arena, "{\"state\":{\"unresolved\":%s}}", list.data);
+    base_buffer_clear(&list);
+    for (int i = 0; i < ENTRIES; i += 2)
+        base_buffer_printf(&list, "%s\"q%d\"", i ? "," : "[", i);
+    base_buffer_byte(&list, ']');
+    const char *over = base_arena_printf(&world.arena, "{\"state\":{\"resolved\":%s}}", list.data);
+    FOLD(open, open, open, over);
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_UNRESOLVED].count, ENTRIES / 2);
+    assert_int_equal(world.ledger.past[HANDOFF_ITEM_UNRESOLVED].count, ENTRIES / 2);
+}
+
+static void test_the_same_gives_the_same(void **state)
+{
+    (void)state;
+    const char *texts[] = {"{\"state\":{\"decisions\":[\"d1\",\"d2\"]},\"summary\":\"s\"}",
+                           "{\"state\":{\"decisions\":[\"d2\",\"d3\"],\"progress\":1}}",
+                           "{\"constraints\":{\"must\":[\"x\"]}}", NULL};
+    assert_int_equal(fold(texts), HANDOFF_OK);
+    const char *once =
+        base_arena_strdup(&world.arena, listed(&world.ledger.items[HANDOFF_ITEM_DECISION]));
+    assert_int_equal(fold(texts), HANDOFF_OK);
+    STANDS(DECISION, once);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_intent_is_the_first_and_unchanged),
+        TEST(test_constraints_accumulate),
+        TEST(test_a_refused_constraint_names_the_value_its_hop_and_agent),
+        TEST(test_a_deadline_comes_only_earlier),
+        TEST(test_max_tokens_is_a_budget),
+        TEST(test_a_look_alike_of_an_inherited_constraint_is_refused),
+        TEST(test_siblings_that_disagree_are_not_joined),
+        TEST(test_earlier_summaries_become_steps),
+        TEST(test_decisions_unresolved_and_remaining_grow),
+        TEST(test_equal_entries_are_one),
+        TEST(test_resolved_and_done_take_out_what_is_over),
+        TEST(test_what_is_said_again_later_is_there_again),
+        TEST(test_what_is_over_is_told_to_the_next_hop),
+        TEST(test_members_that_are_no_lists_of_ours_are_carried),
+        TEST(test_the_newest_progress_is_shown),
+        TEST(test_the_history_is_complete_and_repeats_nothing),
+        TEST(test_references_are_inherited_from_the_hop_that_first_named_them),
+        TEST(test_expected_output_is_this_hops),
+        TEST(test_a_contribution_is_read_as_it_was_written),
+        TEST(test_an_empty_contribution_is_short),
+        TEST(test_a_damaged_contribution_is_told),
+        TEST(test_thousands_of_items),
+        TEST(test_the_same_gives_the_same),
+    };
+    return RUN_TESTS(tests);
+}
