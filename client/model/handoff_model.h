@@ -130,6 +130,25 @@ enum handoff_shortage {
 #include "handoff_model.def"
 };
 
+/* The credentials that are recognized in text. */
+enum handoff_secret {
+    HANDOFF_SECRET_NONE,
+#define HANDOFF_SECRET(name, ...) HANDOFF_SECRET_##name,
+#include "handoff_model.def"
+};
+
+/* Where a credential was found. */
+enum handoff_secret_place {
+#define HANDOFF_SECRET_PLACE(name, ...) HANDOFF_SECRET_PLACE_##name,
+#include "handoff_model.def"
+};
+
+/* What is done about it. */
+enum handoff_secret_policy {
+#define HANDOFF_SECRET_POLICY(name, ...) HANDOFF_SECRET_POLICY_##name,
+#include "handoff_model.def"
+};
+
 /* For arrays that are indexed by the enum; where it has a NONE, that counts too. Each row adds 1.
  */
 /* NOLINTBEGIN(bugprone-macro-parentheses) */
@@ -177,6 +196,14 @@ enum {
     HANDOFF_SHORTAGE_COUNT = 1
 #define HANDOFF_SHORTAGE(...) +1
 #include "handoff_model.def"
+    ,
+    HANDOFF_SECRET_COUNT = 1
+#define HANDOFF_SECRET(...) +1
+#include "handoff_model.def"
+    ,
+    HANDOFF_SECRET_PLACE_COUNT = 0
+#define HANDOFF_SECRET_PLACE(...) +1
+#include "handoff_model.def"
 };
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -197,6 +224,8 @@ const char *handoff_presence_name(enum handoff_presence presence);
 const char *handoff_protocol_name(enum handoff_protocol_kind protocol);
 const char *handoff_run_state_name(enum handoff_run_state state);
 const char *handoff_reserved_name(enum handoff_reserved reserved);
+const char *handoff_secret_name(enum handoff_secret secret);
+const char *handoff_secret_place_name(enum handoff_secret_place place);
 
 /* Is it one of the names that no agent can have? */
 bool handoff_name_is_reserved(const char *name, size_t size);

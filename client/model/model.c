@@ -103,6 +103,16 @@ static const char *const shortage_names[] = {[HANDOFF_SHORTAGE_NONE] = "",
 #include "client/model/handoff_model.def"
                                              NULL};
 
+static const char *const secret_names[] = {[HANDOFF_SECRET_NONE] = "",
+#define HANDOFF_SECRET(name, text, ...) [HANDOFF_SECRET_##name] = (text),
+#include "client/model/handoff_model.def"
+                                           NULL};
+
+static const char *const secret_place_names[] = {
+#define HANDOFF_SECRET_PLACE(name, text, ...) [HANDOFF_SECRET_PLACE_##name] = (text),
+#include "client/model/handoff_model.def"
+    NULL};
+
 /* The last entry of a list is its NULL. */
 #define NAME_IN(names, number)                                                                     \
     ((size_t)(number) < sizeof(names) / sizeof *(names)-1 ? (names)[number] : "")
@@ -190,6 +200,16 @@ const char *handoff_run_state_name(enum handoff_run_state state)
 const char *handoff_reserved_name(enum handoff_reserved reserved)
 {
     return NAME_IN(reserved_names, reserved);
+}
+
+const char *handoff_secret_name(enum handoff_secret secret)
+{
+    return NAME_IN(secret_names, secret);
+}
+
+const char *handoff_secret_place_name(enum handoff_secret_place place)
+{
+    return NAME_IN(secret_place_names, place);
 }
 
 bool handoff_name_is_reserved(const char *name, size_t size)

@@ -6,7 +6,7 @@ import re
 import source_tree
 
 TABLE = source_tree.TOP / "client/model/handoff_model.def"
-ROW = re.compile(r"^HANDOFF_([A-Z]+)\((.*)\)$", re.MULTILINE)
+ROW = re.compile(r"^HANDOFF_([A-Z_]+)\((.*)\)$", re.MULTILINE)
 FIELD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",\s][^",]*)')
 
 

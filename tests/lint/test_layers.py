@@ -31,6 +31,7 @@ MAY_KNOW = {
 CLIENT_MAY_KNOW = {
     "client/model": (),
     "client/envelope": (),
+    "client/secrets": ("client/model/",),
     "client/store": ("client/model/",),
     "client/store/sqlite": ("client/model/", "client/store/"),
     # the seams know no other folder; only client/client.c chooses a spine

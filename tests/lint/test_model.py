@@ -17,7 +17,8 @@ import yaml
 
 CODES = source_tree.TOP / "lib/base/handoff_codes.def"
 TABLES = ("STATE", "REASON", "OBSTACLE", "OUTCOME", "RESULT", "PATTERN", "CIRCUIT", "OPERATION",
-          "IMPORTANCE", "STRATEGY", "ABSENCE", "ITEM", "PROTOCOL", "RUN", "RESERVED")
+          "IMPORTANCE", "STRATEGY", "ABSENCE", "ITEM", "PROTOCOL", "RUN", "RESERVED", "SECRET",
+          "SECRET_POLICY")
 
 # A word that means something else everywhere.
 OTHER_WORDS = {

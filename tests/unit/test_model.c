@@ -116,6 +116,13 @@ static void test_names_are_those_that_were_released(void **unused)
     CHECK_NAMES(enum handoff_reserved, handoff_reserved_name, 3, "other", "next", "broadcast");
     CHECK_NAMES(enum handoff_shortage, handoff_shortage_name, HANDOFF_SHORTAGE_COUNT, "",
                 "descriptors", "memory", "ports");
+    CHECK_NAMES(enum handoff_secret, handoff_secret_name, HANDOFF_SECRET_COUNT, "", "private_key",
+                "aws_key", "azure_key", "google_key", "github_token", "gitlab_token", "slack_token",
+                "stripe_key", "openai_key", "anthropic_key", "huggingface_token", "npm_token",
+                "pypi_token", "sendgrid_key", "twilio_key", "jwt", "url_password", "authorization",
+                "service_token");
+    CHECK_NAMES(enum handoff_secret_place, handoff_secret_place_name, HANDOFF_SECRET_PLACE_COUNT,
+                "request", "constraint", "memory", "reason");
     CHECK_NAMES(enum handoff_absence, handoff_absence_name, 5, "", "not_found", "too_large",
                 "conversation_log", "spine_unavailable");
 }
