@@ -134,6 +134,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     made->observer = options->observer;
     atomic_init(&made->hops_max, DEFAULT_HOPS_MAX);
     atomic_init(&made->default_token_budget, DEFAULT_TOKEN_BUDGET);
+    atomic_init(&made->secrets, HANDOFF_SECRET_POLICY_REDACT);
     atomic_init(&made->spine_up, true);
     pthread_mutex_init(&made->visit_lock, NULL);
     handoff_recent_init(&made->observed);
@@ -191,6 +192,7 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
     handoff_pipelines_put_in_force(&client->pipelines, &pipelines);
     atomic_store(&client->hops_max,
                  configuration->hops_max ? configuration->hops_max : DEFAULT_HOPS_MAX);
+    atomic_store(&client->secrets, (int)configuration->secrets);
     handoff_engine_limit(client->engine, configuration->max_in_flight,
                          configuration->max_in_flight_per_agent);
     atomic_store(&client->default_token_budget, configuration->default_token_budget

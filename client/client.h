@@ -44,6 +44,7 @@ struct handoff_client {
     /* any thread */
     _Atomic(uint32_t) hops_max;
     _Atomic(uint64_t) default_token_budget;
+    atomic_int secrets; /* enum handoff_secret_policy */
     atomic_bool spine_up;
     struct handoff_recent observed; /* ids of observations; has a lock of its own */
 
@@ -77,6 +78,20 @@ void handoff_client_tell_displaced(void *observer, const char *path);
  * it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, enum handoff_operation operation,
                                const struct handoff_spine_call *call, int64_t duration_ns);
+
+/* What is done about credentials in requests and memories. */
+static inline enum handoff_secret_policy handoff_client_secrets(struct handoff_client *client)
+{
+    return (enum handoff_secret_policy)atomic_load(&client->secrets);
+}
+
+/* Tells the observer about credentials that were found. */
+void handoff_client_tell_secrets(const struct handoff_client *client,
+                                 const struct handoff_secrets *secrets);
+/* Copies the reason of an agent or operator without credentials, cut to fit, and tells of them.
+ * NULL: none. */
+void handoff_client_copy_reason(const struct handoff_client *client, char *to, size_t size,
+                                const char *reason);
 
 /* Sets up an assembly on a loop: the caller fills in context and finished, runs it, and ends it.
  * The ask is lent until the assembly is over. NULL: no memory. */

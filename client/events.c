@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Telling the observer what the spine and the store did. On the thread on which it happened: any
    loop's, or the store's writer. What deliveries do is told by deliver/notify.c. */
+#include <string.h>
+
 #include "client/client.h"
 
 void handoff_client_tell(const struct handoff_client *client, const struct handoff_event *event)
@@ -22,6 +24,36 @@ void handoff_client_tell_spine(struct handoff_client *client, enum handoff_opera
         return;
     atomic_store(&client->spine_up, health == HANDOFF_SPINE_ANSWERED);
     handoff_client_tell(client, &event);
+}
+
+static void tell_secret(const struct handoff_client *client, int kind, int place, unsigned count)
+{
+    const struct handoff_event event = {.kind = HANDOFF_EVENT_SECRETS,
+                                        .of.secrets = {.kind = (enum handoff_secret)kind,
+                                                       .place = (enum handoff_secret_place)place,
+                                                       .count = count}};
+    if (count > 0)
+        handoff_client_tell(client, &event);
+}
+
+void handoff_client_tell_secrets(const struct handoff_client *client,
+                                 const struct handoff_secrets *secrets)
+{
+    if (secrets->total == 0)
+        return;
+    for (int kind = 0; kind < HANDOFF_SECRET_COUNT; kind++) {
+        for (int place = 0; place < HANDOFF_SECRET_PLACE_COUNT; place++)
+            tell_secret(client, kind, place, secrets->found[kind][place]);
+    }
+}
+
+void handoff_client_copy_reason(const struct handoff_client *client, char *to, size_t size,
+                                const char *reason)
+{
+    handoff_secret_set kinds =
+        handoff_secrets_cut(to, size, reason ? reason : "", reason ? strlen(reason) : 0);
+    for (int kind = 0; kinds != 0; kind++, kinds >>= 1)
+        tell_secret(client, kind, HANDOFF_SECRET_PLACE_REASON, kinds & 1);
 }
 
 /* On the store's writer thread. */

@@ -193,9 +193,10 @@ struct handoff_pipeline_options {
 struct handoff_configuration {
     const struct handoff_agent_options *agents;
     size_t nagents;
-    uint64_t default_token_budget; /* of targets that are not among the agents; 0: 8,000 */
-    uint32_t hops_max;             /* 0: 10 */
-    unsigned max_in_flight;        /* handoffs under way at once; 0: any number */
+    uint64_t default_token_budget;      /* of targets that are not among the agents; 0: 8,000 */
+    uint32_t hops_max;                  /* 0: 10 */
+    enum handoff_secret_policy secrets; /* credentials in requests and memories */
+    unsigned max_in_flight;             /* handoffs under way at once; 0: any number */
     unsigned max_in_flight_per_agent;
     const struct handoff_pipeline_options *pipelines;
     size_t npipelines;
@@ -614,6 +615,7 @@ enum handoff_event_kind {
     HANDOFF_EVENT_TASK_COMPLETED,  /* who.task_id is over, for the first time */
     HANDOFF_EVENT_OBSERVED,        /* an agent reported a handoff that it made itself */
     HANDOFF_EVENT_SHORTAGE,        /* we ran out of something, and will try again */
+    HANDOFF_EVENT_SECRETS,         /* credentials were found in what somebody sent */
     HANDOFF_EVENT_STORE_DISPLACED, /* the store is not where it was; once, nothing is stored again
                                     */
 };
@@ -664,6 +666,12 @@ struct handoff_store_displaced_event {
 struct handoff_ran_short {
     enum handoff_shortage resource;
     const char *hindered; /* what could not be done, in words of ours: "connecting to an agent" */
+};
+
+struct handoff_secrets_found {
+    enum handoff_secret kind;
+    enum handoff_secret_place place;
+    unsigned count;
 };
 
 struct handoff_spine_asked {
@@ -736,6 +744,7 @@ struct handoff_event {
         struct handoff_committed committed;
         struct handoff_store_displaced_event displaced;
         struct handoff_ran_short shortage;
+        struct handoff_secrets_found secrets;
         struct handoff_spine_asked spine;
         struct handoff_moved moved;
         struct handoff_circuit_changed circuit;

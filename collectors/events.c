@@ -16,6 +16,19 @@ static const char *const outcomes[COLLECTORS_OUTCOMES] = {"ok", "refused", "fail
 static const char *const observations[COLLECTORS_OBSERVATIONS] = {"accepted", "repeated",
                                                                   "rejected"};
 
+static void init_secrets(struct collectors *collectors)
+{
+    for (int kind = HANDOFF_SECRET_NONE + 1; kind < HANDOFF_SECRET_COUNT; kind++) {
+        for (int place = 0; place < HANDOFF_SECRET_PLACE_COUNT; place++) {
+            const char *const values[] = {
+                handoff_secret_name((enum handoff_secret)kind),
+                handoff_secret_place_name((enum handoff_secret_place)place)};
+            collectors->secrets[kind][place] =
+                metric_resolve(collectors->families[COLLECTORS_SECRETS], values);
+        }
+    }
+}
+
 void collectors_client_init(struct collectors *collectors)
 {
     struct metric_family *spine = collectors->families[COLLECTORS_SPINE_DURATION];
@@ -30,6 +43,7 @@ void collectors_client_init(struct collectors *collectors)
         collectors->shortages[i] = metric_resolve(collectors->families[COLLECTORS_SHORTAGES],
                                                   (const char *const[]){resource});
     }
+    init_secrets(collectors);
     for (int i = 0; i < HANDOFF_OPERATION_COUNT; i++) {
         const char *operation = handoff_operation_name((enum handoff_operation)i);
         for (int o = 0; o < COLLECTORS_OUTCOMES; o++)
@@ -123,6 +137,10 @@ void collectors_observe(void *observer, const struct handoff_event *event)
         break;
     case HANDOFF_EVENT_SHORTAGE:
         metric_add(collectors->shortages[event->of.shortage.resource], 1);
+        break;
+    case HANDOFF_EVENT_SECRETS:
+        metric_add(collectors->secrets[event->of.secrets.kind][event->of.secrets.place],
+                   event->of.secrets.count);
         break;
     case HANDOFF_EVENT_STORE_DISPLACED: /* a gauge, read with the next scrape */
         break;

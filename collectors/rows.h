@@ -56,6 +56,7 @@ struct collectors {
     struct metric_series *observations[COLLECTORS_OBSERVATIONS];
     struct collectors_retention retention;
     struct metric_series *shortages[HANDOFF_SHORTAGE_COUNT];
+    struct metric_series *secrets[HANDOFF_SECRET_COUNT][HANDOFF_SECRET_PLACE_COUNT];
     struct collectors_targets targets;
     struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */

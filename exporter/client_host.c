@@ -331,6 +331,7 @@ static bool configure(struct exporter_client_host *client_host,
     const struct handoff_configuration configuration = {.agents = agents,
                                                         .nagents = config->nagents,
                                                         .hops_max = config->hops.max,
+                                                        .secrets = config->secrets,
                                                         .max_in_flight = config->api.max_in_flight,
                                                         .max_in_flight_per_agent =
                                                             config->api.max_in_flight_per_agent,

@@ -53,11 +53,24 @@ struct base_span handoff_assembly_sender(const struct handoff_assembly *assembly
     return assembly->caller.data ? assembly->caller : assembly->sender;
 }
 
+/* It is passed on with the envelope; without it, the trace goes on as well. */
+static void search_tracestate(struct handoff_assembly *assembly)
+{
+    struct handoff_error unused;
+    if (handoff_secrets_in_id(&assembly->secrets, "tracestate", HANDOFF_SECRET_PLACE_REQUEST,
+                              assembly->given_tracestate, &unused) != HANDOFF_OK)
+        assembly->given_tracestate = (struct base_span){0};
+}
+
 static enum handoff_code read_request(struct handoff_assembly *assembly)
 {
+    assembly->secrets.arena = &assembly->arena;
+    search_tracestate(assembly);
     enum handoff_code code = handoff_request_read(
-        &assembly->arena, assembly->body, handoff_assembly_sender(assembly), assembly->warnings,
-        assembly->lenient, &assembly->request, &assembly->error);
+        &assembly->arena, assembly->body, handoff_assembly_sender(assembly), &assembly->secrets,
+        assembly->warnings, assembly->lenient, &assembly->request, &assembly->error);
+    if (code == HANDOFF_OK && assembly->warnings)
+        handoff_secrets_warn(&assembly->secrets, assembly->warnings);
     if (code == HANDOFF_ERR_FORBIDDEN && !assembly->caller.data)
         assembly->error.message = HANDOFF_ONE_SENDER;
     return code;

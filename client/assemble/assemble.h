@@ -27,6 +27,7 @@
 #include "client/envelope/trace.h"
 #include "client/handoff.h"
 #include "client/ledger/ledger.h"
+#include "client/secrets/redact.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
 #include "lib/base/arena.h"
@@ -141,6 +142,7 @@ struct handoff_assembly {
 
     /* validate */
     struct handoff_request request;
+    struct handoff_secrets secrets; /* its policy is the caller's to set */
 
     /* inherit */
     struct handoff_envelope parent; /* doc NULL: the chain starts here */

@@ -20,6 +20,7 @@
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
+struct handoff_secrets;
 struct handoff_warnings;
 
 enum {
@@ -61,10 +62,12 @@ extern const struct handoff_fields handoff_step_fields;
 
 /* Reads and checks a body, into the arena if there is one. On success the caller frees the request,
  * before the arena; on failure there is nothing to free. `source_agent`, where present, is who the
- * caller is known to be: the field may then be left out, and may not differ. `lenient`: fields that
- * are not known are ignored, with warnings; else they are rejected. */
+ * caller is known to be: the field may then be left out, and may not differ. `secrets`: what is
+ * done about credentials; NULL: nothing. `lenient`: fields that are not known are ignored, with
+ * warnings; else they are rejected. */
 enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
                                        struct base_span source_agent,
+                                       struct handoff_secrets *secrets,
                                        struct handoff_warnings *warnings, bool lenient,
                                        struct handoff_request *request,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;

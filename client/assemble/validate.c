@@ -13,6 +13,7 @@
 #include "client/model/field.h"
 #include "client/model/lenient.h"
 #include "client/model/model.h"
+#include "client/secrets/redact.h"
 #include "client/spine/spine.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -387,6 +388,7 @@ static enum handoff_code check_request(struct handoff_request *request,
 
 enum handoff_code handoff_request_read(struct base_arena *arena, struct base_span body,
                                        struct base_span source_agent,
+                                       struct handoff_secrets *secrets,
                                        struct handoff_warnings *warnings, bool lenient,
                                        struct handoff_request *request, struct handoff_error *error)
 {
@@ -395,9 +397,14 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
     enum handoff_code code = base_json_read_in(arena, body, "body", &doc, error);
     if (code != HANDOFF_OK)
         return code;
+    if (secrets) /* before anything reads the texts */
+        code = handoff_secrets_in_document(secrets, &handoff_request_fields,
+                                           HANDOFF_SECRET_PLACE_REQUEST, doc, error);
     yyjson_val *root = yyjson_doc_get_root(doc);
     const char *bad;
-    if (!yyjson_is_obj(root)) {
+    if (code != HANDOFF_OK) {
+        /* it has credentials, and must not */
+    } else if (!yyjson_is_obj(root)) {
         code = handoff_field_refuse_type(error, "body", root, "an object");
     } else if (!base_json_keys_are_plain(root, &bad)) {
         code = handoff_error_set(error, HANDOFF_ERR_INVALID,

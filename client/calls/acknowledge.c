@@ -14,7 +14,6 @@
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
-#include "lib/base/utf8.h"
 
 enum { ANSWERING_MAGIC = 0x616e7377 };
 
@@ -70,8 +69,8 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
     answering->reply.told = word_told;
     answering->reply.id = uuid;
     answering->reply.word = words[word];
-    base_utf8_cut(answering->reply.said, sizeof answering->reply.said, reason ? reason : "",
-                  reason ? strlen(reason) : 0);
+    handoff_client_copy_reason(loop->client, answering->reply.said, sizeof answering->reply.said,
+                               reason);
     snprintf(answering->caller, sizeof answering->caller, "%s", caller ? caller : "");
     answering->reply.agent = base_span_text(caller ? answering->caller : NULL);
     loop->pending++;

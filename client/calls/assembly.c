@@ -83,6 +83,7 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
                                           .given_traceparent = base_span_text(ask->traceparent),
                                           .given_tracestate = base_span_text(ask->tracestate),
                                           .lenient = ask->lenient,
+                                          .secrets.policy = handoff_client_secrets(loop->client),
                                           .hop_max = atomic_load(&loop->client->hops_max),
                                           .target = look_up_target};
     TAILQ_INSERT_TAIL(&loop->assemblies, assembly, entry);

@@ -4,6 +4,7 @@
  * loop's thread.
  */
 #include "client/deliver/decide.h"
+#include "client/calls/call.h"
 #include "client/calls/read.h"
 #include "client/calls/render.h"
 #include "client/calls/reply.h"
@@ -107,7 +108,9 @@ void handoff_replay(struct handoff_loop *loop, const char *id, const char *targe
 void handoff_discard(struct handoff_loop *loop, const char *id, const char *reason,
                      handoff_answered *answered, void *context)
 {
-    decide(loop, id, HANDOFF_DECISION_DISCARD, NULL, reason, answered, context);
+    char clean[HANDOFF_REASON_MAX + 1];
+    handoff_client_copy_reason(loop->client, clean, sizeof clean, reason);
+    decide(loop, id, HANDOFF_DECISION_DISCARD, NULL, reason ? clean : NULL, answered, context);
 }
 
 /* ---- closing a circuit ----------------------------------------------------------------------- */

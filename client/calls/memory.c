@@ -11,6 +11,7 @@
 #include "client/assemble/inherit_scopes.h"
 #include "client/calls/memory_json.h"
 #include "client/calls/reply.h"
+#include "client/calls/warn.h"
 #include "client/client.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -96,6 +97,7 @@ struct putting {
     struct base_work work; /* reads a long body */
     struct base_arena arena;
     yyjson_doc *doc;
+    struct handoff_secrets secrets;
     struct handoff_error error; /* what was wrong with the body */
     struct handoff_spine_put put;
 };
@@ -124,7 +126,7 @@ static void read_put(struct putting *putting)
     const struct handoff_assembler *assembler = &putting->asked.loop->client->assembler;
     putting->error.code =
         handoff_memory_json_read(putting->body, assembler->memory_max_bytes, &putting->arena,
-                                 &putting->doc, &putting->put, &putting->error);
+                                 &putting->doc, &putting->secrets, &putting->put, &putting->error);
     if (putting->error.code == HANDOFF_OK)
         handoff_cost_put(assembler, &putting->arena, &putting->put);
 }
@@ -134,9 +136,23 @@ static void read_put_on_worker(struct base_work *work)
     read_put(BASE_CONTAINER_OF(work, struct putting, work));
 }
 
+/* Out of memory, it is not told. */
+static void warn_of_secrets(struct putting *putting)
+{
+    struct asked *asked = &putting->asked;
+    struct handoff_warnings *warnings =
+        putting->secrets.total > 0 ? handoff_warn_in_answer(&asked->answered, &asked->context)
+                                   : NULL;
+    if (warnings)
+        handoff_secrets_warn(&putting->secrets, warnings);
+}
+
 static void put_was_read(struct putting *putting)
 {
     struct asked *asked = &putting->asked;
+    handoff_client_tell_secrets(asked->loop->client, &putting->secrets);
+    if (putting->error.code == HANDOFF_OK)
+        warn_of_secrets(putting);
     if (putting->error.code != HANDOFF_OK) {
         handoff_give_error(asked->answered, asked->context, &putting->error);
         end_put(putting);
@@ -211,12 +227,18 @@ void handoff_memory_put(struct handoff_loop *loop, const char *id, const char *b
     putting->put.memory.importance = HANDOFF_IMPORTANCE_MEDIUM;
     putting->put.memory.id.size = strlen(id);
     putting->put.memory.id.data = base_arena_strdup(&putting->arena, id);
+    putting->secrets.policy = handoff_client_secrets(loop->client);
+    putting->secrets.arena = &putting->arena;
     loop->pending++;
     if (!putting->put.memory.id.data)
         handoff_error_no_memory(&putting->error);
     else
         putting->error.code = keep_caller(caller, &putting->arena, &putting->put.caller,
                                           &putting->put.scopes, &putting->error);
+    if (putting->error.code == HANDOFF_OK)
+        putting->error.code =
+            handoff_secrets_in_id(&putting->secrets, "id", HANDOFF_SECRET_PLACE_MEMORY,
+                                  putting->put.memory.id, &putting->error);
     begin_put(putting);
 }
 

@@ -259,12 +259,16 @@ static enum handoff_code check_handed_on_whole(const struct memory_body *body,
 
 enum handoff_code handoff_memory_json_read(struct base_span text, size_t most_bytes,
                                            struct base_arena *arena, yyjson_doc **doc,
+                                           struct handoff_secrets *secrets,
                                            struct handoff_spine_put *put,
                                            struct handoff_error *error)
 {
     struct memory_body body = {.importance = (int)put->memory.importance};
     const char *bad;
     enum handoff_code code = base_json_read(text, "body", doc, error);
+    if (code == HANDOFF_OK) /* before anything reads the texts */
+        code = handoff_secrets_in_document(secrets, &handoff_memory_fields,
+                                           HANDOFF_SECRET_PLACE_MEMORY, *doc, error);
     if (code != HANDOFF_OK)
         return code;
     yyjson_val *root = yyjson_doc_get_root(*doc);

@@ -3,6 +3,7 @@
 #ifndef HANDOFF_CALLS_MEMORY_JSON_H
 #define HANDOFF_CALLS_MEMORY_JSON_H
 
+#include "client/secrets/redact.h"
 #include <yyjson.h>
 
 #include "client/model/field.h"
@@ -18,9 +19,10 @@ extern const struct handoff_fields handoff_memory_fields;
 
 /* Fills the memory and the pin of a put, whose id is set, from a body. Texts are lent by *doc,
  * which is the caller's to free even on failure, and by the arena. A content of more than
- * `most_bytes` needs a summary. */
+ * `most_bytes` needs a summary. Credentials are replaced or refused, as `secrets` says. */
 enum handoff_code handoff_memory_json_read(struct base_span text, size_t most_bytes,
                                            struct base_arena *arena, yyjson_doc **doc,
+                                           struct handoff_secrets *secrets,
                                            struct handoff_spine_put *put,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 

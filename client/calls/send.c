@@ -199,6 +199,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
         if (hand_over(sending, &error) != HANDOFF_OK)
             assembly->error = error;
     }
+    handoff_client_tell_secrets(sending->loop->client, &assembly->secrets);
     tell_assembled(sending); /* also if it was rejected: then nothing was stored */
     if (assembly->error.code != HANDOFF_OK)
         fail_sending(sending, &assembly->error);
@@ -429,9 +430,14 @@ static bool take_key(struct handoff_sending *sending, const struct handoff_ask *
         return false;
     }
     memcpy(sending->key, ask->idempotency_key, size + 1);
-    if (handoff_assembly_keep_texts(sending->assembly))
+    if (handoff_secrets_in_id(&sending->assembly->secrets, "Idempotency-Key",
+                              HANDOFF_SECRET_PLACE_REQUEST, base_span_text(sending->key),
+                              &error) != HANDOFF_OK)
+        handoff_client_tell_secrets(sending->loop->client, &sending->assembly->secrets);
+    else if (handoff_assembly_keep_texts(sending->assembly))
         return true;
-    handoff_error_no_memory(&error);
+    else
+        handoff_error_no_memory(&error);
     fail_sending(sending, &error);
     return false;
 }

@@ -45,9 +45,10 @@ static void take_back(struct handoff_loop *loop, const char *id, enum handoff_wo
                       const char *reason, const char *caller, handoff_answered *answered,
                       void *context)
 {
+    enum { MARKERS = 256 }; /* room for some, where credentials were */
     struct handoff_error error;
-    const size_t size = reason ? strlen(reason) : 0;
-    struct taking_back *taking = base_calloc(1, sizeof *taking + size + 1);
+    const size_t size = (reason ? strlen(reason) : 0) + MARKERS;
+    struct taking_back *taking = base_calloc(1, sizeof *taking + size);
     if (!taking) {
         handoff_give_no_memory(answered, context);
         return;
@@ -61,7 +62,7 @@ static void take_back(struct handoff_loop *loop, const char *id, enum handoff_wo
     taking->loop = loop;
     taking->answered = answered;
     taking->context = context;
-    memcpy(taking->reason, reason ? reason : "", size);
+    handoff_client_copy_reason(loop->client, taking->reason, size, reason);
     snprintf(taking->caller, sizeof taking->caller, "%s", caller ? caller : "");
     taking->reply.lane = loop->lane;
     taking->reply.told = was_taken_back;

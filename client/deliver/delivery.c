@@ -127,6 +127,7 @@ static void begin_attempt_or_wait(struct handoff_delivery *delivery)
 /* The best available description of the failure: the agent's, curl's, or ours. */
 static void note_finding(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
+    handoff_delivery_observe_secrets(delivery, finding->secrets);
     const char *words = finding->said[0]             ? finding->said
                         : delivery->attempt_error[0] ? delivery->attempt_error
                                                      : finding->reason;

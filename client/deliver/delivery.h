@@ -282,5 +282,6 @@ void handoff_delivery_observe_circuit(struct handoff_delivery *delivery,
                                       const struct handoff_breaker *breaker);
 void handoff_delivery_observe_shortage(struct handoff_delivery *delivery,
                                        enum handoff_shortage shortage);
+void handoff_delivery_observe_secrets(struct handoff_delivery *delivery, handoff_secret_set kinds);
 
 #endif

@@ -191,7 +191,7 @@ struct handoff_reply {
     void (*told)(struct handoff_reply *reply);
     struct base_uuid id;
     enum handoff_word word;
-    char said[200];         /* the nack's reason, or "" */
+    char said[200];         /* the nack's reason, without credentials, or "" */
     const char *words;      /* the reason of a sender, or "". Lent until `told`. */
     struct base_span agent; /* the calling agent; absent: anyone. Lent until `told`. */
     uint32_t attempt;       /* of a return: which lease */

@@ -143,6 +143,18 @@ void handoff_delivery_observe_shortage(struct handoff_delivery *delivery,
     observe(delivery, &event);
 }
 
+void handoff_delivery_observe_secrets(struct handoff_delivery *delivery, handoff_secret_set kinds)
+{
+    for (int kind = 0; kinds != 0; kind++, kinds >>= 1) {
+        struct handoff_event event = {.kind = HANDOFF_EVENT_SECRETS,
+                                      .of.secrets = {.kind = (enum handoff_secret)kind,
+                                                     .place = HANDOFF_SECRET_PLACE_REASON,
+                                                     .count = 1}};
+        if (kinds & 1)
+            observe(delivery, &event);
+    }
+}
+
 /* As the observer knows it: what somebody said is for whoever decides about the handoff. */
 static enum handoff_reason kind_of_reason(const struct handoff_delivery *delivery)
 {

@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 #include "client/handoff.h"
+#include "client/secrets/redact.h"
 #include "lib/base/loop.h"
 #include "lib/base/quota.h"
 #include "lib/base/span.h"
@@ -45,8 +46,10 @@ struct handoff_finding {
     enum handoff_verdict verdict;
     enum handoff_attempt_result result;
     const char *reason; /* constant text for the log and the attempt's row; "" when acknowledged */
-    char said[HANDOFF_SAID_SIZE]; /* the nack's own reason, cut to fit at a character, or "" */
-    int64_t retry_after_ms;       /* for RETRY */
+    /* the nack's own reason, without credentials and cut to fit at a character, or "" */
+    char said[HANDOFF_SAID_SIZE];
+    handoff_secret_set secrets; /* that were in it */
+    int64_t retry_after_ms;     /* for RETRY */
 
     /* what a request of ours observed; zero where there was none. Texts are lent for the call. */
     int status;          /* of HTTP; 0: no answer */

@@ -102,42 +102,95 @@ static bool is_separator(char c)
 /* Sixteen bytes that gcc and clang compare at once, on every machine. */
 typedef signed char bytes_16 __attribute__((vector_size(16)));
 typedef int16_t pairs_16 __attribute__((vector_size(16)));
-typedef int64_t halves_16 __attribute__((vector_size(16)));
+enum { BLOCK = sizeof(bytes_16), LONG_WORD = 15 };
 
-/* Of sixteen bytes, the half that is all from '+' to '~', or has an "@" or two of five dashes in a
- * row; 2: neither. Bytes beyond ASCII are negative. */
-static size_t suspect_half(const char *text)
+/* The highest bit of each byte, the first byte's as the lowest. */
+static inline uint64_t high_bits(bytes_16 bytes)
+{
+#ifdef __SSE2__
+    typedef char chars_16 __attribute__((vector_size(16)));
+    return (unsigned)__builtin_ia32_pmovmskb128((chars_16)bytes);
+#else
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < BLOCK; i++)
+        bits |= (uint64_t)(bytes[i] < 0) << i;
+    return bits;
+#endif
+}
+
+static inline bytes_16 load_block(const char *text)
 {
     bytes_16 bytes;
     memcpy(&bytes, text, sizeof bytes);
-    const halves_16 dense = (halves_16)((halves_16)(bytes > '*') == -1);
-    const halves_16 found =
-        dense | (halves_16)(bytes == '@') | (halves_16)((pairs_16)bytes == 0x2d2d);
-    if ((found[0] | found[1]) == 0)
-        return 2;
-    return found[0] ? 0 : 1;
+    return bytes;
 }
 
-bool handoff_secret_suspect(struct base_span text, size_t from, size_t *at)
+/* A bit for each byte of a word: from '+' to '~'. Bytes beyond ASCII are negative. */
+static inline uint64_t word_bits(bytes_16 bytes)
 {
-    enum { HALF = 8 };
-    size_t i = from, half;
-    if (text.size < HANDOFF_SECRET_SHORTEST)
-        return false;
-    for (; i + sizeof(bytes_16) <= text.size; i += sizeof(bytes_16)) {
-        half = suspect_half(text.data + i);
-        if (half < 2) {
-            *at = i + half * HALF;
+    return high_bits((bytes_16)(bytes > '*'));
+}
+
+/* The bytes that are an "@", and pairs of dashes; five in a row have such a pair. */
+static inline bytes_16 marks(bytes_16 bytes)
+{
+    return (bytes_16)(bytes == '@') | (bytes_16)((pairs_16)bytes == 0x2d2d);
+}
+
+/* The bits at which LONG_WORD bits in a row begin; of these eight are a byte, which is a quicker
+ * question. */
+static inline uint64_t long_words(uint64_t bits)
+{
+    const uint64_t lowest = UINT64_C(0x0101010101010101), highest = lowest << 7;
+    if (((~bits - lowest) & bits & highest) == 0)
+        return 0;
+    bits &= bits >> 1;
+    bits &= bits >> 2;
+    bits &= bits >> 4;
+    return bits & bits >> 7;
+}
+
+/* The less than 32 bytes from `from` on, after the bits of the block before. A block at the end of
+ * the text is looked at whole, so some bytes twice. */
+static bool glance_at_rest(struct base_span text, size_t from, uint64_t bits, size_t *at)
+{
+    bytes_16 marked = {0};
+    size_t i = from;
+    if (i + BLOCK <= text.size) {
+        const bytes_16 bytes = load_block(text.data + i);
+        bits |= word_bits(bytes) << BLOCK;
+        marked = marks(bytes);
+        i += BLOCK;
+    }
+    if (i < text.size) {
+        const bytes_16 bytes = load_block(text.data + text.size - BLOCK);
+        bits |= word_bits(bytes) >> (BLOCK - (text.size - i)) << (BLOCK + (i - from));
+        marked |= marks(bytes);
+    }
+    const uint64_t words = long_words(bits);
+    *at = words && !high_bits(marked) ? from + (unsigned)__builtin_ctzll(words) - BLOCK : from;
+    return words || high_bits(marked);
+}
+
+/* Whether the text may hold one, at or after `from`; then it is in a word at or after `at`, or in
+ * the one that `at` is in. */
+static bool glance_from(struct base_span text, size_t from, size_t *at)
+{
+    enum { STEP = 2 * BLOCK };
+    uint64_t bits = 0; /* the lowest are those of the block before, where a word may begin */
+    size_t i = from;
+    for (; i + STEP <= text.size; i += STEP) {
+        const bytes_16 one = load_block(text.data + i), two = load_block(text.data + i + BLOCK);
+        bits |= word_bits(one) << BLOCK | word_bits(two) << STEP;
+        const uint64_t words = long_words(bits);
+        const bool marked = high_bits(marks(one) | marks(two));
+        if (words || marked) {
+            *at = marked ? i : i + (unsigned)__builtin_ctzll(words) - BLOCK;
             return true;
         }
+        bits >>= STEP;
     }
-    if (i >= text.size)
-        return false;
-    half = suspect_half(text.data + text.size - sizeof(bytes_16)); /* some for the second time */
-    *at = text.size - sizeof(bytes_16) + (half < 2 ? half * HALF : 0);
-    if (*at < from)
-        *at = from;
-    return half < 2;
+    return i < text.size && glance_at_rest(text, i, bits, at);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -372,6 +425,7 @@ struct form {
     enum handoff_secret kind;
     enum { PREFIX_IS_PART, PREFIX_GOES_BEFORE, NAME_GOES_BEFORE, OWN_SHAPE } how;
     const char *text; /* the prefix or the name */
+    size_t size;      /* its bytes */
     enum run run;
     size_t least, most;
     bool (*looks)(const char *value, size_t size);
@@ -381,13 +435,29 @@ struct form {
 
 static const struct form forms[] = {
 #define TOKEN(kind, prefix, run, least, most, looks)                                               \
-    {HANDOFF_SECRET_##kind, PREFIX_IS_PART, prefix, run, least, most, looks, NULL},
+    {HANDOFF_SECRET_##kind,                                                                        \
+     PREFIX_IS_PART,                                                                               \
+     prefix,                                                                                       \
+     sizeof prefix - 1,                                                                            \
+     run,                                                                                          \
+     least,                                                                                        \
+     most,                                                                                         \
+     looks,                                                                                        \
+     NULL},
 #define VALUE(kind, prefix, run, least, most, looks)                                               \
-    {HANDOFF_SECRET_##kind, PREFIX_GOES_BEFORE, prefix, run, least, most, looks, NULL},
+    {HANDOFF_SECRET_##kind,                                                                        \
+     PREFIX_GOES_BEFORE,                                                                           \
+     prefix,                                                                                       \
+     sizeof prefix - 1,                                                                            \
+     run,                                                                                          \
+     least,                                                                                        \
+     most,                                                                                         \
+     looks,                                                                                        \
+     NULL},
 #define NAMED(kind, name, run, least, most, looks)                                                 \
-    {HANDOFF_SECRET_##kind, NAME_GOES_BEFORE, name, run, least, most, looks, NULL},
+    {HANDOFF_SECRET_##kind, NAME_GOES_BEFORE, name, sizeof name - 1, run, least, most, looks, NULL},
 #define SHAPE(kind, prefix, match)                                                                 \
-    {HANDOFF_SECRET_##kind, OWN_SHAPE, prefix, ALNUM, 0, 0, NULL, match},
+    {HANDOFF_SECRET_##kind, OWN_SHAPE, prefix, sizeof prefix - 1, ALNUM, 0, 0, NULL, match},
 #include "client/secrets/forms.def"
 };
 enum { FORMS = sizeof forms / sizeof *forms };
@@ -418,7 +488,7 @@ static void index_forms(void)
     for (size_t i = FORMS; i > 0; i--) {
         const struct form *form = &forms[i - 1];
         uint8_t *list = form->how == NAME_GOES_BEFORE
-                            ? &form_index.by_last[(unsigned char)form->text[strlen(form->text) - 1]]
+                            ? &form_index.by_last[(unsigned char)form->text[form->size - 1]]
                             : &form_index.by_first[(unsigned char)form->text[0]];
         form_index.next[i] = *list;
         *list = (uint8_t)i;
@@ -452,10 +522,10 @@ static char read_back(struct backwards *reader)
     return '\0';
 }
 
-static bool has_name(struct backwards reader, const char *name)
+static bool is_named(struct backwards reader, const struct form *form)
 {
-    for (size_t i = strlen(name); i > 0; i--) {
-        if (read_back(&reader) != name[i - 1])
+    for (size_t i = form->size; i > 0; i--) {
+        if (read_back(&reader) != form->text[i - 1])
             return false;
     }
     return true;
@@ -482,12 +552,11 @@ static bool match_form(struct handoff_secret_search *search, const struct form *
                        struct handoff_secret_found *found)
 {
     const struct base_span text = search->text;
-    const size_t prefix = strlen(form->text);
     found->kind = form->kind;
-    if (text.size - at <= prefix || memcmp(text.data + at, form->text, prefix) != 0)
+    if (text.size - at <= form->size || memcmp(text.data + at, form->text, form->size) != 0)
         return false;
     return form->match ? form->match(search, at, found)
-                       : match_run(search, form, at, at + prefix, found);
+                       : match_run(search, form, at, at + form->size, found);
 }
 
 static bool match_prefix(struct handoff_secret_search *search, size_t at,
@@ -513,7 +582,7 @@ static bool match_name(struct handoff_secret_search *search, size_t at,
     for (; i != 0; i = form_index.next[i]) {
         const struct form *form = &forms[i - 1];
         found->kind = form->kind;
-        if (has_name(reader, form->text) && match_run(search, form, at, at, found))
+        if (is_named(reader, form) && match_run(search, form, at, at, found))
             return true;
     }
     return false;
@@ -549,15 +618,29 @@ static bool search_word(struct handoff_secret_search *search, size_t at,
     return false;
 }
 
+bool handoff_secret_look(struct base_span text, size_t *at)
+{
+    return text.size >= HANDOFF_SECRET_SHORTEST && glance_from(text, 0, at);
+}
+
+void handoff_secret_begin(struct handoff_secret_search *search, struct base_span text,
+                          struct base_span before, size_t at)
+{
+    *search = (struct handoff_secret_search){.text = text, .before = before, .suspect = at};
+    pthread_once(&indexed, index_forms);
+}
+
 bool handoff_secret_next(struct handoff_secret_search *search, struct handoff_secret_found *found)
 {
-    size_t at;
-    while (handoff_secret_suspect(search->text, search->at, &at)) {
-        pthread_once(&indexed, index_forms);
+    size_t at = search->suspect;
+    do {
         while (at > search->at && is_in_word(search->text.data[at - 1]))
             at--;
-        if (search_word(search, at, found))
+        if (search_word(search, at, found)) {
+            search->suspect = search->at;
             return true;
-    }
+        }
+    } while (glance_from(search->text, search->at, &at));
+    search->suspect = search->text.size;
     return false;
 }

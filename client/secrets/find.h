@@ -6,10 +6,14 @@
  * holds no credential is passed over sixteen bytes at a time. A text of fewer than 16 bytes is
  * taken to hold none.
  *
- *     struct handoff_secret_search search = handoff_secret_search(text, before);
+ *     struct handoff_secret_search search;
  *     struct handoff_secret_found found;
- *     while (handoff_secret_next(&search, &found))
- *         ...
+ *     size_t at;
+ *     if (handoff_secret_look(text, &at)) {
+ *         handoff_secret_begin(&search, text, before, at);
+ *         while (handoff_secret_next(&search, &found))
+ *             ...
+ *     }
  *
  * Pure; any thread.
  */
@@ -32,6 +36,7 @@ struct handoff_secret_search {
     struct base_span text;
     struct base_span before; /* what names the text: the key of a member; absent: nothing does */
     size_t at;               /* what is before was searched */
+    size_t suspect;          /* where the next word to be searched is, or begins before */
     /* runs that were measured, [begin, end): a long one that has many beginnings is not measured
        again for each */
     struct handoff_secret_run {
@@ -44,15 +49,12 @@ struct handoff_secret_found {
     size_t at, size; /* in the text */
 };
 
-static inline struct handoff_secret_search handoff_secret_search(struct base_span text,
-                                                                 struct base_span before)
-{
-    return (struct handoff_secret_search){.text = text, .before = before};
-}
+/* The first look, after which most texts are done with. False: the text has none. True: it may have
+ * one, and `at` is where a search begins. */
+bool handoff_secret_look(struct base_span text, size_t *at);
 
-/* Whether a text may hold one, at or after `from`; `at` is then not past it. The first look, which
- * most texts do not survive. */
-bool handoff_secret_suspect(struct base_span text, size_t from, size_t *at);
+void handoff_secret_begin(struct handoff_secret_search *search, struct base_span text,
+                          struct base_span before, size_t at);
 
 /* The next one; false: there is none. They do not overlap. */
 bool handoff_secret_next(struct handoff_secret_search *search, struct handoff_secret_found *found);

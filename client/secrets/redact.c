@@ -178,17 +178,31 @@ static enum handoff_code redact_string(const struct document *document, yyjson_v
     return HANDOFF_OK;
 }
 
-static enum handoff_code search_string(const struct document *document, yyjson_val *value,
-                                       struct base_span before)
+static struct base_span string_of(const yyjson_val *value)
 {
-    const struct base_span text =
-        base_span(unsafe_yyjson_get_str(value), unsafe_yyjson_get_len(value));
+    return base_span(value->uni.str, (size_t)(value->tag >> YYJSON_TAG_BIT));
+}
+
+static bool is_string(const yyjson_val *value)
+{
+    return (value->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_STR;
+}
+
+/* Whether it is a string that is long enough. */
+static bool is_searched(const yyjson_val *value)
+{
+    return value->tag >= (uint64_t)HANDOFF_SECRET_SHORTEST << YYJSON_TAG_BIT && is_string(value);
+}
+
+/* From `at` on. The value before it may be its key. */
+static enum handoff_code search_string(const struct document *document, yyjson_val *value,
+                                       size_t at)
+{
+    const bool has_key = value > yyjson_doc_get_root(document->doc) && is_string(value - 1);
     struct handoff_secret_search search;
     struct handoff_secret_found found;
-    size_t at;
-    if (!handoff_secret_suspect(text, 0, &at))
-        return HANDOFF_OK;
-    search = handoff_secret_search(text, before);
+    handoff_secret_begin(&search, string_of(value),
+                         has_key ? string_of(value - 1) : (struct base_span){0}, at);
     return handoff_secret_next(&search, &found) ? redact_string(document, value, &search, &found)
                                                 : HANDOFF_OK;
 }
@@ -201,28 +215,47 @@ enum handoff_code handoff_secrets_in_document(struct handoff_secrets *secrets,
     const struct document document = {secrets, fields, place, doc, error};
     yyjson_val *value = yyjson_doc_get_root(doc);
     const yyjson_val *end = value + yyjson_doc_get_val_count(doc);
-    struct base_span before = {0}; /* the string before, which may be the key of this one */
     enum handoff_code code = HANDOFF_OK;
+    size_t at;
     if (secrets->policy == HANDOFF_SECRET_POLICY_ALLOW)
         return HANDOFF_OK;
     for (; value < end && code == HANDOFF_OK; value++) {
-        const bool is_string = unsafe_yyjson_is_str(value);
-        if (is_string && unsafe_yyjson_get_len(value) >= HANDOFF_SECRET_SHORTEST)
-            code = search_string(&document, value, before);
-        before = is_string ? base_json_span(value) : (struct base_span){0};
+        if (is_searched(value) && handoff_secret_look(string_of(value), &at))
+            code = search_string(&document, value, at);
     }
     return code;
 }
 
+void handoff_secrets_warn(const struct handoff_secrets *secrets, struct handoff_warnings *warnings)
+{
+    for (size_t i = 0; i < secrets->nfields; i++) {
+        char words[WORDS_SIZE], detail[WORDS_SIZE + 32];
+        write_kind_words(words, secrets->fields[i].kind);
+        snprintf(detail, sizeof detail, "%s replaced by a marker", words);
+        handoff_warn(warnings, secrets->fields[i].field, detail); /* out of memory: untold */
+    }
+}
+
 /* ---- other texts ----------------------------------------------------------------------------- */
+
+/* False: there is nothing to be found. */
+static bool begin_search(struct handoff_secret_search *search, struct base_span text)
+{
+    size_t at;
+    if (!handoff_secret_look(text, &at))
+        return false;
+    handoff_secret_begin(search, text, (struct base_span){0}, at);
+    return true;
+}
 
 enum handoff_code handoff_secrets_in_id(struct handoff_secrets *secrets, const char *field,
                                         enum handoff_secret_place place, struct base_span text,
                                         struct handoff_error *error)
 {
-    struct handoff_secret_search search = handoff_secret_search(text, (struct base_span){0});
+    struct handoff_secret_search search;
     struct handoff_secret_found found;
-    if (secrets->policy == HANDOFF_SECRET_POLICY_ALLOW || !handoff_secret_next(&search, &found))
+    if (secrets->policy == HANDOFF_SECRET_POLICY_ALLOW || !begin_search(&search, text) ||
+        !handoff_secret_next(&search, &found))
         return HANDOFF_OK;
     note_secret(secrets, field, place, found.kind);
     return refuse_in_id(error, field, found.kind);
@@ -239,14 +272,14 @@ static size_t append_cut(char *to, size_t size, size_t used, const char *text, s
 
 handoff_secret_set handoff_secrets_cut(char *to, size_t size, const char *text, size_t length)
 {
-    struct handoff_secret_search search =
-        handoff_secret_search(base_span(text, length), (struct base_span){0});
+    struct handoff_secret_search search;
     struct handoff_secret_found found;
+    const bool may_hold = begin_search(&search, base_span(text, length));
     char marker[MARKER_SIZE];
     handoff_secret_set kinds = 0;
     size_t used = 0, copied = 0;
     BASE_CHECK(size > 0);
-    while (used < size - 1 && handoff_secret_next(&search, &found)) {
+    while (may_hold && used < size - 1 && handoff_secret_next(&search, &found)) {
         used = append_cut(to, size, used, text + copied, found.at - copied);
         used = append_cut(to, size, used, marker, (size_t)write_marker(marker, found.kind));
         copied = found.at + found.size;

@@ -18,6 +18,7 @@
 
 #include "client/model/field.h"
 #include "client/model/handoff_model.h"
+#include "client/model/warnings.h"
 #include "lib/base/arena.h"
 #include "lib/base/error.h"
 
@@ -50,6 +51,9 @@ enum handoff_code handoff_secrets_in_document(struct handoff_secrets *secrets,
 enum handoff_code handoff_secrets_in_id(struct handoff_secrets *secrets, const char *field,
                                         enum handoff_secret_place place, struct base_span text,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Tells the sender which fields have markers now. */
+void handoff_secrets_warn(const struct handoff_secrets *secrets, struct handoff_warnings *warnings);
 
 /* Kinds, one bit each. */
 typedef uint32_t handoff_secret_set;

@@ -272,6 +272,14 @@ const shortageLines = lines({
     runbooks: ['HandoffExporterOutOfResources'],
 });
 
+const secretLines = lines({
+    title: 'Credentials in handoffs', unit: 'suffix: /s', min: 0, width: 24,
+    queries: [series(rate('handoff_secrets_total', sidecar(), 'kind, where'), '{{kind}} in {{where}}')],
+    about: 'Credentials per second that agents sent in requests, memories and reasons, and that were replaced by a marker or rejected.',
+    good: '0.',
+    otherwise: 'an agent reads secrets that it hands on: rotate them, and let the receiver fetch them by name.',
+});
+
 const networkLines = lines({
     title: 'Network', unit: 'Bps', width: 8,
     queries: [
@@ -331,7 +339,7 @@ export const sidecarDashboard = {
         ['', [upStat, spineStat, reloadStat, tokenizerStat, droppedStat, commitFailureStat, instances]],
         ['Stages of a handoff', [stageMedian, stageTail, stageTime]],
         ['Store and spine', [commitHeat, commitLines, storeLines, retainedLines, removedLines, keptLines, diskLines, displacedLines, spineLines, spineOutcomes]],
-        ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines, shortageLines]],
+        ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines, shortageLines, secretLines]],
         ['Scrapes', [scrapeLines, sampleLines, scrapeCodes, suppressedLines]],
     ],
 };

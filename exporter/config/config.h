@@ -62,6 +62,7 @@ struct exporter_config {
     struct {
         uint32_t max;
     } hops;
+    enum handoff_secret_policy secrets;
     struct {
         enum exporter_spine kind;
     } spine;

@@ -111,6 +111,7 @@ static bool ended_badly(const struct handoff_event *event, enum handoff_outcome 
     case HANDOFF_EVENT_CIRCUIT:
     case HANDOFF_EVENT_TASK_COMPLETED:
     case HANDOFF_EVENT_SHORTAGE:
+    case HANDOFF_EVENT_SECRETS:
     case HANDOFF_EVENT_STORE_DISPLACED:
         break; /* no failures, or shown by how it stands */
     }

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0 && data[0] == ' ')
         caller = base_span_text("researcher");
     enum handoff_code code = handoff_request_read(NULL, base_span((const char *)data, size), caller,
-                                                  &warnings, size % 2, &request, &error);
+                                                  NULL, &warnings, size % 2, &request, &error);
     BASE_CHECK((handoff_warnings_text(&warnings).data != NULL) == (warnings.count > 0));
     handoff_warnings_free(&warnings);
     if (code != HANDOFF_OK) {

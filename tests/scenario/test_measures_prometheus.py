@@ -159,6 +159,8 @@ class ThroughPrometheus(Known):
         self.assertEqual(samples("handoff_exporter_config_last_reload_successful"), 1)
         for resource in "descriptors", "memory", "ports":  # test_shortages.py has one that is short
             self.assertEqual(samples("handoff_exporter_resource_shortages_total", resource=resource), 0)
+        for where in "request", "constraint", "memory", "reason":  # test_secrets.py has some
+            self.assertEqual(samples("handoff_secrets_total", kind="github_token", where=where), 0)
         loaded = samples("handoff_exporter_config_last_reload_success_timestamp_seconds")
         self.assertTrue(began - 60 < loaded < began, (began, loaded))
         self.assertEqual(samples("handoff_exporter_scrapes_total", code="503"), 0)

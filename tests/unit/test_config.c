@@ -200,7 +200,7 @@ static void test_aliases_do_not_multiply(void **state)
     assert_int_equal(fclose(out), 0);
     assert_refused(text, size,
                    "test.yml:1:1: x0: unknown key, allowed: agents, defaults, pipelines, hops, "
-                   "spine, tokenizer, storage, api, metrics");
+                   "secrets, spine, tokenizer, storage, api, metrics");
     free(text);
 }
 
@@ -244,6 +244,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->nagents, 0);
     assert_int_equal(config->npipelines, 0);
     assert_int_equal(config->hops.max, 10);
+    assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_REDACT);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
     assert_int_equal(config->tokenizer.encoding, 0);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_FULL);
@@ -304,6 +305,7 @@ static void test_sections(void **state)
 {
     struct exporter_config *config =
         load("hops: {max: 64}\n"
+             "secrets: allow\n"
              "spine: {kind: embedded}\n"
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
@@ -314,6 +316,7 @@ static void test_sections(void **state)
 
     (void)state;
     assert_int_equal(config->hops.max, 64);
+    assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_ALLOW);
     assert_int_equal(config->tokenizer.encoding, 1);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_NONE);
     assert_int_equal(config->storage.retention.age_ms, 129600000);

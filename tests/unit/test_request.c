@@ -15,8 +15,8 @@
 static enum handoff_code read_text(const char *text, struct handoff_request *request,
                                    struct handoff_error *error)
 {
-    return handoff_request_read(NULL, base_span_text(text), (struct base_span){0}, NULL, false,
-                                request, error);
+    return handoff_request_read(NULL, base_span_text(text), (struct base_span){0}, NULL, NULL,
+                                false, request, error);
 }
 
 static void test_the_least_request(void **state)
@@ -189,19 +189,19 @@ static void test_the_caller_cannot_take_another_name(void **state)
     struct handoff_error error;
     struct base_span anonymous = base_span_text("{\"target_agent\":\"b\",\"task_summary\":\"s\"}");
     struct base_span named = base_span_text("{" BASE "}");
-    assert_int_equal(
-        handoff_request_read(NULL, anonymous, base_span_text("me"), NULL, false, &request, &error),
-        HANDOFF_OK);
+    assert_int_equal(handoff_request_read(NULL, anonymous, base_span_text("me"), NULL, NULL, false,
+                                          &request, &error),
+                     HANDOFF_OK);
     assert_true(base_span_equal(request.source_agent, base_span_text("me")));
     handoff_request_free(&request);
-    assert_int_equal(
-        handoff_request_read(NULL, named, base_span_text("me"), NULL, false, &request, &error),
-        HANDOFF_ERR_FORBIDDEN);
+    assert_int_equal(handoff_request_read(NULL, named, base_span_text("me"), NULL, NULL, false,
+                                          &request, &error),
+                     HANDOFF_ERR_FORBIDDEN);
     assert_string_equal(error.field, "source_agent");
     assert_string_equal(error.seen, "a");
     assert_string_equal(error.allowed, "me, or omit it");
     assert_int_equal(
-        handoff_request_read(NULL, named, base_span_text("a"), NULL, false, &request, &error),
+        handoff_request_read(NULL, named, base_span_text("a"), NULL, NULL, false, &request, &error),
         HANDOFF_OK);
     handoff_request_free(&request);
 }

@@ -485,10 +485,19 @@ static struct base_span around(struct base_buffer *out, const char *before, cons
     return base_buffer_span(out);
 }
 
+static bool begin_search(struct handoff_secret_search *search, struct base_span text)
+{
+    size_t at;
+    if (!handoff_secret_look(text, &at))
+        return false;
+    handoff_secret_begin(search, text, (struct base_span){0}, at);
+    return true;
+}
+
 static bool find_first(struct base_span text, struct handoff_secret_found *found)
 {
-    struct handoff_secret_search search = handoff_secret_search(text, (struct base_span){0});
-    return handoff_secret_next(&search, found);
+    struct handoff_secret_search search;
+    return begin_search(&search, text) && handoff_secret_next(&search, found);
 }
 
 /* Wherever it stands, since the first look goes by blocks of 16. */
@@ -576,8 +585,8 @@ static void test_all_are_found_in_one_text(void **state)
             base_buffer_printf(&text, "%s%s%s%s - ", examples[i].lead, examples[i].start,
                                examples[i].rest, examples[i].tail);
     }
-    struct handoff_secret_search search =
-        handoff_secret_search(base_buffer_span(&text), (struct base_span){0});
+    struct handoff_secret_search search;
+    assert_true(begin_search(&search, base_buffer_span(&text)));
     for (size_t i = 0; i < EXAMPLES; i++) {
         if (!*examples[i].tail)
             continue;
@@ -804,9 +813,9 @@ static void test_no_text_takes_long(void **state)
         size_t end = 0;
         for (size_t at = 0; at + size <= SIZE; at += size)
             memcpy(text + at, patterns[i], size);
-        struct handoff_secret_search search =
-            handoff_secret_search(base_span(text, SIZE - SIZE % size), (struct base_span){0});
-        while (handoff_secret_next(&search, &found)) {
+        struct handoff_secret_search search;
+        const bool may_hold = begin_search(&search, base_span(text, SIZE - SIZE % size));
+        while (may_hold && handoff_secret_next(&search, &found)) {
             assert_true(found.at >= end && found.size > 0);
             end = found.at + found.size;
         }

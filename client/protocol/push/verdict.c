@@ -6,8 +6,8 @@
 #include <strings.h>
 #include <yyjson.h>
 
+#include "client/secrets/redact.h"
 #include "lib/base/check.h"
-#include "lib/base/utf8.h"
 
 /* What the answer says about ids, from its header and its body together. */
 struct statement {
@@ -50,8 +50,8 @@ static void read_object(struct statement *statement, struct handoff_finding *fin
     statement->retry = !statement->retry_said || yyjson_get_bool(retry);
     yyjson_val *reason = yyjson_obj_get(root, "reason");
     if (yyjson_is_str(reason))
-        base_utf8_cut(finding->said, sizeof finding->said, yyjson_get_str(reason),
-                      yyjson_get_len(reason));
+        finding->secrets = handoff_secrets_cut(finding->said, sizeof finding->said,
+                                               yyjson_get_str(reason), yyjson_get_len(reason));
 }
 
 static void read_body(struct statement *statement, struct handoff_finding *finding,
