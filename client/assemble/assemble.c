@@ -248,7 +248,6 @@ struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
     struct base_arena arena = assembly->arena;
     handoff_request_free(&assembly->request);
-    handoff_envelope_free(&assembly->parent);
     return arena;
 }
 

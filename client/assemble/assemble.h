@@ -16,13 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/assemble/continued.h"
 #include "client/assemble/list.h"
 #include "client/assemble/plan.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
 #include "client/envelope/digest.h"
 #include "client/envelope/excerpt.h"
-#include "client/envelope/inheritance.h"
 #include "client/envelope/read.h"
 #include "client/envelope/trace.h"
 #include "client/handoff.h"
@@ -84,11 +84,6 @@ struct handoff_reference {
     bool named; /* in its memory_ids */
 };
 
-/* An envelope that the request continues, as the new one names it. */
-struct handoff_parent {
-    struct base_span id, digest;
-};
-
 enum handoff_stage {
     HANDOFF_STAGE_VALIDATE,
     HANDOFF_STAGE_INHERIT,
@@ -111,8 +106,10 @@ struct handoff_assembly {
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
     struct handoff_warnings *warnings; /* of the answer; they outlive the assembly */
     bool lenient;                      /* unknown fields are ignored, with a warning */
-    int64_t hop_max;                   /* the configured limit; inherit lowers it to the parent's */
-    bool parks_at_limit; /* the envelope is made beyond that limit, too: it will be parked */
+    bool parks_at_limit;       /* the envelope is made beyond that limit, too: it will be parked */
+    int64_t hop_max;           /* the configured limit; inherit lowers it to the parents' */
+    bool forbids_new_chain;    /* the configuration does */
+    struct base_uuid replaces; /* the envelope in whose place it steps; nil: none */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);
@@ -145,14 +142,11 @@ struct handoff_assembly {
     struct handoff_secrets secrets; /* its policy is the caller's to set */
 
     /* inherit */
-    struct handoff_envelope parent; /* doc NULL: the chain starts here */
-    struct base_uuid parent_id;
-    struct handoff_store_read parent_read;
-    bool parent_is_read; /* also if that failed */
-    size_t parent_size;  /* of its text */
+    struct handoff_store_read chain_read;
+    bool chain_is_read; /* also if that failed */
+    struct handoff_continued_chain chain;
     struct handoff_ledger ledger;
-    struct handoff_parent *parents; /* newest first */
-    size_t nparents;
+    yyjson_val *mentioned;  /* ids in summary and intent; NULL: none */
     struct base_span *path; /* the sources of the hops before, oldest first */
     size_t npath;
     struct base_span task_id, intent, traceparent, tracestate;
@@ -180,8 +174,6 @@ struct handoff_assembly {
     uint64_t budget;
     struct base_buffer parts; /* head and tail of the context, then entries of lists: segment.h */
     size_t head_size, tail_size;
-    size_t intent_size; /* as it is written in the head, and the constraints in the tail */
-    size_t constraints_size;
     struct handoff_list lists[HANDOFF_LISTS]; /* those that are in the plan */
     struct handoff_trim_plan plan;
 
@@ -192,7 +184,7 @@ struct handoff_assembly {
     struct base_buffer out;
     unsigned char digest[BASE_SHA256_BYTES];
     struct handoff_excerpt excerpt;
-    struct handoff_inheritance inheritance;
+    struct base_buffer contribution;       /* what the store keeps for later hops */
     size_t memories_at, memories_size;     /* the array, in out */
     struct handoff_memory_counts memories; /* of what was requested */
     struct handoff_item_counts items;
@@ -244,5 +236,10 @@ enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly);
+
+/* What the request itself said. */
+struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembly);
+/* Writes the contribution; the last thing of an assembly. False: out of memory. */
+bool handoff_assembly_contribute(struct handoff_assembly *assembly);
 
 #endif

@@ -61,13 +61,13 @@ static void count_memories(struct handoff_assembly *assembly)
 
 static void write_previous(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
-    if (assembly->nparents == 0) {
+    if (assembly->chain.nparents == 0) {
         base_buffer_text(out, ",\"previous\":null");
         return;
     }
     base_buffer_text(out, ",\"previous\":{");
-    write_text_member(out, "id", assembly->parents[0].id);
-    write_text_member(out, "digest", assembly->parents[0].digest);
+    write_text_member(out, "id", assembly->chain.parents[0].id);
+    write_text_member(out, "digest", assembly->chain.parents[0].digest);
     base_buffer_byte(out, '}');
 }
 
@@ -88,10 +88,10 @@ static void write_scope(struct base_buffer *out, const struct handoff_scopes *sc
 static void write_parents(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, ",\"parents\":[");
-    for (size_t i = 0; i < assembly->nparents; i++) {
+    for (size_t i = 0; i < assembly->chain.nparents; i++) {
         base_buffer_text(out, i ? ",{" : "{");
-        write_text_member(out, "id", assembly->parents[i].id);
-        write_text_member(out, "digest", assembly->parents[i].digest);
+        write_text_member(out, "id", assembly->chain.parents[i].id);
+        write_text_member(out, "digest", assembly->chain.parents[i].digest);
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');
@@ -124,7 +124,6 @@ static void write_trace(struct base_buffer *out, const struct handoff_assembly *
 static void write_origin(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;
-    struct handoff_inheritance *inheritance = &assembly->inheritance;
     char created[BASE_RFC3339_SIZE];
     assembly->created_ms = base_wall_ms(assembly->with->clock);
     base_rfc3339_format(assembly->created_ms, created);
@@ -133,7 +132,6 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_byte(out, '"');
     write_previous(out, assembly);
     write_parents(out, assembly);
-    inheritance->origin_at = (uint32_t)out->size + 1; /* behind the comma */
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);
     write_text_member(out, "target_agent", request->target_agent);
@@ -144,7 +142,6 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     write_scope(out, &assembly->scopes);
     write_hop(out, assembly);
     write_trace(out, assembly);
-    inheritance->origin_size = (uint32_t)out->size - inheritance->origin_at;
 }
 
 /* ---- the context: what was counted, byte for byte ------------------------------------------ */
@@ -178,18 +175,12 @@ static void write_context(struct base_buffer *out, struct handoff_assembly *asse
 {
     static const char behind_memories[] = ",\"history";
     const char *head = assembly->parts.data, *tail = head + assembly->head_size;
-    struct handoff_inheritance *inheritance = &assembly->inheritance;
     base_buffer_text(out, ",\"context\":");
-    inheritance->intent_at = (uint32_t)(out->size + sizeof(HANDOFF_SEGMENT_HEAD_OPEN) - 1);
-    inheritance->intent_size = (uint32_t)assembly->intent_size;
     base_buffer_append(out, head, assembly->head_size);
     write_state_lists(out, assembly);
     write_kept_memories(out, assembly);
     assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
     handoff_list_write(out, &assembly->lists[HANDOFF_PART_STEPS]);
-    inheritance->constraints_at = (uint32_t)(out->size + sizeof(HANDOFF_SEGMENT_TAIL_OPEN) - 1);
-    inheritance->constraints_size = (uint32_t)assembly->constraints_size;
-    inheritance->steps = (uint32_t)assembly->lists[HANDOFF_PART_STEPS].trim.kept;
     base_buffer_append(out, tail, assembly->tail_size);
 }
 
@@ -397,5 +388,9 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
         return HANDOFF_PROGRESS_FAILED;
     }
     handoff_digest_seal(out, assembly->digest);
+    if (!handoff_assembly_contribute(assembly)) {
+        handoff_error_no_memory(&assembly->error);
+        return HANDOFF_PROGRESS_FAILED;
+    }
     return HANDOFF_PROGRESS_NEXT;
 }

@@ -1,145 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage `inherit`: what an envelope takes from the previous one. Intent, constraints, history
- * and path are the parent's; the request adds to them. Without a parent, a new chain starts. Where
- * retention removed the parent's body, its history is gone, and the rest is inherited all the same.
+ * The stage `inherit`: what an envelope takes from those that it continues (continued.h). Task,
+ * path, hop count and trace are theirs; what their chain has said is folded with the request into
+ * its ledger (client/ledger). Without a parent, a new chain starts.
  *
- * The thread that runs the assembly, except for the parent, which a reader thread of the store
- * reads.
+ * The thread that runs the assembly; a reader thread of the store reads the chain.
  */
+#include <string.h>
+
 #include "client/assemble/assemble.h"
 #include "client/assemble/inherit_scopes.h"
-#include "client/assemble/visibility.h"
+#include "client/ledger/references.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-static enum handoff_code no_parent(struct base_span previous, struct handoff_error *error)
-{
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id",
-                             "previous_id", previous.data);
-}
-
-/* Better no child than one that has shed its constraints. */
-static enum handoff_code nothing_to_inherit(struct base_span previous, struct handoff_error *error)
-{
-    return handoff_error_set(error, HANDOFF_ERR_ENVELOPE_REMOVED,
-                             "retention removed the previous envelope's body, and what it passes "
-                             "on was too large to keep or was stored by an older version; raise "
-                             "storage.retention.size to keep bodies longer, or start a new chain",
-                             "previous_id", previous.data);
-}
-
-/* In place of the parent's body, which the store has told is removed. */
-static enum handoff_code read_inheritance(struct handoff_assembly *assembly,
-                                          const struct handoff_stored_envelope *stored,
-                                          struct handoff_error *error)
-{
-    handoff_error_clear(error);
-    if (!stored->inheritance.data) {
-        enum handoff_code code =
-            handoff_visibility_check(assembly->with->store, &assembly->parent_id, &assembly->parent,
-                                     assembly->caller, error);
-        return code == HANDOFF_OK ? nothing_to_inherit(assembly->request.previous_id, error) : code;
-    }
-    assembly->parent_size = stored->inheritance.size;
-    return handoff_inheritance_read(stored->inheritance, &assembly->parent_id, stored->digest,
-                                    &assembly->arena, &assembly->parent, &assembly->history_dropped,
-                                    error);
-}
-
-/* A child repeats its parent's content, so only a caller that may see the parent may continue it.
+/* ---- reading the chain ------------------------------------------------------------------------
  */
-static enum handoff_code read_parent(struct handoff_assembly *assembly, struct handoff_error *error)
-{
-    struct handoff_stored_envelope stored;
-    struct handoff_store *store = assembly->with->store;
-    const struct base_uuid *id = &assembly->parent_id;
-    enum handoff_code code =
-        handoff_store_get_envelope(store, id, &assembly->arena, &stored, error);
-    if (code == HANDOFF_OK) {
-        assembly->parent_size = stored.body.size;
-        code = handoff_envelope_read(stored.body, &assembly->parent, error);
-    } else if (code == HANDOFF_ERR_ENVELOPE_REMOVED) {
-        code = read_inheritance(assembly, &stored, error);
-    }
-    if (code == HANDOFF_OK)
-        code = handoff_visibility_check(store, id, &assembly->parent, assembly->caller, error);
-    return code == HANDOFF_ERR_NOT_FOUND ? no_parent(assembly->request.previous_id, error) : code;
-}
 
 static struct handoff_assembly *assembly_of_read(struct handoff_store_read *read)
 {
-    return BASE_CONTAINER_OF(read, struct handoff_assembly, parent_read);
+    return BASE_CONTAINER_OF(read, struct handoff_assembly, chain_read);
 }
 
-/* On a reader thread, which owns the assembly until parent_was_read. Without a parent there is only
- * the task to check. */
-static void run_parent_read(struct handoff_store_read *read)
+/* On a reader thread, which owns the assembly until chain_was_read. */
+static void run_chain_read(struct handoff_store_read *read)
 {
     struct handoff_assembly *assembly = assembly_of_read(read);
-    enum handoff_code code =
-        assembly->request.previous_id.data
-            ? read_parent(assembly, &assembly->error)
-            : handoff_visibility_check_task(assembly->with->store, assembly->request.task_id,
-                                            assembly->caller, &assembly->error);
+    enum handoff_code code = handoff_read_continued(assembly, &assembly->error);
     BASE_CHECK(code == assembly->error.code);
 }
 
-static void parent_was_read(struct handoff_store_read *read)
+/* Items that were counted by an earlier hop are not counted again. */
+static void chain_was_read(struct handoff_store_read *read)
 {
     struct handoff_assembly *assembly = assembly_of_read(read);
-    assembly->parent_is_read = true;
-    assembly->size += assembly->parent_size;
-    assembly->uncounted += assembly->parent_size;
+    assembly->chain_is_read = true;
+    assembly->size += assembly->chain.size;
     handoff_assembly_go_on(assembly);
 }
 
-static bool ask_for_parent(struct handoff_assembly *assembly)
+static bool ask_for_chain(struct handoff_assembly *assembly)
 {
-    assembly->parent_read.mailbox = assembly->mailbox;
-    assembly->parent_read.run = run_parent_read;
-    assembly->parent_read.done = parent_was_read;
-    handoff_store_submit_read(assembly->with->store, &assembly->parent_read);
+    assembly->chain_read.mailbox = assembly->mailbox;
+    assembly->chain_read.run = run_chain_read;
+    assembly->chain_read.done = chain_was_read;
+    handoff_store_submit_read(assembly->with->store, &assembly->chain_read);
     return true;
 }
 
-/* A request that names a task joins it, where others have begun it. Only of a known caller can be
- * said whether it may. */
-static bool joins_task(const struct handoff_assembly *assembly)
+static enum handoff_progress load_chain(struct handoff_assembly *assembly)
 {
-    return assembly->caller.data && assembly->request.task_id.data;
-}
-
-static enum handoff_progress load_parent(struct handoff_assembly *assembly)
-{
-    const struct base_span previous = assembly->request.previous_id;
-    if (assembly->parent_is_read || !(previous.data || joins_task(assembly)))
-        return assembly->error.code == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT : HANDOFF_PROGRESS_FAILED;
-    if (previous.data && !base_uuid_parse(previous.data, previous.size, &assembly->parent_id)) {
-        no_parent(previous, &assembly->error);
+    if (assembly->request.new_chain && assembly->forbids_new_chain) {
+        handoff_error_set(&assembly->error, HANDOFF_ERR_FORBIDDEN,
+                          "the operator does not allow new chains of a task (hops.new_chain)",
+                          "new_chain", NULL);
         return HANDOFF_PROGRESS_FAILED;
     }
-    assembly->ask = ask_for_parent;
+    if (assembly->chain_is_read || !handoff_continues(assembly))
+        return assembly->error.code == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT : HANDOFF_PROGRESS_FAILED;
+    assembly->ask = ask_for_chain;
     return HANDOFF_PROGRESS_ASK;
 }
+
+/* ---- task, hop and path -----------------------------------------------------------------------
+ */
 
 static enum handoff_code inherit_task(struct handoff_assembly *assembly,
                                       struct handoff_error *error)
 {
-    const struct handoff_request *request = &assembly->request;
-    const struct handoff_envelope *parent = &assembly->parent;
-    assembly->task_id = request->task_id;
-    if (parent->doc) {
-        if (request->task_id.data && !base_span_equal(request->task_id, parent->task_id)) {
-            handoff_error_set(error, HANDOFF_ERR_INVALID,
-                              "task_id differs from that of the previous envelope", "task_id",
-                              request->task_id.data);
-            handoff_error_allow(error, "%s, or omit it", parent->task_id.data);
-            return HANDOFF_ERR_INVALID;
-        }
-        assembly->task_id = parent->task_id;
+    const struct base_span asked = assembly->request.task_id, theirs = assembly->chain.task_id;
+    assembly->task_id = theirs.data ? theirs : asked;
+    if (theirs.data && asked.data && !base_span_equal(asked, theirs)) {
+        handoff_error_set(error, HANDOFF_ERR_INVALID,
+                          "task_id differs from that of the previous envelope", "task_id",
+                          asked.data);
+        handoff_error_allow(error, "%s, or omit it", theirs.data);
+        return HANDOFF_ERR_INVALID;
     }
     if (!assembly->task_id.data) {
         struct base_uuid id = base_uuid_make(assembly->with->uuids);
@@ -152,15 +90,21 @@ static enum handoff_code inherit_task(struct handoff_assembly *assembly,
     return HANDOFF_OK;
 }
 
-static enum handoff_code count_hop(struct handoff_assembly *assembly, struct handoff_error *error)
+/* The parent whose hop count is the greatest, the newest of those; NULL: a chain starts. */
+static const struct handoff_parent *farthest_parent(const struct handoff_assembly *assembly)
 {
-    const struct handoff_envelope *parent = &assembly->parent;
-    assembly->hop_count = 1;
-    if (parent->doc) {
-        assembly->hop_count = parent->hop_count + 1;
-        if (parent->hop_max < assembly->hop_max)
-            assembly->hop_max = parent->hop_max;
+    const struct handoff_continued_chain *chain = &assembly->chain;
+    const struct handoff_parent *farthest = NULL;
+    for (size_t i = 0; i < chain->nparents; i++) {
+        if (!farthest || chain->parents[i].hop.hop > farthest->hop.hop)
+            farthest = &chain->parents[i];
     }
+    return farthest;
+}
+
+static enum handoff_code check_hop_limit(struct handoff_assembly *assembly,
+                                         struct handoff_error *error)
+{
     assembly->over_limit = assembly->hop_count > assembly->hop_max;
     if (!assembly->over_limit || assembly->parks_at_limit)
         return HANDOFF_OK;
@@ -171,107 +115,133 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
     return HANDOFF_ERR_HOP_LIMIT;
 }
 
+static void lower_hop_max(struct handoff_assembly *assembly, const struct handoff_way *way)
+{
+    if (way->hop_max < assembly->hop_max)
+        assembly->hop_max = way->hop_max;
+}
+
+/* Hops count a chain, whatever else the task has. What steps into the place of another has its hop.
+ */
+static enum handoff_code count_hop(struct handoff_assembly *assembly, struct handoff_error *error)
+{
+    const struct handoff_continued_chain *chain = &assembly->chain;
+    const struct handoff_parent *farthest = farthest_parent(assembly);
+    assembly->hop_count = chain->replaced ? chain->replaced->hop.hop
+                          : farthest      ? farthest->hop.hop + 1
+                                          : 1;
+    for (size_t i = 0; i < chain->nparents; i++)
+        lower_hop_max(assembly, &chain->parents[i].way);
+    if (chain->replaced)
+        lower_hop_max(assembly, &chain->replaced->way);
+    return check_hop_limit(assembly, error);
+}
+
+/* That of the farthest parent, and its source. */
+static enum handoff_code inherit_path(struct handoff_assembly *assembly,
+                                      struct handoff_error *error)
+{
+    const struct handoff_parent *farthest = farthest_parent(assembly);
+    if (assembly->chain.replaced)
+        farthest = assembly->chain.replaced;
+    if (!farthest)
+        return HANDOFF_OK;
+    const struct handoff_way *way = &farthest->way;
+    assembly->path = base_arena_alloc(&assembly->arena, (way->npath + 1) * sizeof *assembly->path);
+    if (!assembly->path)
+        return handoff_error_no_memory(error);
+    if (way->npath)
+        memcpy(assembly->path, way->path, way->npath * sizeof *assembly->path);
+    assembly->npath = way->npath;
+    if (!assembly->chain.replaced)
+        assembly->path[assembly->npath++] = farthest->hop.agent;
+    return HANDOFF_OK;
+}
+
+/* What steps into the place of another sees no more than that did. */
 static enum handoff_code inherit_scopes(struct handoff_assembly *assembly,
                                         struct handoff_error *error)
 {
-    const bool has_parent = assembly->parent.doc != NULL;
-    return handoff_assembly_inherit_scopes(assembly, &assembly->parent.scope, has_parent, error);
+    const struct handoff_continued_chain *chain = &assembly->chain;
+    yyjson_val **scopes =
+        base_arena_calloc(&assembly->arena, chain->nparents + 1, sizeof(yyjson_val *));
+    size_t count = 0;
+    if (!scopes)
+        return handoff_error_no_memory(error);
+    for (; count < chain->nparents; count++)
+        scopes[count] = chain->parents[count].way.scope;
+    if (count == 0 && chain->replaced)
+        scopes[count++] = chain->replaced->way.scope;
+    return handoff_assembly_inherit_scopes(assembly, scopes, count, error);
 }
 
-/* What the parent's envelope shows stands for all that was said before. */
-static struct handoff_said said_by_parent(const struct handoff_assembly *assembly)
-{
-    const struct handoff_envelope *parent = &assembly->parent;
-    yyjson_val *task = yyjson_obj_get(parent->context, "task");
-    struct handoff_said said = {.intent = yyjson_obj_get(task, "intent"),
-                                .summary = yyjson_obj_get(task, "summary"),
-                                .constraints = parent->constraints,
-                                .state = parent->state,
-                                .steps = parent->history,
-                                .expected_output = parent->expected_output,
-                                .steps_lost = assembly->history_dropped};
-    if (!said.intent) /* its body is gone */
-        said.intent = yyjson_obj_get(yyjson_doc_get_root(parent->doc), "intent");
-    said.hop = (struct handoff_hop){.id = assembly->parent_id,
-                                    .hop = parent->hop_count,
-                                    .agent = parent->source_agent,
-                                    .target = parent->target_agent};
-    base_rfc3339_parse(parent->created_at.data, parent->created_at.size, &said.hop.at_ms);
-    return said;
-}
+/* ---- what was said ----------------------------------------------------------------------------
+ */
 
-static struct handoff_said said_by_request(const struct handoff_assembly *assembly)
+static enum handoff_code find_mentioned(struct handoff_assembly *assembly,
+                                        struct handoff_error *error)
 {
     const struct handoff_request *request = &assembly->request;
-    yyjson_val *root = yyjson_doc_get_root(request->doc);
-    return (struct handoff_said){.hop = {.hop = assembly->hop_count,
-                                         .agent = request->source_agent,
-                                         .target = request->target_agent},
-                                 .intent =
-                                     request->intent.data ? yyjson_obj_get(root, "intent") : NULL,
-                                 .summary = yyjson_obj_get(root, "task_summary"),
-                                 .constraints = request->constraints,
-                                 .state = request->state,
-                                 .steps = request->execution_history,
-                                 .references = request->memory_ids,
-                                 .expected_output = request->expected_output};
+    const struct base_span texts[] = {request->task_summary, request->intent};
+    return handoff_find_references(&assembly->arena, texts, sizeof texts / sizeof *texts,
+                                   &assembly->mentioned, error);
 }
 
 static enum handoff_code fold_ledger(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     struct handoff_ledger *ledger = &assembly->ledger;
-    struct handoff_said *parent = base_arena_alloc(&assembly->arena, sizeof *parent);
-    const struct handoff_said own = said_by_request(assembly);
-    if (!parent)
-        return handoff_error_no_memory(error);
-    if (assembly->parent.doc)
-        *parent = said_by_parent(assembly);
-    enum handoff_code code = handoff_ledger_fold(ledger, &assembly->arena, parent,
-                                                 assembly->parent.doc ? 1 : 0, &own, error);
+    const struct handoff_said own = handoff_assembly_said(assembly);
+    enum handoff_code code = handoff_ledger_fold(ledger, &assembly->arena, assembly->chain.said,
+                                                 assembly->chain.nsaid, &own, error);
     assembly->intent = ledger->intent;
     assembly->constraints = ledger->constraints;
     return code;
 }
 
-/* ---- the way here -----------------------------------------------------------------------------
- */
-
-static enum handoff_code name_parents(struct handoff_assembly *assembly,
-                                      struct handoff_error *error)
+/* A deadline that was inherited may have passed: then the handoff expires at once. But nobody asks
+ * for that, nor revives work without giving it more time. */
+static enum handoff_code check_deadline(struct handoff_assembly *assembly,
+                                        struct handoff_error *error)
 {
-    const struct handoff_envelope *parent = &assembly->parent;
-    size_t i, n;
-    yyjson_val *agent;
-    if (!parent->doc)
+    yyjson_val *named = yyjson_obj_get(assembly->chain.replaced ? assembly->constraints
+                                                                : assembly->request.constraints,
+                                       "deadline");
+    int64_t deadline_ms, now_ms = base_wall_ms(assembly->with->clock);
+    if (!base_json_time(named, &deadline_ms) || deadline_ms > now_ms)
         return HANDOFF_OK;
-    assembly->parents = base_arena_alloc(&assembly->arena, sizeof *assembly->parents);
-    assembly->path = base_arena_alloc(&assembly->arena,
-                                      (yyjson_arr_size(parent->path) + 1) * sizeof *assembly->path);
-    if (!assembly->parents || !assembly->path)
-        return handoff_error_no_memory(error);
-    assembly->parents[assembly->nparents++] = (struct handoff_parent){parent->id, parent->digest};
-    yyjson_arr_foreach(parent->path, i, n, agent)
-    {
-        assembly->path[assembly->npath++] = base_json_span(agent);
-    }
-    assembly->path[assembly->npath++] = parent->source_agent;
-    return HANDOFF_OK;
+    char now[BASE_RFC3339_SIZE];
+    base_rfc3339_format(now_ms, now);
+    handoff_error_set(error, HANDOFF_ERR_DEADLINE_PASSED, "the deadline has passed",
+                      "constraints.deadline", yyjson_get_str(named));
+    handoff_error_allow(error, "a time after %s", now);
+    return HANDOFF_ERR_DEADLINE_PASSED;
 }
 
-/* The caller's trace, else the parent's, else a new one. */
+/* ---- the trace --------------------------------------------------------------------------------
+ */
+
+static const struct handoff_way *way_to_follow(const struct handoff_assembly *assembly)
+{
+    const struct handoff_continued_chain *chain = &assembly->chain;
+    return chain->replaced   ? &chain->replaced->way
+           : chain->nparents ? &chain->parents[0].way
+                             : NULL;
+}
+
+/* The caller's trace, else the newest parent's, else a new one. */
 static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
                                        struct handoff_error *error)
 {
-    const struct handoff_envelope *parent = &assembly->parent;
+    const struct handoff_way *way = way_to_follow(assembly);
     if (handoff_traceparent_is_valid(assembly->given_traceparent)) {
         assembly->traceparent = assembly->given_traceparent;
         if (handoff_tracestate_is_valid(assembly->given_tracestate))
             assembly->tracestate = assembly->given_tracestate;
         return HANDOFF_OK;
     }
-    if (parent->doc && handoff_traceparent_is_valid(parent->traceparent)) {
-        assembly->traceparent = parent->traceparent;
-        assembly->tracestate = parent->tracestate;
+    if (way && handoff_traceparent_is_valid(way->traceparent)) {
+        assembly->traceparent = way->traceparent;
+        assembly->tracestate = way->tracestate;
         return HANDOFF_OK;
     }
     char *text = base_arena_alloc(&assembly->arena, HANDOFF_TRACEPARENT_SIZE);
@@ -285,9 +255,10 @@ static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
 enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
 {
     static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
-        inherit_task, count_hop, name_parents, inherit_scopes, fold_ledger, inherit_trace,
+        inherit_task,   count_hop,   inherit_path,   inherit_scopes,
+        find_mentioned, fold_ledger, check_deadline, inherit_trace,
     };
-    const enum handoff_progress loaded = load_parent(assembly);
+    const enum handoff_progress loaded = load_chain(assembly);
     if (loaded != HANDOFF_PROGRESS_NEXT)
         return loaded;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {

@@ -41,15 +41,16 @@ struct handoff_request {
     struct base_span intent;   /* absent: inherited, or the summary */
     struct base_span channel;  /* absent unless the pattern is broadcast */
     struct base_span pipeline; /* absent unless the target is "next" */
-    struct base_span previous_id;
-    yyjson_val *state; /* each of these NULL where absent */
-    yyjson_val *scope; /* a name or an array; handoff_scopes_of_json reads it */
+    yyjson_val *previous_id;   /* an id, or several; NULL: none */
+    yyjson_val *state;         /* each of these NULL where absent */
+    yyjson_val *scope;         /* a name or an array; handoff_scopes_of_json reads it */
     yyjson_val *memory_ids;
     yyjson_val *constraints;
     yyjson_val *execution_history;
     yyjson_val *expected_output;
     int64_t include_recent;
     bool include_pins;
+    bool new_chain; /* it continues nothing, though its task is known */
     bool raw_log;
     int strategy; /* enum handoff_strategy */
     int pattern;  /* enum handoff_pattern */

@@ -111,7 +111,6 @@ static void write_context_head(struct base_buffer *out, struct handoff_assembly 
 {
     base_buffer_text(out, HANDOFF_SEGMENT_HEAD_OPEN);
     base_json_write_string(out, assembly->intent);
-    assembly->intent_size = out->size - (sizeof(HANDOFF_SEGMENT_HEAD_OPEN) - 1);
     base_buffer_text(out, ",\"summary\":");
     base_json_write_string(out, assembly->request.task_summary);
     base_buffer_text(out, ",\"state\":");
@@ -121,9 +120,7 @@ static void write_context_head(struct base_buffer *out, struct handoff_assembly 
 static void write_context_tail(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     base_buffer_text(out, HANDOFF_SEGMENT_TAIL_OPEN);
-    const size_t constraints_at = out->size;
     base_json_write_object(out, assembly->constraints);
-    assembly->constraints_size = out->size - constraints_at;
     base_buffer_text(out, ",\"expected_output\":");
     base_json_write_object(out, assembly->request.expected_output);
     base_buffer_byte(out, '}');

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/assemble/continued.h"
 #include "client/assemble/request.h"
 #include "client/assemble/segment.h"
 #include "client/model/field.h"
@@ -37,6 +38,14 @@ static const struct handoff_field state_rows[] = {
      .doc = "decisions made so far"},
     {.name = "unresolved", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "open questions"},
     {.name = "remaining", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "remaining steps"},
+    {.name = "resolved",
+     .type = HANDOFF_FIELD_ANY,
+     .doc =
+         "an array: which of the open questions, of this and earlier hops, are answered; each by "
+         "its text or its `id`"},
+    {.name = "done",
+     .type = HANDOFF_FIELD_ANY,
+     .doc = "an array: likewise, which of the remaining steps are done"},
 };
 static const struct handoff_fields state_fields = {
     .rows = state_rows, .count = HANDOFF_FIELDS_COUNT(state_rows), .open = true};
@@ -92,6 +101,8 @@ static const struct handoff_field step_item = {
     .name = "execution_history", .type = HANDOFF_FIELD_OBJECT, .members = &handoff_step_fields};
 static const struct handoff_field id_item = {
     .name = "memory_ids", .type = HANDOFF_FIELD_ID, .least = 1, .most = HANDOFF_ID_MAX};
+static const struct handoff_field previous_item = {
+    .name = "previous_id", .type = HANDOFF_FIELD_UUID, .doc = "the id of a handoff"};
 
 static enum handoff_code check_scope_name(const struct handoff_field *field, yyjson_val *value,
                                           void *at, struct handoff_error *error)
@@ -210,10 +221,19 @@ static const struct handoff_field rows[] = {
      .fallback = "\"priority\"",
      .doc = "how memories are fitted into the token budget"},
     {.name = "previous_id",
-     .type = HANDOFF_FIELD_UUID,
+     .type = HANDOFF_FIELD_ONE_OR_MANY,
      .fixed = true,
      .offset = AT(previous_id),
-     .doc = "the handoff that this one continues"},
+     .most = HANDOFF_PARENTS_MAX,
+     .item = &previous_item,
+     .doc = "the handoffs that this one continues; otherwise those of the task that were handed to "
+            "the source and that nothing continues yet"},
+    {.name = "new_chain",
+     .type = HANDOFF_FIELD_BOOL,
+     .fixed = true,
+     .offset = AT(new_chain),
+     .fallback = "false",
+     .doc = "whether to continue nothing, although the task is known"},
     {.name = "pattern",
      .type = HANDOFF_FIELD_WORD,
      .offset = AT(pattern),
@@ -380,6 +400,9 @@ static enum handoff_code check_request(struct handoff_request *request,
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
         return handoff_field_refuse(error, "channel is only valid with pattern broadcast",
                                     "channel", NULL);
+    if (request->new_chain && request->previous_id)
+        return handoff_field_refuse(error, "new_chain continues nothing, and previous_id does",
+                                    "new_chain", NULL);
     if (request->pipeline.data && !handoff_request_wants_next(request))
         return handoff_field_refuse(error, "pipeline is only valid with target_agent \"next\"",
                                     "pipeline", NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may see an envelope and name a task; visibility.h has the rules. Most readers are named in
- * the envelope; only the store knows whom else the handoff was sent to, so it is asked last. Any
+ * Who may see an envelope, and who began a task; visibility.h has the rules. Most readers are named
+ * in the envelope; only the store knows whom else the handoff was sent to, so it is asked last. Any
  * thread; may read the disk.
  */
 #include "client/assemble/visibility.h"
@@ -45,11 +45,10 @@ static enum handoff_code read_what_is_left(const struct handoff_stored_envelope 
                                     envelope, &steps, error);
 }
 
-/* The task began with an envelope that was assembled but never sent; the envelope names who began
-   it. */
-static enum handoff_code began_task(struct handoff_store *store, const struct base_uuid *first,
-                                    struct base_span agent, bool *began,
-                                    struct handoff_error *error)
+enum handoff_code handoff_visibility_began_task(struct handoff_store *store,
+                                                const struct base_uuid *first,
+                                                struct base_span agent, bool *began,
+                                                struct handoff_error *error)
 {
     struct base_arena arena;
     struct handoff_stored_envelope stored;
@@ -66,24 +65,4 @@ static enum handoff_code began_task(struct handoff_store *store, const struct ba
     }
     base_arena_free(&arena);
     return code;
-}
-
-enum handoff_code handoff_visibility_check_task(struct handoff_store *store,
-                                                struct base_span task_id, struct base_span agent,
-                                                struct handoff_error *error)
-{
-    struct handoff_task_standing standing;
-    if (!agent.data)
-        return HANDOFF_OK;
-    enum handoff_code code = handoff_store_task_standing(store, task_id, agent, &standing, error);
-    bool may = !standing.exists || standing.is_party;
-    if (code == HANDOFF_OK && !may && standing.begun_without_handoff)
-        code = began_task(store, &standing.first, agent, &may, error);
-    if (code != HANDOFF_OK || may)
-        return code;
-    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
-                             "this task belongs to other agents: only the agent that started it "
-                             "and agents that were sent one of its handoffs may use it; choose "
-                             "another task_id or omit it",
-                             "task_id", task_id.data);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * visibility.h - which envelopes an agent may see, and which tasks it may name.
+ * visibility.h - which envelopes an agent may see, and which tasks it began.
  *
- * An envelope: its source, the agent it was addressed to, and every agent that its handoff was sent
- * to, such as an alternate. A task: its parties (client/store/parties.h), or anybody, if no
- * envelope names it yet. An absent agent may see and name everything. If the store fails, access is
- * denied. Any thread; may read the disk.
+ * It sees an envelope if it is the source, the agent it was addressed to, or one that its handoff
+ * was sent to, such as an alternate. An absent agent may see everything. If the store fails, access
+ * is denied. Any thread; may read the disk.
  */
 #ifndef HANDOFF_ASSEMBLE_VISIBILITY_H
 #define HANDOFF_ASSEMBLE_VISIBILITY_H
@@ -20,9 +19,11 @@ enum handoff_code handoff_visibility_check(struct handoff_store *store, const st
                                            struct base_span agent,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* OK, or not_found if the task belongs to others. */
-enum handoff_code handoff_visibility_check_task(struct handoff_store *store,
-                                                struct base_span task_id, struct base_span agent,
+/* Whether the agent is named in the first envelope of a task, which `first` is: an older version
+ * may have assembled that for no handoff, and then only the envelope says who began the task. */
+enum handoff_code handoff_visibility_began_task(struct handoff_store *store,
+                                                const struct base_uuid *first,
+                                                struct base_span agent, bool *began,
                                                 struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

@@ -13,6 +13,7 @@
 #include "client/calls/warn.h"
 #include "client/client.h"
 #include "client/envelope/brief.h"
+#include "client/envelope/inheritance.h"
 #include "client/envelope/legacy.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -77,8 +78,12 @@ static void persist(struct assembling *assembling)
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .created_ms = assembly->created_ms,
-        .inheritance = handoff_inheritance_copy(&assembly->inheritance,
-                                                base_buffer_span(&assembly->out), &assembly->arena),
+        .contribution = base_buffer_span(&assembly->contribution),
+        .parents = assembly->chain.parent_ids,
+        .nparents = assembly->chain.nparents,
+        .hop = assembly->hop_count,
+        .source = assembly->request.source_agent,
+        .target = assembly->request.target_agent,
         .finished = true};
     memcpy(assembling->put.digest, assembly->digest, sizeof(assembly->digest));
     assembling->persist_began_ns = base_monotonic_ns(assembly->with->clock);

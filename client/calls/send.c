@@ -169,7 +169,10 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
         .cut_at = HANDOFF_DIGEST_AT,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .excerpt = assembly->excerpt,
-        .inheritance = assembly->inheritance,
+        .contribution = base_buffer_span(&assembly->contribution),
+        .parents = assembly->chain.parent_ids,
+        .nparents = assembly->chain.nparents,
+        .hop = assembly->hop_count,
         .task_id = assembly->task_id,
         .source = assembly->request.source_agent,
         .target = assembly->request.target_agent,
@@ -182,6 +185,8 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
         .tracestate = assembly->tracestate,
         .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
     };
+    if (assembly->chain.replaced)
+        submission.replaces = assembly->replaces;
     memcpy(submission.digest, assembly->digest, sizeof submission.digest);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     return handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);

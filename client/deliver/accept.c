@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 /* ---- durable -------------------------------------------------------------------------------- */
 
@@ -17,8 +18,7 @@ static size_t texts_size(const struct handoff_submission *submission)
     return submission->envelope.size + submission->source.size + submission->target.size +
            submission->task_id.size + submission->idempotency_key.size +
            submission->traceparent.size + submission->tracestate.size +
-           handoff_excerpt_size(&submission->excerpt) +
-           handoff_inheritance_size(&submission->inheritance);
+           handoff_excerpt_size(&submission->excerpt);
 }
 
 /* Absent if the envelope was not assembled in this process, as in tests. */
@@ -32,16 +32,34 @@ static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
     return delivery->excerpt.data != NULL;
 }
 
-/* Absent if the inheritance is too large, or as above. */
-static bool copy_submitted_inheritance(struct handoff_delivery *delivery,
-                                       const struct handoff_submission *submission)
+/* What the ledger keeps of it, in memory of its own: it is needed for one commit only, and a
+ * delivery may wait for days. */
+static bool copy_contribution(struct handoff_delivery *delivery,
+                              const struct handoff_submission *submission)
 {
-    struct base_span *copy = &delivery->write.accept.put.inheritance;
-    if (handoff_inheritance_size(&submission->inheritance) == 0)
+    struct handoff_store_put_envelope *put = &delivery->write.accept.put;
+    const size_t parents_size = submission->nparents * sizeof *submission->parents;
+    put->hop = submission->hop;
+    put->replaces = submission->replaces;
+    if (!submission->contribution.data)
         return true;
-    *copy =
-        handoff_inheritance_copy(&submission->inheritance, submission->envelope, &delivery->arena);
-    return copy->data != NULL;
+    delivery->contribution = base_malloc(parents_size + submission->contribution.size);
+    if (!delivery->contribution)
+        return false;
+    char *text = (char *)(delivery->contribution + submission->nparents);
+    if (parents_size)
+        memcpy(delivery->contribution, submission->parents, parents_size);
+    memcpy(text, submission->contribution.data, submission->contribution.size);
+    put->parents = delivery->contribution;
+    put->nparents = submission->nparents;
+    put->contribution = base_span(text, submission->contribution.size);
+    return true;
+}
+
+static void forget_contribution(struct handoff_delivery *delivery)
+{
+    base_free(delivery->contribution);
+    delivery->contribution = NULL;
 }
 
 static bool copy_submission(struct handoff_delivery *delivery,
@@ -68,8 +86,7 @@ static bool copy_submission(struct handoff_delivery *delivery,
            handoff_delivery_keep(delivery, submission->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, submission->traceparent, submission->tracestate) &&
            handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope) &&
-           copy_submitted_excerpt(delivery, submission) &&
-           copy_submitted_inheritance(delivery, submission);
+           copy_submitted_excerpt(delivery, submission) && copy_contribution(delivery, submission);
 }
 
 static void accepted(struct handoff_store_job *job)
@@ -79,6 +96,7 @@ static void accepted(struct handoff_store_job *job)
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;
+    forget_contribution(delivery);
     if (job->error.code != HANDOFF_OK) {
         struct handoff_error error = job->error;
         handoff_delivery_drop(delivery, &error);

@@ -92,6 +92,7 @@ struct handoff_delivery {
         struct handoff_store_accept accept;
         struct handoff_store_move move;
     } write;
+    struct base_uuid *contribution; /* parents, then the text: until the handoff is accepted */
     /* ended attempts and passed-over agents, not yet recorded, oldest first; the store has the
        first nlent and reads no further */
     struct handoff_attempt_record *records, **last_record;

@@ -26,7 +26,6 @@
 #include "client/deliver/lane.h"
 #include "client/deliver/live_index.h"
 #include "client/envelope/excerpt.h"
-#include "client/envelope/inheritance.h"
 #include "client/handoff.h"
 #include "client/store/handoffs.h"
 #include "lib/base/clock.h"
@@ -96,7 +95,11 @@ struct handoff_submission {
     uint8_t digest[BASE_SHA256_BYTES];
     uint32_t cut_at, cut_size; /* where the envelope names its digest */
     struct handoff_excerpt excerpt;
-    struct handoff_inheritance inheritance;
+    struct base_span contribution;   /* absent: the envelope stands for it */
+    const struct base_uuid *parents; /* the newest first */
+    size_t nparents;
+    int64_t hop;
+    struct base_uuid replaces; /* nil: nothing */
     struct base_span task_id, source, target;
     enum handoff_pattern pattern;
     int64_t created_ms;

@@ -11,6 +11,7 @@
 #include "client/model/model.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 enum {
     ROOM_FOR_ENDS = 256, /* for the texts: each ends in a NUL, and the next one begins aligned */
@@ -106,6 +107,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
     handoff_delivery_clear_protocol(delivery);
+    base_free(delivery->contribution);
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);

@@ -129,9 +129,13 @@ static void note_refused(struct join_walk *walk, yyjson_val *inherited)
     base_buffer_append(&refusal->names, walk->path.data, walk->path.size);
 }
 
-static bool is_budget(const struct join_walk *walk)
+/* A budget, or the deadline of an edit: at the top only, and not null. */
+static bool may_be_any(const struct join_walk *walk, yyjson_val *added)
 {
-    return base_span_equal(base_buffer_span(&walk->path), base_span_text("max_tokens"));
+    const struct base_span path = base_buffer_span(&walk->path);
+    return !yyjson_is_null(added) &&
+           (base_span_equal(path, base_span_text("max_tokens")) ||
+            (walk->join == HANDOFF_JOIN_EDIT && base_span_equal(path, base_span_text("deadline"))));
 }
 
 static void join_value(struct join_walk *walk, struct base_span name, yyjson_val *inherited,
@@ -143,7 +147,7 @@ static void join_value(struct join_walk *walk, struct base_span name, yyjson_val
         join_objects(walk, inherited, added);
     } else if (handoff_lists_demands(name) && yyjson_is_arr(inherited) && yyjson_is_arr(added)) {
         unite_demands(walk->out, inherited, added);
-    } else if (is_tighter(name, inherited, added) || (is_budget(walk) && !yyjson_is_null(added))) {
+    } else if (is_tighter(name, inherited, added) || may_be_any(walk, added)) {
         base_json_write(walk->out, added);
     } else {
         if (walk->join != HANDOFF_JOIN_SIBLING || !is_tighter(name, added, inherited))

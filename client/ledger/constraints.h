@@ -35,8 +35,8 @@
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 
-/* Whose constraints the second ones are. */
-enum handoff_join { HANDOFF_JOIN_CHILD, HANDOFF_JOIN_SIBLING };
+/* Whose constraints the second ones are. An edit may have a later deadline. */
+enum handoff_join { HANDOFF_JOIN_CHILD, HANDOFF_JOIN_EDIT, HANDOFF_JOIN_SIBLING };
 
 /* What could not be joined. In the arena of the output, where that has one. */
 struct handoff_join_refusal {

@@ -39,19 +39,28 @@ static void write_options(struct base_buffer *out, yyjson_val *request)
         base_buffer_byte(out, '}');
 }
 
+static void write_names(struct base_buffer *out, const char *key, const struct base_span *names,
+                        size_t count)
+{
+    base_json_write_name(out, key);
+    base_buffer_byte(out, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            base_buffer_byte(out, ',');
+        base_json_write_string(out, names[i]);
+    }
+    base_buffer_byte(out, ']');
+}
+
 static void write_way(struct base_buffer *out, const struct handoff_way *way)
 {
-    write_value(out, "scope", way->scope);
+    if (way->nscopes)
+        write_names(out, "scope", way->scopes, way->nscopes);
     base_json_write_name(out, "hop");
     base_buffer_text(out, "{\"max\":");
     base_buffer_number(out, way->hop_max);
-    base_buffer_text(out, ",\"path\":[");
-    for (size_t i = 0; i < way->npath; i++) {
-        if (i)
-            base_buffer_byte(out, ',');
-        base_json_write_string(out, way->path[i]);
-    }
-    base_buffer_text(out, "]}");
+    write_names(out, "path", way->path, way->npath);
+    base_buffer_byte(out, '}');
     if (!way->traceparent.data)
         return;
     base_buffer_text(out, ",\"trace\":{\"traceparent\":");

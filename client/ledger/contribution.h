@@ -35,7 +35,9 @@ struct handoff_way {
     const struct base_span *path; /* sources of the hops before, oldest first */
     size_t npath;
     struct base_span traceparent, tracestate; /* absent: it has none */
-    yyjson_val *scope;                        /* an array of names; NULL: none */
+    const struct base_span *scopes;           /* for writing: names */
+    size_t nscopes;
+    yyjson_val *scope; /* as it was read: an array of them; NULL: none */
 };
 
 /* Appends the contribution of a request. `ledger` has its counts; `options` is the request, of

@@ -518,15 +518,17 @@ static void tell_inherited(const struct handoff_said *said, size_t nsaid,
     base_buffer_free(&value);
 }
 
-static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsaid, bool own,
+static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsaid,
+                                     enum handoff_join join,
                                      const struct handoff_join_refusal *refusal,
                                      struct handoff_error *error)
 {
     handoff_error_set(
         error, HANDOFF_ERR_CONSTRAINT_LOOSENED,
-        own ? "inherited constraints may be tightened, not changed or loosened"
-            : "the envelopes that this request continues have different values of a constraint, "
-              "and neither is tighter; continue one of them (previous_id)",
+        join == HANDOFF_JOIN_SIBLING
+            ? "the envelopes that this request continues have different values of a constraint, "
+              "and neither is tighter; continue one of them (previous_id)"
+            : "inherited constraints may be tightened, not changed or loosened",
         "constraints", refusal->names.data);
     if (error)
         tell_inherited(said, nsaid, refusal, error);
@@ -535,7 +537,8 @@ static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsa
 
 /* One more hop's. */
 static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *said, size_t nsaid,
-                                  yyjson_val *added, bool own, struct handoff_error *error)
+                                  yyjson_val *added, enum handoff_join join,
+                                  struct handoff_error *error)
 {
     struct handoff_ledger *ledger = fold->ledger;
     struct handoff_join_refusal refusal;
@@ -545,12 +548,11 @@ static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *
         ledger->constraints = added ? added : ledger->constraints;
         return HANDOFF_OK;
     }
-    handoff_join_constraints(&out, ledger->constraints, added,
-                             own ? HANDOFF_JOIN_CHILD : HANDOFF_JOIN_SIBLING, &refusal);
+    handoff_join_constraints(&out, ledger->constraints, added, join, &refusal);
     if (out.failed)
         return handoff_error_no_memory(error);
     if (refusal.count)
-        return refuse_join(said, nsaid, own, &refusal, error);
+        return refuse_join(said, nsaid, join, &refusal, error);
     enum handoff_code code =
         base_json_read_in(fold->arena, base_buffer_span(&out), "constraints", &doc, error);
     if (code == HANDOFF_OK)
@@ -563,10 +565,13 @@ static enum handoff_code join_all(struct fold *fold, const struct handoff_said *
 {
     enum handoff_code code = HANDOFF_OK;
     for (size_t i = 0; i < nsaid && code == HANDOFF_OK; i++)
-        code = join_hop(fold, said, nsaid, said[i].constraints, false, error);
+        code = join_hop(fold, said, nsaid, said[i].constraints, HANDOFF_JOIN_SIBLING, error);
     if (code == HANDOFF_OK)
         code = handoff_check_spelling(own->constraints, fold->ledger->constraints, error);
-    return code == HANDOFF_OK ? join_hop(fold, said, nsaid, own->constraints, true, error) : code;
+    if (code != HANDOFF_OK)
+        return code;
+    return join_hop(fold, said, nsaid, own->constraints,
+                    own->revises ? HANDOFF_JOIN_EDIT : HANDOFF_JOIN_CHILD, error);
 }
 
 enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base_arena *arena,

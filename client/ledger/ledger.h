@@ -82,6 +82,7 @@ struct handoff_said {
     yyjson_val *expected_output; /* an object */
     yyjson_val *tokens;          /* counts of the items, as contribution.h keeps them */
     size_t steps_lost;
+    bool revises; /* an operator's edit of a request, which may come with a later deadline */
 };
 
 /* Folds what was said, oldest first, and the request `own`, which comes last and tightens what it

@@ -134,7 +134,14 @@ static void persist(struct handoff_assembly *assembly)
                                              .body = base_buffer_span(&assembly->out),
                                              .cut_at = HANDOFF_DIGEST_AT,
                                              .cut_size = HANDOFF_DIGEST_SIZE,
-                                             .created_ms = assembly->created_ms};
+                                             .created_ms = assembly->created_ms,
+                                             .contribution =
+                                                 base_buffer_span(&assembly->contribution),
+                                             .parents = assembly->chain.parent_ids,
+                                             .nparents = assembly->chain.nparents,
+                                             .hop = assembly->hop_count,
+                                             .source = assembly->request.source_agent,
+                                             .target = assembly->request.target_agent};
     memcpy(put.digest, assembly->digest, sizeof(put.digest));
     assert_int_equal(temp_put(world.store, &put), HANDOFF_OK);
 }
@@ -560,8 +567,8 @@ static void assert_chained(const struct handoff_assembly *child,
                      HANDOFF_OK);
     yyjson_val *previous = yyjson_obj_get(yyjson_doc_get_root(envelope.doc), "previous");
     assert_string_equal(yyjson_get_str(yyjson_obj_get(previous, "id")), parent_id);
-    assert_true(
-        base_span_equal(base_json_span(yyjson_obj_get(previous, "digest")), child->parent.digest));
+    assert_true(base_span_equal(base_json_span(yyjson_obj_get(previous, "digest")),
+                                child->chain.parents[0].digest));
     assert_true(base_span_equal(envelope.intent, first->intent));
     assert_true(base_span_equal(envelope.task_id, first->task_id));
     assert_true(base_span_equal(envelope.traceparent, first->traceparent));

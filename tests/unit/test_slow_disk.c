@@ -93,6 +93,7 @@ static struct {
     struct handoff_client *client;
     struct handoff_loop *loop;
     char id[37];
+    unsigned tasks;                     /* that were begun */
     enum handoff_code codes[QUESTIONS]; /* of the questions */
     bool has_answer[QUESTIONS];
     int answers;
@@ -136,16 +137,15 @@ static void answered(void *context, const struct handoff_result *result)
         snprintf(stage.id, sizeof stage.id, "%.36s", id + 6);
 }
 
-/* A caller that names a task makes the store say whose that task is, so what is to be sent without
-   a read has no caller. */
+/* Of the task of the last handoff, which is known to the store, so that it is read. */
 static void ask_to_send(const char *more, const char *key, const char *caller,
                         handoff_answered *answer, void *context)
 {
     char body[256];
     snprintf(body, sizeof body,
-             "{\"source_agent\":\"analyst\",\"target_agent\":\"coder\",\"task_id\":\"t\","
+             "{\"source_agent\":\"analyst\",\"target_agent\":\"coder\",\"task_id\":\"t-%u\","
              "\"task_summary\":\"s\"%s}",
-             more);
+             stage.tasks, more);
     const struct handoff_ask ask = {
         .body = body, .size = strlen(body), .caller = caller, .idempotency_key = key};
     handoff_send(stage.loop, &ask, answer, context);
@@ -154,6 +154,7 @@ static void ask_to_send(const char *more, const char *key, const char *caller,
 static void send_one(void)
 {
     stage.answered = false;
+    stage.tasks++; /* a new task has nothing to read */
     ask_to_send("", NULL, NULL, answered, NULL);
     while (!stage.answered)
         handoff_loop_wait(stage.loop, 1000);
@@ -179,7 +180,7 @@ static void *next_question(void)
 static void ask_everything(void)
 {
     static const char nowhere[] = "0190aaaa-0000-7000-8000-000000000001";
-    const struct handoff_list_query parked = {.parked = true}, task = {.task_id = "t"};
+    const struct handoff_list_query parked = {.parked = true}, task = {.task_id = "t-1"};
     const struct handoff_memory_query memories = {0};
     char child[80];
     snprintf(child, sizeof child, ",\"previous_id\":\"%s\"", stage.id);

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads what a request continues, by the rules of continued.h: the ids, then the contributions of
+ * all their ancestors in one read. On a reader thread of the store, which has the assembly until
+ * it is done.
+ */
+#include "client/assemble/continued.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/assemble/assemble.h"
+#include "client/assemble/visibility.h"
+#include "client/store/ledger.h"
+#include "client/store/parties.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+
+/* The ids that are continued, and what the store has of their chain. */
+struct continued_read {
+    struct handoff_assembly *assembly;
+    struct base_uuid *ids;
+    size_t nids;
+    struct handoff_contribution *list;
+    size_t count;
+    struct base_uuid first; /* of the task */
+    bool branches; /* `ids` is the task's first envelope, of which only a part is inherited */
+};
+
+static bool replaces_another(const struct handoff_assembly *assembly)
+{
+    static const struct base_uuid nil;
+    return memcmp(&assembly->replaces, &nil, sizeof nil) != 0;
+}
+
+bool handoff_continues(const struct handoff_assembly *assembly)
+{
+    const struct handoff_request *request = &assembly->request;
+    return replaces_another(assembly) || request->previous_id ||
+           (request->task_id.data &&
+            handoff_store_may_know_task(assembly->with->store, request->task_id));
+}
+
+/* ---- which ------------------------------------------------------------------------------------
+ */
+
+static enum handoff_code no_such_parent(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id",
+                             "previous_id", text);
+}
+
+static int compare_ids(const void *left, const void *right)
+{
+    return memcmp(left, right, sizeof(struct base_uuid));
+}
+
+/* They are sorted: a task may have thousands that nothing continues. */
+static bool is_among(const struct continued_read *read, const struct base_uuid *id)
+{
+    return bsearch(id, read->ids, read->nids, sizeof *id, compare_ids) != NULL;
+}
+
+static bool was_named(const struct continued_read *read, const struct base_uuid *id)
+{
+    for (size_t i = 0; i < read->nids; i++) {
+        if (compare_ids(&read->ids[i], id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_previous(struct continued_read *read, yyjson_val *value)
+{
+    struct base_uuid id = {0};
+    const bool valid = base_uuid_parse(yyjson_get_str(value), yyjson_get_len(value), &id);
+    BASE_CHECK(valid); /* the request was checked */
+    if (!was_named(read, &id))
+        read->ids[read->nids++] = id;
+}
+
+static enum handoff_code take_previous(struct continued_read *read, yyjson_val *previous,
+                                       struct handoff_error *error)
+{
+    const size_t most = yyjson_is_arr(previous) ? yyjson_arr_size(previous) : 1;
+    size_t i, n;
+    yyjson_val *value;
+    read->ids = base_arena_calloc(&read->assembly->arena, most + 1, sizeof *read->ids);
+    if (!read->ids)
+        return handoff_error_no_memory(error);
+    if (yyjson_is_str(previous))
+        add_previous(read, previous);
+    yyjson_arr_foreach(previous, i, n, value)
+    {
+        add_previous(read, value);
+    }
+    return HANDOFF_OK;
+}
+
+static enum handoff_code refuse_task(struct base_span task_id, struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
+                             "this task belongs to other agents: only the agent that started it "
+                             "and agents that were sent one of its handoffs may use it; choose "
+                             "another task_id or omit it",
+                             "task_id", task_id.data);
+}
+
+/* A request without previous_id. A source that is not known to be the caller is refused nothing: it
+ * begins a branch where it is no party. */
+static enum handoff_code take_task(struct continued_read *read, struct handoff_error *error)
+{
+    const struct handoff_assembly *assembly = read->assembly;
+    const struct handoff_request *request = &assembly->request;
+    struct handoff_store *store = assembly->with->store;
+    struct handoff_continued continued;
+    enum handoff_code code = handoff_store_find_continued(
+        store, request->task_id, request->source_agent, &read->assembly->arena, &continued, error);
+    if (code != HANDOFF_OK || !continued.is_known)
+        return code;
+    bool may =
+        continued.is_party || continued.began_it || continued.nids > 0 || !assembly->caller.data;
+    if (!may)
+        code = handoff_visibility_began_task(store, &continued.first, request->source_agent, &may,
+                                             error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (!may)
+        return refuse_task(request->task_id, error);
+    if (request->new_chain)
+        return HANDOFF_OK;
+    read->branches = continued.nids == 0;
+    read->ids = continued.ids;
+    read->nids = continued.nids;
+    if (!read->branches)
+        return HANDOFF_OK;
+    read->first = continued.first;
+    read->ids = &read->first;
+    read->nids = 1;
+    return HANDOFF_OK;
+}
+
+static void sort_ids(struct continued_read *read)
+{
+    if (read->nids > 1)
+        qsort(read->ids, read->nids, sizeof *read->ids, compare_ids);
+}
+
+static enum handoff_code choose(struct continued_read *read, struct handoff_error *error)
+{
+    if (replaces_another(read->assembly)) {
+        read->ids = &read->assembly->replaces;
+        read->nids = 1;
+        return HANDOFF_OK;
+    }
+    if (read->assembly->request.previous_id)
+        return take_previous(read, read->assembly->request.previous_id, error);
+    return take_task(read, error);
+}
+
+/* ---- what they said ---------------------------------------------------------------------------
+ */
+
+static struct base_span encoding_of(const struct handoff_assembly *assembly)
+{
+    return base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer));
+}
+
+static enum handoff_code name_parent(struct base_arena *arena,
+                                     const struct handoff_contribution *stored,
+                                     struct handoff_parent *parent, struct handoff_error *error)
+{
+    char id[BASE_UUID_TEXT], hex[BASE_SHA256_HEX_SIZE];
+    base_uuid_format(&stored->id, id);
+    base_sha256_hex(stored->digest, hex);
+    parent->uuid = stored->id;
+    parent->id = base_span_text(base_arena_strdup(arena, id));
+    parent->digest = base_span_text(base_arena_printf(arena, "sha256:%s", hex));
+    return parent->id.data && parent->digest.data ? HANDOFF_OK : handoff_error_no_memory(error);
+}
+
+static bool is_parent(const struct handoff_continued_chain *chain, const struct base_uuid *id)
+{
+    for (size_t i = 0; i < chain->nparents; i++) {
+        if (compare_ids(&chain->parents[i].uuid, id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum handoff_code refuse_other_task(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "the previous envelopes are of several tasks",
+                      "previous_id", text);
+    handoff_error_allow(error, "envelopes of one task");
+    return HANDOFF_ERR_INVALID;
+}
+
+/* The ancestors come oldest first; those that are continued are parents as well. */
+static enum handoff_code take_ancestor(struct continued_read *read, size_t index,
+                                       struct handoff_error *error)
+{
+    struct handoff_continued_chain *chain = &read->assembly->chain;
+    const struct handoff_contribution *stored = &read->list[index];
+    struct base_arena *arena = &read->assembly->arena;
+    struct handoff_said *said = &chain->said[chain->nsaid];
+    struct handoff_parent *parent =
+        is_among(read, &stored->id) ? &chain->parents[chain->nparents] : NULL;
+    enum handoff_code code = handoff_contribution_read(stored, encoding_of(read->assembly), arena,
+                                                       said, parent ? &parent->way : NULL, error);
+    if (code != HANDOFF_OK)
+        return code;
+    chain->nsaid++;
+    chain->size += stored->text.size + stored->body.size + stored->inheritance.size;
+    if (!parent)
+        return HANDOFF_OK;
+    if (chain->nparents && !base_span_equal(chain->task_id, stored->task_id))
+        return refuse_other_task(&stored->id, error);
+    chain->task_id = stored->task_id;
+    chain->nparents++;
+    parent->hop = said->hop;
+    return name_parent(arena, stored, parent, error);
+}
+
+static enum handoff_code take_ancestors(struct continued_read *read, struct handoff_error *error)
+{
+    struct handoff_continued_chain *chain = &read->assembly->chain;
+    enum handoff_code code = HANDOFF_OK;
+    chain->said = base_arena_alloc(&read->assembly->arena, (read->count + 1) * sizeof *chain->said);
+    chain->parents =
+        base_arena_calloc(&read->assembly->arena, read->nids + 1, sizeof *chain->parents);
+    if (!chain->said || !chain->parents)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < read->count && code == HANDOFF_OK; i++)
+        code = take_ancestor(read, i, error);
+    return code;
+}
+
+/* The store leaves out what was replaced. */
+static enum handoff_code check_all_there(const struct continued_read *read,
+                                         struct handoff_error *error)
+{
+    const struct handoff_continued_chain *chain = &read->assembly->chain;
+    char text[BASE_UUID_TEXT];
+    for (size_t i = 0; i < read->nids && chain->nparents < read->nids; i++) {
+        if (is_parent(chain, &read->ids[i]))
+            continue;
+        base_uuid_format(&read->ids[i], text);
+        return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                                 "an operator has replaced this envelope by an edited one; "
+                                 "continue that one",
+                                 "previous_id", text);
+    }
+    return HANDOFF_OK;
+}
+
+/* The newest first. */
+static int compare_parents(const void *left, const void *right)
+{
+    const struct handoff_parent *a = left, *b = right;
+    if (a->hop.at_ms != b->hop.at_ms)
+        return a->hop.at_ms > b->hop.at_ms ? -1 : 1;
+    return compare_ids(&b->uuid, &a->uuid);
+}
+
+static enum handoff_code check_visible(const struct handoff_assembly *assembly,
+                                       struct handoff_error *error)
+{
+    const struct handoff_continued_chain *chain = &assembly->chain;
+    const struct base_span agent = assembly->caller;
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; agent.data && i < chain->nparents && code == HANDOFF_OK; i++) {
+        const struct handoff_parent *parent = &chain->parents[i];
+        bool sees =
+            base_span_equal(agent, parent->hop.agent) || base_span_equal(agent, parent->hop.target);
+        if (!sees)
+            code =
+                handoff_store_is_party(assembly->with->store, &parent->uuid, agent, &sees, error);
+        if (code == HANDOFF_OK && !sees)
+            code = no_such_parent(&parent->uuid, error);
+    }
+    return code;
+}
+
+/* ---- what is special --------------------------------------------------------------------------
+ */
+
+/* Of the envelope that began the task, the intent and the constraints. */
+static void keep_beginning(struct handoff_continued_chain *chain)
+{
+    for (size_t i = 0; i < chain->nsaid; i++) {
+        const struct handoff_said *whole = &chain->said[i];
+        yyjson_val *intent = whole->intent ? whole->intent : whole->summary;
+        chain->said[i] = (struct handoff_said){
+            .hop = whole->hop, .intent = i == 0 ? intent : NULL, .constraints = whole->constraints};
+    }
+    chain->nparents = 0;
+    chain->task_id = base_span(NULL, 0);
+}
+
+/* The parents of what is replaced, and all that was said but by that. An older version's envelope
+ * says what its ancestors did, so it is continued, as it was in that version. */
+static enum handoff_code step_into_its_place(struct continued_read *read,
+                                             struct handoff_error *error)
+{
+    struct handoff_continued_chain *chain = &read->assembly->chain;
+    const struct handoff_contribution *old = NULL;
+    for (size_t i = 0; i < read->count; i++) {
+        if (is_among(read, &read->list[i].id))
+            old = &read->list[i];
+    }
+    if (!old || !old->text.data)
+        return HANDOFF_OK;
+    BASE_CHECK(chain->nparents == 1 && old == &read->list[read->count - 1]);
+    chain->replaced = &chain->parents[0];
+    chain->parents =
+        base_arena_calloc(&read->assembly->arena, old->nparents + 1, sizeof *chain->parents);
+    if (!chain->parents)
+        return handoff_error_no_memory(error);
+    chain->nparents = chain->nsaid = 0;
+    read->ids = old->parents;
+    read->nids = old->nparents;
+    read->count--;
+    sort_ids(read);
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < read->count && code == HANDOFF_OK; i++)
+        code = take_ancestor(read, i, error);
+    return code;
+}
+
+static enum handoff_code order_parents(struct handoff_assembly *assembly,
+                                       struct handoff_error *error)
+{
+    struct handoff_continued_chain *chain = &assembly->chain;
+    if (chain->nparents > 1)
+        qsort(chain->parents, chain->nparents, sizeof *chain->parents, compare_parents);
+    chain->parent_ids =
+        base_arena_calloc(&assembly->arena, chain->nparents + 1, sizeof *chain->parent_ids);
+    if (!chain->parent_ids)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < chain->nparents; i++)
+        chain->parent_ids[i] = chain->parents[i].uuid;
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
+                                         struct handoff_error *error)
+{
+    struct continued_read read = {.assembly = assembly};
+    struct handoff_continued_chain *chain = &assembly->chain;
+    enum handoff_code code = choose(&read, error);
+    if (code != HANDOFF_OK || read.nids == 0)
+        return code;
+    sort_ids(&read);
+    code = handoff_store_get_ledger(assembly->with->store, read.ids, read.nids, &assembly->arena,
+                                    &read.list, &read.count, error);
+    if (code == HANDOFF_OK)
+        code = take_ancestors(&read, error);
+    if (code == HANDOFF_OK && !read.branches)
+        code = check_all_there(&read, error);
+    if (code == HANDOFF_OK && assembly->request.previous_id)
+        code = check_visible(assembly, error);
+    if (code == HANDOFF_OK && replaces_another(assembly))
+        code = step_into_its_place(&read, error);
+    if (code != HANDOFF_OK)
+        return code;
+    if (read.branches)
+        keep_beginning(chain);
+    return order_parents(assembly, error);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a request supplied, as it is folded into its ledger and kept for later hops. The thread that
+ * runs the assembly.
+ */
+#include "client/assemble/assemble.h"
+#include "client/ledger/contribution.h"
+
+struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembly)
+{
+    const struct handoff_request *request = &assembly->request;
+    yyjson_val *root = yyjson_doc_get_root(request->doc);
+    return (struct handoff_said){.hop = {.hop = assembly->hop_count,
+                                         .agent = request->source_agent,
+                                         .target = request->target_agent},
+                                 .intent =
+                                     request->intent.data ? yyjson_obj_get(root, "intent") : NULL,
+                                 .summary = yyjson_obj_get(root, "task_summary"),
+                                 .constraints = request->constraints,
+                                 .state = request->state,
+                                 .steps = request->execution_history,
+                                 .references = request->memory_ids,
+                                 .mentioned = assembly->mentioned,
+                                 .expected_output = request->expected_output,
+                                 .revises = assembly->chain.replaced != NULL};
+}
+
+bool handoff_assembly_contribute(struct handoff_assembly *assembly)
+{
+    const struct handoff_said own = handoff_assembly_said(assembly);
+    const struct handoff_way way = {.hop_max = assembly->hop_max,
+                                    .path = assembly->path,
+                                    .npath = assembly->npath,
+                                    .scopes = assembly->scopes.names,
+                                    .nscopes = assembly->scopes.count,
+                                    .traceparent = assembly->traceparent,
+                                    .tracestate = assembly->tracestate};
+    assembly->contribution.arena = &assembly->arena;
+    base_buffer_reserve(&assembly->contribution, assembly->body.size);
+    handoff_contribution_write(
+        &assembly->contribution, &own, &assembly->ledger, &way,
+        yyjson_doc_get_root(assembly->request.doc),
+        base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)));
+    return !assembly->contribution.failed;
+}
