@@ -340,6 +340,20 @@ void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char 
                           enum handoff_rendering rendering, handoff_answered *answered,
                           void *context);
 
+/* What the hops of an envelope's chain have said: all items of its ledger, also those that are over
+   or that it had no room for, oldest first. */
+struct handoff_ledger_query {
+    int kind;           /* an enum handoff_item_kind and 1; 0: all */
+    const char *cursor; /* where an earlier page ended; NULL: from the beginning */
+    int64_t limit;      /* 1 to 1,000; 0: 50 */
+};
+
+/* {"items": [...], "next": "cursor" or null}. A caller that is no party to the envelope gets
+   not_found. Further errors: invalid_cursor, envelope_removed (an older version's). */
+void handoff_ledger_get(struct handoff_loop *loop, const char *id, const char *caller,
+                        const struct handoff_ledger_query *query, handoff_answered *answered,
+                        void *context);
+
 /* Another form of an envelope that one has. */
 enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
                                           enum handoff_rendering rendering,

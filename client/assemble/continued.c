@@ -299,6 +299,7 @@ static void keep_beginning(struct handoff_continued_chain *chain)
         chain->said[i] = (struct handoff_said){
             .hop = whole->hop, .intent = i == 0 ? intent : NULL, .constraints = whole->constraints};
     }
+    chain->branches = true;
     chain->nparents = 0;
     chain->task_id = base_span(NULL, 0);
 }

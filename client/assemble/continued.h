@@ -45,7 +45,8 @@ struct handoff_continued_chain {
     size_t nparents;
     struct handoff_said *said; /* of all ancestors, oldest first */
     size_t nsaid;
-    struct base_span task_id;        /* theirs; absent: there are none */
+    struct base_span task_id; /* theirs; absent: there are none */
+    bool branches; /* what was said is the beginning of the task, and no part of the chain */
     struct handoff_parent *replaced; /* what the request replaces; NULL: nothing */
     size_t size;                     /* of all that was read */
 };

@@ -25,9 +25,21 @@ struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembl
                                  .revises = assembly->chain.replaced != NULL};
 }
 
+/* What continues a branch has no other ancestor to inherit the task's intent and constraints from.
+ */
+static struct handoff_said said_for_later(const struct handoff_assembly *assembly)
+{
+    struct handoff_said own = handoff_assembly_said(assembly);
+    if (!assembly->chain.branches)
+        return own;
+    own.intent = assembly->ledger.items[HANDOFF_ITEM_INTENT].at[0].value;
+    own.constraints = assembly->ledger.constraints;
+    return own;
+}
+
 bool handoff_assembly_contribute(struct handoff_assembly *assembly)
 {
-    const struct handoff_said own = handoff_assembly_said(assembly);
+    const struct handoff_said own = said_for_later(assembly);
     const struct handoff_way way = {.hop_max = assembly->hop_max,
                                     .path = assembly->path,
                                     .npath = assembly->npath,

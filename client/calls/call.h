@@ -77,6 +77,7 @@ struct handoff_call_input {
     union {
         struct handoff_list_query list;
         struct handoff_memory_query memories;
+        struct handoff_ledger_query ledger;
         struct {
             const char *reason;
             bool retry;
@@ -122,9 +123,9 @@ extern const struct handoff_call handoff_calls[HANDOFF_CALLS];
 /* ---- answers --------------------------------------------------------------------------------- */
 
 extern const struct handoff_fields handoff_shape_handoff, handoff_shape_handoffs,
-    handoff_shape_attempts, handoff_shape_task, handoff_shape_task_end, handoff_shape_agents,
-    handoff_shape_replay, handoff_shape_replays, handoff_shape_memory, handoff_shape_memories,
-    handoff_shape_observed, handoff_shape_problem, handoff_shape_openapi;
+    handoff_shape_attempts, handoff_shape_ledger, handoff_shape_task, handoff_shape_task_end,
+    handoff_shape_agents, handoff_shape_replay, handoff_shape_replays, handoff_shape_memory,
+    handoff_shape_memories, handoff_shape_observed, handoff_shape_problem, handoff_shape_openapi;
 /* Documents with schemas of their own (docs/schema), in the forms that Accept asks for; and as an
  * inbox gives them. */
 extern const struct handoff_fields handoff_shape_envelope, handoff_shape_pulled;

@@ -13,6 +13,7 @@
 #include "client/assemble/request.h"
 #include "client/calls/memory_json.h"
 #include "client/calls/observation.h"
+#include "client/model/model.h"
 
 /* ---- who may -------------------------------------------------------------------------------- */
 
@@ -46,6 +47,16 @@
     SEGMENT("id", "UUID of the replay run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define MEMORY_ID  SEGMENT("id", "1 to 128 characters of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
 #define AGENT_NAME SEGMENT("name", "the agent", "\"coder\"")
+
+/* 0 is left to mean all kinds. */
+static enum handoff_code check_item_kind(const struct handoff_field *field, yyjson_val *value,
+                                         void *at, struct handoff_error *error)
+{
+    enum handoff_code code = handoff_field_check_word(field, value, at, error);
+    if (code == HANDOFF_OK)
+        ++*(int *)at;
+    return code;
+}
 
 #define PAGE(at_cursor, at_limit)                                                                  \
     {.name = "cursor",                                                                             \

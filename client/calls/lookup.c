@@ -31,6 +31,7 @@ struct lookup {
     const char *id, *caller;
     enum handoff_rendering rendering;
     struct handoff_list_query query;
+    struct handoff_ledger_query items;
     struct base_uuid uuid;
     struct handoff_live_view view;
 
@@ -69,6 +70,12 @@ static enum handoff_code run_envelope_lookup(struct lookup *lookup, struct hando
 {
     return handoff_read_envelope(lookup->loop->client, lookup->id, lookup->caller,
                                  lookup->rendering, &lookup->text, error);
+}
+
+static enum handoff_code run_ledger_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_ledger(lookup->loop->client, lookup->id, lookup->caller, &lookup->items,
+                               &lookup->text, error);
 }
 
 static enum handoff_code run_view_lookup(struct lookup *lookup, struct handoff_error *error)
@@ -181,6 +188,20 @@ void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char 
         return;
     lookup->rendering = rendering;
     begin_lookup_by_id(lookup, id, caller);
+}
+
+void handoff_ledger_get(struct handoff_loop *loop, const char *id, const char *caller,
+                        const struct handoff_ledger_query *query, handoff_answered *answered,
+                        void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_ledger_lookup, answered, context);
+    if (!lookup)
+        return;
+    lookup->items = *query;
+    if (keep_lookup_text(lookup, query->cursor, &lookup->items.cursor))
+        begin_lookup_by_id(lookup, id, caller);
+    else
+        drop_lookup(lookup);
 }
 
 void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,

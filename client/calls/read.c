@@ -177,8 +177,8 @@ enum handoff_code handoff_read_attempts(struct handoff_client *client, const cha
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* A cursor is the number of the last handoff that was shown. */
-static enum handoff_code read_list_cursor(const char *cursor, int64_t *after,
-                                          struct handoff_error *error)
+enum handoff_code handoff_read_cursor(const char *cursor, int64_t *after,
+                                      struct handoff_error *error)
 {
     char *end;
     *after = 0;
@@ -279,7 +279,7 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
     *text = (struct handoff_text){0};
     enum handoff_code code = check_limit(&limit, error);
     if (code == HANDOFF_OK)
-        code = read_list_cursor(query->cursor, &filter.after_seq, error);
+        code = handoff_read_cursor(query->cursor, &filter.after_seq, error);
     if (code != HANDOFF_OK)
         return code;
     filter.limit = (size_t)limit;

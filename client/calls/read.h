@@ -33,6 +33,14 @@ enum handoff_code handoff_read_envelope(struct handoff_client *client, const cha
                                         const char *caller, enum handoff_rendering rendering,
                                         struct handoff_text *text,
                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* That of handoff_ledger_get. */
+enum handoff_code handoff_read_ledger(struct handoff_client *client, const char *id,
+                                      const char *caller, const struct handoff_ledger_query *query,
+                                      struct handoff_text *text,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+/* Reads a cursor that is a number. */
+enum handoff_code handoff_read_cursor(const char *cursor, int64_t *number,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* A handoff, for a caller that may see it, as `view` has it where its state is not 0. */
 enum handoff_code handoff_read_view(struct handoff_client *client, const struct base_uuid *id,
                                     const struct handoff_live_view *view, struct handoff_text *text,

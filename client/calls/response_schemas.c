@@ -125,6 +125,25 @@ static const struct handoff_fields attempt_shape = {.rows = attempt_rows,
 ITEM(attempt_item, attempt_shape);
 LIST(handoff_shape_attempts, attempt_item, "AttemptList", "Attempts, oldest first.");
 
+static const struct handoff_field ledger_rows[] = {
+    ROW("kind", WORD, .words = handoff_item_names, .doc = "what it is"),
+    ROW("hop", WHOLE, .doc = "hop count of the envelope that brought it"),
+    ROW("agent", TEXT, .doc = "the source of that hop"),
+    ROW("at", TIME, .doc = "when that envelope was made"),
+    ROW("envelope_id", UUID, .doc = "its id"),
+    {.name = "name",
+     .type = HANDOFF_FIELD_TEXT,
+     .doc = "of a constraint, or of a member of `state`: its name"},
+    {.name = "value", .type = HANDOFF_FIELD_ANY, .required = true, .doc = "as it was supplied"},
+};
+static const struct handoff_fields ledger_shape = {.rows = ledger_rows,
+                                                   .count = HANDOFF_FIELDS_COUNT(ledger_rows),
+                                                   .name = "LedgerItem",
+                                                   .doc = "What one hop of a chain has said.",
+                                                   .open = true};
+ITEM(ledger_item, ledger_shape);
+LIST(handoff_shape_ledger, ledger_item, "Ledger", "Items of a chain, oldest first.");
+
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
 static const struct handoff_field task_end_rows[] = {

@@ -12,7 +12,7 @@
 struct join_walk {
     struct base_buffer *out;
     struct base_buffer path;
-    enum handoff_join join;
+    unsigned join;
     struct handoff_join_refusal *refusal;
 };
 
@@ -133,9 +133,9 @@ static void note_refused(struct join_walk *walk, yyjson_val *inherited)
 static bool may_be_any(const struct join_walk *walk, yyjson_val *added)
 {
     const struct base_span path = base_buffer_span(&walk->path);
-    return !yyjson_is_null(added) &&
-           (base_span_equal(path, base_span_text("max_tokens")) ||
-            (walk->join == HANDOFF_JOIN_EDIT && base_span_equal(path, base_span_text("deadline"))));
+    return !yyjson_is_null(added) && (base_span_equal(path, base_span_text("max_tokens")) ||
+                                      ((walk->join & HANDOFF_JOIN_ANY_DEADLINE) &&
+                                       base_span_equal(path, base_span_text("deadline"))));
 }
 
 static void join_value(struct join_walk *walk, struct base_span name, yyjson_val *inherited,
@@ -150,7 +150,7 @@ static void join_value(struct join_walk *walk, struct base_span name, yyjson_val
     } else if (is_tighter(name, inherited, added) || may_be_any(walk, added)) {
         base_json_write(walk->out, added);
     } else {
-        if (walk->join != HANDOFF_JOIN_SIBLING || !is_tighter(name, added, inherited))
+        if (!(walk->join & HANDOFF_JOIN_SIBLING) || !is_tighter(name, added, inherited))
             note_refused(walk, inherited);
         base_json_write(walk->out, inherited);
     }
@@ -209,7 +209,7 @@ static void join_objects(struct join_walk *walk, yyjson_val *inherited, yyjson_v
 }
 
 void handoff_join_constraints(struct base_buffer *out, yyjson_val *inherited, yyjson_val *added,
-                              enum handoff_join join, struct handoff_join_refusal *refusal)
+                              unsigned join, struct handoff_join_refusal *refusal)
 {
     struct join_walk walk = {
         .out = out, .path.arena = out->arena, .join = join, .refusal = refusal};

@@ -35,8 +35,12 @@
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 
-/* Whose constraints the second ones are. An edit may have a later deadline. */
-enum handoff_join { HANDOFF_JOIN_CHILD, HANDOFF_JOIN_EDIT, HANDOFF_JOIN_SIBLING };
+/* How the second ones are joined. */
+enum {
+    HANDOFF_JOIN_CHILD = 0,        /* they may only tighten the first */
+    HANDOFF_JOIN_SIBLING = 1,      /* neither inherits from the other */
+    HANDOFF_JOIN_ANY_DEADLINE = 2, /* an operator's edit, which may have a later one */
+};
 
 /* What could not be joined. In the arena of the output, where that has one. */
 struct handoff_join_refusal {
@@ -50,7 +54,7 @@ struct handoff_join_refusal {
  * nothing; after a refusal the content is undefined, unless they are siblings: then the first one's
  * values stay. */
 void handoff_join_constraints(struct base_buffer *out, yyjson_val *inherited, yyjson_val *added,
-                              enum handoff_join join, struct handoff_join_refusal *refusal);
+                              unsigned join, struct handoff_join_refusal *refusal);
 void handoff_join_refusal_free(struct handoff_join_refusal *refusal);
 
 /* The value at a path that a refusal names; NULL: there is none. */

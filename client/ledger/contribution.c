@@ -127,6 +127,8 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
     write_value(out, "steps", own->steps);
     write_value(out, "references", own->references);
     write_value(out, "mentioned", own->mentioned);
+    if (own->revises)
+        base_buffer_text(out, ",\"revises\":true");
     write_way(out, way);
     write_options(out, options);
     write_all_counts(out, own, ledger, encoding);
@@ -200,6 +202,7 @@ static void take_said(yyjson_val *root, struct base_span encoding, struct handof
     said->steps = array_member(root, "steps");
     said->references = array_member(root, "references");
     said->mentioned = array_member(root, "mentioned");
+    said->revises = yyjson_is_true(yyjson_obj_get(root, "revises"));
     said->tokens = counts_of(root, encoding);
 }
 
@@ -282,7 +285,8 @@ enum handoff_code handoff_contribution_read(const struct handoff_contribution *s
                                           .hop = stored->hop,
                                           .at_ms = stored->created_ms,
                                           .agent = stored->source,
-                                          .target = stored->target}};
+                                          .target = stored->target},
+                                  .accepted = true};
     return stored->text.data ? read_text(stored, encoding, arena, said, way, error)
                              : read_older(stored, arena, said, way, error);
 }

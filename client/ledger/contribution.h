@@ -8,6 +8,7 @@
  *
  *   {"intent", "summary", "constraints", "expected_output", "state", "steps",
  *    "references": [...], "mentioned": [...], "scope": [...],      absent where empty
+ *    "revises": true,        an operator's edit; absent otherwise
  *    "options": {...},           what else was asked for and does not stand in the envelope
  *    "hop": {"max", "path"}, "trace": {"traceparent", "tracestate"},
  *    "tokens": {"encoding", "decisions": [...], "unresolved", "remaining", "steps"}}

@@ -518,14 +518,13 @@ static void tell_inherited(const struct handoff_said *said, size_t nsaid,
     base_buffer_free(&value);
 }
 
-static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsaid,
-                                     enum handoff_join join,
+static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsaid, unsigned join,
                                      const struct handoff_join_refusal *refusal,
                                      struct handoff_error *error)
 {
     handoff_error_set(
         error, HANDOFF_ERR_CONSTRAINT_LOOSENED,
-        join == HANDOFF_JOIN_SIBLING
+        join & HANDOFF_JOIN_SIBLING
             ? "the envelopes that this request continues have different values of a constraint, "
               "and neither is tighter; continue one of them (previous_id)"
             : "inherited constraints may be tightened, not changed or loosened",
@@ -537,8 +536,7 @@ static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsa
 
 /* One more hop's. */
 static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *said, size_t nsaid,
-                                  yyjson_val *added, enum handoff_join join,
-                                  struct handoff_error *error)
+                                  yyjson_val *added, unsigned join, struct handoff_error *error)
 {
     struct handoff_ledger *ledger = fold->ledger;
     struct handoff_join_refusal refusal;
@@ -560,18 +558,23 @@ static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *
     return code;
 }
 
+static unsigned how_to_join(const struct handoff_said *said)
+{
+    return (said->accepted ? HANDOFF_JOIN_SIBLING : HANDOFF_JOIN_CHILD) |
+           (said->revises ? HANDOFF_JOIN_ANY_DEADLINE : 0);
+}
+
 static enum handoff_code join_all(struct fold *fold, const struct handoff_said *said, size_t nsaid,
                                   const struct handoff_said *own, struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     for (size_t i = 0; i < nsaid && code == HANDOFF_OK; i++)
-        code = join_hop(fold, said, nsaid, said[i].constraints, HANDOFF_JOIN_SIBLING, error);
-    if (code == HANDOFF_OK)
+        code = join_hop(fold, said, nsaid, said[i].constraints, how_to_join(&said[i]), error);
+    if (code == HANDOFF_OK && !own->accepted)
         code = handoff_check_spelling(own->constraints, fold->ledger->constraints, error);
     if (code != HANDOFF_OK)
         return code;
-    return join_hop(fold, said, nsaid, own->constraints,
-                    own->revises ? HANDOFF_JOIN_EDIT : HANDOFF_JOIN_CHILD, error);
+    return join_hop(fold, said, nsaid, own->constraints, how_to_join(own), error);
 }
 
 enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base_arena *arena,

@@ -82,11 +82,13 @@ struct handoff_said {
     yyjson_val *expected_output; /* an object */
     yyjson_val *tokens;          /* counts of the items, as contribution.h keeps them */
     size_t steps_lost;
-    bool revises; /* an operator's edit of a request, which may come with a later deadline */
+    bool revises;  /* an operator's edit of a request, which may come with a later deadline */
+    bool accepted; /* an envelope was made of it: its constraints need no judging */
 };
 
-/* Folds what was said, oldest first, and the request `own`, which comes last and tightens what it
- * inherits. Errors: constraint_loosened, out_of_memory. The texts and values stay lent. */
+/* Folds what was said, oldest first, and `own`, which comes last: a request, which may only tighten
+ * what it inherits, or what was accepted. Errors: invalid_request (the spelling of a constraint),
+ * constraint_loosened, out_of_memory. The texts and values stay lent. */
 enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base_arena *arena,
                                       const struct handoff_said *said, size_t nsaid,
                                       const struct handoff_said *own,

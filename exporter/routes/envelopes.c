@@ -123,3 +123,19 @@ void exporter_call_get_envelope(struct exporter_request *request, void *context)
                              exporter_request_caller(request), rendering_of(request),
                              exporter_pending_call_done, pending);
 }
+
+static void respond_ledger(struct exporter_request *request, const struct handoff_result *result)
+{
+    exporter_respond_bytes(request, 200, "application/json", result->body, result->size);
+}
+
+void exporter_call_get_ledger(struct exporter_request *request, void *context)
+{
+    struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_ledger);
+    if (pending != NULL)
+        handoff_ledger_get(loop, input->id, exporter_request_caller(request), &input->ledger,
+                           exporter_pending_call_done, pending);
+}

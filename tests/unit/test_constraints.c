@@ -81,8 +81,8 @@ static yyjson_doc *parse(const char *text)
 }
 
 /* What they become; refused->names where that is not possible. */
-static void join(const char *inherited, const char *added, enum handoff_join how,
-                 struct base_buffer *out, struct handoff_join_refusal *refusal)
+static void join(const char *inherited, const char *added, unsigned how, struct base_buffer *out,
+                 struct handoff_join_refusal *refusal)
 {
     yyjson_doc *one = parse(inherited), *other = parse(added);
     handoff_join_constraints(out, yyjson_doc_get_root(one), yyjson_doc_get_root(other), how,

@@ -64,6 +64,7 @@ static enum handoff_code fold(const char *const texts[])
     size_t n = 0;
     for (; texts[n]; n++)
         world.said[n] = said_as((int64_t)n + 1, names + 2 * n, names + 2 * n + 2, texts[n]);
+    world.said[n - 1].accepted = false;
     return handoff_ledger_fold(&world.ledger, &world.arena, world.said, n - 1, &world.said[n - 1],
                                &world.error);
 }
@@ -149,6 +150,20 @@ static void test_a_deadline_comes_only_earlier(void **state)
          "{\"constraints\":{\"deadline\":\"2029-01-01T00:00:00Z\"}}");
     assert_string_equal(joined(), "{\"deadline\":\"2029-01-01T00:00:00Z\"}");
     assert_int_equal(fold(texts), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+}
+
+static void test_an_edit_may_have_a_later_deadline(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{\"constraints\":{\"deadline\":\"2030-01-01T00:00:00Z\"}}",
+                                 "{\"constraints\":{\"max_cost\":1,\"deadline\":"
+                                 "\"2031-01-01T00:00:00Z\"},\"revises\":true}",
+                                 "{\"constraints\":{\"max_cost\":1}}", NULL};
+    const char *const edited = "{\"deadline\":\"2031-01-01T00:00:00Z\",\"max_cost\":1}";
+    FOLD(texts[0], texts[1]);
+    assert_string_equal(joined(), edited);
+    FOLD(texts[0], texts[1], texts[2]);
+    assert_string_equal(joined(), edited);
 }
 
 static void test_max_tokens_is_a_budget(void **state)
@@ -439,6 +454,7 @@ int main(void)
         TEST(test_constraints_accumulate),
         TEST(test_a_refused_constraint_names_the_value_its_hop_and_agent),
         TEST(test_a_deadline_comes_only_earlier),
+        TEST(test_an_edit_may_have_a_later_deadline),
         TEST(test_max_tokens_is_a_budget),
         TEST(test_a_look_alike_of_an_inherited_constraint_is_refused),
         TEST(test_siblings_that_disagree_are_not_joined),
