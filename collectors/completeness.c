@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completeness: how many of the memories that a handoff asked for its envelope carries.
+ * Completeness: how many of the memories that a handoff asked for its envelope carries, in any
+ * form. Those that were only found were not asked for (tokens.c counts them).
  *
  * Twice, because it answers two questions. The histogram of ratios says how many envelopes were
  * poor. The counters say what share of all memories arrived, which is a sum over a sum: a mean of

@@ -46,6 +46,7 @@ struct collectors_target {
     struct metric_series *completeness, *refs[COLLECTORS_REFS];
     /* tokens.c */
     struct metric_series *utilization, *tokens;
+    struct metric_series *items[HANDOFF_PART_COUNT][HANDOFF_PRESENCE_COUNT]; /* NULL: never so */
     /* reliability.c */
     struct metric_series *handoffs[HANDOFF_PATTERN_COUNT][HANDOFF_OUTCOME_COUNT];
     struct metric_series *attempts[HANDOFF_RESULT_COUNT];

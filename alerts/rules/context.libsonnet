@@ -70,25 +70,25 @@ function(config)
     scope: 'target',
     expr: |||
       (
-        %(trimmed)s
+        %(omitted)s
         /
-        %(requested)s
+        %(items)s
       ) > %(trimmedAbove)g
       and
       %(mean)s > %(utilizationAbove)g
       and
       %(envelopes)s >= %(handoffs)d
     ||| % (config.contextTrimmed {
-             trimmed: perTarget('handoff_memory_refs_trimmed', config.contextTrimmed.window),
-             requested: perTarget('handoff_memory_refs_requested', config.contextTrimmed.window),
+             omitted: perTarget('handoff_context_items_omitted', config.contextTrimmed.window),
+             items: perTarget('handoff_context_items', config.contextTrimmed.window),
              mean: utilization(config.contextTrimmed.window),
              envelopes: envelopesOfTarget(config.contextTrimmed.window),
            }),
     'for': config.contextTrimmed['for'],
     summary: "Context is being trimmed to fit an agent's token budget",
     description: |||
-      {{ $value | humanizePercentage }} of the memories requested for {{ $labels.target_agent }} in the last %(window)s were trimmed because its envelopes are full.
-      Likely causes: its token_budget is too small for the work, senders request more than it needs, or memories without a summary take up too much space.
+      {{ $value | humanizePercentage }} of what tasks had for {{ $labels.target_agent }} in the last %(window)s was omitted because its envelopes are full.
+      Likely causes: its token_budget is too small for the work, tasks have grown long, or memories without a summary take up too much space.
     ||| % config.contextTrimmed,
   });
 

@@ -63,7 +63,8 @@ function(config)
   ]);
 
   // --- completeness across all handoffs ----------------------------------------------------------
-  // Requested is included + missing + trimmed: everything that did not make it into the envelope counts.
+  // Requested is included + missing + trimmed: everything that did not make it into the envelope counts. A memory
+  // that goes by its id alone is included.
 
   local completenessWindows = unique([config.completeness.low.window, config.completeness.critical.window]);
 
@@ -86,10 +87,10 @@ function(config)
            histogramPart(['target_agent'], 'handoff_token_utilization_ratio', part, trimmedWindow))
     for part in ['sum', 'count']
   ] + [
-    record(perTarget('handoff_memory_refs_trimmed', trimmedWindow),
-           increase(['target_agent'], 'handoff_memory_refs_total', ['outcome="trimmed"'], trimmedWindow)),
-    record(perTarget('handoff_memory_refs_requested', trimmedWindow),
-           increase(['target_agent'], 'handoff_memory_refs_total', [], trimmedWindow)),
+    record(perTarget('handoff_context_items_omitted', trimmedWindow),
+           increase(['target_agent'], 'handoff_context_items_total', ['outcome="omitted"'], trimmedWindow)),
+    record(perTarget('handoff_context_items', trimmedWindow),
+           increase(['target_agent'], 'handoff_context_items_total', [], trimmedWindow)),
   ];
 
   // The tiles of the underused budget are as long as the window they were recorded with: a day is 24.

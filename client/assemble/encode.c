@@ -20,7 +20,7 @@ static inline void write_text_member(struct base_buffer *out, const char *key,
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-static void count_entries(struct handoff_assembly *assembly)
+static void count_listed_entries(struct handoff_assembly *assembly)
 {
     for (unsigned part = 0; part < HANDOFF_LISTS; part++) {
         const struct handoff_trim_list *list = assembly->plan.lists[part];
@@ -365,7 +365,7 @@ enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly)
 {
     struct base_buffer *out = &assembly->out;
     out->arena = &assembly->arena;
-    count_entries(assembly);
+    count_listed_entries(assembly);
     count_memories(assembly);
     assembly->id = base_uuid_make(assembly->with->uuids);
     base_uuid_format(&assembly->id, assembly->id_text);

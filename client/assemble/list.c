@@ -31,15 +31,15 @@ static const struct base_span rights[HANDOFF_RUN_RIGHTS] = {
     [HANDOFF_RUN_END + HANDOFF_LIST_END_HISTORY] = RIGHT("],\"constraints"),
 };
 
-static struct handoff_list *list_of(struct handoff_trim_list *trim)
+static struct handoff_list *list_of_trim(struct handoff_trim_list *trim)
 {
     return BASE_CONTAINER_OF(trim, struct handoff_list, trim);
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static void write_run(struct base_buffer *out, struct base_span left, struct base_span right,
-                      bool comma)
+static void join_sides(struct base_buffer *out, struct base_span left, struct base_span right,
+                       bool comma)
 {
     base_buffer_append(out, left.data, left.size);
     if (comma)
@@ -51,7 +51,7 @@ static uint32_t count_run(struct handoff_counter *counter, struct base_span left
                           struct base_span right, bool comma)
 {
     base_buffer_clear(&counter->scratch);
-    write_run(&counter->scratch, left, right, comma);
+    join_sides(&counter->scratch, left, right, comma);
     return handoff_cost_of_scratch(counter);
 }
 
@@ -113,8 +113,8 @@ static void write_entry(struct base_buffer *out, const struct handoff_list *list
         handoff_segment_step_write_short(out, value);
 }
 
-static struct base_span written(const struct handoff_list *list,
-                                const struct handoff_list_text *text)
+static struct base_span written_text(const struct handoff_list *list,
+                                     const struct handoff_list_text *text)
 {
     return list->texts->failed ? base_span("\"\"", 2)
                                : base_span(list->texts->data + text->at, text->size);
@@ -127,12 +127,12 @@ static void write_text(struct handoff_list *list, struct handoff_list_text *text
     write_entry(list->texts, list, value, whole);
     text->size = list->texts->size - text->at;
     text->written = true;
-    text->joins = !handoff_segment_cut(written(list, text), &text->lead, &text->trail);
+    text->joins = !handoff_segment_cut(written_text(list, text), &text->lead, &text->trail);
 }
 
 static uint32_t count_middle(struct handoff_list *list, const struct handoff_list_text *text)
 {
-    const struct base_span all = written(list, text);
+    const struct base_span all = written_text(list, text);
     return text->joins || list->texts->failed
                ? 0
                : handoff_cost_of_text(
@@ -183,7 +183,7 @@ static struct handoff_run_side lead_of(struct handoff_list *list,
 {
     if (!text->written)
         return usual_right(HANDOFF_RUN_TEXT);
-    const struct base_span lead = base_span(written(list, text).data, text->lead);
+    const struct base_span lead = base_span(written_text(list, text).data, text->lead);
     for (int usual = HANDOFF_RUN_TEXT; usual <= HANDOFF_RUN_OBJECT; usual++) {
         if (base_span_equal(lead, rights[usual]))
             return usual_right(usual);
@@ -196,7 +196,7 @@ static struct handoff_run_side trail_of(const struct handoff_list *list,
 {
     if (!text->written)
         return usual_left(HANDOFF_RUN_TEXT);
-    const struct base_span all = written(list, text);
+    const struct base_span all = written_text(list, text);
     const struct base_span trail = base_span(all.data + all.size - text->trail, text->trail);
     for (int usual = HANDOFF_RUN_TEXT; usual <= HANDOFF_RUN_OBJECT; usual++) {
         if (base_span_equal(trail, lefts[usual]))
@@ -209,7 +209,7 @@ static struct handoff_run_side trail_of(const struct handoff_list *list,
 
 static void clear_list(struct handoff_trim_list *trim)
 {
-    struct handoff_list *list = list_of(trim);
+    struct handoff_list *list = list_of_trim(trim);
     const struct handoff_run_side open = usual_left(HANDOFF_RUN_OPEN);
     list->front = usual_right(HANDOFF_RUN_END + (int)list->end);
     list->front_cost = cost_of_run(list, &open, &list->front);
@@ -223,7 +223,8 @@ static struct handoff_run_side extended_front(struct handoff_list *list,
                                               const struct handoff_list_text *text)
 {
     struct base_buffer joined = {.arena = list->counter->scratch.arena};
-    write_run(&joined, written(list, text), list->front.text, list->front.usual < HANDOFF_RUN_END);
+    join_sides(&joined, written_text(list, text), list->front.text,
+               list->front.usual < HANDOFF_RUN_END);
     if (joined.failed)
         list->counter->failed = true;
     return (struct handoff_run_side){joined.failed ? base_span("", 0) : base_buffer_span(&joined),
@@ -232,7 +233,7 @@ static struct handoff_run_side extended_front(struct handoff_list *list,
 
 static int64_t price_entry(struct handoff_trim_list *trim, size_t entry, int64_t room)
 {
-    struct handoff_list *list = list_of(trim);
+    struct handoff_list *list = list_of_trim(trim);
     const struct handoff_run_side open = usual_left(HANDOFF_RUN_OPEN);
     const struct handoff_list_text *text = &list->entries[entry].text;
     int64_t price = -list->front_cost;
@@ -262,7 +263,7 @@ static bool may_be_shorter(const struct handoff_list *list, size_t entry)
 
 static void keep_priced_entry(struct handoff_trim_list *trim, size_t entry)
 {
-    struct handoff_list *list = list_of(trim);
+    struct handoff_list *list = list_of_trim(trim);
     list->entries[entry].is_last = list->front.usual >= HANDOFF_RUN_END;
     list->entries[entry].form =
         may_be_shorter(list, entry) ? HANDOFF_ENTRY_SHORT : HANDOFF_ENTRY_WHOLE;
@@ -273,7 +274,7 @@ static void keep_priced_entry(struct handoff_trim_list *trim, size_t entry)
 /* The lead stays the same, since every step begins with its agent. */
 static int64_t price_of_reason(struct handoff_trim_list *trim, size_t entry)
 {
-    struct handoff_list *list = list_of(trim);
+    struct handoff_list *list = list_of_trim(trim);
     struct handoff_list_entry *step = &list->entries[entry];
     if (step->form != HANDOFF_ENTRY_SHORT)
         return HANDOFF_PRICE_TOO_HIGH;
@@ -291,7 +292,7 @@ static int64_t price_of_reason(struct handoff_trim_list *trim, size_t entry)
 
 static void keep_entry_reason(struct handoff_trim_list *trim, size_t entry)
 {
-    list_of(trim)->entries[entry].form = HANDOFF_ENTRY_WHOLE;
+    list_of_trim(trim)->entries[entry].form = HANDOFF_ENTRY_WHOLE;
 }
 
 /* ---- age ------------------------------------------------------------------------------------ */

@@ -144,27 +144,27 @@ bool handoff_segment_step_has_reason(yyjson_val *step)
 
 /* ---- where entries may be cut ---------------------------------------------------------------- */
 
-static bool is_letter_byte(unsigned char byte)
+static bool is_ascii_letter(unsigned char byte)
 {
     return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
 }
 
-static bool is_digit_byte(unsigned char byte)
+static bool is_ascii_digit(unsigned char byte)
 {
     return byte >= '0' && byte <= '9';
 }
 
 /* ASCII, and neither letter, digit nor space; compact JSON has no other ASCII white space. */
-static bool is_symbol_byte(unsigned char byte)
+static bool is_ascii_symbol(unsigned char byte)
 {
-    return byte > ' ' && byte < 0x7f && !is_letter_byte(byte) && !is_digit_byte(byte);
+    return byte > ' ' && byte < 0x7f && !is_ascii_letter(byte) && !is_ascii_digit(byte);
 }
 
 static bool is_letter_of_any_script(const char *at)
 {
     unsigned width;
     if ((unsigned char)*at < 0x80)
-        return is_letter_byte((unsigned char)*at);
+        return is_ascii_letter((unsigned char)*at);
     const enum handoff_unicode_class class =
         handoff_unicode_class(base_utf8_read((const uint8_t *)at, &width));
     return class == HANDOFF_UNICODE_UPPER || class == HANDOFF_UNICODE_LOWER ||
@@ -189,9 +189,9 @@ static bool always_splits(const char *text, const char *place, const char *end)
     const unsigned char before = (unsigned char)place[-1];
     if (after >= 0x80)
         return false;
-    if (before < 0x80 && before != ' ' && is_digit_byte(before) != is_digit_byte(after))
+    if (before < 0x80 && before != ' ' && is_ascii_digit(before) != is_ascii_digit(after))
         return true;
-    return !is_letter_byte(after) && after != '\'' &&
+    return !is_ascii_letter(after) && after != '\'' &&
            is_letter_of_any_script(character_before(text, place));
 }
 
@@ -199,9 +199,9 @@ static bool always_splits(const char *text, const char *place, const char *end)
 static const char *first_split(const char *text, const char *end)
 {
     const char *at = text;
-    if (is_digit_byte((unsigned char)*at))
+    if (is_ascii_digit((unsigned char)*at))
         return at;
-    while (at < end && is_symbol_byte((unsigned char)*at))
+    while (at < end && is_ascii_symbol((unsigned char)*at))
         at++;
     if (at > text && at < end && at[-1] != '\'' && is_letter_of_any_script(at))
         return at;

@@ -69,14 +69,16 @@ static const struct handoff_field ref_item = {
 static const struct handoff_field missing_rows[] = {
     ROW("id", TEXT, .doc = "the memory; `*pinned` or `*recent` if they could not be looked up"),
     ROW("reason", TEXT, .doc = "why it is unavailable"),
+    ROW("since_hop", WHOLE,
+        .doc = "the hop that first asked for it; absent for `*pinned` and `*recent`"),
 };
 static const struct handoff_fields missing_fields = {
     .rows = missing_rows, .count = HANDOFF_FIELDS_COUNT(missing_rows), .open = true};
 static const struct handoff_field missing_item = {
     .name = "missing", .type = HANDOFF_FIELD_OBJECT, .members = &missing_fields};
 static const struct handoff_field completeness_rows[] = {
-    ROW("requested", WHOLE, .doc = "requested memories"),
-    ROW("included", WHOLE, .doc = "those included in full or as a summary"),
+    ROW("requested", WHOLE, .doc = "memories requested by id, pinned or inherited"),
+    ROW("included", WHOLE, .doc = "those included in any form, also by their ids alone"),
     {.name = "ratio", .type = HANDOFF_FIELD_NUMBER, .required = true, .most = 1},
 };
 static const struct handoff_fields completeness_fields = {

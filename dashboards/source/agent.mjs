@@ -7,7 +7,7 @@ import {
     circuitStates, falling, good, heatmap, lines, neutral, now, override, dashes, rising, series, stat, states, warn,
 } from './panels.mjs';
 import {
-    circuit, completeness, failureRate, handoffs, heat, increase, latency, lost, max, mean, moving, quantile, rate,
+    circuit, completeness, failureRate, handoffs, heat, increase, latency, lost, max, mean, moving, omitted, quantile, rate,
     shown, sum, target, utilization,
 } from './queries.mjs';
 
@@ -173,7 +173,7 @@ const openedLines = lines({
 // --- context ----------------------------------------------------------------------------------------
 
 const completenessLines = lines({
-    title: 'Completeness over time', unit: 'percentunit', line: true, min: 0, max: 1, width: 6,
+    title: 'Completeness over time', unit: 'percentunit', line: true, min: 0, max: 1, width: 8,
     steps: falling(complete.critical, complete.low),
     queries: [series(completeness(moving, 'target_agent'), '{{target_agent}}')],
     about: 'Share of the requested memories that arrived. The lines are at 80 % and 95 %.',
@@ -183,29 +183,39 @@ const completenessLines = lines({
 });
 
 const lostLines = lines({
-    title: 'Memories missing and trimmed', unit: 'percentunit', stack: 'normal', min: 0, softMax: 0.1, width: 6,
+    title: 'Memories missing and trimmed', unit: 'percentunit', stack: 'normal', min: 0, softMax: 0.1, width: 8,
     names: ['missing', 'trimmed'],
     queries: [series(lost(moving), '{{outcome}}')],
-    about: 'Share of the requested memories that the spine could not provide, and that were left out to fit the budget.',
+    about: 'Share of the requested memories that the spine could not provide, and that had no room even by their ids.',
     good: 'close to 0.',
     otherwise: 'missing: deleted ids, or the spine is down; trimmed: the budget is too small for what is requested.',
     runbooks: ['HandoffContextTrimmed', 'HandoffSpineDown'],
 });
 
+const omittedLines = lines({
+    title: 'Omitted to fit the budget', unit: 'percentunit', min: 0, max: 1, width: 8,
+    queries: [series(omitted(moving), '{{kind}}')],
+    about: 'Of each kind, the share of what its tasks had that envelopes left out: decisions, open questions, remaining work, steps, ' +
+        'memories that were requested, and memories that were found.',
+    good: 'close to 0; steps and found memories give way first.',
+    otherwise: 'raise its token_budget, or have senders resolve what is over and store summaries with large memories.',
+    runbooks: ['HandoffContextTrimmed'],
+});
+
 const utilizationLines = lines({
-    title: 'Token utilization', unit: 'percentunit', line: true, min: 0, max: 1, width: 6, steps: budget,
+    title: 'Token utilization', unit: 'percentunit', line: true, min: 0, max: 1, width: 12, steps: budget,
     queries: [
         series(utilization(moving, 'target_agent'), 'mean {{target_agent}}'),
         series(quantile(0.95, 'handoff_token_utilization_ratio', target(), moving, 'target_agent'), 'p95 {{target_agent}}'),
     ],
     about: 'Share of the token budget that envelopes use. The lines are at 20 % and 90 %.',
     good: 'the mean between the lines.',
-    otherwise: 'p95 at 100 % with trimmed memories: the budget is too small; both low for a day: it is too large.',
+    otherwise: 'p95 at 100 % with much omitted: the budget is too small; both low for a day: it is too large.',
     runbooks: ['HandoffContextTrimmed', 'HandoffBudgetUnderused'],
 });
 
 const tokenLines = lines({
-    title: 'Envelope size', unit: 'suffix: tokens', decimals: 0, min: 0, width: 6,
+    title: 'Envelope size', unit: 'suffix: tokens', decimals: 0, min: 0, width: 12,
     queries: [
         series(mean('handoff_envelope_tokens', target(), moving, 'target_agent'), 'mean {{target_agent}}'),
         series(quantile(0.95, 'handoff_envelope_tokens', target(), moving, 'target_agent'), 'p95 {{target_agent}}'),
@@ -279,7 +289,7 @@ export const agent = {
         ]],
         ['Latency', [latencyHeat, latencyLines]],
         ['Reliability', [circuitLine, outcomeBars, attemptLines, failureLines, consecutiveLines, retryLines, openedLines]],
-        ['Context', [completenessLines, lostLines, utilizationLines, tokenLines]],
+        ['Context', [completenessLines, lostLines, omittedLines, utilizationLines, tokenLines]],
         ['Backlog', [inFlightLines, ageLines, parkedNow, parkedLines]],
     ],
 };

@@ -94,6 +94,12 @@ export const lost = (window) => share(
     'ignoring (outcome) group_left ()',
 );
 
+// What could go into envelopes and was omitted, by kind, as a share of all of that kind.
+export const omitted = (window) => share(
+    increase('handoff_context_items_total', target('outcome="omitted"'), window, 'kind'),
+    increase('handoff_context_items_total', target(), window, 'kind'),
+);
+
 export const latency = (q, window, ...labels) =>
     quantile(q, 'handoff_duration_seconds', target('outcome="acknowledged"'), window, ...labels);
 

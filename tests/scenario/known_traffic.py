@@ -16,6 +16,7 @@ CONFIG = {
     "hops": {"max": 4},
 }
 SLOWNESS = 0.2
+NOTES = [f"ms-note-{number}" for number in range(16)]
 TARGETS = ("analyst", "coder", "reviewer", "down", "picky", "sleepy", "hurried")
 
 Sent = collections.namedtuple("Sent", "target outcome envelope")
@@ -48,6 +49,8 @@ class KnownTraffic:
         self.remember("ms-1", content="the gateway retries payments")
         self.remember("ms-2", content="refunds are idempotent")
         self.remember("ms-big", content="many words about payments " * 400)
+        for note in NOTES:
+            self.remember(note, content="a note")
         return self
 
     def __exit__(self, kind, value, traceback):
@@ -85,7 +88,8 @@ class KnownTraffic:
         both = ["ms-1", "ms-2"]
         first = self.send("analyst", "acknowledged", attempts=["ack"], memory_ids=both, task_id=task)
         second = self.send("coder", "acknowledged", "analyst", ["ack"], memory_ids=both, task_id=task, previous_id=first["id"])
-        third = self.send("reviewer", "acknowledged", "coder", ["ack"], memory_ids=["ms-1", "ms-big"], task_id=task,
+        # more ids than half of the budget has room for
+        third = self.send("reviewer", "acknowledged", "coder", ["ack"], memory_ids=["ms-1", "ms-big", *NOTES], task_id=task,
                           previous_id=second["id"], constraints={"max_tokens": 400})
         self.send("analyst", "acknowledged", attempts=["ack"], memory_ids=["ms-1", f"ms-lost-{self.rounds}"])
         self.receivers["coder"].do(status(503), ack)
@@ -144,9 +148,5 @@ class KnownTraffic:
 
     def completeness(self, *targets):
         envelopes = self.envelopes(*targets)
-        included = sum(one["completeness"]["included"] for one in envelopes)
-        return included / (included + sum(len(one["missing"]) + len(one["trimmed"]) for one in envelopes))
-
-    def lost(self, what, *targets):
-        envelopes = self.envelopes(*targets)
-        return sum(len(one[what]) for one in envelopes)
+        return (sum(one["completeness"]["included"] for one in envelopes) /
+                sum(one["completeness"]["requested"] for one in envelopes))

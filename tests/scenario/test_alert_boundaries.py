@@ -182,8 +182,8 @@ def complete(window, share, envelopes):
 
 
 def agent_is(**values):
-    names = {"mean": "handoff_token_utilization_ratio:mean", "trimmed": "handoff_memory_refs_trimmed:increase",
-             "requested": "handoff_memory_refs_requested:increase",
+    names = {"mean": "handoff_token_utilization_ratio:mean", "omitted": "handoff_context_items_omitted:increase",
+             "items": "handoff_context_items:increase",
              "count": "handoff_token_utilization_ratio_count:increase"}
     return {recorded(f"job_target_agent:{names[key[:-2]]}{key[-2:]}", target_agent="analyst"): value
             for key, value in values.items()}
@@ -205,11 +205,11 @@ def context():
         case("less does, for an hour", agent_is(mean1d=0.199, count1d=500), True, 60),
         case("49 envelopes are too few", agent_is(mean1d=0.1, count1d=49), False, 60),
         case("50 are enough", agent_is(mean1d=0.1, count1d=50), True, 60)]
-    full = {"mean1h": 0.95, "trimmed1h": 10, "requested1h": 100, "count1h": 50}
+    full = {"mean1h": 0.95, "omitted1h": 10, "items1h": 100, "count1h": 50}
     yield "HandoffContextTrimmed", [
         case("10 % of a full budget do, for half an hour", agent_is(**full), True, 30),
-        case("5 % do not", agent_is(**{**full, "trimmed1h": 5}), False, 30),
-        case("5.1 % do", agent_is(**{**full, "trimmed1h": 5.1}), True, 30),
+        case("5 % do not", agent_is(**{**full, "omitted1h": 5}), False, 30),
+        case("5.1 % do", agent_is(**{**full, "omitted1h": 5.1}), True, 30),
         case("a budget at 90 % does not", agent_is(**{**full, "mean1h": 0.9}), False, 30),
         case("at 90.1 % it does", agent_is(**{**full, "mean1h": 0.901}), True, 30),
         case("19 envelopes are too few", agent_is(**{**full, "count1h": 19}), False, 30),

@@ -170,7 +170,7 @@ class Known(unittest.TestCase):
             for outcome, count in (
                     ("included", sum(one["included"] for one in said)),
                     ("missing", sum(len(one["missing"]) for one in envelopes)),
-                    ("trimmed", sum(len(one["trimmed"]) for one in envelopes))):
+                    ("trimmed", sum(one.get("omitted", {}).get("references", 0) for one in envelopes))):
                 self.assertEqual(samples("handoff_memory_refs_total", target_agent=target,
                                          outcome=outcome), count)
             self.assertEqual(samples("handoff_envelope_tokens_sum", target_agent=target),
@@ -180,7 +180,12 @@ class Known(unittest.TestCase):
                 sum(one["tokens"]["count"] / one["tokens"]["budget"] for one in envelopes))
         refs = samples.series("handoff_memory_refs_total", target_agent="coder")
         self.assertEqual(refs[("missing",)], 1)
-        self.assertEqual(refs[("trimmed",)], 1)
+        self.assertEqual(refs.get(("trimmed",), 0), 0)  # what does not fit goes by its id
+        items = samples.series("handoff_context_items_total", target_agent="coder")
+        self.assertEqual(items[("referenced", "references")], 1)
+        for target, envelopes in self.envelopes.items():
+            self.assertEqual(samples("handoff_context_items_total", target_agent=target, kind="steps", outcome="present"),
+                             sum(len(one["context"]["history"]) for one in envelopes))
         self.assertEqual(samples("handoff_hop_depth_count", pattern="direct"), 10)
         self.assertEqual(samples("handoff_hop_depth_bucket", pattern="direct", le="1.0")
                          or samples("handoff_hop_depth_bucket", pattern="direct", le="1"), 8)
@@ -384,7 +389,7 @@ class Measures(Known):
         self.assertIn("handoff_exporter_series_dropped_total 0", lines)
         for agent in ("agent-0000", "agent-0999"):
             mine = [line for line in lines if f'target_agent="{agent}"' in line]
-            self.assertEqual(len(mine), 189)
+            self.assertEqual(len(mine), 203)
 
     def test_the_cap_holds_for_agents_too(self):
         agents = {f"agent-{i:04}": {} for i in range(30)}

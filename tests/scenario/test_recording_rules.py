@@ -39,6 +39,8 @@ def inputs():
         found |= counter("handoff_handoffs_total", rate, **target, pattern="direct", outcome=outcome)
     for outcome, rate in ("included", 6), ("missing", 1), ("trimmed", 3):
         found |= counter("handoff_memory_refs_total", rate, **target, outcome=outcome)
+    for kind, outcome, rate in ("steps", "present", 15), ("references", "referenced", 2), ("steps", "omitted", 3):
+        found |= counter("handoff_context_items_total", rate, **target, kind=kind, outcome=outcome)
     found |= counter("handoff_context_completeness_ratio_count", 4, **target)
     found |= counter("handoff_token_utilization_ratio_count", 4, **target)
     found |= counter("handoff_token_utilization_ratio_sum", 3, **target)
@@ -60,8 +62,8 @@ def expected():
         yield f"job:handoff_memory_refs_requested:increase{window}", job, 3 * 10 * minutes
         yield f"job:handoff_memory_refs_included_per_requested:ratio_increase{window}", job, 0.6
         yield f"job:handoff_envelopes:increase{window}", job, 3 * 4 * minutes
-    yield "job_target_agent:handoff_memory_refs_trimmed:increase1h", agent, 3 * 3 * 60
-    yield "job_target_agent:handoff_memory_refs_requested:increase1h", agent, 3 * 10 * 60
+    yield "job_target_agent:handoff_context_items_omitted:increase1h", agent, 3 * 3 * 60
+    yield "job_target_agent:handoff_context_items:increase1h", agent, 3 * 20 * 60
     yield "job_target_agent:handoff_token_utilization_ratio_sum:increase1h", agent, 3 * 3 * 60
     yield "job_target_agent:handoff_token_utilization_ratio_count:increase1h", agent, 3 * 4 * 60
     yield "job_pattern:handoff_hop_depth_sum:increase1h", pattern, 3 * 10 * 60

@@ -113,6 +113,10 @@ static const char *const zeros[] = {
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"included\"}",
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"missing\"}",
     "handoff_memory_refs_total{target_agent=\"%s\",outcome=\"trimmed\"}",
+    "handoff_context_items_total{target_agent=\"%s\",kind=\"decisions\",outcome=\"omitted\"}",
+    "handoff_context_items_total{target_agent=\"%s\",kind=\"steps\",outcome=\"present\"}",
+    "handoff_context_items_total{target_agent=\"%s\",kind=\"references\",outcome=\"referenced\"}",
+    "handoff_context_items_total{target_agent=\"%s\",kind=\"found\",outcome=\"omitted\"}",
     "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"acknowledged\"}",
     "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"exhausted\"}",
     "handoff_handoffs_total{target_agent=\"%s\",pattern=\"direct\",outcome=\"refused\"}",
@@ -370,6 +374,26 @@ static void test_openings_of_the_circuit(void **state)
 }
 
 /* ---- envelopes ------------------------------------------------------------------------------- */
+
+static void test_what_a_budget_leaves_out(void **state)
+{
+    (void)state;
+    struct handoff_event event = assembled("coder");
+    event.of.assembled.items.of[HANDOFF_PART_STEPS][HANDOFF_PRESENCE_PRESENT] = 3;
+    event.of.assembled.items.of[HANDOFF_PART_STEPS][HANDOFF_PRESENCE_OMITTED] = 12;
+    event.of.assembled.items.of[HANDOFF_PART_REFERENCES][HANDOFF_PRESENCE_REFERENCED] = 2;
+    tell(event);
+    tell(event);
+    event.code = HANDOFF_ERR_BUDGET_TOO_SMALL;
+    tell(event);
+#define ITEMS(kind, outcome)                                                                       \
+    "handoff_context_items_total{target_agent=\"coder\",kind=\"" kind "\",outcome=\"" outcome "\"" \
+    "}"
+    assert_value(ITEMS("steps", "present"), 6);
+    assert_value(ITEMS("steps", "omitted"), 24);
+    assert_value(ITEMS("references", "referenced"), 4);
+    assert_value(ITEMS("found", "omitted"), 0);
+}
 
 static void test_completeness_is_ratios_and_sums(void **state)
 {
@@ -770,6 +794,7 @@ int main(void)
         TEST(test_a_replayed_handoff_is_still_one_handoff),
         TEST(test_a_replaced_handoff_was_sent_again_and_a_discarded_one_was_not),
         TEST(test_openings_of_the_circuit),
+        TEST(test_what_a_budget_leaves_out),
         TEST(test_completeness_is_ratios_and_sums),
         TEST(test_a_full_budget_differs_from_a_good_fit),
         TEST(test_every_hop_has_its_bucket),
