@@ -48,7 +48,7 @@ struct handoff_assembler {
     size_t memory_max_bytes;      /* a larger memory is represented by its summary */
 
     /* tokens of the text around lists, counted once by handoff_assembler_prepare */
-    uint32_t memories_none, memories_some;
+    uint32_t memories_none, memories_some, ids_some, ids_next;
     struct handoff_list_runs runs;
     bool counts_puts; /* memories can be counted when they are put: costs.h */
 };

@@ -52,6 +52,9 @@ enum handoff_code handoff_assembler_prepare(struct handoff_assembler *assembler,
 #define COST(text) handoff_cost_of_text(&counter, base_span_text(text))
     assembler->memories_none = COST(HANDOFF_SEGMENT_MEMORIES_NONE);
     assembler->memories_some = COST(HANDOFF_SEGMENT_MEMORIES_OPEN);
+    assembler->ids_next = COST(HANDOFF_SEGMENT_IDS_NEXT);
+    assembler->ids_some = COST(HANDOFF_SEGMENT_IDS_KEY) + COST(HANDOFF_SEGMENT_IDS_OPEN) +
+                          COST(HANDOFF_SEGMENT_IDS_END) - assembler->ids_next;
 #undef COST
     handoff_list_prepare(&assembler->runs, &counter);
     assembler->counts_puts = memories_count_alike(&counter);

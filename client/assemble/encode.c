@@ -3,6 +3,8 @@
  * The stage `encode`: writes the planned document, with exactly the segments that were counted, and
  * seals it. The thread that runs the assembly.
  */
+#include <string.h>
+
 #include "client/assemble/assemble.h"
 #include "client/envelope/legacy.h"
 #include "lib/base/check.h"
@@ -34,7 +36,7 @@ static void count_listed_entries(struct handoff_assembly *assembly)
 static enum handoff_presence presence_of(enum handoff_form form)
 {
     return form == HANDOFF_FORM_NONE        ? HANDOFF_PRESENCE_OMITTED
-           : form == HANDOFF_FORM_REFERENCE ? HANDOFF_PRESENCE_REFERENCED
+           : form >= HANDOFF_FORM_REFERENCE ? HANDOFF_PRESENCE_REFERENCED
                                             : HANDOFF_PRESENCE_PRESENT;
 }
 
@@ -146,21 +148,42 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
 
 /* ---- the context: what was counted, byte for byte ------------------------------------------ */
 
+/* Those that are there by their ids alone. */
+static void write_ids(struct base_buffer *out, const struct handoff_assembly *assembly)
+{
+    static const char first[] = HANDOFF_SEGMENT_IDS_KEY HANDOFF_SEGMENT_IDS_OPEN;
+    const char *before = first;
+    for (size_t i = 0; i < assembly->nslots; i++) {
+        if (assembly->plan.memories[i].form != HANDOFF_FORM_ID)
+            continue;
+        base_buffer_text(out, before);
+        base_buffer_append(out, assembly->slots[i].show.id.data, assembly->slots[i].show.id.size);
+        before = HANDOFF_SEGMENT_IDS_NEXT;
+    }
+    if (before != first)
+        base_buffer_text(out, HANDOFF_SEGMENT_IDS_END);
+}
+
+/* Up to the key of the history. */
 static void write_kept_memories(struct base_buffer *out, struct handoff_assembly *assembly)
 {
-    static const char first[] = HANDOFF_SEGMENT_MEMORIES_OPEN;
+    static const char first[] = HANDOFF_SEGMENT_MEMORIES_OPEN, key[] = HANDOFF_SEGMENT_HISTORY_KEY;
     const char *before = first;
     assembly->memories_at = out->size + 2; /* behind `":` */
     for (size_t i = 0; i < assembly->nslots; i++) {
         const enum handoff_form form = assembly->plan.memories[i].form;
-        if (form == HANDOFF_FORM_NONE)
+        if (form >= HANDOFF_FORM_ID)
             continue;
         base_buffer_text(out, before);
         handoff_segment_memory_write(out, &assembly->slots[i].show, form);
         before = HANDOFF_SEGMENT_MEMORIES_NEXT;
     }
-    base_buffer_text(out, before == first ? HANDOFF_SEGMENT_MEMORIES_NONE
-                                          : HANDOFF_SEGMENT_MEMORIES_END);
+    const char *end =
+        before == first ? HANDOFF_SEGMENT_MEMORIES_NONE : HANDOFF_SEGMENT_MEMORIES_END;
+    base_buffer_append(out, end, strlen(end) - (sizeof(key) - 1));
+    assembly->memories_size = out->size - 2 - assembly->memories_at; /* without `,"` */
+    write_ids(out, assembly);
+    base_buffer_text(out, key);
 }
 
 static void write_state_lists(struct base_buffer *out, const struct handoff_assembly *assembly)
@@ -173,13 +196,11 @@ static void write_state_lists(struct base_buffer *out, const struct handoff_asse
 
 static void write_context(struct base_buffer *out, struct handoff_assembly *assembly)
 {
-    static const char behind_memories[] = ",\"history";
     const char *head = assembly->parts.data, *tail = head + assembly->head_size;
     base_buffer_text(out, ",\"context\":");
     base_buffer_append(out, head, assembly->head_size);
     write_state_lists(out, assembly);
     write_kept_memories(out, assembly);
-    assembly->memories_size = out->size - (sizeof(behind_memories) - 1) - assembly->memories_at;
     handoff_list_write(out, &assembly->lists[HANDOFF_PART_STEPS]);
     base_buffer_append(out, tail, assembly->tail_size);
 }

@@ -6,17 +6,20 @@
 
 /* The forms each strategy tries, best first. */
 static const enum handoff_form forms_of[][HANDOFF_FORMS] = {
-    [HANDOFF_STRATEGY_PRIORITY] = {HANDOFF_FORM_FULL, HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE},
-    [HANDOFF_STRATEGY_FULL] = {HANDOFF_FORM_FULL, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
-    [HANDOFF_STRATEGY_SUMMARY] = {HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE},
-    [HANDOFF_STRATEGY_LAZY] = {HANDOFF_FORM_REFERENCE, HANDOFF_FORM_NONE, HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_PRIORITY] = {HANDOFF_FORM_FULL, HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE,
+                                   HANDOFF_FORM_ID},
+    [HANDOFF_STRATEGY_FULL] = {HANDOFF_FORM_FULL, HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_SUMMARY] = {HANDOFF_FORM_SUMMARY, HANDOFF_FORM_REFERENCE, HANDOFF_FORM_ID,
+                                  HANDOFF_FORM_NONE},
+    [HANDOFF_STRATEGY_LAZY] = {HANDOFF_FORM_REFERENCE, HANDOFF_FORM_ID, HANDOFF_FORM_NONE},
 };
 
 /* The walk: tokens spent so far, and which memory currently ends the list. */
 struct walk {
     struct handoff_trim_plan *plan;
     int64_t spent;
-    size_t behind_last; /* the place after the last memory that is kept; 0: there is none */
+    size_t behind_last; /* the place after the last memory in their list; 0: it is empty */
+    size_t ids;         /* how many are in the list of ids */
 };
 
 /* ---- memories ------------------------------------------------------------------------------- */
@@ -37,27 +40,46 @@ static enum handoff_form form_of(const struct handoff_trim_plan *plan,
     return HANDOFF_FORM_NONE;
 }
 
-/* How many tokens the memory adds to what is kept. */
-static int64_t memory_price(const struct walk *walk, size_t place, enum handoff_form form)
+static bool is_listed(enum handoff_form form)
+{
+    return form < HANDOFF_FORM_ID;
+}
+
+/* What the list of memories grows by. */
+static int64_t listing_price(const struct walk *walk, size_t place, enum handoff_form form)
 {
     const struct handoff_trim_plan *plan = walk->plan;
     const struct handoff_trim_memory *memory = &plan->memories[place];
-    int64_t price = memory->cost[form];
-    if (memory->form != HANDOFF_FORM_NONE) /* its end stays the same */
+    const int64_t price = memory->cost[form];
+    if (is_listed(memory->form)) /* its end stays the same */
         return price - (int64_t)memory->cost[memory->form];
     if (walk->behind_last == 0)
         return price + memory->last_extra + plan->memories_some - plan->memories_none;
-    if (place >= walk->behind_last)
-        price += memory->last_extra - plan->memories[walk->behind_last - 1].last_extra;
-    return price;
+    if (place < walk->behind_last)
+        return price;
+    return price + memory->last_extra - plan->memories[walk->behind_last - 1].last_extra;
+}
+
+/* How many tokens the memory adds to what is kept. An id may only become something better. */
+static int64_t memory_price(const struct walk *walk, size_t place, enum handoff_form form)
+{
+    const struct handoff_trim_memory *memory = &walk->plan->memories[place];
+    const int64_t ids = walk->plan->ids_some, cost = memory->cost[HANDOFF_FORM_ID];
+    if (form == HANDOFF_FORM_ID)
+        return cost + (walk->ids == 0 ? ids : 0);
+    const int64_t price = listing_price(walk, place, form);
+    return memory->form == HANDOFF_FORM_ID ? price - cost - (walk->ids == 1 ? ids : 0) : price;
 }
 
 static void keep_memory(struct walk *walk, size_t place, enum handoff_form form)
 {
-    BASE_CHECK(form < HANDOFF_FORMS);
+    struct handoff_trim_memory *memory = &walk->plan->memories[place];
+    BASE_CHECK(form < HANDOFF_FORMS && memory->cost[form] > 0);
     walk->spent += memory_price(walk, place, form);
-    walk->plan->memories[place].form = form;
-    if (place >= walk->behind_last)
+    walk->ids -= memory->form == HANDOFF_FORM_ID;
+    walk->ids += form == HANDOFF_FORM_ID;
+    memory->form = form;
+    if (is_listed(form) && place >= walk->behind_last)
         walk->behind_last = place + 1;
 }
 
@@ -187,6 +209,12 @@ static size_t count_requested(const struct handoff_trim_plan *plan)
     return count;
 }
 
+/* The form that costs little more than its id. */
+static enum handoff_form least_form(const struct handoff_trim_memory *memory)
+{
+    return memory->cost[HANDOFF_FORM_ID] > 0 ? HANDOFF_FORM_ID : HANDOFF_FORM_REFERENCE;
+}
+
 /* Unresolved entries and ids, newest first, as far as the quota goes. */
 static void keep_open_questions_and_ids(struct walk *walk, int64_t quota)
 {
@@ -202,8 +230,9 @@ static void keep_open_questions_and_ids(struct walk *walk, int64_t quota)
             if (price <= most - walk->spent)
                 keep_entry(walk, list, left, price);
         } else {
-            if (memory_price(walk, next, HANDOFF_FORM_REFERENCE) <= most - walk->spent)
-                keep_memory(walk, next, HANDOFF_FORM_REFERENCE);
+            const enum handoff_form form = least_form(&plan->memories[next]);
+            if (memory_price(walk, next, form) <= most - walk->spent)
+                keep_memory(walk, next, form);
             next++;
         }
     }
@@ -216,15 +245,21 @@ static int64_t most_for_questions_and_ids(struct walk *walk)
     const struct handoff_trim_plan *plan = walk->plan;
     const size_t requested = count_requested(plan);
     const int64_t before = walk->spent;
-    int64_t ids = 0, last_extra = 0;
+    int64_t ids = 0, last_extra = INT32_MIN;
+    bool some_ids = false;
     if (plan->lists[HANDOFF_PART_UNRESOLVED])
         keep_whole_list(walk, plan->lists[HANDOFF_PART_UNRESOLVED]);
     for (size_t i = 0; i < requested; i++) {
-        ids += plan->memories[i].cost[HANDOFF_FORM_REFERENCE];
-        if (i == 0 || plan->memories[i].last_extra > last_extra)
-            last_extra = plan->memories[i].last_extra;
+        const struct handoff_trim_memory *memory = &plan->memories[i];
+        const enum handoff_form form = least_form(memory);
+        ids += memory->cost[form];
+        some_ids |= form == HANDOFF_FORM_ID;
+        if (form != HANDOFF_FORM_ID && memory->last_extra > last_extra)
+            last_extra = memory->last_extra;
     }
-    if (requested > 0)
+    if (some_ids)
+        ids += plan->ids_some;
+    if (last_extra > INT32_MIN)
         ids += last_extra + plan->memories_some - plan->memories_none;
     const int64_t entries = walk->spent - before;
     start_walk(walk, walk->plan);

@@ -24,11 +24,12 @@
  * only where the fixed parts take more than half of the budget themselves, and a budget of twice
  * their size is always enough.
  *
- * Forms of a memory, best first: full: full. priority: full, summary, reference. summary: summary,
- * reference. lazy: reference. Strategy full keeps everything in full, or rejects the plan. A memory
- * whose content may not be sent (a conversation log, or too large) has a full cost of 0; its
- * summary replaces it, in strategy full too. A memory that was found goes by its id alone only
- * where the strategy says so. Pure, any thread.
+ * Forms of a memory, best first: full: full. priority: full, summary, id. summary: summary,
+ * reference, id. lazy: reference, id. Strategy full keeps everything in full, or rejects the plan.
+ * A memory whose content may not be sent (a conversation log, or too large) has a full cost of 0;
+ * its summary replaces it, in strategy full too. A memory that was found has no form id. The few
+ * ids that cannot be counted by themselves have none either, and go as a reference. Pure, any
+ * thread.
  */
 #ifndef HANDOFF_ASSEMBLE_PLAN_H
 #define HANDOFF_ASSEMBLE_PLAN_H
@@ -42,7 +43,8 @@
 enum handoff_form {
     HANDOFF_FORM_FULL = 0, /* with its content */
     HANDOFF_FORM_SUMMARY,
-    HANDOFF_FORM_REFERENCE, /* neither: the receiver fetches it */
+    HANDOFF_FORM_REFERENCE, /* neither, but what else is known: the receiver fetches it */
+    HANDOFF_FORM_ID,        /* nothing but its id, in a list of ids */
     HANDOFF_FORMS,
     HANDOFF_FORM_NONE = HANDOFF_FORMS, /* trimmed */
 };
@@ -61,8 +63,8 @@ typedef uint64_t handoff_age;
 struct handoff_trim_memory {
     enum handoff_rank rank;
     handoff_age age;              /* when it was first asked for */
-    uint32_t cost[HANDOFF_FORMS]; /* with another memory after it; 0: it has no such form */
-    int32_t last_extra;           /* extra cost with none after it; may be negative */
+    uint32_t cost[HANDOFF_FORMS]; /* with another one after it; 0: it has no such form */
+    int32_t last_extra;           /* extra cost with none after it; may be negative; not of ids */
     enum handoff_form form;       /* answer */
 };
 
@@ -102,6 +104,7 @@ struct handoff_trim_plan {
     uint64_t fixed;                       /* everything outside the lists */
     uint32_t memories_none;               /* "memories":[] ... */
     uint32_t memories_some;               /* ... and what opens a list that is not empty */
+    uint32_t ids_some;                    /* what a list of ids costs beside them; without: 0 */
     struct handoff_trim_memory *memories; /* by rank; each in the order of keeping */
     size_t nmemories;
     struct handoff_trim_list *lists[HANDOFF_LISTS]; /* NULL: it is not in the context */

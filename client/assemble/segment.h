@@ -17,20 +17,24 @@
  *     head  {"task":{...,"state":{...,"decisions
  *     list  ":["an entry","another"],"unresolved
  *     list  ":[...],"remaining
- *     list  ":[...]}},"memories                  where a list of the state is not there, nor its
- * key list  ":[{"id   segment segment ... segment, or   ":[],"history   where it is empty list
- * ":[{"agent":...},{"agent":...}],"constraints tail  ":{...},"expected_output":{...}}
+ *     list  ":[...]}},"memories
+ *     list  ":[{"id   segment ... segment, or   ":[],"history   where it is empty
+ *     ids   references":["ms-1","ms-2"],"   before history
+ *     list  ":[{"agent":...},{"agent":...}],"constraints
+ *     tail  ":{...},"expected_output":{...}}
+ *
+ * Lists of the state and ids that are empty are left out with their keys.
  *
  * The entries of the other lists are any JSON, and no key leads to the next one. But nearly every
  * entry has a place near its beginning and another near its end where there is always a split,
  * whatever its neighbours are:
  *
- *     - between a letter of any script and an ASCII character other than a letter or apostrophe
- *     - before and after a run of ASCII digits next to an ASCII symbol or letter; after it also
- * next to a space
+ *     - between a letter of any script and an ASCII character, but for a letter or apostrophe
+ *     - before a run of ASCII digits, behind an ASCII symbol or letter
+ *     - behind such a run, before any other ASCII character
  *     - before a letter, where all between it and the beginning of the entry are ASCII symbols: the
  *       comma or bracket in front of the entry belongs to the same run, so the run has more than
- *       one character, and a letter takes at most one symbol and only from the beginning of a piece
+ *       one character, and a letter takes at most one symbol, from the beginning of a piece
  *
  * What lies before the first such place is its lead, what lies after the last its trail: of
  * "retry", the quotes. Both are short. So a list is the sum of its entries between lead and trail,
@@ -60,8 +64,13 @@
 #define HANDOFF_SEGMENT_STATE_END     "}},\"memories"
 #define HANDOFF_SEGMENT_MEMORIES_OPEN "\":[{\"id"
 #define HANDOFF_SEGMENT_MEMORIES_NEXT ",{\"id"
-#define HANDOFF_SEGMENT_MEMORIES_END  "],\"history"
-#define HANDOFF_SEGMENT_MEMORIES_NONE "\":[],\"history"
+#define HANDOFF_SEGMENT_HISTORY_KEY   "history"
+#define HANDOFF_SEGMENT_MEMORIES_END  "],\"" HANDOFF_SEGMENT_HISTORY_KEY
+#define HANDOFF_SEGMENT_MEMORIES_NONE "\":[],\"" HANDOFF_SEGMENT_HISTORY_KEY
+#define HANDOFF_SEGMENT_IDS_KEY       "references"
+#define HANDOFF_SEGMENT_IDS_OPEN      "\":[\""
+#define HANDOFF_SEGMENT_IDS_NEXT      "\",\""
+#define HANDOFF_SEGMENT_IDS_END       "\"],\""
 #define HANDOFF_SEGMENT_TAIL_OPEN     "\":"
 
 /* How long the lead and the trail of an entry are. False: it has only a lead. The text is compact
@@ -82,7 +91,7 @@ struct handoff_segment_memory {
 bool handoff_segment_tags(struct base_arena *arena, const struct handoff_memory *memory,
                           struct base_span *tags);
 
-/* Appends `":"ms-1",...}`: the object after its first key. */
+/* Appends `":"ms-1",...}`: the object after its first key. Not of an id alone. */
 void handoff_segment_memory_write(struct base_buffer *out,
                                   const struct handoff_segment_memory *memory,
                                   enum handoff_form form);

@@ -12,29 +12,50 @@
 
 /* ---- counting ------------------------------------------------------------------------------- */
 
-/* The forms a strategy may use; the others are not counted. What was only found goes by its id
- * alone where no other form may be sent. */
+static bool is_alphanumeric(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Whether the quotes around it are its only neighbours in a run (segment.h), so that ids may leave
+ * their list without changing what the others cost. */
+static bool has_plain_id(const struct handoff_slot *slot)
+{
+    const struct base_span id = slot->show.id;
+    return id.size > 0 && is_alphanumeric(id.data[0]) && is_alphanumeric(id.data[id.size - 1]);
+}
+
+static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
+{
+    switch (form) {
+    case HANDOFF_FORM_FULL:
+        return !slot->content_stays;
+    case HANDOFF_FORM_SUMMARY:
+        return slot->show.summary.data != NULL;
+    case HANDOFF_FORM_ID:
+        return slot->rank != HANDOFF_RANK_FOUND && has_plain_id(slot);
+    default:
+        return true;
+    }
+}
+
+/* The forms a strategy may use; the others are not counted. By priority, a reference goes only
+ * where nothing else may. */
 static bool strategy_uses(enum handoff_strategy strategy, const struct handoff_slot *slot,
                           enum handoff_form form)
 {
-    const bool only_id = slot->content_stays && !slot->show.summary.data;
+    const bool withheld = slot->content_stays && !slot->show.summary.data;
     switch (strategy) {
     case HANDOFF_STRATEGY_FULL:
         return form == (slot->content_stays ? HANDOFF_FORM_SUMMARY : HANDOFF_FORM_FULL);
     case HANDOFF_STRATEGY_SUMMARY:
         return form != HANDOFF_FORM_FULL;
     case HANDOFF_STRATEGY_LAZY:
-        return form == HANDOFF_FORM_REFERENCE;
+        return form == HANDOFF_FORM_REFERENCE || form == HANDOFF_FORM_ID;
     default:
-        return form != HANDOFF_FORM_REFERENCE || slot->rank != HANDOFF_RANK_FOUND || only_id;
+        return form != HANDOFF_FORM_REFERENCE ||
+               (slot->rank == HANDOFF_RANK_FOUND ? withheld : !has_plain_id(slot));
     }
-}
-
-static bool has_form(const struct handoff_slot *slot, enum handoff_form form)
-{
-    return (form == HANDOFF_FORM_FULL && !slot->content_stays) ||
-           (form == HANDOFF_FORM_SUMMARY && slot->show.summary.data) ||
-           form == HANDOFF_FORM_REFERENCE;
 }
 
 /* ---- the lists ------------------------------------------------------------------------------ */
@@ -159,8 +180,11 @@ static void fill_memory(struct handoff_counter *counter, const struct handoff_as
         if (!strategy_uses(strategy, slot, form) || !has_form(slot, form))
             continue;
         if (!slot->known[form]) {
-            slot->known[form] = handoff_cost_of_memory(counter, &slot->show, form);
-            slot->learned[form] = !counter->failed;
+            slot->known[form] =
+                form == HANDOFF_FORM_ID
+                    ? handoff_cost_of_text(counter, slot->show.id) + assembly->with->ids_next
+                    : handoff_cost_of_memory(counter, &slot->show, form);
+            slot->learned[form] = !counter->failed && form != HANDOFF_FORM_ID;
         }
         memory->cost[form] = slot->known[form];
     }
@@ -184,6 +208,7 @@ static enum handoff_code fill_plan(struct handoff_assembly *assembly,
     plan->nmemories = assembly->nslots;
     plan->memories_none = assembly->with->memories_none;
     plan->memories_some = assembly->with->memories_some;
+    plan->ids_some = assembly->with->ids_some;
     return counter->failed ? handoff_error_no_memory(error) : HANDOFF_OK;
 }
 

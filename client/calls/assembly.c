@@ -184,7 +184,7 @@ static bool fill_counts(struct keeping *keeping, const struct handoff_assembly *
     static const enum handoff_memory_rendering renderings[HANDOFF_FORMS] = {
         [HANDOFF_FORM_FULL] = HANDOFF_RENDERING_FULL,
         [HANDOFF_FORM_SUMMARY] = HANDOFF_RENDERING_SUMMARY,
-        [HANDOFF_FORM_REFERENCE] = HANDOFF_RENDERING_ID};
+        [HANDOFF_FORM_REFERENCE] = HANDOFF_RENDERING_ID}; /* an id alone is never learned */
     struct handoff_token_count *counts = base_arena_calloc(&keeping->arena, count, sizeof(*counts));
     for (size_t i = 0, n = 0; counts && i < assembly->nslots; i++) {
         const struct handoff_slot *slot = &assembly->slots[i];

@@ -252,6 +252,22 @@ static void write_memories_section(struct base_buffer *out, yyjson_val *memories
     }
 }
 
+static void write_references_section(struct base_buffer *out, yyjson_val *references)
+{
+    size_t i, n;
+    yyjson_val *id;
+    if (yyjson_arr_size(references) == 0)
+        return;
+    write_heading(out, "Memories to fetch");
+    base_buffer_text(out, "There was room only for their ids.\n\n");
+    yyjson_arr_foreach(references, i, n, id)
+    {
+        base_buffer_text(out, "- ");
+        write_inline(out, base_json_span(id));
+        base_buffer_byte(out, '\n');
+    }
+}
+
 static void write_missing_memory(struct base_buffer *out, yyjson_val *entry)
 {
     int64_t since = 0;
@@ -344,5 +360,6 @@ void handoff_brief_write(struct base_buffer *out, const struct handoff_envelope 
     write_value_section(out, "State of the task", envelope->state);
     write_history_section(out, envelope->history);
     write_memories_section(out, envelope->memories);
+    write_references_section(out, yyjson_obj_get(envelope->context, "references"));
     write_gaps_section(out, yyjson_doc_get_root(envelope->doc));
 }

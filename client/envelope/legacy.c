@@ -45,6 +45,8 @@ void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope
     base_buffer_byte(out, '{');
     write_v1_value(out, "task", yyjson_obj_get(envelope->context, "task"));
     write_v1_value(out, "history", envelope->history);
+    if (yyjson_arr_size(yyjson_obj_get(envelope->context, "references")) > 0)
+        write_v1_value(out, "references", yyjson_obj_get(envelope->context, "references"));
     write_v1_value(out, "expected_output", envelope->expected_output);
     base_buffer_byte(out, '}');
     write_v1_value(out, "memories", envelope->memories);

@@ -2,8 +2,8 @@
 /*
  * legacy.h - version 1, the flat form, for agents that only read that.
  *
- *   {"version": 1, "from", "to", "task", "context": {"task", "history", "expected_output"},
- *    "memories": [...], "constraints": {...}, "missing": [...], "omitted": {...}}
+ *   {"version": 1, "from", "to", "task", "context": {"task", "history", "references",
+ * "expected_output"}, "memories": [...], "constraints": {...}, "missing": [...], "omitted": {...}}
  *
  * `task` is the work for the receiver. What is missing and omitted is said as in version 2, where
  * something is. A dual document is a version 2 envelope followed by the

@@ -264,7 +264,8 @@ static void check_envelope(const struct handoff_assembly *assembly)
     else
         assert_int_equal(count, count_tokens(context.data, context.size));
     assert_true(count <= number_at(root, "tokens", "budget"));
-    assert_int_equal(yyjson_arr_size(envelope.memories),
+    assert_int_equal(yyjson_arr_size(envelope.memories) +
+                         yyjson_arr_size(yyjson_obj_get(envelope.context, "references")),
                      yyjson_arr_size(yyjson_obj_get(root, "memory_refs")));
     check_completeness(assembly, root);
     check_omitted(assembly, &envelope);
@@ -358,7 +359,7 @@ static void make_spine(struct property *property)
     fake_spine_init(&world.spine);
     uint32_t count = property_below(property, 30);
     for (uint32_t i = 0; i < count; i++) {
-        snprintf(ids[i], sizeof(ids[i]), "m%u", i);
+        snprintf(ids[i], sizeof(ids[i]), i % 9 == 8 ? "m%u-" : "m%u", i); /* - : not a plain id */
         char *summary = property_chance(property, 60) ? own(plain_text(property, 10)) : NULL;
         struct handoff_found_memory *found =
             fake_add(&world.spine, ids[i], own(plain_text(property, 120)), summary);
@@ -464,7 +465,8 @@ static const char *make_request(struct base_buffer *out, struct property *proper
         base_buffer_text(out, ",\"include_pins\":false");
     base_buffer_text(out, ",\"memory_ids\":[\"m0\"");
     for (uint32_t i = property_below(property, 12); i > 0; i--)
-        base_buffer_printf(out, ",\"m%u\"", property_below(property, 40));
+        base_buffer_printf(out, property_chance(property, 30) ? ",\"m%u-\"" : ",\"m%u\"",
+                           property_below(property, 40));
     base_buffer_text(out, "],\"constraints\":{");
     add_quoted(out, property, "style", 4);
     if (property_chance(property, 90) && !previous)
@@ -864,16 +866,13 @@ static void test_what_may_not_go_in_full(void **state)
         yyjson_doc *doc = assembled(body);
         if (i == 0) { /* by their ids */
             assert_null(text_at(doc, "/missing/0/reason"));
-            assert_string_equal(text_at(doc, "/context/memories/2/id"), "log");
-            assert_null(text_at(doc, "/context/memories/2/content"));
-            assert_string_equal(text_at(doc, "/context/memories/3/summary"), "in short");
-            assert_string_equal(text_at(doc, "/context/memories/4/id"), "large");
-            assert_null(text_at(doc, "/context/memories/4/content"));
+            assert_string_equal(text_at(doc, "/context/references/0"), "log");
+            assert_string_equal(text_at(doc, "/context/references/1"), "large");
         } else { /* nothing goes by its id alone */
             assert_string_equal(text_at(doc, "/missing/0/reason"), "too_large");
             assert_string_equal(text_at(doc, "/missing/1/reason"), "conversation_log");
-            assert_string_equal(text_at(doc, "/context/memories/2/summary"), "in short");
         }
+        assert_string_equal(text_at(doc, "/context/memories/2/summary"), "in short");
         assert_string_equal(text_at(doc, "/context/memories/0/id"), "fine");
         assert_string_equal(text_at(doc, "/context/memories/0/content"), "short");
         assert_null(text_at(doc, "/context/memories/0/summary"));
@@ -943,7 +942,7 @@ static void test_relevance_is_asked_for_when_it_matters(void **state)
         assert_string_equal(world.spine.last_query.data, "s");
         assert_true(base_span_equal(assembly.slots[0].show.id, base_span_text("more")));
         assert_int_equal(assembly.plan.memories[0].form, HANDOFF_FORM_FULL);
-        assert_int_equal(assembly.plan.memories[1].form, HANDOFF_FORM_REFERENCE);
+        assert_int_equal(assembly.plan.memories[1].form, HANDOFF_FORM_ID);
         check_envelope(&assembly);
         handoff_assembly_free(&assembly);
         world.spine.asked = 0;
@@ -1013,7 +1012,7 @@ static void test_kept_counts(void **state)
     uint64_t count = assembly.plan.count;
     assert_true(assembly.slots[0].learned[HANDOFF_FORM_FULL]);
     assert_true(assembly.slots[0].learned[HANDOFF_FORM_SUMMARY]);
-    assert_true(assembly.slots[0].learned[HANDOFF_FORM_REFERENCE]);
+    assert_false(assembly.slots[0].learned[HANDOFF_FORM_REFERENCE]);
     found->tokens[HANDOFF_RENDERING_FULL] = assembly.slots[0].known[HANDOFF_FORM_FULL];
     found->tokens[HANDOFF_RENDERING_SUMMARY] = assembly.slots[0].known[HANDOFF_FORM_SUMMARY];
     handoff_assembly_free(&assembly);

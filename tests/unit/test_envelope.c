@@ -44,7 +44,7 @@ static void test_what_is_read(void **state)
     assert_int_equal(envelope.hop_count, 2);
     assert_int_equal(envelope.hop_max, 10);
     assert_int_equal(yyjson_arr_size(envelope.path), 1);
-    assert_int_equal(yyjson_arr_size(envelope.memories), 3);
+    assert_int_equal(yyjson_arr_size(envelope.memories), 2);
     assert_int_equal(yyjson_arr_size(envelope.history), 3);
     assert_int_equal(yyjson_obj_size(envelope.constraints), 4);
     handoff_envelope_free(&envelope);

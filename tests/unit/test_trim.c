@@ -11,9 +11,10 @@
 enum {
     F = HANDOFF_FORM_FULL,
     S = HANDOFF_FORM_SUMMARY,
-    R = HANDOFF_FORM_REFERENCE,
+    R = HANDOFF_FORM_ID,
     NONE = HANDOFF_FORM_NONE,
-    REFERENCE = 10, /* tokens */
+    REFERENCE = 10, /* tokens of an id, and of what else is known of a memory */
+    DESCRIBED = 25,
     ENTRIES = 12,
 };
 
@@ -91,7 +92,7 @@ static struct handoff_trim_memory memory(enum handoff_rank rank, uint32_t full, 
     return (struct handoff_trim_memory){
         .rank = rank,
         .age = rank == HANDOFF_RANK_INHERITED ? 5 : HANDOFF_AGE_OWN,
-        .cost = {full, summary, rank == HANDOFF_RANK_FOUND ? 0 : REFERENCE}};
+        .cost = {full, summary, 0, rank == HANDOFF_RANK_FOUND ? 0 : REFERENCE}};
 }
 
 static struct handoff_trim_plan plan_of(uint64_t budget, struct handoff_trim_memory *memories,
@@ -192,7 +193,7 @@ static void test_decisions_and_remaining_go_newest_first_before_pins(void **stat
     const uint32_t decision_costs[] = {20, 20}, remaining_costs[] = {20, 20};
     struct numbers decisions = numbers(2, decision_costs), remaining = numbers(2, remaining_costs);
     struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_PINNED, 31, 0)};
-    struct handoff_trim_plan plan = plan_of(100 + 3 + 4 + REFERENCE + 2 + 60 + 19, memories, 1);
+    struct handoff_trim_plan plan = plan_of(100 + 2 + 4 + REFERENCE + 2 + 60 + 19, memories, 1);
     decisions.age[0] = 1, decisions.age[1] = 7, remaining.age[0] = 2, remaining.age[1] = 3;
     plan.lists[HANDOFF_PART_DECISIONS] = &decisions.list;
     plan.lists[HANDOFF_PART_REMAINING] = &remaining.list;
@@ -311,13 +312,17 @@ static void make_memories(struct world *world, struct property *property, size_t
     handoff_age age = 40;
     for (size_t i = 0; i < count; i++) {
         struct handoff_trim_memory *one = &world->memories[i];
-        *one = memory(rank_at(i, count, shares), 20 + property_below(property, 400),
-                      property_chance(property, 60) ? 15 + property_below(property, 60) : 0);
+        *one = memory(rank_at(i, count, shares), 40 + property_below(property, 400),
+                      property_chance(property, 60) ? 35 + property_below(property, 60) : 0);
         if (one->cost[S] && property_chance(property, 10))
             one->cost[F] = 0;
         age -= property_below(property, 3);
         if (one->rank == HANDOFF_RANK_INHERITED)
             one->age = age;
+        if (one->rank != HANDOFF_RANK_FOUND && property_chance(property, 20))
+            one->cost[HANDOFF_FORM_ID] = 0; /* its id is not plain */
+        if (!one->cost[HANDOFF_FORM_ID] || property_chance(property, 20))
+            one->cost[HANDOFF_FORM_REFERENCE] = DESCRIBED;
         one->last_extra = (int32_t)property_below(property, 5) - 2;
     }
 }
@@ -328,6 +333,7 @@ static void make_world(struct world *world, struct property *property)
     make_memories(world, property, count);
     world->plan = plan_of(100 + property_below(property, 4000), world->memories, count);
     world->plan.strategy = (enum handoff_strategy)property_below(property, 4);
+    world->plan.ids_some = property_below(property, 4);
     for (int i = 0; i < HANDOFF_LISTS; i++) {
         uint32_t costs[ENTRIES];
         for (size_t e = 0; e < ENTRIES; e++)
@@ -344,15 +350,19 @@ static void make_world(struct world *world, struct property *property)
 static uint64_t recount(const struct handoff_trim_plan *plan)
 {
     int64_t sum = (int64_t)plan->fixed, last = 0;
-    bool some = false;
+    bool some = false, ids = false;
     for (size_t i = 0; i < plan->nmemories; i++) {
         const struct handoff_trim_memory *one = &plan->memories[i];
         if (one->form == HANDOFF_FORM_NONE)
             continue;
         sum += one->cost[one->form];
+        ids |= one->form == HANDOFF_FORM_ID;
+        if (one->form == HANDOFF_FORM_ID)
+            continue;
         last = one->last_extra;
         some = true;
     }
+    sum += ids ? plan->ids_some : 0;
     sum += (some ? plan->memories_some : plan->memories_none) + last;
     for (int i = 0; i < HANDOFF_LISTS; i++) {
         const struct numbers *list = (const struct numbers *)plan->lists[i];
@@ -381,7 +391,7 @@ static int64_t first_group(const struct handoff_trim_plan *plan, bool only_kept)
     for (size_t i = 0; i < plan->nmemories; i++) {
         if (plan->memories[i].rank != HANDOFF_RANK_FOUND &&
             (!only_kept || plan->memories[i].form != HANDOFF_FORM_NONE))
-            sum += REFERENCE;
+            sum += plan->memories[i].cost[HANDOFF_FORM_ID] ? REFERENCE : DESCRIBED;
     }
     return sum;
 }
@@ -396,7 +406,7 @@ static void check_full(const struct handoff_trim_plan *plan)
     }
 }
 
-enum { SLACK = 5 }; /* tokens of what opens and ends lists */
+enum { SLACK = 9 }; /* tokens of what opens and ends lists */
 
 /* Nothing that was trimmed would still have fitted at the end: the budget is used. */
 static void check_used_well(const struct handoff_trim_plan *plan)
@@ -404,7 +414,7 @@ static void check_used_well(const struct handoff_trim_plan *plan)
     for (size_t i = 0; i < plan->nmemories; i++) {
         const struct handoff_trim_memory *one = &plan->memories[i];
         uint32_t least = 0;
-        for (int form = plan->strategy == HANDOFF_STRATEGY_LAZY      ? R
+        for (int form = plan->strategy == HANDOFF_STRATEGY_LAZY      ? HANDOFF_FORM_REFERENCE
                         : plan->strategy == HANDOFF_STRATEGY_SUMMARY ? S
                                                                      : F;
              form < HANDOFF_FORMS; form++) {
