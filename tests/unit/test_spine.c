@@ -543,10 +543,17 @@ static void test_every_allocation_failure(void **state)
     temp_spine_open(&temp, NULL, usual);
     assert_int_equal(temp_remember(&temp, "a", "token bucket", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
     assert_int_equal(temp_remember(&temp, "b", "token ring", HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    struct base_span scope = span("user:alice");
+    struct handoff_spine_put scoped = {.memory = {.id = span("c"), .content = span("token pool")},
+                                       .scopes = {.all = true},
+                                       .scope = scope};
+    assert_int_equal(temp_put_call(&temp, &scoped), HANDOFF_OK);
     for (long n = 1;; n++) {
         struct base_arena arena;
         base_arena_init(&arena, 64);
         struct handoff_spine_resolve resolve = {.arena = &arena,
+                                                .scopes = {.names = &scope, .count = 1},
+                                                .task = span("task-1"),
                                                 .ids = ids,
                                                 .id_count = 2,
                                                 .pins = true,
@@ -557,7 +564,7 @@ static void test_every_allocation_failure(void **state)
         bool reached = atomic_load(&failing_memory_hit);
         failing_memory_at(0);
         assert_int_equal(code, reached ? HANDOFF_ERR_OUT_OF_MEMORY : HANDOFF_OK);
-        assert_int_equal(resolve.found_count, reached ? 0 : 2);
+        assert_int_equal(resolve.found_count, reached ? 0 : 3);
         base_arena_free(&arena);
         if (!reached) {
             assert_true(n > 4);

@@ -273,6 +273,62 @@ static void test_others_do_not_change_the_ranking(void **state)
     }
 }
 
+/* A scope has words of its own in the index, split and folded as the shared ones. */
+static void test_a_scope_finds_the_words_that_are_found_where_all_is_shared(void **state)
+{
+    static const char *const texts[] = {"\xc3\x9c"
+                                        "berweisung wiederholen",
+                                        "getUserById(ms-4821)",
+                                        "caf\xc3\xa9\xe2\x80\x94"
+                                        "bar",
+                                        "z 17zbank", "\xe6\x94\xaf\xe4\xbb\x98"};
+    static const char *const queries[] = {"uberweisung",
+                                          "GETUSERBYID",
+                                          "4821",
+                                          "Cafe\xe2\x80\x94"
+                                          "bar",
+                                          "bar",
+                                          "17zbank",
+                                          "bank",
+                                          "\xe6\x94\xaf\xe4\xbb\x98",
+                                          "wiederhol"};
+    enum { TEXTS = 5 };
+    (void)state;
+    for (int scoped = 0; scoped < 2; scoped++) {
+        for (int i = 0; i < TEXTS; i++) {
+            char id[16];
+            snprintf(id, sizeof id, "%s%d", scoped ? "a" : "s", i);
+            struct handoff_spine_put call = {
+                .memory = {.id = span(id),
+                           .content = span(texts[i]),
+                           .summary = span("sum"),
+                           .tags = (struct base_span[]){span("tag one")},
+                           .tag_count = 1},
+                .scopes = scopes(NULL),
+                .scope = span(scoped ? "a" : "")};
+            assert_int_equal(temp_put_call(&temp, &call), HANDOFF_OK);
+        }
+    }
+    for
+        EACH(queries)
+        {
+            struct handoff_spine_resolve call = {.arena = &temp.arena,
+                                                 .scopes = scopes("a"),
+                                                 .recent = 20,
+                                                 .query = span(queries[i])};
+            bool found[2][TEXTS] = {{false}};
+            assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &call), HANDOFF_OK);
+            for (size_t k = 0; k < call.found_count; k++) {
+                const char *id = call.found[k].memory.id.data;
+                found[id[0] == 'a'][id[1] - '0'] = call.found[k].relevance > 0;
+            }
+            assert_memory_equal(found[0], found[1], sizeof found[0]);
+            assert_int_equal(memchr(found[0], true, TEXTS) != NULL,
+                             strcmp(queries[i], "bank") != 0 &&
+                                 strcmp(queries[i], "wiederhol") != 0);
+        }
+}
+
 static void test_memories_of_the_task_are_found_first(void **state)
 {
     char id[16];
@@ -475,6 +531,7 @@ int main(void)
         WITH_SPINE(test_lists_have_what_is_visible),
         WITH_SPINE(test_a_list_is_in_the_order_of_recency),
         WITH_SPINE(test_others_do_not_change_the_ranking),
+        WITH_SPINE(test_a_scope_finds_the_words_that_are_found_where_all_is_shared),
         WITH_SPINE(test_memories_of_the_task_are_found_first),
         WITH_SPINE(test_who_stores_where),
         WITH_SPINE(test_an_id_is_taken_in_every_scope),

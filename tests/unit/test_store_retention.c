@@ -368,7 +368,10 @@ static void test_a_store_of_an_older_version(void **state)
     snprintf(version, sizeof version, "PRAGMA user_version = %d", HANDOFF_SCHEMA_KEPT - 1);
     assert_int_equal(
         handoff_db_exec(&fixture.db,
-                        "DROP TRIGGER scope_grew; DROP TRIGGER scope_shrank;"
+                        "DROP TRIGGER scope_grew; DROP TRIGGER scope_shrank; DROP TRIGGER "
+                        "memory_tokens_removed;"
+                        "DROP TRIGGER memories_added_to_scope;"
+                        "DROP TRIGGER memories_removed_from_scope;"
                         "DROP INDEX memories_recent; DROP INDEX memories_pinned_recent; DROP INDEX "
                         "memories_task;"
                         "ALTER TABLE memories DROP COLUMN task_id;"

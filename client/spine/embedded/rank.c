@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/spine/embedded/full_text.h"
 #include "client/spine/embedded/place.h"
 #include "client/spine/embedded/score.h"
 #include "lib/base/error.h"
@@ -94,20 +95,44 @@ static void give_terms(const Fts5ExtensionApi *api, Fts5Context *row, sqlite3_co
 
 enum handoff_code handoff_rank_prepare(struct handoff_db *db, struct handoff_error *error)
 {
-    fts5_api *api = NULL;
     if (db->spine_ready)
         return HANDOFF_OK;
-    sqlite3_stmt *find = handoff_db_statement(db, "SELECT fts5(?1)", error);
-    if (!find)
+    fts5_api *api = handoff_full_text_api(db, error);
+    if (!api)
         return handoff_db_failure(db, NULL);
-    sqlite3_bind_pointer(find, 1, &api, "fts5_api_ptr", NULL);
-    handoff_db_row(find);
-    enum handoff_code code = handoff_db_end(db, find, error);
-    if (code != HANDOFF_OK)
-        return code;
-    if (!api || api->xCreateFunction(api, "handoff_terms", NULL, give_terms, NULL) != SQLITE_OK)
+    if (api->xCreateFunction(api, "handoff_terms", NULL, give_terms, NULL) != SQLITE_OK)
         return handoff_error_no_memory(error);
-    db->spine_ready = true;
+    enum handoff_code code = handoff_full_text_register(db, api, error);
+    db->spine_ready = code == HANDOFF_OK;
+    return code;
+}
+
+/* ---- the query in a scope ------------------------------------------------------------------- */
+
+/* Its terms as the scope has them. */
+struct scoped_query {
+    struct handoff_query query;
+    struct base_buffer text; /* of the terms; empty where they are the query's own */
+};
+
+static enum handoff_code scope_query(struct scoped_query *scoped, struct handoff_db *db,
+                                     const struct handoff_query *query, int64_t scope,
+                                     struct handoff_error *error)
+{
+    size_t at[HANDOFF_QUERY_TERMS + 1] = {0};
+    *scoped = (struct scoped_query){.query = *query};
+    if (scope == 0)
+        return HANDOFF_OK;
+    fts5_api *api = handoff_full_text_api(db, error);
+    if (!api)
+        return handoff_db_failure(db, NULL);
+    for (int i = 0; i < query->count; i++) {
+        if (!handoff_full_text_words(api, scope, query->terms[i], &scoped->text))
+            return handoff_error_no_memory(error);
+        at[i + 1] = scoped->text.size;
+    }
+    for (int i = 0; i < query->count; i++)
+        scoped->query.terms[i] = base_span(scoped->text.data + at[i], at[i + 1] - at[i]);
     return HANDOFF_OK;
 }
 
@@ -123,8 +148,9 @@ struct seen {
 struct collection {
     struct seen *seen; /* of all rounds; room for one more round */
     size_t count;
-    double memories, words;           /* in the spine */
-    int64_t scope;                    /* the one that is looked into */
+    double memories, words; /* in the spine */
+    int64_t scope;          /* the one that is looked into, and the query in it */
+    struct scoped_query scoped;
     double with[HANDOFF_QUERY_TERMS]; /* about how many of its memories have a term */
 };
 
@@ -197,7 +223,7 @@ static enum handoff_code run_round(struct handoff_rank *rank, struct handoff_db 
                              error);
     if (!match)
         return handoff_db_failure(db, NULL);
-    write_expression(&expression, &rank->query, must);
+    write_expression(&expression, &collection->scoped.query, must);
     handoff_db_bind_text(match, 1, base_buffer_span(&expression));
     sqlite3_bind_int64(match, 2, SAMPLE);
     sqlite3_bind_int64(match, 3, handoff_first_place(collection->scope));
@@ -313,7 +339,11 @@ static enum handoff_code look_into_scopes(struct handoff_rank *rank, struct hand
         collection->scope = rank->visible->scopes[i];
         memset(collection->with, 0, sizeof collection->with);
         rank->seen_from[i] = handoff_first_place(collection->scope);
-        enum handoff_code code = run_rounds(rank, db, collection, &rank->seen_from[i], error);
+        struct scoped_query *scoped = &collection->scoped;
+        enum handoff_code code = scope_query(scoped, db, &rank->query, collection->scope, error);
+        if (code == HANDOFF_OK)
+            code = run_rounds(rank, db, collection, &rank->seen_from[i], error);
+        base_buffer_free(&scoped->text);
         if (code != HANDOFF_OK)
             return code;
         for (int term = 0; term < rank->query.count; term++)
@@ -402,8 +432,9 @@ static const struct handoff_candidate *find_candidate(const struct handoff_rank 
                : bsearch(&key, rank->candidates, rank->count, sizeof key, newest_first);
 }
 
-static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_db *db, int64_t seq,
-                                     double *bm25, struct handoff_error *error)
+static enum handoff_code measure_scoped(struct handoff_rank *rank, struct handoff_db *db,
+                                        const struct handoff_query *query, int64_t seq,
+                                        double *bm25, struct handoff_error *error)
 {
     struct base_buffer expression = {0};
     struct collection collection = {0};
@@ -416,11 +447,11 @@ static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_d
                              error);
     if (!match)
         return handoff_db_failure(db, NULL);
-    write_expression(&expression, &rank->query, all_terms(&rank->query));
+    write_expression(&expression, query, all_terms(query));
     handoff_db_bind_text(match, 1, base_buffer_span(&expression));
     sqlite3_bind_int64(match, 2, seq);
     if (!expression.failed && handoff_db_row(match)) {
-        understood = read_seen(match, &collection, &seen, 0, rank->query.count);
+        understood = read_seen(match, &collection, &seen, 0, query->count);
         if (understood)
             *bm25 = bm25_of(rank, &collection, &seen);
     }
@@ -430,6 +461,17 @@ static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_d
     if (failed)
         return handoff_error_no_memory(error);
     return code == HANDOFF_OK && !understood ? foreign_answer(error) : code;
+}
+
+static enum handoff_code measure_one(struct handoff_rank *rank, struct handoff_db *db, int64_t seq,
+                                     double *bm25, struct handoff_error *error)
+{
+    struct scoped_query scoped;
+    enum handoff_code code = scope_query(&scoped, db, &rank->query, handoff_scope_of(seq), error);
+    if (code == HANDOFF_OK)
+        code = measure_scoped(rank, db, &scoped.query, seq, bm25, error);
+    base_buffer_free(&scoped.text);
+    return code;
 }
 
 /* Whether every memory of its scope, from this one on, that has a word of the query is a

@@ -10,6 +10,7 @@
 
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/place.h"
+#include "client/spine/embedded/rank.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -373,7 +374,9 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     const struct handoff_embedded *embedded = scratch_of(job)->embedded;
     struct stored old;
     int64_t scope = 0;
-    enum handoff_code code = find_stored(db, put->memory.id, &old, error);
+    enum handoff_code code = handoff_rank_prepare(db, error); /* the triggers need it */
+    if (code == HANDOFF_OK)
+        code = find_stored(db, put->memory.id, &old, error);
     if (code == HANDOFF_OK)
         code = settle_scope(put, &old, error);
     if (code == HANDOFF_OK)
@@ -428,8 +431,9 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
 {
     const struct handoff_spine_remove *remove = (const void *)call_of(job);
     struct stored old;
-    enum handoff_code code =
-        find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
+    enum handoff_code code = handoff_rank_prepare(db, error); /* the triggers need it */
+    if (code == HANDOFF_OK)
+        code = find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
     if (code == HANDOFF_OK)
         code = remove_seq(db, old.seq, error);
     return code == HANDOFF_OK ? forget_scope(db, handoff_scope_of(old.seq), error) : code;

@@ -195,7 +195,8 @@ static const char *const steps[] = {
        table, its indexes and the full-text index, has the memories of a scope next to each other,
        the newest at its end: reading one scope does not touch another, however large that is.
        Scope 0 is what is shared, as are all memories of older versions; so their rows, and the
-       index of their words, stay as they are. */
+       index of their words, stay as they are. Other scopes have words of their own
+       (client/spine/embedded/full_text.h). */
     "CREATE TABLE memory_scopes ("
     "  number INTEGER PRIMARY KEY CHECK (number BETWEEN 0 AND 8388607),"
     "  name TEXT NOT NULL UNIQUE,"
@@ -208,6 +209,26 @@ static const char *const steps[] = {
     "CREATE INDEX memories_task ON memories (task_id, seq) WHERE task_id IS NOT NULL;"
     "CREATE INDEX memories_recent ON memories (seq & 1099511627775);"
     "CREATE INDEX memories_pinned_recent ON memories (seq & 1099511627775) WHERE pinned = 1;"
+    "DROP TRIGGER memories_added; DROP TRIGGER memories_removed;"
+    "CREATE TRIGGER memories_added AFTER INSERT ON memories WHEN new.seq >> 40 = 0 BEGIN"
+    "  INSERT INTO memories_text (rowid, content, summary, tags)"
+    "  VALUES (new.seq, new.content, new.summary, new.tags); END;"
+    "CREATE TRIGGER memories_added_to_scope AFTER INSERT ON memories WHEN new.seq >> 40 > 0 BEGIN"
+    "  INSERT INTO memories_text (rowid, content, summary, tags)"
+    "  VALUES (new.seq, handoff_scope_words(new.seq >> 40, new.content),"
+    "  handoff_scope_words(new.seq >> 40, new.summary),"
+    "  handoff_scope_words(new.seq >> 40, new.tags)); END;"
+    "CREATE TRIGGER memories_removed AFTER DELETE ON memories WHEN old.seq >> 40 = 0 BEGIN"
+    "  INSERT INTO memories_text (memories_text, rowid, content, summary, tags)"
+    "  VALUES ('delete', old.seq, old.content, old.summary, old.tags); END;"
+    "CREATE TRIGGER memories_removed_from_scope AFTER DELETE ON memories"
+    "  WHEN old.seq >> 40 > 0 BEGIN"
+    "  INSERT INTO memories_text (memories_text, rowid, content, summary, tags)"
+    "  VALUES ('delete', old.seq, handoff_scope_words(old.seq >> 40, old.content),"
+    "  handoff_scope_words(old.seq >> 40, old.summary),"
+    "  handoff_scope_words(old.seq >> 40, old.tags)); END;"
+    "CREATE TRIGGER memory_tokens_removed AFTER DELETE ON memories BEGIN"
+    "  DELETE FROM memory_tokens WHERE seq = old.seq; END;"
     "CREATE TRIGGER scope_grew AFTER INSERT ON memories BEGIN"
     "  UPDATE memory_scopes SET memories = memories + 1 WHERE number = new.seq >> 40; END;"
     "CREATE TRIGGER scope_shrank AFTER DELETE ON memories BEGIN"
