@@ -10,6 +10,7 @@
  *   http_read.c     what a handler may ask of it
  *   http_respond.c  its answer
  *   problem.c       its answer where that is an error
+ *   polls.c         requests that wait for what may never come
  *   admission.c     who may come in
  */
 #ifndef EXPORTER_HTTP_HTTP_PRIVATE_H
@@ -22,6 +23,7 @@
 #include "exporter/access/callers.h"
 #include "exporter/http/acceptor.h"
 #include "exporter/http/disconnects.h"
+#include "exporter/http/polls.h"
 #include "exporter/http/problem.h"
 #include "exporter/http/router.h"
 #include "exporter/http/server.h"
@@ -94,6 +96,7 @@ struct exporter_server {
     unsigned counts[EXPORTER_PHASES];                         /* how many each queue has */
     unsigned open;                                            /* in all */
     struct exporter_requests deferred;
+    struct exporter_polls polls;
     struct base_timer sweep;
     struct exporter_body_room spare; /* of a body that was handled, for the next one */
     /* written by the loop, read by any thread */
@@ -149,6 +152,8 @@ struct exporter_request {
     void (*cancelled)(void *arg);
     void *cancelled_arg;
     LIST_ENTRY(exporter_request) entry;
+    void (*end_poll)(void *arg); /* polls.h; NULL: it is none, or was asked to end */
+    TAILQ_ENTRY(exporter_request) poll_entry;
     /* while its answer is one of a bounded number */
     struct exporter_slots *slots; /* NULL: it is not */
     TAILQ_ENTRY(exporter_request) slot_entry;

@@ -50,6 +50,7 @@ static void wake_connection(struct exporter_request *request)
 
 static void forget_deferral(struct exporter_request *request)
 {
+    exporter_polls_forget(request);
     if (request->state == REQUEST_DEFERRED)
         LIST_REMOVE(request, entry);
 }

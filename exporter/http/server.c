@@ -390,6 +390,7 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
     for (unsigned phase = 0; phase < EXPORTER_PHASES; phase++)
         TAILQ_INIT(&server->connections[phase]);
     LIST_INIT(&server->deferred);
+    exporter_polls_init(&server->polls);
     server->sweep = (struct base_timer){.fire = sweep};
     server->acceptor = (struct exporter_acceptor){.room = options->limits.room,
                                                   .accepted = client_accepted,

@@ -18,6 +18,7 @@
 #include "exporter/client_host.h"
 #include "exporter/http/negotiate.h"
 #include "exporter/http/pending_call.h"
+#include "exporter/http/polls.h"
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
 
@@ -369,6 +370,15 @@ static void pull_cancelled(void *arg)
         handoff_pull_withdraw(pulling->pull);
 }
 
+/* As if its time were over; a handoff that is on its way is still given. */
+static void end_pull(void *arg)
+{
+    struct pulling *pulling = arg;
+    BASE_CHECK_MAGIC(pulling, PULLING_MAGIC);
+    if (pulling->pull != NULL)
+        handoff_pull_withdraw(pulling->pull);
+}
+
 /* HEAD would lease a handoff and deliver it to no one. */
 static bool shows_what_it_takes(struct exporter_request *request)
 {
@@ -397,7 +407,10 @@ void exporter_call_pull_handoff(struct exporter_request *request, void *context)
     }
     pulling->magic = PULLING_MAGIC;
     pulling->request = request;
-    exporter_request_defer(request, pull_cancelled, pulling);
+    if (!exporter_polls_defer(request, pull_cancelled, end_pull, pulling)) {
+        free(pulling);
+        return;
+    }
     struct handoff_puller *pull = handoff_pull(handoffs_loop(request, context), input->id,
                                                input->pull.wait_ms, pulled, pulling);
     if (pulling->told)

@@ -9,6 +9,7 @@ agent learns nothing of it. It is made again until the handoff's deadline.
 
 import datetime
 import itertools
+import json
 import os
 import pathlib
 import resource
@@ -63,10 +64,10 @@ class Case(unittest.TestCase):
         self.assertLess((cpu_seconds(pid) - used) / (time.monotonic() - began), 0.5)
 
 
-class InboxPolls(Case):
-    """1,100 inbox polls at 1,024 descriptors."""
+class WaitingSenders(Case):
+    """1,100 senders that wait, at 1,024 descriptors."""
 
-    POLLS = 1100
+    SENDERS = 1100
     HANDOFFS = 20
 
     def setUp(self):
@@ -84,16 +85,19 @@ class InboxPolls(Case):
         else:
             request.answer(503, connection="close", retry_after="1")
 
-    def poll(self):
+    def wait_for_nobody(self):
+        """A sender whose agent never comes. Polls would give way to others (test_polls.py)."""
         raw = self.daemon.api.socket()
         self.addCleanup(raw.close)
-        raw.sendall(b"GET /v1/agents/poller/inbox?wait=60s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        body = json.dumps({"source_agent": "analyst", "target_agent": "poller", "task_summary": "wait"}).encode()
+        raw.sendall(b"POST /v1/handoffs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" %
+                    (len(body), body))
         return raw
 
     def test_deliveries_and_scrapes_go_on(self):
         for _ in range(self.HANDOFFS):
             self.caller.send_async()
-        polls = [self.poll() for _ in range(self.POLLS)]
+        senders = [self.wait_for_nobody() for _ in range(self.SENDERS)]
         eventually(lambda: self.metric("process_open_fds") > 350, "those with a place are taken in")
         self.taken_in.set()
         eventually(lambda: self.metric(
@@ -109,7 +113,7 @@ class InboxPolls(Case):
         eventually(lambda: self.shortages() >= 3, "clients wait for seconds")
         findings = self.daemon.web.get("/?format=json").json()["findings"]
         self.assertIn("The sidecar ran out of descriptors", "".join(each["text"] for each in findings))
-        for raw in polls:
+        for raw in senders:
             raw.close()
         self.assertEqual(self.caller.send().status, 200)  # there is room again
 
