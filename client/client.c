@@ -135,6 +135,7 @@ enum handoff_code handoff_client_open(struct handoff_client **client,
     atomic_init(&made->hops_max, DEFAULT_HOPS_MAX);
     atomic_init(&made->default_token_budget, DEFAULT_TOKEN_BUDGET);
     atomic_init(&made->secrets, HANDOFF_SECRET_POLICY_REDACT);
+    atomic_init(&made->forbids_new_chain, false);
     atomic_init(&made->spine_up, true);
     pthread_mutex_init(&made->visit_lock, NULL);
     handoff_recent_init(&made->observed);
@@ -193,6 +194,7 @@ enum handoff_code handoff_client_configure(struct handoff_client *client,
     atomic_store(&client->hops_max,
                  configuration->hops_max ? configuration->hops_max : DEFAULT_HOPS_MAX);
     atomic_store(&client->secrets, (int)configuration->secrets);
+    atomic_store(&client->forbids_new_chain, configuration->forbid_new_chain);
     handoff_engine_limit(client->engine, configuration->max_in_flight,
                          configuration->max_in_flight_per_agent);
     atomic_store(&client->default_token_budget, configuration->default_token_budget

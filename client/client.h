@@ -3,7 +3,7 @@
  * client.h - the client and its loops from the inside; handoff.h has what a host sees.
  *
  * A client is shared by all threads: what it points to is safe for that, and what may change
- * (hops_max, default_token_budget) is atomic. A loop belongs to one thread; whatever it asks is
+ * (hops_max and those below it) is atomic. A loop belongs to one thread; whatever it asks is
  * answered through its mailbox.
  */
 #ifndef HANDOFF_CLIENT_H
@@ -45,6 +45,7 @@ struct handoff_client {
     _Atomic(uint32_t) hops_max;
     _Atomic(uint64_t) default_token_budget;
     atomic_int secrets; /* enum handoff_secret_policy */
+    atomic_bool forbids_new_chain;
     atomic_bool spine_up;
     struct handoff_recent observed; /* ids of observations; has a lock of its own */
 

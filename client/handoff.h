@@ -195,6 +195,7 @@ struct handoff_configuration {
     size_t nagents;
     uint64_t default_token_budget;      /* of targets that are not among the agents; 0: 8,000 */
     uint32_t hops_max;                  /* 0: 10 */
+    bool forbid_new_chain;              /* a request with new_chain is forbidden */
     enum handoff_secret_policy secrets; /* credentials in requests and memories */
     unsigned max_in_flight;             /* handoffs under way at once; 0: any number */
     unsigned max_in_flight_per_agent;
@@ -300,6 +301,7 @@ struct handoff_ask {
     /* The scopes that it is bound to, separated by commas: it asks for memories only within these.
        NULL: it is not bound to scopes. */
     const char *scopes;
+    bool any_task;           /* it may name a task that its source is no party to: an operator */
     const char *traceparent; /* W3C headers of the request; NULL: none. Bad ones are ignored. */
     const char *tracestate;
     bool lenient; /* fields that this version does not know are ignored, and the answer lists them;

@@ -332,6 +332,7 @@ static bool configure(struct exporter_client_host *client_host,
                                                         .nagents = config->nagents,
                                                         .hops_max = config->hops.max,
                                                         .secrets = config->secrets,
+                                                        .forbid_new_chain = !config->hops.new_chain,
                                                         .max_in_flight = config->api.max_in_flight,
                                                         .max_in_flight_per_agent =
                                                             config->api.max_in_flight_per_agent,

@@ -108,6 +108,7 @@ struct handoff_assembly {
     bool lenient;                      /* unknown fields are ignored, with a warning */
     bool parks_at_limit;       /* the envelope is made beyond that limit, too: it will be parked */
     int64_t hop_max;           /* the configured limit; inherit lowers it to the parents' */
+    bool any_task;             /* the source need not be a party to its task */
     bool forbids_new_chain;    /* the configuration does */
     struct base_uuid replaces; /* the envelope in whose place it steps; nil: none */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the

@@ -100,17 +100,22 @@ static enum handoff_code take_previous(struct continued_read *read, yyjson_val *
     return HANDOFF_OK;
 }
 
-static enum handoff_code refuse_task(struct base_span task_id, struct handoff_error *error)
+static enum handoff_code refuse_task(struct base_span task_id, bool known_caller,
+                                     struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND,
-                             "this task belongs to other agents: only the agent that started it "
-                             "and agents that were sent one of its handoffs may use it; choose "
-                             "another task_id or omit it",
+                             known_caller
+                                 ? "this task belongs to other agents: only the agent that started "
+                                   "it and agents that were sent one of its handoffs may use it; "
+                                   "choose another task_id or omit it"
+                                 : "the source neither started this task nor was sent one of its "
+                                   "handoffs; check source_agent, choose another task_id or omit "
+                                   "it, or begin anew with \"new_chain\": true",
                              "task_id", task_id.data);
 }
 
-/* A request without previous_id. A source that is not known to be the caller is refused nothing: it
- * begins a branch where it is no party. */
+/* A request without previous_id. Where no token says who calls, the source does; then a new chain
+ * shows it nothing. */
 static enum handoff_code take_task(struct continued_read *read, struct handoff_error *error)
 {
     const struct handoff_assembly *assembly = read->assembly;
@@ -121,15 +126,15 @@ static enum handoff_code take_task(struct continued_read *read, struct handoff_e
         store, request->task_id, request->source_agent, &read->assembly->arena, &continued, error);
     if (code != HANDOFF_OK || !continued.is_known)
         return code;
-    bool may =
-        continued.is_party || continued.began_it || continued.nids > 0 || !assembly->caller.data;
+    bool may = continued.is_party || continued.began_it || continued.nids > 0 ||
+               assembly->any_task || (request->new_chain && !assembly->caller.data);
     if (!may)
         code = handoff_visibility_began_task(store, &continued.first, request->source_agent, &may,
                                              error);
     if (code != HANDOFF_OK)
         return code;
     if (!may)
-        return refuse_task(request->task_id, error);
+        return refuse_task(request->task_id, assembly->caller.data != NULL, error);
     if (request->new_chain)
         return HANDOFF_OK;
     read->branches = continued.nids == 0;
@@ -149,7 +154,7 @@ static void sort_ids(struct continued_read *read)
         qsort(read->ids, read->nids, sizeof *read->ids, compare_ids);
 }
 
-static enum handoff_code choose(struct continued_read *read, struct handoff_error *error)
+static enum handoff_code choose_continued(struct continued_read *read, struct handoff_error *error)
 {
     if (replaces_another(read->assembly)) {
         read->ids = &read->assembly->replaces;
@@ -169,9 +174,10 @@ static struct base_span encoding_of(const struct handoff_assembly *assembly)
     return base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer));
 }
 
-static enum handoff_code name_parent(struct base_arena *arena,
-                                     const struct handoff_contribution *stored,
-                                     struct handoff_parent *parent, struct handoff_error *error)
+static enum handoff_code name_chain_parent(struct base_arena *arena,
+                                           const struct handoff_contribution *stored,
+                                           struct handoff_parent *parent,
+                                           struct handoff_error *error)
 {
     char id[BASE_UUID_TEXT], hex[BASE_SHA256_HEX_SIZE];
     base_uuid_format(&stored->id, id);
@@ -224,7 +230,7 @@ static enum handoff_code take_ancestor(struct continued_read *read, size_t index
     chain->task_id = stored->task_id;
     chain->nparents++;
     parent->hop = said->hop;
-    return name_parent(arena, stored, parent, error);
+    return name_chain_parent(arena, stored, parent, error);
 }
 
 static enum handoff_code take_ancestors(struct continued_read *read, struct handoff_error *error)
@@ -354,7 +360,7 @@ enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
 {
     struct continued_read read = {.assembly = assembly};
     struct handoff_continued_chain *chain = &assembly->chain;
-    enum handoff_code code = choose(&read, error);
+    enum handoff_code code = choose_continued(&read, error);
     if (code != HANDOFF_OK || read.nids == 0)
         return code;
     sort_ids(&read);

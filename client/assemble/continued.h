@@ -11,9 +11,9 @@
  *     and was never addressed in      constraints of the task's first envelope
  *     a new task, or no task          none
  *
- * A task that a known caller is no party to is not_found, and so is such a previous envelope: what
- * a request continues, its envelope shows. A source that is no known caller begins a branch of a
- * task that it is no party to.
+ * A task that the source is no party to is not_found, and so is a previous envelope that a known
+ * caller is no party to: what a request continues, its envelope shows. An operator may name any
+ * task, and begins a branch of it. Without tokens, anybody may begin a new chain in any task.
  *
  * A request that replaces another (an operator's edit) continues what that one continued.
  */

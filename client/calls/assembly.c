@@ -85,6 +85,9 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
                                           .lenient = ask->lenient,
                                           .secrets.policy = handoff_client_secrets(loop->client),
                                           .hop_max = atomic_load(&loop->client->hops_max),
+                                          .any_task = ask->any_task,
+                                          .forbids_new_chain =
+                                              atomic_load(&loop->client->forbids_new_chain),
                                           .target = look_up_target};
     TAILQ_INSERT_TAIL(&loop->assemblies, assembly, entry);
     return assembly;

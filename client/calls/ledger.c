@@ -30,8 +30,8 @@ static void write_member_text(struct base_buffer *out, const char *key, struct b
     base_json_write_string(out, text);
 }
 
-static void write_item(struct base_buffer *out, enum handoff_item_kind kind,
-                       const struct handoff_item *item)
+static void write_ledger_item(struct base_buffer *out, enum handoff_item_kind kind,
+                              const struct handoff_item *item)
 {
     char id[BASE_UUID_TEXT], at[BASE_RFC3339_SIZE];
     base_uuid_format(&item->from->id, id);
@@ -60,7 +60,7 @@ static void add_item(struct ledger_page *page, enum handoff_item_kind kind,
         return;
     if (number > page->first)
         base_buffer_byte(&page->out, ',');
-    write_item(&page->out, kind, item);
+    write_ledger_item(&page->out, kind, item);
 }
 
 /* All of one hop from where the list was left, which is in the order of the hops. */
@@ -83,8 +83,8 @@ static void add_hop(struct ledger_page *page, struct handoff_ledger *rest,
     }
 }
 
-static void write_page(struct ledger_page *page, const struct handoff_ledger *ledger,
-                       const struct handoff_said *said, size_t nsaid)
+static void write_ledger_page(struct ledger_page *page, const struct handoff_ledger *ledger,
+                              const struct handoff_said *said, size_t nsaid)
 {
     struct handoff_ledger rest = *ledger;
     base_buffer_text(&page->out, "{\"items\":[");
@@ -155,7 +155,7 @@ static enum handoff_code answer_page(struct handoff_client *client, const struct
     if (code == HANDOFF_OK)
         code = handoff_ledger_fold(&ledger, arena, said, nsaid, own, error);
     if (code == HANDOFF_OK)
-        write_page(page, &ledger, said, nsaid);
+        write_ledger_page(page, &ledger, said, nsaid);
     return code;
 }
 

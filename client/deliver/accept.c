@@ -56,7 +56,7 @@ static bool copy_contribution(struct handoff_delivery *delivery,
     return true;
 }
 
-static void forget_contribution(struct handoff_delivery *delivery)
+static void free_contribution(struct handoff_delivery *delivery)
 {
     base_free(delivery->contribution);
     delivery->contribution = NULL;
@@ -96,7 +96,7 @@ static void accepted(struct handoff_store_job *job)
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     delivery->lane->awaited--;
     delivery->writing = false;
-    forget_contribution(delivery);
+    free_contribution(delivery);
     if (job->error.code != HANDOFF_OK) {
         struct handoff_error error = job->error;
         handoff_delivery_drop(delivery, &error);

@@ -12,7 +12,7 @@
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-static void write_value(struct base_buffer *out, const char *name, yyjson_val *value)
+static void write_kept_value(struct base_buffer *out, const char *name, yyjson_val *value)
 {
     if (!value || (yyjson_is_ctn(value) && unsafe_yyjson_get_len(value) == 0))
         return;
@@ -119,14 +119,14 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
                                 yyjson_val *options, struct base_span encoding)
 {
     base_buffer_byte(out, '{');
-    write_value(out, "intent", own->intent);
-    write_value(out, "summary", own->summary);
-    write_value(out, "constraints", own->constraints);
-    write_value(out, "expected_output", own->expected_output);
-    write_value(out, "state", own->state);
-    write_value(out, "steps", own->steps);
-    write_value(out, "references", own->references);
-    write_value(out, "mentioned", own->mentioned);
+    write_kept_value(out, "intent", own->intent);
+    write_kept_value(out, "summary", own->summary);
+    write_kept_value(out, "constraints", own->constraints);
+    write_kept_value(out, "expected_output", own->expected_output);
+    write_kept_value(out, "state", own->state);
+    write_kept_value(out, "steps", own->steps);
+    write_kept_value(out, "references", own->references);
+    write_kept_value(out, "mentioned", own->mentioned);
     if (own->revises)
         base_buffer_text(out, ",\"revises\":true");
     write_way(out, way);
@@ -138,7 +138,7 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-static yyjson_val *text_member(yyjson_val *object, const char *name)
+static yyjson_val *text_of_member(yyjson_val *object, const char *name)
 {
     yyjson_val *value = yyjson_obj_get(object, name);
     return yyjson_is_str(value) ? value : NULL;
@@ -194,8 +194,8 @@ static yyjson_val *counts_of(yyjson_val *root, struct base_span encoding)
 
 static void take_said(yyjson_val *root, struct base_span encoding, struct handoff_said *said)
 {
-    said->intent = text_member(root, "intent");
-    said->summary = text_member(root, "summary");
+    said->intent = text_of_member(root, "intent");
+    said->summary = text_of_member(root, "summary");
     said->constraints = object_member(root, "constraints");
     said->expected_output = object_member(root, "expected_output");
     said->state = object_member(root, "state");
@@ -206,10 +206,10 @@ static void take_said(yyjson_val *root, struct base_span encoding, struct handof
     said->tokens = counts_of(root, encoding);
 }
 
-static enum handoff_code read_text(const struct handoff_contribution *stored,
-                                   struct base_span encoding, struct base_arena *arena,
-                                   struct handoff_said *said, struct handoff_way *way,
-                                   struct handoff_error *error)
+static enum handoff_code read_kept_text(const struct handoff_contribution *stored,
+                                        struct base_span encoding, struct base_arena *arena,
+                                        struct handoff_said *said, struct handoff_way *way,
+                                        struct handoff_error *error)
 {
     yyjson_doc *doc;
     enum handoff_code code = base_json_read_in(arena, stored->text, "contribution", &doc, error);
@@ -240,8 +240,8 @@ static enum handoff_code removed_whole(struct handoff_error *error)
 static void take_shown(const struct handoff_envelope *envelope, struct handoff_said *said)
 {
     yyjson_val *task = yyjson_obj_get(envelope->context, "task");
-    said->intent = text_member(task ? task : yyjson_doc_get_root(envelope->doc), "intent");
-    said->summary = text_member(task, "summary");
+    said->intent = text_of_member(task ? task : yyjson_doc_get_root(envelope->doc), "intent");
+    said->summary = text_of_member(task, "summary");
     said->constraints = envelope->constraints;
     said->state = envelope->state;
     said->steps = envelope->history;
@@ -287,6 +287,6 @@ enum handoff_code handoff_contribution_read(const struct handoff_contribution *s
                                           .agent = stored->source,
                                           .target = stored->target},
                                   .accepted = true};
-    return stored->text.data ? read_text(stored, encoding, arena, said, way, error)
+    return stored->text.data ? read_kept_text(stored, encoding, arena, said, way, error)
                              : read_older(stored, arena, said, way, error);
 }

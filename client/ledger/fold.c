@@ -460,7 +460,8 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
                : handoff_error_no_memory(error);
 }
 
-static struct handoff_items *list_of(struct handoff_ledger *ledger, const struct fold_entry *entry)
+static struct handoff_items *list_for_entry(struct handoff_ledger *ledger,
+                                            const struct fold_entry *entry)
 {
     return entry->past ? &ledger->past[entry->kind] : &ledger->items[entry->kind];
 }
@@ -473,7 +474,7 @@ static enum handoff_code deal_out(struct fold *fold, struct handoff_error *error
     if (!next)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < fold->count; i++)
-        list_of(ledger, &fold->entries[i])->count++;
+        list_for_entry(ledger, &fold->entries[i])->count++;
     for (size_t kind = 0; kind < HANDOFF_ITEM_COUNT; kind++) {
         ledger->items[kind].at = next;
         ledger->past[kind].at = next += ledger->items[kind].count;
@@ -481,7 +482,7 @@ static enum handoff_code deal_out(struct fold *fold, struct handoff_error *error
         ledger->items[kind].count = ledger->past[kind].count = 0;
     }
     for (size_t i = 0; i < fold->count; i++) {
-        struct handoff_items *list = list_of(ledger, &fold->entries[i]);
+        struct handoff_items *list = list_for_entry(ledger, &fold->entries[i]);
         list->at[list->count++] = fold->entries[i].item;
     }
     return HANDOFF_OK;

@@ -25,12 +25,12 @@ struct mentions {
 /* ---- one id -----------------------------------------------------------------------------------
  */
 
-static bool is_digit(char c)
+static bool is_mention_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool is_letter(char c)
+static bool is_mention_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -52,8 +52,8 @@ static bool looks_like_id(struct base_span word)
     if (word.size > ID_MAX)
         return false;
     for (size_t i = 0; i < word.size; i++) {
-        letter |= is_letter(word.data[i]);
-        digit |= is_digit(word.data[i]);
+        letter |= is_mention_letter(word.data[i]);
+        digit |= is_mention_digit(word.data[i]);
         joint |= is_joint(word.data[i]);
         if (is_other(word.data[i]))
             return false;
@@ -66,12 +66,13 @@ static bool looks_like_id(struct base_span word)
 static struct base_span next_word(struct base_span text, size_t *at)
 {
     size_t begin = *at;
-    while (begin < text.size && !is_letter(text.data[begin]) && !is_digit(text.data[begin]) &&
-           !is_other(text.data[begin]))
+    while (begin < text.size && !is_mention_letter(text.data[begin]) &&
+           !is_mention_digit(text.data[begin]) && !is_other(text.data[begin]))
         begin++;
     size_t end = begin;
     while (end < text.size &&
-           (is_letter(text.data[end]) || is_digit(text.data[end]) || is_other(text.data[end]) ||
+           (is_mention_letter(text.data[end]) || is_mention_digit(text.data[end]) ||
+            is_other(text.data[end]) ||
             (is_joint(text.data[end]) &&
              !(text.data[end] == '.' && end + 1 < text.size && text.data[end + 1] == '.'))))
         end++;
@@ -97,7 +98,7 @@ static void add_mention(struct mentions *mentions, struct base_span id)
 static struct base_span number_of(struct base_span id)
 {
     size_t digits = 0;
-    while (digits < id.size && is_digit(id.data[id.size - digits - 1]))
+    while (digits < id.size && is_mention_digit(id.data[id.size - digits - 1]))
         digits++;
     return base_span(id.data + id.size - digits, digits);
 }
@@ -185,7 +186,7 @@ static void take_range(struct mentions *mentions, struct base_span first)
 static bool has_digit(struct base_span text)
 {
     for (size_t i = 0; i < text.size; i++) {
-        if (is_digit(text.data[i]))
+        if (is_mention_digit(text.data[i]))
             return true;
     }
     return false;

@@ -79,7 +79,8 @@ static enum exporter_caller_result judge(const struct exporter_api_tokens *token
     const struct exporter_token_owner *owner = exporter_api_tokens_owner(tokens, token, length);
     if (owner == NULL)
         return EXPORTER_CALLER_UNKNOWN;
-    if (strcmp(owner->name, EXPORTER_OPERATOR) != 0)
+    caller->is_operator = strcmp(owner->name, EXPORTER_OPERATOR) == 0;
+    if (!caller->is_operator)
         snprintf(caller->agent, sizeof caller->agent, "%s", owner->name);
     if (owner->scopes != NULL)
         snprintf(caller->scopes, sizeof caller->scopes, "%s", owner->scopes);
@@ -101,6 +102,7 @@ enum exporter_caller_result exporter_callers_authenticate(struct exporter_caller
 {
     BASE_CHECK_MAGIC(callers, CALLERS_MAGIC);
     enum exporter_caller_result result = EXPORTER_CALLER_KNOWN;
+    caller->is_operator = false;
     caller->agent[0] = caller->sender[0] = caller->scopes[0] = '\0';
     pthread_rwlock_rdlock(&callers->lock);
     if (callers->config != NULL && callers->config->api.source_agent != NULL)

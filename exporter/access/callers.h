@@ -31,6 +31,7 @@ enum exporter_caller_result {
 
 struct exporter_caller {
     char agent[EXPORTER_NAME_MAX + 1];    /* "": the caller may do everything */
+    bool is_operator;                     /* it has the operator's token */
     char sender[EXPORTER_NAME_MAX + 1];   /* what it hands off as then (api.source_agent); "": each
                                              request names its sender */
     char scopes[EXPORTER_SCOPES_MAX + 1]; /* separated by commas; "": it is not bound to scopes */

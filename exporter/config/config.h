@@ -61,6 +61,7 @@ struct exporter_config {
     size_t npipelines;
     struct {
         uint32_t max;
+        bool new_chain;
     } hops;
     enum handoff_secret_policy secrets;
     struct {

@@ -65,6 +65,8 @@ void exporter_request_shorten_body(struct exporter_request *request, const char 
 void exporter_request_warn(struct exporter_request *request, const char *warnings);
 /* The agent that calls; NULL: the caller may do everything. */
 const char *exporter_request_caller(const struct exporter_request *request);
+/* It has the operator's token, which is more than that no agent is known. */
+bool exporter_request_is_operator(const struct exporter_request *request);
 /* The agent that it hands off as where it is not known to be one; NULL: each request names it. */
 const char *exporter_request_sender(const struct exporter_request *request);
 /* The scopes that its token is bound to, separated by commas; NULL: it is not bound to scopes. */

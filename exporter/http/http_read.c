@@ -219,6 +219,11 @@ const char *exporter_request_caller(const struct exporter_request *request)
     return request->caller.agent[0] != '\0' ? request->caller.agent : NULL;
 }
 
+bool exporter_request_is_operator(const struct exporter_request *request)
+{
+    return request->caller.is_operator;
+}
+
 const char *exporter_request_sender(const struct exporter_request *request)
 {
     return request->caller.sender[0] != '\0' ? request->caller.sender : NULL;

@@ -94,6 +94,7 @@ void exporter_call_assemble_envelope(struct exporter_request *request, void *con
 {
     struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .any_task = exporter_request_is_operator(request),
                               .sender = exporter_request_sender(request),
                               .scopes = exporter_request_scopes(request),
                               .traceparent = exporter_request_header(request, "traceparent"),

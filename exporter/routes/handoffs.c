@@ -108,6 +108,7 @@ static void cancel_sending(void *arg)
 void exporter_call_send_handoff(struct exporter_request *request, void *context)
 {
     struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .any_task = exporter_request_is_operator(request),
                               .sender = exporter_request_sender(request),
                               .scopes = exporter_request_scopes(request),
                               .traceparent = exporter_request_header(request, "traceparent"),

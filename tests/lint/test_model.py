@@ -41,7 +41,8 @@ OTHER_WORDS = {
 ELSEWHERE = {
     ("client/assemble/assemble.c", "resolve"): "a stage of assembling",
     ("client/ledger/constraints.c", "forbidden"): "a word of a constraint's text",
-    ("client/ledger/fold.c", "done"): "a member of a request's state",
+    ("client/assemble/validate.c", "done"): "a member of a request's state",
+    ("client/ledger/fold.c", "done"): "the same",
     ("client/protocol/push/verdict.c", "ack"): "a member of an agent's answer",
     ("client/protocol/push/verdict.c", "nack"): "the same",
     ("collectors/collectors.c", "unknown"): "the revision of a build without git",

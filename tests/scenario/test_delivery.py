@@ -206,8 +206,8 @@ class Parked(Case):
     def test_expired(self):
         coder = self.receiver(status(503, retry_after="100"))
         caller = self.daemon({"coder": coder})
-        self.assert_problem(caller.send(constraints={"deadline": "2020-01-01T00:00:00Z"}), 504,
-                            "expired")
+        self.assert_problem(caller.send(constraints={"deadline": "2020-01-01T00:00:00Z"}), 422,
+                            "deadline_passed")
         self.assertEqual(coder.requests, [])
         reply = caller.send(constraints={"deadline": self.soon()})
         self.assert_problem(reply, 504, "expired")
@@ -302,7 +302,7 @@ class Idempotency(Case):
         self.assertEqual(first.json(), second.json())
         self.assertEqual(len(coder.requests), 1)
         self.assert_problem(caller.send(headers=key, task_id="task-2"), 409, "idempotency_conflict")
-        self.assertEqual(caller.send(source_agent="other-agent", headers=key).status, 200)
+        self.assertEqual(caller.send(source_agent="other-agent", task_id="task-3", headers=key).status, 200)
 
     def test_a_repeat_of_what_was_parked_is_the_same_refusal(self):
         coder = self.receiver(status(400))

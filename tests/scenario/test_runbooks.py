@@ -70,7 +70,7 @@ class Runbooks(unittest.TestCase):
             self.caller.call("DELETE", f"/v1/parked/{handoff['id']}")
         self.caller.call("POST", "/v1/agents/code-generator/reset", {})
         self.broken.do(status(503))
-        first = self.caller.send("analyst", task_id="task-42", memory_ids=["ms-1", "ms-lost"]).json()["id"]
+        first = self.caller.send("analyst", task_id="task-42", new_chain=True, memory_ids=["ms-1", "ms-lost"]).json()["id"]
         for _ in range(3):
             reply = self.caller.send("code-generator", task_id="task-42", previous_id=first,
                                      source_agent="analyst", memory_ids=["ms-1", "ms-lost"])

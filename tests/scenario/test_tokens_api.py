@@ -416,9 +416,12 @@ class Tasks(Case):
 
     def test_without_tokens_nobody_is_known(self):
         with daemon_with({"coder": {}}) as daemon:
-            for name in ("analyst", "stranger"):
-                reply = As(daemon, None).send(source_agent=name, respond_async=True)
-                self.assertEqual(reply.status, 202)
+            anybody = As(daemon, None)
+            self.assertEqual(anybody.send(source_agent="analyst", respond_async=True).status, 202)
+            stranger = anybody.send(source_agent="stranger", respond_async=True)
+            self.assert_problem(stranger, 404, "not_found")
+            self.assertIn("new_chain", stranger.json()["detail"])
+            self.assertEqual(anybody.send(source_agent="stranger", new_chain=True, respond_async=True).status, 202)
             self.assertEqual(As(daemon, None).call("POST", "/v1/tasks/task-1/complete")
                              .json()["handoffs"], 2)
 
@@ -429,7 +432,7 @@ class Tasks(Case):
         self.daemon.write_config(json.dumps(config))
         self.assertEqual(self.daemon.reload().status, 200)
         for name, target in (("analyst", "coder"), ("stranger", "spare")):
-            reply = self.by["nobody"].send(target, source_agent=name, respond_async=True)
+            reply = self.by["nobody"].send(target, source_agent=name, new_chain=True, respond_async=True)
             self.assertEqual(reply.status, 202)
         self.daemon.write_config(json.dumps({**config, "api": api}))
         self.assertEqual(self.daemon.reload().status, 200)

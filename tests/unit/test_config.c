@@ -244,6 +244,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->nagents, 0);
     assert_int_equal(config->npipelines, 0);
     assert_int_equal(config->hops.max, 10);
+    assert_true(config->hops.new_chain);
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_REDACT);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
     assert_int_equal(config->tokenizer.encoding, 0);
@@ -304,7 +305,7 @@ static void test_nothing_means_defaults(void **state)
 static void test_sections(void **state)
 {
     struct exporter_config *config =
-        load("hops: {max: 64}\n"
+        load("hops: {max: 64, new_chain: false}\n"
              "secrets: allow\n"
              "spine: {kind: embedded}\n"
              "tokenizer: {encoding: cl100k_base}\n"
@@ -316,6 +317,7 @@ static void test_sections(void **state)
 
     (void)state;
     assert_int_equal(config->hops.max, 64);
+    assert_false(config->hops.new_chain);
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_ALLOW);
     assert_int_equal(config->tokenizer.encoding, 1);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_NONE);

@@ -16,8 +16,12 @@ static const char select_of_task[] =
         "?2") ") > 0"
               " FROM task_envelopes t JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1";
 
-static const char select_of_handoff[] = "SELECT " HANDOFF_ROW_CONCERNS(
-    "?2") " FROM envelopes e JOIN handoffs h ON h.seq = e.seq WHERE e.id = ?1";
+/* An envelope that was never handed off has no such row; its contribution names two. */
+static const char select_of_envelope[] =
+    "SELECT " HANDOFF_ROW_CONCERNS("?2") " OR ?2 IN (c.source, c.target) FROM envelopes e"
+                                         " LEFT JOIN handoffs h ON h.seq = e.seq"
+                                         " LEFT JOIN contributions c ON c.seq = e.seq"
+                                         " WHERE e.id = ?1";
 
 enum handoff_code handoff_party_rows_of_task(struct handoff_db *db, struct base_span task_id,
                                              struct base_span agent, int64_t *handoffs,
@@ -41,7 +45,7 @@ static enum handoff_code find_party(struct handoff_db *db, const struct base_uui
                                     struct base_span agent, bool *is_party,
                                     struct handoff_error *error)
 {
-    sqlite3_stmt *select = handoff_db_statement(db, select_of_handoff, error);
+    sqlite3_stmt *select = handoff_db_statement(db, select_of_envelope, error);
     if (!select)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(select, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
