@@ -111,7 +111,7 @@ class RecordingRules(unittest.TestCase):
     def test_a_rule_that_records_something_else_is_found(self):
         shipped = RULES.read_text(encoding="utf-8")
         for old, new in (("[15m]", "[10m]"), ('{job="handoff"', '{job=~".+"'), ("sum by (job)", "max by (job)"),
-                         ("refused|expired", "refused"), (', outcome="trimmed"', "")):
+                         ("refused|expired", "refused"), (', outcome="omitted"', "")):
             with self.subTest(old), tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
                 self.assertIn(old, shipped)
                 file.write(shipped.replace(old, new))
