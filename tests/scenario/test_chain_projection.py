@@ -109,6 +109,19 @@ class Keeping(Chained):
         envelope = self.hand_within(problem["needed"])
         self.assertLessEqual(envelope["tokens"]["count"], problem["needed"])
 
+    def test_progress_and_other_members_never_refuse(self):
+        long = " ".join(f"word{number}" for number in range(2000))
+        self.chain.hand("researcher", "analyst", state={"progress": long, "notes": {"log": long}, "branch": "main"})
+        inherited = self.hand_within(300)
+        own = self.chain.hand("coder", "tester", state={"progress": long + "!"}, constraints={"max_tokens": 300})
+        for envelope in inherited, own:
+            self.assertEqual(omitted(envelope)["state"], 3 - len(state(envelope)))
+            self.assertLessEqual(set(state(envelope)), {"branch"})
+        self.assertIn(long, self.chain.values(own, "state"))
+        self.assertIn(long + "!", self.chain.values(own, "state"))
+        wide = self.chain.hand("tester", "reviewer", constraints={"max_tokens": 16000})
+        self.assertEqual(state(wide)["progress"], long + "!")
+
     def test_the_needed_budget_is_enough_and_one_less_is_not(self):
         self.chain.hand("researcher", "analyst", intent=PHRASE, constraints={"rules": many("rule", 5)},
                         state={"unresolved": many("open", 20)})
