@@ -194,6 +194,12 @@ class ByTask(Chained):
             pair.reverse()
         self.assertEqual(told(envelope), [f"hop {hop}" for hop in range(2, 9)])
 
+    def test_a_stranger_who_names_a_task_gets_404(self):
+        self.say("researcher", "analyst", "one")
+        for path in "/v1/handoffs", "/v1/envelopes":
+            problem = self.assert_refused(self.chain.refused("writer", "coder", path=path), 404, "not_found")
+            self.assertEqual(problem["field"], "task_id")
+
     def test_who_was_only_a_source_later_is_a_party_by_its_envelope(self):
         self.say("researcher", "analyst", "one")
         second = self.say("analyst", "coder", "two")
@@ -295,6 +301,16 @@ class WithTokens(unittest.TestCase):
             self.assertEqual(reply.status, 200, reply)
             self.assertIn("by the first", reply.text, "also what its ancestors said, which it was no party to")
         self.assertEqual(self.ledger("writer", second).status, 404)
+
+
+class Forbidden(unittest.TestCase):
+    def test_an_operator_can_forbid_new_chains(self):
+        with daemon_with(pullers(*AGENTS), hops={"new_chain": False}) as daemon:
+            chain = Chain(daemon, "forbidden")
+            chain.hand("researcher", "analyst")
+            status, problem = chain.refused("analyst", "coder", new_chain=True)
+            self.assertIn(status, (403, 422))
+            self.assertIn("new_chain", json.dumps(problem))
 
 
 if __name__ == "__main__":

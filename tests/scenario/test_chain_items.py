@@ -99,6 +99,11 @@ class State(Chained):
         self.assertNotIn("omitted", envelope)
         self.assertFalse(state(envelope).get("unresolved") or state(envelope).get("remaining"))
 
+    def test_resolved_and_done_are_lists(self):
+        for name in "resolved", "done":
+            self.assert_refused(self.chain.refused("researcher", "analyst", state={name: "ship it"}),
+                                400, "invalid_request", f"state.{name}")
+
     def test_a_question_that_is_asked_again_is_open_again(self):
         self.chain.hand("researcher", "analyst", state={"unresolved": ["who alerts?"]})
         self.chain.hand("analyst", "coder", state={"resolved": ["who alerts?"]})

@@ -239,11 +239,16 @@ class Walk:
 
     async def hand_on(self):
         source, parents, previous = self.next_hop()
-        if parents is None or parents and max(parent.hop for parent in parents) >= 12:
+        if parents and max(parent.hop for parent in parents) >= 12:
             return
         target = self.dice.choice([agent for agent in AGENTS if agent != source])
-        request, parents = self.request(source, target, parents, previous)
+        stranger = parents is None
+        request, parents = self.request(source, target, parents or [], previous)
         body = {**request, **({"previous_id": previous} if previous else {})}
+        if stranger and not request.get("new_chain"):
+            status, text = await self.api.call("POST", "/v1/envelopes", body)
+            require(status == 404, f"a stranger was answered {status}", text)
+            return
         path = "/v1/envelopes" if self.dice.random() < 0.3 else "/v1/handoffs"
         status, text = await self.api.call("POST", path, body, prefer="respond-async")
         if status == 422 and json.loads(text)["code"] == "budget_too_small":

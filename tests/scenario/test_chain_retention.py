@@ -92,10 +92,11 @@ class Retention(unittest.TestCase):
         self.wait_until_removed(first)
         self.assertEqual(self.chain.values(first, "decision"), ["one"])
 
-    def test_the_originator_is_known_after_the_body_went(self):
+    def test_a_stranger_is_a_stranger_and_a_party_is_a_party_after_the_body_went(self):
         first = self.first()
         self.fill()
         self.wait_until_removed(first)
+        self.assertEqual(self.chain.refused("writer", "coder")[0], 404)
         branch = self.chain.hand("researcher", "coder")
         self.assertIsNone(branch["previous"])
         self.assertEqual(branch["context"]["task"]["intent"], "The user's words")
