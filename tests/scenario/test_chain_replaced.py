@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""An operator's edit makes an envelope that replaces the old one; the old items are gone from the ledger."""
+
+import json
+import unittest
+
+from harness.chain import Pushed, parents, state
+from harness.receiver import ack, status
+
+
+class Replaced(Pushed):
+    def edited(self, **edit):
+        """A parked second hop, and the envelope that replaces it."""
+        first = self.chain.hand("researcher", "tester", state={"decisions": ["one"]}, constraints={"max_cost": 5})
+        self.receiver.do(status(503))
+        reply = self.chain.ask("tester", "analyst", state={"decisions": ["a mistake"]},
+                               execution_history=[{"agent": "tester", "action": "erred"}])
+        old = self.settle(reply.json()["id"], "parked")
+        self.receiver.do(ack)
+        reply = self.chain.call("POST", f"/v1/parked/{old}/replay", {"edit": edit})
+        return first, old, reply
+
+    def test_an_edit_replaces_with_the_same_parents_and_hop(self):
+        first, old, reply = self.edited(task_summary="corrected", state={"decisions": ["right"]})
+        self.assertEqual(reply.status, 200, reply)
+        envelope = self.chain.envelope(reply.json()["id"])
+        self.assertEqual(envelope["replaces"] if isinstance(envelope["replaces"], str) else
+                         envelope["replaces"]["id"], old)
+        self.assertEqual((parents(envelope), envelope["hop"]["count"]), ([first["id"]], 2))
+        self.assertEqual(state(envelope)["decisions"], ["one", "right"])
+
+    def test_a_replaced_requests_items_are_gone_from_the_ledger(self):
+        _, old, reply = self.edited(state={"decisions": ["right"]}, execution_history=[])
+        new = self.settle(reply.json()["id"], "acknowledged")
+        envelope = self.chain.hand("analyst", "coder")
+        self.assertEqual(parents(envelope), [new])
+        self.assertEqual(state(envelope)["decisions"], ["one", "right"])
+        self.assertEqual(self.chain.state(old)["state"], "discarded")
+        self.assertNotIn("a mistake", json.dumps(self.chain.ledger(envelope)))
+
+    def test_an_edit_cannot_loosen(self):
+        _, old, reply = self.edited(constraints={"max_cost": 6})
+        self.assertEqual((reply.status, reply.json()["code"]), (422, "constraint_loosened"), reply)
+        self.assertEqual(self.chain.state(old)["state"], "parked")
+
+
+if __name__ == "__main__":
+    unittest.main()
