@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""A receiver hands on in its acknowledgement: both are one commit."""
+
+import unittest
+
+from harness import eventually
+from harness.chain import Pushed, constraints, parents, state
+
+
+def handing_on(**request):
+    """A step of a receiver: acknowledges, and hands on in the same answer."""
+    request = {"target_agent": "coder", "task_summary": "go on", "include_pins": False, **request}
+    return lambda got: got.answer(200, {"ack": got.id, "next": request})
+
+
+class Next(Pushed):
+    def test_a_receiver_hands_on_in_its_acknowledgement(self):
+        self.receiver.do(handing_on(state={"decisions": ["two"]}))
+        first = self.settle(self.begin(constraints={"style": "plain"}), "acknowledged")
+        successor = self.handoffs()[-1]
+        self.assertEqual((successor["source_agent"], successor["target_agent"]), ("analyst", "coder"))
+        envelope = self.chain.envelope(successor["id"])
+        self.assertEqual(parents(envelope), [first])
+        self.assertEqual(envelope["hop"]["count"], 2)
+        self.assertEqual((state(envelope)["decisions"], constraints(envelope)), (["one", "two"], {"style": "plain"}))
+
+    def test_the_successor_is_there_as_soon_as_the_acknowledgement_is(self):
+        self.receiver.do(handing_on())
+        first = self.begin()
+        while True:
+            acknowledged = self.chain.state(first)["state"] == "acknowledged"
+            count = len(self.handoffs())
+            if acknowledged:
+                self.assertEqual(len(self.handoffs()), 2)
+                return
+            self.assertIn(count, (1, 2))
+
+    def test_over_the_api(self):
+        first = self.chain.hand("researcher", "tester", state={"decisions": ["one"]})
+        pulled = self.chain.call("GET", "/v1/agents/tester/inbox")
+        self.assertEqual(pulled.status, 200, pulled)
+        reply = self.chain.call("POST", f"/v1/handoffs/{first['id']}/ack", {"next": {
+            "target_agent": "coder", "task_summary": "go on", "state": {"decisions": ["two"]}}})
+        self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"), reply)
+        successor = self.handoffs()[-1]
+        self.assertEqual(successor["source_agent"], "tester")
+        self.assertEqual(state(self.chain.envelope(successor["id"]))["decisions"], ["one", "two"])
+
+    def test_an_acknowledgement_that_is_repeated_hands_on_once(self):
+        first = self.chain.hand("researcher", "tester")
+        self.chain.call("GET", "/v1/agents/tester/inbox")
+        body = {"next": {"target_agent": "coder", "task_summary": "go on"}}
+        for _ in range(3):
+            self.assertEqual(self.chain.call("POST", f"/v1/handoffs/{first['id']}/ack", body).status, 200)
+        self.assertEqual(len(self.handoffs()), 2)
+
+    def test_a_successor_over_the_hop_limit_is_parked_and_the_acknowledgement_counts(self):
+        self.chain.hand("researcher", "tester")
+        self.chain.hand("tester", "writer")
+        self.receiver.do(handing_on())
+        reply = self.chain.ask("writer", "analyst")
+        self.settle(reply.json()["id"], "acknowledged")
+        successor = self.handoffs()[-1]
+        self.assertEqual((successor["state"], successor["reason"]), ("parked", "hop_limit"))
+        self.assertEqual(successor["target_agent"], "coder")
+
+    def test_what_is_no_valid_request_is_kept_for_review_and_the_acknowledgement_counts(self):
+        self.receiver.do(handing_on(task_sumary="a slip of the pen"))
+        self.settle(self.begin(), "acknowledged")
+        def kept():
+            return self.chain.call("GET", "/v1/parked").text + self.chain.call(
+                "GET", f"/v1/tasks/{self.chain.task}").text
+        self.assertIn("next_refused", eventually(kept, "it is kept"))
+
+    def test_what_would_loosen_is_kept_for_review_and_the_acknowledgement_counts(self):
+        self.receiver.do(handing_on(constraints={"max_cost": 9}))
+        self.settle(self.begin(constraints={"max_cost": 5}), "acknowledged")
+        self.assertNotIn("coder", [handoff["target_agent"] for handoff in self.handoffs()
+                                   if handoff["state"] in ("ready", "in_flight")])
+
+    def test_over_the_api_the_answer_to_what_is_no_valid_request_is_the_problem(self):
+        first = self.chain.hand("researcher", "tester")
+        self.chain.call("GET", "/v1/agents/tester/inbox")
+        reply = self.chain.call("POST", f"/v1/handoffs/{first['id']}/ack",
+                                {"next": {"target_agent": "unknown", "task_summary": "go on"}})
+        self.assertEqual((reply.status, reply.json()["code"]), (404, "unknown_agent"), reply)
+        self.assertEqual(self.chain.state(first["id"])["state"], "acknowledged")
+
+    def test_deliveries_carry_task_root_and_previous_id(self):
+        first = self.chain.hand("researcher", "tester")
+        second = self.chain.hand("tester", "writer")
+        third = self.chain.ask("writer", "analyst").json()["id"]
+        request, = self.receiver.wait_for(1)
+        self.assertEqual([request.headers[name] for name in (
+            "Handoff-Id", "Handoff-Task-Id", "Handoff-Root-Id", "Handoff-Previous-Id")],
+            [third, self.chain.task, first["id"], second["id"]])
+
+
+if __name__ == "__main__":
+    unittest.main()
