@@ -88,9 +88,9 @@ enum handoff_code handoff_inherit_scopes(const struct handoff_scopes *asked,
 
 /* ---- of an assembly ------------------------------------------------------------------------- */
 
-static enum handoff_code read_parents(struct base_arena *arena, yyjson_val *const *parents,
-                                      size_t nparents, struct handoff_scopes **scopes,
-                                      struct handoff_error *error)
+static enum handoff_code read_parent_scopes(struct base_arena *arena, yyjson_val *const *parents,
+                                            size_t nparents, struct handoff_scopes **scopes,
+                                            struct handoff_error *error)
 {
     enum handoff_code code = HANDOFF_OK;
     *scopes = base_arena_alloc(arena, (nparents + 1) * sizeof **scopes);
@@ -118,7 +118,7 @@ enum handoff_code handoff_assembly_inherit_scopes(struct handoff_assembly *assem
     if (code == HANDOFF_OK)
         code = handoff_scopes_of_text(assembly->bound, "scope", arena, &bound, error);
     if (code == HANDOFF_OK)
-        code = read_parents(arena, parents, nparents, &inherited, error);
+        code = read_parent_scopes(arena, parents, nparents, &inherited, error);
     if (code != HANDOFF_OK)
         return code;
     return handoff_inherit_scopes(named ? &asked : NULL, inherited, nparents, &bound, arena,

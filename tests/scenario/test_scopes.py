@@ -174,6 +174,14 @@ class Matrix(Case):
         self.assert_problem(self.by["both"].put("m"), 403, "forbidden", "id")  # it sees it, and does not own it
         self.assertEqual(self.by["operator"].put("m").json()["scope"], ALICE)
 
+    def test_a_misspelt_scope_is_not_ignored(self):
+        """A memory would be shared that is not meant to be."""
+        operator = self.by["operator"]
+        for body in ({"content": "x", "scopes": ALICE}, {"content": "x", "scpoe": ALICE}):
+            reply = operator.call("PUT", "/v1/memories/m", body, prefer="handling=lenient")
+            self.assert_problem(reply, 400, "invalid_request")
+        self.assertEqual(operator.ids(), [])
+
     def test_pin_and_delete(self):
         self.fill()
         self.assertEqual(self.by["alice"].put("own").status, 201)
