@@ -25,7 +25,7 @@ static bool begin_call(const struct handoff_spine *spine, struct handoff_spine_c
     call->asked = false;
     if (spine->driver->can & (unsigned)needed)
         return true;
-    handoff_error_set(&call->error, HANDOFF_ERR_METHOD_NOT_ALLOWED,
+    handoff_error_set(&call->error, HANDOFF_ERR_SPINE_CANNOT,
                       "the configured spine does not support this operation", "spine", NULL);
     handoff_error_seen(&call->error, "%s spine, asked to %s", spine->driver->kind, task);
     return false;

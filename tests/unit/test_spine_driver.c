@@ -20,7 +20,7 @@ static void assert_rejected(enum handoff_spine_progress progress,
                             const struct handoff_spine_call *call, const char *seen)
 {
     assert_int_equal(progress, HANDOFF_SPINE_DONE);
-    assert_int_equal(call->error.code, HANDOFF_ERR_METHOD_NOT_ALLOWED);
+    assert_int_equal(call->error.code, HANDOFF_ERR_SPINE_CANNOT);
     assert_string_equal(call->error.field, "spine");
     assert_string_equal(call->error.seen, seen);
     assert_false(call->asked);
