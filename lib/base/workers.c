@@ -25,6 +25,12 @@ enum {
     NICENESS = 10, /* a tenth of what a loop gets where both want the same processor */
 };
 
+/* An arena that is to be freed; in itself. */
+struct dropped_arena {
+    struct base_arena arena;
+    SLIST_ENTRY(dropped_arena) entry;
+};
+
 struct base_workers {
     unsigned magic;
     size_t most;
@@ -35,6 +41,7 @@ struct base_workers {
     /* lock: */
     TAILQ_HEAD(base_work_list, base_work) waiting;
     size_t nwaiting;
+    SLIST_HEAD(dropped_arenas, dropped_arena) dropped;
     bool stopping;
 };
 
@@ -55,13 +62,30 @@ static void dequeue_work(struct base_workers *workers, struct base_work *work)
     work->queued = false;
 }
 
+/* Frees one, with the lock released meanwhile. False: there is none. */
+static bool free_dropped(struct base_workers *workers)
+{
+    struct dropped_arena *dropped = SLIST_FIRST(&workers->dropped);
+    if (!dropped)
+        return false;
+    SLIST_REMOVE_HEAD(&workers->dropped, entry);
+    struct base_arena arena = dropped->arena; /* it goes with the arena */
+    pthread_mutex_unlock(&workers->lock);
+    base_arena_free(&arena);
+    pthread_mutex_lock(&workers->lock);
+    return true;
+}
+
 /* NULL: the workers close. */
 static struct base_work *take_work(struct base_workers *workers)
 {
+    struct base_work *work;
     pthread_mutex_lock(&workers->lock);
-    while (TAILQ_EMPTY(&workers->waiting) && !workers->stopping)
-        pthread_cond_wait(&workers->filled, &workers->lock);
-    struct base_work *work = TAILQ_FIRST(&workers->waiting);
+    while (!(work = TAILQ_FIRST(&workers->waiting)) &&
+           (free_dropped(workers) || !workers->stopping)) {
+        if (TAILQ_EMPTY(&workers->waiting) && SLIST_EMPTY(&workers->dropped) && !workers->stopping)
+            pthread_cond_wait(&workers->filled, &workers->lock);
+    }
     if (work)
         dequeue_work(workers, work);
     pthread_mutex_unlock(&workers->lock);
@@ -126,6 +150,24 @@ bool base_workers_submit(struct base_workers *workers, struct base_work *work,
     return has_room;
 }
 
+/* ---- arenas ---------------------------------------------------------------------------------- */
+
+void base_workers_free_arena(struct base_workers *workers, struct base_arena *arena)
+{
+    BASE_CHECK_MAGIC(workers, WORKERS_MAGIC);
+    struct dropped_arena *dropped = base_arena_alloc(arena, sizeof *dropped);
+    if (!dropped) {
+        base_arena_free(arena);
+        return;
+    }
+    dropped->arena = *arena;
+    *arena = (struct base_arena){0};
+    pthread_mutex_lock(&workers->lock);
+    SLIST_INSERT_HEAD(&workers->dropped, dropped, entry);
+    pthread_mutex_unlock(&workers->lock);
+    pthread_cond_signal(&workers->filled);
+}
+
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static enum handoff_code start_workers(struct base_workers *workers, size_t threads,
@@ -152,6 +194,7 @@ enum handoff_code base_workers_open(struct base_workers **workers, size_t thread
     made->magic = WORKERS_MAGIC;
     made->most = most;
     TAILQ_INIT(&made->waiting);
+    SLIST_INIT(&made->dropped);
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->filled, NULL);
     enum handoff_code code = start_workers(made, threads, error);

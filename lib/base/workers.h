@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
+#include "lib/base/arena.h"
 #include "lib/base/handoff_error.h"
 #include "lib/base/op.h"
 
@@ -44,5 +45,9 @@ void base_workers_close(struct base_workers **workers);
 bool base_workers_submit(struct base_workers *workers, struct base_work *work,
                          struct base_loop *loop, int64_t deadline_ms,
                          void (*run)(struct base_work *work), void (*done)(struct base_op *op));
+
+/* Frees a large arena on a worker, because returning its pages takes the kernel milliseconds;
+ * nobody is told when. The struct is empty at once. Any thread. */
+void base_workers_free_arena(struct base_workers *workers, struct base_arena *arena);
 
 #endif

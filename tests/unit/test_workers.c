@@ -155,6 +155,27 @@ static void test_work_that_waits_too_long_is_late(void **state)
     assert_false(job.ran);
 }
 
+/* What a loop would spend milliseconds on waits for a worker; closing waits for it too. */
+static void test_arenas_are_freed_by_workers(void **state)
+{
+    struct job busy = {.ran = false};
+    struct base_arena arenas[3] = {0};
+    (void)state;
+    occupy(&busy);
+    const char *text = base_arena_strdup(&arenas[0], "still there");
+    for (size_t i = 0; i < 3; i++) {
+        assert_non_null(base_arena_alloc(&arenas[i], 1 << 20));
+        base_workers_free_arena(workers, &arenas[i]);
+        assert_null(arenas[i].blocks);
+        assert_int_equal(arenas[i].held, 0);
+    }
+    assert_string_equal(text, "still there"); /* the sanitizer would tell */
+    let_go(&busy);
+    struct job next = {.ran = false};
+    assert_true(submit(&next, 0)); /* work goes on beside it */
+    turn_until_ended(&next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +187,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_running_work_learns_that_it_is_unwanted, open_workers,
                                         close_workers),
         cmocka_unit_test_setup_teardown(test_work_that_waits_too_long_is_late, open_workers,
+                                        close_workers),
+        cmocka_unit_test_setup_teardown(test_arenas_are_freed_by_workers, open_workers,
                                         close_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
