@@ -522,7 +522,7 @@ static char read_back(struct backwards *reader)
     return '\0';
 }
 
-static bool is_named(struct backwards reader, const struct form *form)
+static bool follows_name(struct backwards reader, const struct form *form)
 {
     for (size_t i = form->size; i > 0; i--) {
         if (read_back(&reader) != form->text[i - 1])
@@ -582,7 +582,7 @@ static bool match_name(struct handoff_secret_search *search, size_t at,
     for (; i != 0; i = form_index.next[i]) {
         const struct form *form = &forms[i - 1];
         found->kind = form->kind;
-        if (is_named(reader, form) && match_run(search, form, at, at, found))
+        if (follows_name(reader, form) && match_run(search, form, at, at, found))
             return true;
     }
     return false;
