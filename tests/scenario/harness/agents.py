@@ -27,8 +27,9 @@ def daemon_with(agents, *options, defaults=None, env=None, addresses=None, progr
 class Caller:
     """An agent's side of the API."""
 
-    def __init__(self, daemon):
+    def __init__(self, daemon, source="analyst"):
         self.daemon = daemon
+        self.source = source
 
     def call(self, method, path, body=None, **headers):
         if body is not None and not isinstance(body, (bytes, str)):
@@ -37,7 +38,7 @@ class Caller:
         return self.daemon.api.request(method, path, body, headers)
 
     def send(self, target="coder", headers=None, **fields):
-        request = {"source_agent": "analyst", "target_agent": target, "task_id": "task-1",
+        request = {"source_agent": self.source, "target_agent": target, "task_id": "task-1",
                    "task_summary": "Write the retry logic", **fields}
         return self.call("POST", "/v1/handoffs", request, **(headers or {}))
 
