@@ -22,7 +22,7 @@ static inline int64_t handoff_first_place(int64_t scope)
 
 static inline int64_t handoff_last_place(int64_t scope)
 {
-    return handoff_first_place(scope + 1) - 1;
+    return handoff_first_place(scope) + (handoff_first_place(1) - 1); /* of the last one, too */
 }
 
 static inline int64_t handoff_scope_of(int64_t seq)

@@ -81,7 +81,7 @@ enum handoff_code handoff_visible_newest(const struct handoff_visible *visible,
         if (!find)
             return handoff_db_failure(db, NULL);
         sqlite3_bind_int64(find, 1, first);
-        sqlite3_bind_int64(find, 2, first + below - 1);
+        sqlite3_bind_int64(find, 2, first + (below - 1));
         sqlite3_bind_int64(find, 3, (int64_t)most);
         if (text.data)
             handoff_db_bind_text(find, 4, text);

@@ -96,9 +96,10 @@ struct stored {
 static void read_stored_text(sqlite3_stmt *row, int at, size_t most, struct stored_text *stored)
 {
     struct base_span text = handoff_db_column(row, at);
-    stored->text = base_span(text.data ? stored->room : NULL, text.size < most ? text.size : most);
-    if (stored->text.size > 0)
-        memcpy(stored->room, text.data, stored->text.size);
+    if (!text.data)
+        return;
+    stored->text = base_span(stored->room, text.size < most ? text.size : most);
+    memcpy(stored->room, text.data, stored->text.size);
 }
 
 static enum handoff_code find_stored(struct handoff_db *db, struct base_span id,
@@ -301,7 +302,7 @@ static enum handoff_code settle_scope(struct handoff_spine_put *put, const struc
     if (code == HANDOFF_OK && old->seq && !base_span_equal(scope, old->scope.text))
         code = refuse_id(put->memory.id, error);
     put->memory.scope = base_span(put->scope_name, scope.size);
-    if (scope.size)
+    if (scope.data)
         memcpy(put->scope_name, scope.data, scope.size);
     return code;
 }
