@@ -72,6 +72,9 @@ class PreviousStore(unittest.TestCase):
     def test_a_child_continues_the_chain_with_a_memory(self):
         memory = self.caller.call("GET", "/v1/memories/ms-4821").json()
         self.assertEqual((memory["summary"], memory["importance"]), ("Three retries.", "high"))
+        self.assertEqual((memory["scope"], memory["task_id"]), ("", None))
+        found = self.caller.call("GET", "/v1/memories?query=retries&scope=user:alice").json()["items"]
+        self.assertEqual([each["id"] for each in found], ["ms-4821"])
         child = self.caller.send(previous_id=self.ids["acknowledged"], memory_ids=["ms-4821"])
         self.assertEqual(child.status, 200)
         envelope = self.receivers["coder"].requests[0].json()
