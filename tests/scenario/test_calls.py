@@ -159,7 +159,7 @@ class Examples(Case):
         self.example("send_handoff", prefer="respond-async")
         self.example("assemble_envelope")
         self.example("assemble_envelope", accept="text/markdown")
-        for name in ("get_handoff", "get_envelope", "list_attempts"):
+        for name in ("get_handoff", "get_envelope", "get_ledger", "list_attempts"):
             self.example(name, new)
         self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
         for name in ("get_task", "complete_task", "observe", "list_agents", "list_parked",

@@ -179,7 +179,7 @@ class Known(unittest.TestCase):
                 samples("handoff_token_utilization_ratio_sum", target_agent=target),
                 sum(one["tokens"]["count"] / one["tokens"]["budget"] for one in envelopes))
         refs = samples.series("handoff_memory_refs_total", target_agent="coder")
-        self.assertEqual(refs[("missing",)], 1)
+        self.assertEqual(refs[("missing",)], 2)  # what is missing is asked for again by later hops
         self.assertEqual(refs.get(("trimmed",), 0), 0)  # what does not fit goes by its id
         items = samples.series("handoff_context_items_total", target_agent="coder")
         self.assertEqual(items[("referenced", "references")], 1)
