@@ -183,22 +183,49 @@ static void take_range(struct mentions *mentions, struct base_span first)
 /* ---- texts ------------------------------------------------------------------------------------
  */
 
-static bool has_digit(struct base_span text)
+/* Where the next digit stands; most texts have few, and a block without any is soon passed over. */
+static size_t next_digit(struct base_span text, size_t at)
 {
-    for (size_t i = 0; i < text.size; i++) {
-        if (is_mention_digit(text.data[i]))
-            return true;
+    enum { BLOCK = 32 };
+    while (at + BLOCK <= text.size) {
+        unsigned some = 0;
+        for (size_t i = 0; i < BLOCK; i++)
+            some |= (unsigned)((unsigned char)(text.data[at + i] - '0') < 10);
+        if (some)
+            break;
+        at += BLOCK;
     }
-    return false;
+    while (at < text.size && !is_mention_digit(text.data[at]))
+        at++;
+    return at;
+}
+
+static bool is_inside_word(struct base_span text, size_t at)
+{
+    const char c = text.data[at];
+    return is_mention_letter(c) || is_mention_digit(c) || is_other(c) ||
+           (is_joint(c) && !(c == '.' && at > 0 && text.data[at - 1] == '.'));
+}
+
+/* Only a word with a digit can be an id. */
+static bool find_candidate(struct mentions *mentions, struct base_span *word)
+{
+    const struct base_span text = mentions->text;
+    const size_t digit = next_digit(text, mentions->at);
+    if (digit == text.size)
+        return false;
+    size_t begin = digit;
+    while (begin > mentions->at && is_inside_word(text, begin - 1))
+        begin--;
+    mentions->at = begin;
+    *word = next_word(text, &mentions->at);
+    return true;
 }
 
 static void find_in(struct mentions *mentions)
 {
     struct base_span word;
-    if (!has_digit(mentions->text))
-        return;
-    while ((word = next_word(mentions->text, &mentions->at)).size > 0 &&
-           mentions->count < HANDOFF_MENTIONED_MAX) {
+    while (mentions->count < HANDOFF_MENTIONED_MAX && find_candidate(mentions, &word)) {
         if (!looks_like_id(word))
             continue;
         add_mention(mentions, word);

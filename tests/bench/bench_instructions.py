@@ -19,6 +19,7 @@ and turns of a loop are cut differently than under real load; for that there is 
 
 import argparse
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -34,6 +35,7 @@ import load
 from rivals import Nginx, Ours
 
 SELF = os.environ["HANDOFF_BINARY_DIR"]
+numbers = itertools.count()  # of tasks
 WARM_UP = 50  # handoffs for each connection to begin with, at least this many in all
 ANSWER_SECONDS = 120
 
@@ -59,10 +61,10 @@ def send(connection, body, tickets):
     """Hands off while there are tickets, over one connection that stays open."""
     while True:
         try:
-            tickets.get_nowait()
+            number = tickets.get_nowait()
         except queue.Empty:
             return
-        connection.request("POST", "/v1/handoffs", body, {"Content-Type": "application/json"})
+        connection.request("POST", "/v1/handoffs", load.of_task(body, number), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         told = answer.read()
         if answer.status != 200:
@@ -73,7 +75,7 @@ def send_all(open_connections, body, count):
     """Sends `count` handoffs over all of the connections at once; every one is answered 200."""
     tickets, failures = queue.SimpleQueue(), []
     for _ in range(count):
-        tickets.put(None)
+        tickets.put(next(numbers))
 
     def run(connection):
         try:

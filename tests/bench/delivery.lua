@@ -6,8 +6,11 @@
 -- BODIES has one JSON document in a line; they are sent in turn. PAUSE_MS: how long a connection
 -- rests before a request, on the average, for a load below what the server can take. The pauses are
 -- drawn, so that the connections do not march in step.
+--
+-- Each request is the first handoff of a task of its own: one that is known would be continued.
 
 local requests, at = {}, 0
+local task = os.time() % 100000 * 10000000
 
 function init(args)
    wrk.method = "POST"
@@ -25,7 +28,8 @@ end
 
 function request()
    at = at % #requests + 1
-   return requests[at]
+   task = task + 1
+   return (requests[at]:gsub("task%-000000000000", string.format("task-%012.0f", task), 1))
 end
 
 function done(summary, latency)

@@ -10,7 +10,13 @@ import subprocess
 HERE = pathlib.Path(__file__).parent
 SOURCE = HERE.parent.parent
 BODY = 8192
+TASK = "task-000000000000"  # replaced in each request: a task that is known is continued
 BODIES = 64  # different ones, so that nothing is answered from what the last one left in a cache
+
+
+def of_task(body, number):
+    """The body as the first handoff of a task of its own."""
+    return body.replace(TASK, f"task-{number:012}", 1)
 
 
 def english(at, size):
@@ -23,7 +29,7 @@ def english(at, size):
 def handoff(number):
     """A request of exactly BODY bytes as agents make them: mostly prose, some structure."""
     request = {
-        "source_agent": "analyst", "target_agent": "coder", "task_id": f"task-{number}",
+        "source_agent": "analyst", "target_agent": "coder", "task_id": TASK,
         "intent": english(number, 300),
         "state": {"progress": english(number + 1, 200),
                   "decisions": [english(number + 2 + i, 160) for i in range(6)],
