@@ -551,6 +551,8 @@ struct handoff_pulled {
     size_t size;
     int version; /* of the envelope: 2, or 1 for an agent that accepts nothing newer */
     char id[37];
+    /* of its chain, as a header has them: percent-encoded where they are not ASCII. NULL: none */
+    const char *task_id, *root_id, *previous_id;
     unsigned attempt;
     int64_t lease_ms; /* until when it wants an answer */
 };

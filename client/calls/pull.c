@@ -60,8 +60,12 @@ static void pull_told(struct handoff_poller_request *request)
                                  .attempt = request->attempt,
                                  .lease_ms = request->lease_ms};
     handoff_error_clear(&got.error);
-    if (got.envelope)
+    if (got.envelope) {
         base_uuid_format(&request->id, got.id);
+        got.task_id = request->chain[HANDOFF_CHAIN_TASK];
+        got.root_id = request->chain[HANDOFF_CHAIN_ROOT];
+        got.previous_id = request->chain[HANDOFF_CHAIN_PREVIOUS];
+    }
     bool taken = pull->pulled(pull->context, &got);
     if (got.envelope && !taken)
         give_back(pull);

@@ -13,12 +13,15 @@
 
 /* ---- durable -------------------------------------------------------------------------------- */
 
+enum { CHAIN_HEADERS_ROOM = 3 * 64 };
+
 static size_t texts_size(const struct handoff_submission *submission)
 {
     return submission->envelope.size + submission->source.size + submission->target.size +
            submission->task_id.size + submission->idempotency_key.size +
            submission->traceparent.size + submission->tracestate.size +
-           handoff_excerpt_size(&submission->excerpt);
+           handoff_excerpt_size(&submission->excerpt) + CHAIN_HEADERS_ROOM +
+           3 * submission->task_id.size;
 }
 
 /* Absent if the envelope was not assembled in this process, as in tests. */
@@ -103,6 +106,8 @@ static void accepted(struct handoff_store_job *job)
         return;
     }
     delivery->seq = delivery->write.accept.seq;
+    handoff_delivery_name_chain(delivery, &delivery->write.accept.root,
+                                &delivery->write.accept.previous);
     handoff_delivery_observe_start(delivery, false);
     handoff_delivery_tell_watches(delivery, false);
     if (delivery->accepted_as_parked) {

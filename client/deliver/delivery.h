@@ -47,6 +47,8 @@ struct handoff_delivery {
     struct base_span excerpt;             /* absent: read the envelope */
     const char *traceparent, *tracestate; /* whole headers, or NULL */
     struct base_span trace_id;
+    /* whole headers: Handoff-Task-Id, -Root-Id and -Previous-Id; NULL: there is none */
+    const char *chain_headers[HANDOFF_CHAIN_HEADERS];
     enum handoff_pattern pattern;
     int64_t created_ms;       /* wall clock */
     int64_t deadline_mono_ms; /* monotonic clock; INT64_MAX: none */
@@ -117,6 +119,10 @@ bool handoff_delivery_keep(struct handoff_delivery *delivery, struct base_span f
                            struct base_span *to);
 bool handoff_delivery_keep_trace(struct handoff_delivery *delivery, struct base_span traceparent,
                                  struct base_span tracestate);
+/* What a receiver is told of the chain; once the store has it. An absent name is left out where
+   there is no memory for it. */
+void handoff_delivery_name_chain(struct handoff_delivery *delivery, const struct base_uuid *root,
+                                 const struct base_uuid *previous);
 /* In any state; no attempt, write or reply may be outstanding. */
 void handoff_delivery_free(struct handoff_delivery *delivery);
 

@@ -116,6 +116,7 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     delivery->alternate = standing->alternate;
     delivery->replays = standing->replays;
     load_moments(delivery, stored);
+    handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
     return load_envelope(delivery, error);
 }
 

@@ -34,6 +34,14 @@ enum {
     HANDOFF_PEER_SIZE = 72,       /* room for an address and port, with its NUL */
 };
 
+/* Headers that tell a receiver of the chain. */
+enum handoff_chain_header {
+    HANDOFF_CHAIN_TASK,
+    HANDOFF_CHAIN_ROOT,
+    HANDOFF_CHAIN_PREVIOUS,
+    HANDOFF_CHAIN_HEADERS,
+};
+
 enum handoff_verdict {
     HANDOFF_VERDICT_ACKNOWLEDGED,
     HANDOFF_VERDICT_DEFERRED,

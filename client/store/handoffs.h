@@ -56,7 +56,9 @@ struct handoff_store_accept {
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
 
-    int64_t seq; /* answer: the number by which the other writes name it */
+    /* answers */
+    int64_t seq;                     /* the number by which the other writes name it */
+    struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
 };
 
 void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept);
@@ -104,6 +106,7 @@ struct handoff_stored {
     int64_t created_ms, deadline_ms;
     struct base_span excerpt; /* absent: an older version accepted it */
     struct handoff_standing standing;
+    struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
 };
 
 /* All texts are copied into the arena. not_found, or a failure of the store. */

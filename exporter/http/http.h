@@ -103,7 +103,7 @@ enum exporter_body {
     EXPORTER_BODY_GIVEN,  /* they came from malloc and are freed after they were sent */
 };
 
-enum { EXPORTER_REPLY_HEADERS_MAX = 8 };
+enum { EXPORTER_REPLY_HEADERS_MAX = 10 };
 
 struct exporter_reply {
     unsigned status;

@@ -307,6 +307,16 @@ struct pulling {
     bool told;
 };
 
+/* Behind the others; value NULL: none. */
+static void add_chain_header(struct exporter_reply *reply, const char *name, const char *value)
+{
+    size_t count = 0;
+    while (reply->headers[count].name != NULL)
+        count++;
+    if (value != NULL)
+        reply->headers[count] = (struct exporter_header){name, value};
+}
+
 static void respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
 {
     char attempt[16], lease[24];
@@ -320,7 +330,7 @@ static void respond_pulled(struct exporter_request *request, const struct handof
     }
     snprintf(attempt, sizeof attempt, "%u", got->attempt);
     snprintf(lease, sizeof lease, "%" PRId64, got->lease_ms / 1000);
-    const struct exporter_reply reply = {
+    struct exporter_reply reply = {
         .status = 200,
         .content_type = got->version == 1 ? HANDOFF_ENVELOPE_TYPE_1 : HANDOFF_ENVELOPE_TYPE_2,
         .headers = {{"Handoff-Id", got->id},
@@ -330,6 +340,9 @@ static void respond_pulled(struct exporter_request *request, const struct handof
         .length = got->size,
         .body = EXPORTER_BODY_COPY,
     };
+    add_chain_header(&reply, "Handoff-Task-Id", got->task_id);
+    add_chain_header(&reply, "Handoff-Root-Id", got->root_id);
+    add_chain_header(&reply, "Handoff-Previous-Id", got->previous_id);
     exporter_respond(request, &reply);
 }
 

@@ -86,6 +86,7 @@ static void assert_sound(void)
 struct made {
     struct base_uuid id;
     int64_t seq, hop;
+    struct base_uuid root;
     char text[32]; /* what it contributed */
 };
 
@@ -155,6 +156,7 @@ static enum handoff_code try_to_accept(struct wanted wanted, struct made *made)
     accept.standing.state = HANDOFF_STATE_READY;
     enum handoff_code code = run(&accept.put.job, submit_accept);
     made->seq = accept.seq;
+    made->root = accept.root;
     temp_envelope_free(&accept.put);
     return code;
 }
@@ -311,6 +313,31 @@ static void test_the_target_is_who_has_it(void **state)
     const struct made *alone[] = {&a};
     assert_int_equal(get_ledger(alone, 1), HANDOFF_OK);
     assert_text(fixture.list[0].target, "reviewer");
+}
+
+static void assert_chain(const struct made *of, const struct made *root,
+                         const struct made *previous)
+{
+    static const struct base_uuid nil;
+    struct handoff_stored stored;
+    assert_int_equal(
+        handoff_store_get_handoff(fixture.store, &of->id, &fixture.arena, &stored, &fixture.error),
+        HANDOFF_OK);
+    assert_memory_equal(&stored.root, root ? &root->id : &nil, sizeof nil);
+    assert_memory_equal(&stored.previous, previous ? &previous->id : &nil, sizeof nil);
+    assert_memory_equal(&of->root, &stored.root, sizeof nil);
+}
+
+static void test_a_handoff_knows_its_root_and_its_newest_parent(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    const struct made c = accept((struct wanted){0});
+    const struct made d = accept((struct wanted){.parents = {&c, &b}});
+    assert_chain(&a, NULL, NULL);
+    assert_chain(&b, &a, &a);
+    assert_chain(&d, &a, &c);
 }
 
 static void test_a_replaced_one_does_not_count_and_its_ancestors_do(void **state)
@@ -688,6 +715,7 @@ int main(void)
         WITH_STORE(test_an_envelope_that_is_not_there_has_no_ledger),
         WITH_STORE(test_a_child_of_a_removed_parent_is_not_stored),
         WITH_STORE(test_the_target_is_who_has_it),
+        WITH_STORE(test_a_handoff_knows_its_root_and_its_newest_parent),
         WITH_STORE(test_a_replaced_one_does_not_count_and_its_ancestors_do),
         WITH_STORE(test_an_agent_continues_all_that_nothing_continues),
         WITH_STORE(test_where_all_is_continued_it_is_the_newest),

@@ -19,6 +19,7 @@
 #include <sys/queue.h>
 
 #include "client/handoff.h"
+#include "client/protocol/protocol.h"
 #include "lib/base/mailbox.h"
 #include "lib/base/span.h"
 #include "lib/base/timers.h"
@@ -47,6 +48,8 @@ struct handoff_poller_request {
     char *envelope;
     size_t envelope_size;
     int version; /* of the envelope: 2, or 1 for an agent that reads nothing newer */
+    const char
+        *chain[HANDOFF_CHAIN_HEADERS]; /* values of headers (delivery.h), behind it; or NULL */
     struct base_uuid id;
     uint32_t attempt;
     int64_t lease_ms;

@@ -47,7 +47,30 @@ static void withdraw_offer(struct handoff_delivery *delivery)
     lease->offered = false;
 }
 
-/* The poller's copy of the envelope. */
+static size_t chain_size(const struct handoff_delivery *delivery)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < HANDOFF_CHAIN_HEADERS; i++)
+        size += delivery->chain_headers[i] ? strlen(delivery->chain_headers[i]) + 1 : 0;
+    return size;
+}
+
+/* The values, without the names. */
+static void copy_chain(const struct handoff_delivery *delivery,
+                       struct handoff_poller_request *request, char *to)
+{
+    for (size_t i = 0; i < HANDOFF_CHAIN_HEADERS; i++) {
+        const char *header = delivery->chain_headers[i];
+        request->chain[i] = NULL;
+        if (!header)
+            continue;
+        const char *value = strchr(header, ' ') + 1;
+        request->chain[i] = strcpy(to, value);
+        to += strlen(value) + 1;
+    }
+}
+
+/* The poller's copy of the envelope, and of what it is told with it. */
 static bool copy_envelope(const struct handoff_delivery *delivery,
                           struct handoff_poller_request *request)
 {
@@ -55,10 +78,11 @@ static bool copy_envelope(const struct handoff_delivery *delivery,
     struct base_span body;
     bool chosen = handoff_body_choose(&delivery->settings->options, delivery->envelope, &flat,
                                       &body, &request->version);
-    request->envelope = chosen ? base_malloc(body.size) : NULL;
+    request->envelope = chosen ? base_malloc(body.size + chain_size(delivery)) : NULL;
     if (request->envelope) {
         memcpy(request->envelope, body.data, body.size);
         request->envelope_size = body.size;
+        copy_chain(delivery, request, request->envelope + body.size);
     }
     base_buffer_free(&flat);
     return request->envelope != NULL;

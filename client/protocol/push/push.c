@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pushing: an attempt is one POST, and its answer is the finding (verdict.h). The headers name the
- * handoff, so that an agent recognizes one that it was sent before. On the delivery's lane.
+ * handoff, so that an agent recognizes one that it was sent before, and its chain. On the
+ * delivery's lane.
  */
 #include "client/protocol/push/push.h"
 
@@ -66,6 +67,10 @@ static size_t fill_headers(const struct handoff_delivery *delivery, struct push 
     headers[count++] = push->id_header;
     headers[count++] = push->key_header;
     headers[count++] = push->attempt_header;
+    for (size_t i = 0; i < HANDOFF_CHAIN_HEADERS; i++) {
+        if (delivery->chain_headers[i])
+            headers[count++] = delivery->chain_headers[i];
+    }
     if (delivery->traceparent)
         headers[count++] = delivery->traceparent;
     if (delivery->tracestate)

@@ -123,6 +123,17 @@ static enum handoff_code link_parent(struct handoff_db *db, int64_t child, size_
     return code == HANDOFF_OK ? insert_lineage(db, child, place, parent, error) : code;
 }
 
+static enum handoff_code set_root(struct handoff_db *db, int64_t seq, struct handoff_error *error)
+{
+    return do_with(db,
+                   "UPDATE contributions SET root ="
+                   " (SELECT min(coalesce(p.root, e.id, p.id)) FROM lineage l"
+                   " JOIN contributions p ON p.seq = l.parent"
+                   " LEFT JOIN envelopes e ON e.seq = l.parent WHERE l.child = ?1)"
+                   " WHERE seq = ?1",
+                   seq, 0, error);
+}
+
 /* Where the replaced one has no row yet, it is of an older version. */
 static enum handoff_code mark_replaced(struct handoff_db *db,
                                        const struct handoff_store_put_envelope *put,
@@ -149,6 +160,8 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
         code = insert_contribution(db, seq, put, error);
     for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++)
         code = link_parent(db, seq, i, &put->parents[i], error);
+    if (code == HANDOFF_OK && put->nparents > 0)
+        code = set_root(db, seq, error);
     if (code == HANDOFF_OK && !is_nil(&put->replaces))
         code = mark_replaced(db, put, error);
     return code;

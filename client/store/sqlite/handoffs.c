@@ -100,6 +100,28 @@ static enum handoff_code find_seq(struct handoff_db *db, const struct base_uuid 
     return handoff_db_end(db, find, error);
 }
 
+/* NULL leaves it as it is. */
+static void read_id(sqlite3_stmt *row, int at, struct base_uuid *id)
+{
+    struct base_span found = handoff_db_column(row, at);
+    if (found.size == sizeof id->bytes)
+        memcpy(id->bytes, found.data, found.size);
+}
+
+static enum handoff_code find_root(struct handoff_db *db, struct handoff_store_accept *accept,
+                                   struct handoff_error *error)
+{
+    sqlite3_stmt *find =
+        handoff_db_statement(db, "SELECT root FROM contributions WHERE seq = ?1", error);
+    if (!find)
+        return handoff_row_failure(db);
+    accept->previous = accept->put.parents[0];
+    sqlite3_bind_int64(find, 1, accept->seq);
+    if (handoff_db_row(find))
+        read_id(find, 0, &accept->root);
+    return handoff_db_end(db, find, error);
+}
+
 static enum handoff_code run_accept(struct handoff_store_job *job, struct handoff_db *db,
                                     struct handoff_error *error)
 {
@@ -112,7 +134,9 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
     if (code != HANDOFF_OK || known)
         return code;
     code = insert_handoff(db, accept, error);
-    return code == HANDOFF_OK ? insert_key(db, accept, error) : code;
+    if (code == HANDOFF_OK)
+        code = insert_key(db, accept, error);
+    return code == HANDOFF_OK && accept->put.nparents > 0 ? find_root(db, accept, error) : code;
 }
 
 void handoff_store_accept(struct handoff_store *store, struct handoff_store_accept *accept)
@@ -353,15 +377,18 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
 #define HANDOFF_COLUMNS                                                                            \
     "SELECT h.seq, e.id, e.task_id, h.source, h.asked_target, h.pattern, e.created_at,"            \
     " h.deadline_at, h.state, h.target, h.reason, h.due_at, h.settled_at, h.attempts, h.failures," \
-    " h.alternate, h.replays, h.excerpt FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
+    " h.alternate, h.replays, h.excerpt, (SELECT root FROM contributions WHERE seq = h.seq),"      \
+    " (SELECT coalesce(p.id, c.id) FROM lineage l LEFT JOIN envelopes p ON p.seq = l.parent"       \
+    " LEFT JOIN contributions c ON c.seq = l.parent WHERE l.child = h.seq AND l.place = 0)"        \
+    " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
     struct handoff_stored *stored = entry;
     struct handoff_standing *standing = &stored->standing;
-    struct base_span id = handoff_db_column(row, 1);
-    if (id.size == sizeof stored->id.bytes)
-        memcpy(stored->id.bytes, id.data, id.size);
+    read_id(row, 1, &stored->id);
+    read_id(row, 18, &stored->root);
+    read_id(row, 19, &stored->previous);
     stored->seq = sqlite3_column_int64(row, 0);
     stored->pattern = (enum handoff_pattern)sqlite3_column_int(row, 5);
     stored->created_ms = sqlite3_column_int64(row, 6);

@@ -243,6 +243,7 @@ static const char *const steps[] = {
     "  hop INTEGER NOT NULL," /* 0: an older version stored the envelope */
     "  source TEXT,"          /* NULL: its handoff's */
     "  target TEXT,"
+    "  root BLOB,"        /* the id of its oldest ancestor; NULL: it has none */
     "  replaced_by BLOB," /* the id of the envelope that took its place */
     "  form INTEGER NOT NULL DEFAULT 0,"
     "  charged_to INTEGER," /* whose row_bytes include `bytes`; NULL: it is no orphan */
