@@ -5,6 +5,7 @@
  * agents. The host has closed the loops before (loop.c).
  */
 #include "client/client.h"
+#include "client/calls/next.h"
 
 #include "client/spine/embedded/embedded_spine.h"
 #include "lib/base/check.h"
@@ -86,6 +87,7 @@ static enum handoff_code open_engine(struct handoff_client *client,
         .connections_max = options->connections_max,
         .observe = client->observe,
         .observer = client->observer,
+        .hand_on = handoff_client_hand_on,
     };
     enum handoff_code code = handoff_engine_new(&client->engine, &engine, error);
     return code == HANDOFF_OK ? handoff_engine_restore(client->engine, error) : code;

@@ -26,6 +26,7 @@ enum handoff_code handoff_loop_open_on(struct handoff_loop **loop, struct handof
         base_free(made);
         return code;
     }
+    made->lane->host = made;
     *loop = made;
     return HANDOFF_OK;
 }

@@ -23,6 +23,7 @@ struct answering {
     handoff_answered *answered;
     void *context;
     char caller[129];
+    char *next; /* a copy of the next request, or NULL */
     struct handoff_reply reply;
 };
 
@@ -36,13 +37,27 @@ static void word_told(struct handoff_reply *reply)
                         answering->context);
     else
         handoff_give_error(answering->answered, answering->context, &reply->error);
+    base_free(answering->next);
     answering->magic = 0;
     base_free(answering);
 }
 
-void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
-                         const char *reason, const char *caller, handoff_answered *answered,
-                         void *context)
+static bool copy_next(struct answering *answering, const char *next, size_t size)
+{
+    if (!next)
+        return true;
+    answering->next = base_malloc(size + 1);
+    if (!answering->next)
+        return false;
+    memcpy(answering->next, next, size);
+    answering->next[size] = '\0';
+    answering->reply.next = base_span(answering->next, size);
+    return true;
+}
+
+static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
+                        const char *reason, struct base_span next, const char *caller,
+                        handoff_answered *answered, void *context)
 {
     static const enum handoff_word words[] = {
         [HANDOFF_ANSWER_ACK] = HANDOFF_WORD_ACK,
@@ -57,7 +72,8 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
         return;
     }
     struct answering *answering = base_calloc(1, sizeof *answering);
-    if (!answering) {
+    if (!answering || !copy_next(answering, next.data, next.size)) {
+        base_free(answering);
         handoff_give_no_memory(answered, context);
         return;
     }
@@ -75,4 +91,18 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
     answering->reply.agent = base_span_text(caller ? answering->caller : NULL);
     loop->pending++;
     handoff_engine_reply(loop->client->engine, &answering->reply);
+}
+
+void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
+                         const char *reason, const char *caller, handoff_answered *answered,
+                         void *context)
+{
+    answer_word(loop, id, word, reason, base_span(NULL, 0), caller, answered, context);
+}
+
+void handoff_hand_on(struct handoff_loop *loop, const char *id, const char *next, size_t size,
+                     const char *caller, handoff_answered *answered, void *context)
+{
+    answer_word(loop, id, HANDOFF_ANSWER_ACK, NULL, base_span(next, size), caller, answered,
+                context);
 }

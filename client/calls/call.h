@@ -83,6 +83,10 @@ struct handoff_call_input {
             bool retry;
         } nack;
         struct {
+            const char *id; /* the same as the path's, as in the answer to a push */
+            yyjson_val *next;
+        } ack;
+        struct {
             const char *target;
             yyjson_val *edit;
         } replay;

@@ -247,6 +247,23 @@ static enum handoff_code check_limit(int64_t *limit, struct handoff_error *error
     return HANDOFF_ERR_INVALID;
 }
 
+/* Left out where there are none, which is usual. */
+static enum handoff_code write_refusals(struct handoff_client *client, struct base_buffer *out,
+                                        struct base_span task_id, struct base_span party,
+                                        struct handoff_error *error)
+{
+    struct base_arena arena;
+    struct handoff_stored_refusal *list = NULL;
+    size_t count = 0;
+    base_arena_init(&arena, 0);
+    enum handoff_code code =
+        handoff_store_refused_next(client->store, task_id, party, &arena, &list, &count, error);
+    if (code == HANDOFF_OK && count > 0)
+        handoff_object_write_refusals(out, list, count);
+    base_arena_free(&arena);
+    return code;
+}
+
 static enum handoff_code write_task(struct handoff_client *client, struct base_buffer *out,
                                     struct base_span task_id, struct base_span party,
                                     struct handoff_error *error)
@@ -257,7 +274,7 @@ static enum handoff_code write_task(struct handoff_client *client, struct base_b
         return code;
     base_buffer_text(out, ",\"task\":");
     handoff_object_write_task(out, task_id, &task);
-    return HANDOFF_OK;
+    return write_refusals(client, out, task_id, party, error);
 }
 
 enum handoff_code handoff_read_list(struct handoff_client *client,

@@ -122,6 +122,24 @@ void handoff_object_write_task(struct base_buffer *out, struct base_span task_id
     base_buffer_byte(out, '}');
 }
 
+void handoff_object_write_refusals(struct base_buffer *out,
+                                   const struct handoff_stored_refusal *list, size_t count)
+{
+    char id[BASE_UUID_TEXT];
+    base_buffer_text(out, ",\"next_refused\":[");
+    for (size_t i = 0; i < count; i++) {
+        base_uuid_format(&list[i].id, id);
+        base_buffer_text(out, i == 0 ? "{" : ",{");
+        render_text(out, "id", base_span_text(id));
+        render_time(out, "at", list[i].at_ms);
+        render_text(out, "code", list[i].code);
+        render_text(out, "detail", list[i].detail);
+        render_text(out, "request", list[i].request);
+        base_buffer_byte(out, '}');
+    }
+    base_buffer_byte(out, ']');
+}
+
 void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *agent,
                                 int64_t now_ms)
 {

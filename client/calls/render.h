@@ -18,6 +18,10 @@ void handoff_object_write_attempt(struct base_buffer *out, const struct handoff_
 void handoff_object_write_task(struct base_buffer *out, struct base_span task_id,
                                const struct handoff_stored_task *task);
 
+/* ,"next_refused":[...] */
+void handoff_object_write_refusals(struct base_buffer *out,
+                                   const struct handoff_stored_refusal *list, size_t count);
+
 /* The circuit as it is at now_ms, monotonic. */
 void handoff_object_write_agent(struct base_buffer *out, struct handoff_agent *agent,
                                 int64_t now_ms);

@@ -155,10 +155,24 @@ static const struct handoff_field task_end_rows[] = {
 };
 SHAPE(handoff_shape_task_end, task_end_rows, "Task", "Whether a task is complete.");
 
+static const struct handoff_field refusal_rows[] = {
+    ROW("id", UUID, .doc = "the handoff that was acknowledged"),
+    ROW("at", TIME),
+    ROW("code", TEXT, .doc = "of the problem"),
+    ROW("detail", TEXT, .doc = "what is wrong with it"),
+    ROW("request", TEXT, .doc = "as it came, JSON"),
+};
+static SHAPE(handoff_shape_refusal, refusal_rows, "RefusedNext",
+             "The next request of an acknowledgement, and why it was refused.");
+ITEM(refusal_item, handoff_shape_refusal);
+
 static const struct handoff_field task_rows[] = {
     ROW("items", ARRAY, .item = &handoff_item),
     ROW("next", STRING, .nullable = true, .doc = "`cursor` of the next page; null on the last"),
     ROW("task", OBJECT, .members = &handoff_shape_task_end),
+    MAYBE("next_refused", ARRAY, .item = &refusal_item,
+          .doc =
+              "requests that came with an acknowledgement and of which no handoff could be made"),
 };
 SHAPE(handoff_shape_task, task_rows, "TaskHandoffs", "The handoffs of a task.");
 

@@ -15,6 +15,7 @@
 #include "client/calls/call.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
+#include "client/calls/submission.h"
 #include "client/calls/warn.h"
 #include "client/client.h"
 #include "client/deliver/watch.h"
@@ -145,14 +146,6 @@ static void sender_settled(struct handoff_waiter *waiter, const struct handoff_s
     end_sending(sending);
 }
 
-static int64_t deadline_of(const struct handoff_assembly *assembly)
-{
-    int64_t wall_ms = 0;
-    if (!base_json_time(yyjson_obj_get(assembly->constraints, "deadline"), &wall_ms))
-        return 0;
-    return wall_ms != 0 ? wall_ms : 1; /* 0 means none; 1 ms after 1970 is just as long ago */
-}
-
 static void tell_assembled(struct handoff_sending *sending)
 {
     struct handoff_event event;
@@ -162,32 +155,9 @@ static void tell_assembled(struct handoff_sending *sending)
 
 static enum handoff_code hand_over(struct handoff_sending *sending, struct handoff_error *error)
 {
-    const struct handoff_assembly *assembly = sending->assembly;
-    struct handoff_submission submission = {
-        .id = assembly->id,
-        .envelope = base_buffer_span(&assembly->out),
-        .cut_at = HANDOFF_DIGEST_AT,
-        .cut_size = HANDOFF_DIGEST_SIZE,
-        .excerpt = assembly->excerpt,
-        .contribution = base_buffer_span(&assembly->contribution),
-        .parents = assembly->chain.parent_ids,
-        .nparents = assembly->chain.nparents,
-        .hop = assembly->hop_count,
-        .task_id = assembly->task_id,
-        .source = assembly->request.source_agent,
-        .target = assembly->request.target_agent,
-        .pattern = (enum handoff_pattern)assembly->request.pattern,
-        .created_ms = assembly->created_ms,
-        .deadline_ms = deadline_of(assembly),
-        .tokens = assembly->plan.count,
-        .parked_for = assembly->over_limit ? HANDOFF_REASON_HOP_LIMIT : HANDOFF_REASON_NONE,
-        .traceparent = assembly->traceparent,
-        .tracestate = assembly->tracestate,
-        .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
-    };
-    if (assembly->chain.replaced)
-        submission.replaces = assembly->replaces;
-    memcpy(submission.digest, assembly->digest, sizeof submission.digest);
+    struct handoff_submission submission;
+    handoff_submission_of(sending->assembly, &submission);
+    submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     return handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
 }

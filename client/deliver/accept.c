@@ -247,6 +247,12 @@ static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
                  : refuse_circuit(lane, submission, asked, wait_ms, error);
 }
 
+static enum handoff_code refuse_shutting_down(struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
+                             "the process is shutting down; retry when it is back", NULL, NULL);
+}
+
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
                                          const struct handoff_submission *submission,
                                          struct handoff_waiter *waiter, struct handoff_error *error)
@@ -254,8 +260,7 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     BASE_CHECK_MAGIC(lane, HANDOFF_LANE_MAGIC);
     int64_t wait_ms;
     if (lane->closing || atomic_load(&lane->engine->draining))
-        return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process is shutting down; retry when it is back", NULL, NULL);
+        return refuse_shutting_down(error);
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
@@ -264,4 +269,24 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
         !handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
         return deliver_to_requested(lane, submission, agent, waiter, error);
     return deliver_to_alternate(lane, submission, agent, wait_ms, waiter, error);
+}
+
+enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
+                                              const struct handoff_submission *submission,
+                                              struct handoff_store_unit *unit,
+                                              struct handoff_error *error)
+{
+    if (lane->closing)
+        return refuse_shutting_down(error);
+    struct handoff_agent *agent =
+        handoff_agents_find(lane->engine->options.agents, submission->target);
+    if (!agent)
+        return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
+    struct handoff_delivery *delivery = make(lane, submission);
+    if (!delivery)
+        return handoff_error_no_memory(error);
+    handoff_delivery_count(lane->engine, agent, false);
+    delivery->write.accept.put.job.unit = unit;
+    start(delivery, agent, NULL);
+    return HANDOFF_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "client/deliver/decide.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/hand_on.h"
 #include "client/store/parties.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -22,6 +23,8 @@ static void tell_caller(struct base_mail *mail)
 
 void handoff_reply_send(struct handoff_reply *reply)
 {
+    if (reply->error.code == HANDOFF_OK && reply->next_problem.code != HANDOFF_OK)
+        reply->error = reply->next_problem;
     reply->mail.deliver = tell_caller;
     base_mailbox_post(reply->lane->mailbox, &reply->mail);
 }
@@ -197,6 +200,42 @@ static void refuse_other(struct handoff_reply *reply)
 static void answer_stored(struct handoff_engine *engine, struct handoff_reply *reply);
 static void refuse_live(struct handoff_engine *engine, struct handoff_reply *reply);
 
+static void refuse_while_handed_on(struct handoff_reply *reply)
+{
+    handoff_error_set(
+        &reply->error, HANDOFF_ERR_CONFLICT,
+        "the handoff is being acknowledged, and its successor is not stored yet; retry", NULL,
+        NULL);
+}
+
+/* Acknowledges a live one, with the next request. */
+static bool hands_on(const struct handoff_reply *reply, const struct handoff_delivery *delivery)
+{
+    return reply->word == HANDOFF_WORD_ACK && reply->next.data &&
+           handoff_state_is_live(delivery->state) &&
+           may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
+                     delivery->source);
+}
+
+static void hand_on(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    struct handoff_finding finding = word_findings[HANDOFF_WORD_ACK];
+    handoff_error_clear(&reply->error);
+    handoff_error_clear(&reply->next_problem);
+    finding.next = (char *)(uintptr_t)reply->next.data;
+    finding.next_size = reply->next.size;
+    if (delivery->state == HANDOFF_STATE_READY)
+        delivery->attempt.number = 0; /* that attempt was recorded when it timed out */
+    delivery->attempts += delivery->state == HANDOFF_STATE_IN_FLIGHT;
+    handoff_delivery_break_off(delivery);
+    if (handoff_hand_on_begin(delivery, reply, &finding))
+        return;
+    handoff_error_no_memory(&reply->error);
+    handoff_delivery_take_reply(delivery, reply);
+    finding = word_findings[HANDOFF_WORD_NACK_RETRY];
+    handoff_delivery_judged(delivery, &finding);
+}
+
 static void on_owning_lane(struct base_mail *mail)
 {
     struct handoff_reply *reply = (void *)mail;
@@ -214,6 +253,11 @@ static void on_owning_lane(struct base_mail *mail)
     if (!delivery->seq) {
         unknown(reply); /* no caller can know the id before the handoff is accepted */
         handoff_reply_send(reply);
+    } else if (delivery->hand_on) {
+        refuse_while_handed_on(reply);
+        handoff_reply_send(reply);
+    } else if (hands_on(reply, delivery)) {
+        hand_on(reply, delivery);
     } else if (may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
                          delivery->source)) {
         handoff_delivery_take_reply(delivery, reply);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "client/deliver/backoff.h"
+#include "client/deliver/hand_on.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/utf8.h"
@@ -200,6 +201,14 @@ static void await_ack(struct handoff_delivery *delivery)
 void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding)
 {
+    static const struct handoff_finding no_memory = {.verdict = HANDOFF_VERDICT_RETRY,
+                                                     .result = HANDOFF_RESULT_ACK,
+                                                     .reason = "out of memory (next handoff)"};
+    if (finding->next && delivery->lane->engine->options.hand_on) {
+        if (handoff_hand_on_begin(delivery, NULL, finding))
+            return; /* and comes back without it */
+        finding = &no_memory;
+    }
     note_finding(delivery, finding);
     if (finding->verdict != HANDOFF_VERDICT_RETRY) {
         delivery->probe = false;
@@ -334,8 +343,8 @@ void handoff_delivery_advance(struct handoff_delivery *delivery)
         handoff_delivery_leave(delivery);
         return;
     }
-    if (delivery->lane->closing)
-        return; /* continues at the next start */
+    if (delivery->lane->closing || delivery->hand_on)
+        return; /* continues at the next start, or when its successor is stored */
     if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !handoff_delivery_is_taken(delivery))
         return; /* its protocol reports the end */
     if (is_winding_down(delivery)) {

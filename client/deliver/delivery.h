@@ -76,6 +76,8 @@ struct handoff_delivery {
     int64_t parked_ms;
     int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
+    struct handoff_hand_on *hand_on; /* acknowledged with a next request (hand_on.h): nothing else
+                                        happens to it until that is stored. NULL: it is not */
     LIST_HEAD(handoff_watches, handoff_watch) watches; /* of callers on any lane (watch.h) */
 
     /* how it reaches its agent; set when it is due, and NULL before */
@@ -149,6 +151,9 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
 /* Puts a claimed one on its lane, in the state in which it starts there. */
 void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_state state,
                             struct handoff_agent *agent);
+/* As it is to be stored now. */
+void handoff_delivery_standing(const struct handoff_delivery *delivery,
+                               struct handoff_standing *standing);
 /* Reports it to the observer. */
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed);
 

@@ -33,6 +33,7 @@
 #include "lib/base/uuid.h"
 
 struct handoff_engine;
+struct handoff_hand_on;
 
 struct handoff_engine_options {
     struct handoff_store *store;
@@ -44,6 +45,10 @@ struct handoff_engine_options {
        be quick and must not block. NULL: no observer. */
     void (*observe)(void *observer, const struct handoff_event *event);
     void *observer;
+    /* An acknowledgement brought the next request (hand_on.h): assembles it. On its lane. NULL:
+       such requests are ignored. */
+    void (*hand_on)(void *host, struct handoff_hand_on *on);
+    void *hand_on_host;
 };
 
 enum handoff_code handoff_engine_new(struct handoff_engine **engine,
@@ -170,6 +175,13 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
 /* The status as it was last written, of a handoff that has been accepted. On the lane's thread. */
 void handoff_waiter_status(const struct handoff_waiter *waiter, struct handoff_status *status);
 
+/* The successor of a handoff that is acknowledged: the same, for nobody that waits, whatever limits
+   and circuits say; its write joins the unit. unknown_agent, shutting_down, out_of_memory. */
+enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
+                                              const struct handoff_submission *submission,
+                                              struct handoff_store_unit *unit,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* The sender no longer waits; the handoff continues. On the lane's thread. */
 void handoff_waiter_withdraw(struct handoff_waiter *waiter);
 
@@ -198,10 +210,13 @@ struct handoff_reply {
     const char *words;      /* the reason of a sender, or "". Lent until `told`. */
     struct base_span agent; /* the calling agent; absent: anyone. Lent until `told`. */
     uint32_t attempt;       /* of a return: which lease */
+    struct base_span next;  /* of an acknowledgement: the next request; absent: none. Lent */
 
     /* result: OK (also for a repeated acknowledgement): written; not_found, forbidden, conflict,
        shutting_down; a store error: it counts, but a crash now would undo it */
     struct handoff_error error;
+    struct handoff_error
+        next_problem;              /* it was acknowledged, and this is why there is no successor */
     struct handoff_live_view view; /* the resulting status, if OK; NONE: read the store's row */
 
     /* the engine's */

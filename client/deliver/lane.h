@@ -36,6 +36,7 @@ struct handoff_lane {
     struct handoff_store_batch writes; /* of this turn, submitted at its end */
     unsigned awaited;                  /* mails that will come: what the store was asked to write */
     bool closing;                      /* starts nothing new */
+    void *host;      /* the loop that it is a part of, for the engine's `hand_on`; NULL: none */
     bool wound_down; /* the waiters have been answered, as the engine is winding down */
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/hand_on.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -236,6 +237,8 @@ void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resu
 void handoff_delivery_leave(struct handoff_delivery *delivery)
 {
     handoff_delivery_tell_watches(delivery, true);
+    if (delivery->hand_on)
+        handoff_hand_on_forget(delivery);
     handoff_delivery_break_off(delivery);
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);

@@ -10,14 +10,15 @@
 #include <string.h>
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/hand_on.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 
 enum { WRITE_AGAIN_MS = 1000 }; /* after a failed write: a full disk will not be freed any faster */
 
-static void fill_standing(const struct handoff_delivery *delivery,
-                          struct handoff_standing *standing)
+void handoff_delivery_standing(const struct handoff_delivery *delivery,
+                               struct handoff_standing *standing)
 {
     /* in flight is not written; an attempt in progress counts once it has ended */
     enum handoff_state state =
@@ -171,6 +172,7 @@ static void written(struct handoff_store_job *job)
     struct handoff_delivery *delivery =
         BASE_CONTAINER_OF(job, struct handoff_delivery, write.move.job);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    struct handoff_hand_on *on = delivery->hand_on;
     delivery->lane->awaited--;
     delivery->writing = false;
     if (job->error.code == HANDOFF_OK) {
@@ -179,6 +181,8 @@ static void written(struct handoff_store_job *job)
         const struct handoff_error error = job->error; /* the next write has its own */
         could_not_be_written(delivery, &error);
     }
+    if (on && on->delivery)
+        handoff_hand_on_continue(on->delivery);
 }
 
 void handoff_delivery_take_reply(struct handoff_delivery *delivery, struct handoff_reply *reply)
@@ -221,7 +225,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
         .nattempts = delivery->nrecords,
         .over = handoff_state_is_over(delivery->state),
     };
-    fill_standing(delivery, &write->standing);
+    handoff_delivery_standing(delivery, &write->standing);
     delivery->nlent = delivery->nrecords;
     STAILQ_CONCAT(&delivery->lent_replies, &delivery->replies);
     delivery->writing = true;

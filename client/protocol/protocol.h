@@ -58,6 +58,8 @@ struct handoff_finding {
     char said[HANDOFF_SAID_SIZE];
     handoff_secret_set secrets; /* that were in it */
     int64_t retry_after_ms;     /* for RETRY */
+    char *next; /* ACKNOWLEDGED: the next request that came with it, JSON, lent; NULL: none */
+    size_t next_size;
 
     /* what a request of ours observed; zero where there was none. Texts are lent for the call. */
     int status;          /* of HTTP; 0: no answer */

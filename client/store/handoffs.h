@@ -82,6 +82,17 @@ struct handoff_store_move {
 
 void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move);
 
+/* The next request that came with an acknowledgement, and why no handoff was made of it. */
+struct handoff_store_refuse_next {
+    struct handoff_store_job job;
+    int64_t seq; /* of the acknowledged handoff */
+    int64_t at_ms;
+    struct base_span code, detail, request;
+};
+
+void handoff_store_refuse_next(struct handoff_store *store,
+                               struct handoff_store_refuse_next *refuse);
+
 struct handoff_stored_circuit {
     struct base_span agent;
     uint32_t consecutive_failures;
@@ -142,6 +153,18 @@ enum handoff_code handoff_store_find_key(struct handoff_store *store, struct bas
                                          struct base_span key, struct base_uuid *id,
                                          uint8_t request_digest[BASE_SHA256_BYTES],
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* The refused requests of a task, oldest first; `party`: only of handoffs that it is a party to. */
+struct handoff_stored_refusal {
+    struct base_uuid id; /* of the acknowledged handoff */
+    int64_t at_ms;
+    struct base_span code, detail, request;
+};
+
+enum handoff_code handoff_store_refused_next(struct handoff_store *store, struct base_span task_id,
+                                             struct base_span party, struct base_arena *arena,
+                                             struct handoff_stored_refusal **list, size_t *count,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 enum handoff_code handoff_store_circuits(struct handoff_store *store, struct base_arena *arena,
                                          struct handoff_stored_circuit **list, size_t *count,

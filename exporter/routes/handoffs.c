@@ -192,9 +192,31 @@ static void answer_for(struct exporter_request *request, void *context,
                             exporter_pending_call_done, pending);
 }
 
+static void hand_on_by_call(struct exporter_request *request, void *context, yyjson_val *next)
+{
+    size_t size;
+    char *text = yyjson_val_write(next, YYJSON_WRITE_NOFLAG, &size);
+    if (text == NULL) {
+        static const struct handoff_error no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                       .message = "out of memory (request)"};
+        exporter_respond_error(request, &no_memory);
+        return;
+    }
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending != NULL)
+        handoff_hand_on(handoffs_loop(request, context), exporter_request_input(request)->id, text,
+                        size, exporter_request_caller(request), exporter_pending_call_done,
+                        pending);
+    free(text); /* yyjson's; the client has a copy */
+}
+
 void exporter_call_ack_handoff(struct exporter_request *request, void *context)
 {
-    answer_for(request, context, HANDOFF_ANSWER_ACK, NULL);
+    yyjson_val *next = exporter_request_input(request)->ack.next;
+    if (next != NULL && !yyjson_is_null(next))
+        hand_on_by_call(request, context, next);
+    else
+        answer_for(request, context, HANDOFF_ANSWER_ACK, NULL);
 }
 
 void exporter_call_extend_handoff(struct exporter_request *request, void *context)

@@ -376,7 +376,7 @@ static void test_a_store_of_an_older_version(void **state)
                         "memories_task;"
                         "ALTER TABLE memories DROP COLUMN task_id;"
                         "DROP TABLE memory_scopes; DROP TABLE memory_clock;"
-                        "DROP TABLE contributions; DROP TABLE lineage;"
+                        "DROP TABLE contributions; DROP TABLE lineage; DROP TABLE refused_next;"
                         "DROP TRIGGER kept_changed; DROP TRIGGER kept_removed; DROP TABLE kept;"
                         "DROP INDEX finished_with_body; DROP INDEX finished_without_body;"
                         "ALTER TABLE envelope_state DROP COLUMN body_bytes;"

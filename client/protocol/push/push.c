@@ -6,6 +6,7 @@
  */
 #include "client/protocol/push/push.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/deliver/delivery.h"
@@ -98,6 +99,7 @@ static void on_post_done(struct handoff_post *post, const struct handoff_answer 
     finding.peer = facts->peer;
     finding.fault = facts->error;
     handoff_delivery_attempt_ended(delivery, &finding);
+    free(finding.next); /* yyjson's */
 }
 
 static bool begin_push(struct handoff_delivery *delivery)

@@ -54,15 +54,28 @@ static void read_object(struct statement *statement, struct handoff_finding *fin
                                                yyjson_get_str(reason), yyjson_get_len(reason));
 }
 
+/* Numbers keep their digits. What is no object is a request that will be refused. */
+static void read_next(struct handoff_finding *finding, yyjson_val *root)
+{
+    yyjson_val *next = yyjson_obj_get(root, "next");
+    if (next && !yyjson_is_null(next))
+        finding->next = yyjson_val_write(next, 0, &finding->next_size);
+}
+
 static void read_body(struct statement *statement, struct handoff_finding *finding,
                       const struct handoff_answer *answer, const char *id)
 {
     /* anything but an object (a page of an error, say) is no statement; so is what memory denies */
-    yyjson_doc *doc = answer->body_size ? yyjson_read(answer->body, answer->body_size, 0) : NULL;
+    yyjson_doc *doc = answer->body_size
+                          ? yyjson_read(answer->body, answer->body_size, YYJSON_READ_NUMBER_AS_RAW)
+                          : NULL;
     if (!doc)
         return;
-    if (yyjson_is_obj(yyjson_doc_get_root(doc)))
+    if (yyjson_is_obj(yyjson_doc_get_root(doc))) {
         read_object(statement, finding, yyjson_doc_get_root(doc), id);
+        if (statement->acks_ours)
+            read_next(finding, yyjson_doc_get_root(doc));
+    }
     yyjson_doc_free(doc);
 }
 

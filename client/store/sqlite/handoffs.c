@@ -288,6 +288,43 @@ void handoff_store_move(struct handoff_store *store, struct handoff_store_move *
     handoff_store_submit(store, &move->job);
 }
 
+static enum handoff_code insert_refusal(struct handoff_db *db,
+                                        const struct handoff_store_refuse_next *refuse,
+                                        struct handoff_error *error)
+{
+    sqlite3_stmt *insert =
+        handoff_db_statement(db,
+                             "INSERT OR REPLACE INTO refused_next (seq, at, code, detail, request)"
+                             " VALUES (?1, ?2, ?3, ?4, ?5)",
+                             error);
+    if (!insert)
+        return handoff_row_failure(db);
+    sqlite3_bind_int64(insert, 1, refuse->seq);
+    sqlite3_bind_int64(insert, 2, refuse->at_ms);
+    bind_some(insert, 3, refuse->code);
+    bind_some(insert, 4, refuse->detail);
+    bind_some(insert, 5, refuse->request);
+    return handoff_db_do(db, insert, error);
+}
+
+static enum handoff_code run_refuse_next(struct handoff_store_job *job, struct handoff_db *db,
+                                         struct handoff_error *error)
+{
+    const struct handoff_store_refuse_next *refuse = (const void *)job;
+    enum handoff_code code = insert_refusal(db, refuse, error);
+    if (code != HANDOFF_OK)
+        return code;
+    return count_rows(db, refuse->seq, 0, handoff_retained_refusal_row(refuse), error);
+}
+
+void handoff_store_refuse_next(struct handoff_store *store,
+                               struct handoff_store_refuse_next *refuse)
+{
+    BASE_CHECK(refuse->seq > 0);
+    refuse->job.run = run_refuse_next;
+    handoff_store_submit(store, &refuse->job);
+}
+
 static enum handoff_code run_circuit(struct handoff_store_job *job, struct handoff_db *db,
                                      struct handoff_error *error)
 {
@@ -576,6 +613,46 @@ enum handoff_code handoff_store_find_key(struct handoff_store *store, struct bas
         return code;
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no handoff was accepted with this key",
                              "Idempotency-Key", NULL);
+}
+
+static bool read_refusal(sqlite3_stmt *row, struct base_arena *arena, void *entry)
+{
+    struct handoff_stored_refusal *refusal = entry;
+    read_id(row, 0, &refusal->id);
+    refusal->at_ms = sqlite3_column_int64(row, 1);
+    return copy_column(row, 2, arena, &refusal->code) &&
+           copy_column(row, 3, arena, &refusal->detail) &&
+           copy_column(row, 4, arena, &refusal->request);
+}
+
+enum handoff_code handoff_store_refused_next(struct handoff_store *store, struct base_span task_id,
+                                             struct base_span party, struct base_arena *arena,
+                                             struct handoff_stored_refusal **list, size_t *count,
+                                             struct handoff_error *error)
+{
+    struct rows rows = {.arena = arena, .size = sizeof **list, .read = read_refusal};
+    struct handoff_db *db = handoff_store_reader(store, error);
+    if (!db)
+        return no_reader(error);
+    enum handoff_code code;
+    sqlite3_stmt *select = handoff_db_statement(
+        db,
+        "SELECT e.id, r.at, r.code, r.detail, r.request FROM task_envelopes t"
+        " JOIN refused_next r ON r.seq = t.seq JOIN envelopes e ON e.seq = t.seq"
+        " JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1"
+        " AND (?2 IS NULL OR " HANDOFF_ROW_CONCERNS("?2") ") ORDER BY t.seq",
+        error);
+    if (select) {
+        handoff_db_bind_text(select, 1, task_id);
+        handoff_db_bind_text(select, 2, party);
+        code = read_rows(db, select, &rows, error);
+    } else {
+        code = handoff_row_failure(db);
+    }
+    handoff_store_reader_done(store, db);
+    *list = (struct handoff_stored_refusal *)(void *)rows.entries;
+    *count = rows.count;
+    return code;
 }
 
 static bool read_circuit(sqlite3_stmt *row, struct base_arena *arena, void *entry)

@@ -260,7 +260,14 @@ static const char *const steps[] = {
     "  place INTEGER NOT NULL," /* from 0: the newest parent first */
     "  parent INTEGER NOT NULL,"
     "  PRIMARY KEY (child, place)) WITHOUT ROWID;"
-    "CREATE INDEX lineage_parent ON lineage (parent, child);",
+    "CREATE INDEX lineage_parent ON lineage (parent, child);"
+    /* what came with an acknowledgement and was no valid request (deliver/hand_on.h) */
+    "CREATE TABLE refused_next ("
+    "  seq INTEGER PRIMARY KEY," /* of the acknowledged handoff */
+    "  at INTEGER NOT NULL,"
+    "  code TEXT NOT NULL,"
+    "  detail TEXT NOT NULL,"
+    "  request TEXT NOT NULL);",
 };
 
 int handoff_migrate_newest(void)

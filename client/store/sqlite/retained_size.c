@@ -9,6 +9,7 @@ enum {
     KEY_ROW = 60, /* and the digest of the request */
     ATTEMPT_ROW = 40,
     CONTRIBUTION_ROW = 12,
+    REFUSAL_ROW = 20,
     LINEAGE_ROW = 30, /* and its entry in the index of parents */
 };
 
@@ -105,6 +106,11 @@ int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept)
         size += with_page_slack(KEY_ROW + accept->source.size + accept->idempotency_key.size) +
                 accept->source.size + accept->idempotency_key.size;
     return (int64_t)size;
+}
+
+int64_t handoff_retained_refusal_row(const struct handoff_store_refuse_next *refuse)
+{
+    return (int64_t)(REFUSAL_ROW + refuse->code.size + refuse->detail.size + refuse->request.size);
 }
 
 int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt)

@@ -45,6 +45,7 @@ enum handoff_code handoff_retained_find_oldest(struct handoff_db *db,
  * attempt. */
 int64_t handoff_retained_envelope_row(const struct handoff_store_put_envelope *put);
 int64_t handoff_retained_handoff_row(const struct handoff_store_accept *accept);
+int64_t handoff_retained_refusal_row(const struct handoff_store_refuse_next *refuse);
 int64_t handoff_retained_attempt_row(const struct handoff_attempt *attempt);
 
 /* Of a contribution whose envelope is gone, beside its text and the name of its task. */

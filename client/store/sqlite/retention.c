@@ -76,6 +76,7 @@ static const char *const removals[] = {
     "DELETE FROM attempts WHERE seq = ?1",
     "DELETE FROM passed_over WHERE seq = ?1",
     "DELETE FROM idempotency WHERE seq = ?1",
+    "DELETE FROM refused_next WHERE seq = ?1",
     "DELETE FROM envelope_state WHERE seq = ?1",
 };
 

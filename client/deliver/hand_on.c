@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Acknowledges a handoff together with its successor; see hand_on.h. On the lane of the delivery.
+ */
+#include "client/deliver/hand_on.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/deliver/delivery.h"
+#include "lib/base/check.h"
+#include "lib/base/container.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+enum { HAND_ON_MAGIC = 0x68616e64 };
+
+/* ---- beginning and ending -------------------------------------------------------------------- */
+
+static struct handoff_hand_on *make_hand_on(struct handoff_delivery *delivery,
+                                            const struct handoff_finding *finding)
+{
+    const size_t name = delivery->agent->name_size, size = finding->next_size;
+    struct handoff_hand_on *on = base_malloc(sizeof *on + name + size + 2);
+    if (!on)
+        return NULL;
+    char *text = (char *)(on + 1);
+    *on = (struct handoff_hand_on){.magic = HAND_ON_MAGIC,
+                                   .lane = delivery->lane,
+                                   .id = delivery->id,
+                                   .agent = base_span(text, name),
+                                   .request = base_span(text + name + 1, size),
+                                   .delivery = delivery,
+                                   .finding = *finding};
+    memcpy(text, delivery->agent->name, name);
+    text[name] = '\0';
+    memcpy(text + name + 1, finding->next, size);
+    text[name + 1 + size] = '\0';
+    on->finding.next = NULL;
+    on->finding.peer = on->finding.fault = NULL; /* lent for the call, and noted */
+    handoff_error_clear(&on->problem);
+    return on;
+}
+
+static void free_hand_on(struct handoff_hand_on *on)
+{
+    on->magic = 0;
+    base_free(on);
+}
+
+bool handoff_hand_on_begin(struct handoff_delivery *delivery, struct handoff_reply *reply,
+                           const struct handoff_finding *finding)
+{
+    const struct handoff_engine_options *options = &delivery->lane->engine->options;
+    BASE_CHECK(!delivery->hand_on);
+    struct handoff_hand_on *on = options->hand_on ? make_hand_on(delivery, finding) : NULL;
+    if (!on)
+        return false;
+    on->reply = reply;
+    delivery->hand_on = on;
+    base_timers_stop(delivery->lane->timers, &delivery->timer);
+    options->hand_on(options->hand_on_host, on);
+    return true;
+}
+
+void handoff_hand_on_forget(struct handoff_delivery *delivery)
+{
+    struct handoff_hand_on *on = delivery->hand_on;
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    delivery->hand_on = NULL;
+    on->delivery = NULL;
+    if (on->reply) {
+        handoff_error_set(&on->reply->error, HANDOFF_ERR_SHUTTING_DOWN,
+                          "the process is shutting down; retry when it is back", NULL, NULL);
+        handoff_reply_send(on->reply);
+        on->reply = NULL;
+    }
+}
+
+/* ---- how it ended -----------------------------------------------------------------------------
+ */
+
+/* Ends `on`. The agent is told once that is written. */
+static void judge_handed_on(struct handoff_delivery *delivery, struct handoff_hand_on *on,
+                            const struct handoff_finding *finding)
+{
+    if (on->reply)
+        handoff_delivery_take_reply(delivery, on->reply);
+    handoff_delivery_judged(delivery, finding);
+    if (on->reply)
+        handoff_delivery_view(delivery, &on->reply->view);
+    free_hand_on(on);
+}
+
+/* Both are stored: the rest is as without a successor. The second write has the attempt. */
+static void settle_handed_on(struct handoff_delivery *delivery, struct handoff_hand_on *on)
+{
+    delivery->hand_on = NULL;
+    if (on->reply)
+        on->reply->next_problem = on->problem;
+    judge_handed_on(delivery, on, &on->finding);
+}
+
+/* Neither is stored. */
+static void deliver_again(struct handoff_delivery *delivery, struct handoff_hand_on *on,
+                          const struct handoff_error *error)
+{
+    const struct handoff_finding finding = {
+        .verdict = HANDOFF_VERDICT_RETRY,
+        .result = HANDOFF_RESULT_ACK,
+        .reason = "acknowledged, but the next handoff could not be stored"};
+    delivery->hand_on = NULL;
+    if (on->reply)
+        on->reply->error = *error;
+    judge_handed_on(delivery, on, &finding);
+}
+
+static void unit_written(struct handoff_store_job *job)
+{
+    struct handoff_hand_on *on = BASE_CONTAINER_OF(job, struct handoff_hand_on, move.job);
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    struct handoff_delivery *delivery = on->delivery;
+    BASE_CHECK(delivery && delivery->writing);
+    delivery->lane->awaited--;
+    delivery->writing = false;
+    if (job->error.code == HANDOFF_OK) {
+        settle_handed_on(delivery, on);
+    } else {
+        const struct handoff_error error = job->error;
+        deliver_again(delivery, on, &error);
+    }
+}
+
+/* ---- the commit -------------------------------------------------------------------------------
+ */
+
+static void nothing_to_do(struct handoff_store_job *job)
+{
+    (void)job; /* the move, which comes behind it, has the same verdict */
+}
+
+static void put_refused(struct handoff_hand_on *on)
+{
+    const struct handoff_engine *engine = on->lane->engine;
+    snprintf(on->code, sizeof on->code, "%s", handoff_code_name(on->problem.code));
+    handoff_error_text(&on->problem, on->detail, sizeof on->detail);
+    on->refuse = (struct handoff_store_refuse_next){
+        .job = {.mailbox = on->lane->mailbox, .done = nothing_to_do, .unit = &on->unit},
+        .seq = on->delivery->seq,
+        .at_ms = handoff_delivery_wall_ms(on->delivery),
+        .code = base_span_text(on->code),
+        .detail = base_span_text(on->detail),
+        .request = on->request};
+    handoff_store_refuse_next(engine->options.store, &on->refuse);
+}
+
+/* The attempt is recorded by the next write, which follows at once. */
+static void put_acknowledged(struct handoff_hand_on *on)
+{
+    struct handoff_delivery *delivery = on->delivery;
+    on->move = (struct handoff_store_move){
+        .job = {.mailbox = on->lane->mailbox, .done = unit_written, .unit = &on->unit},
+        .seq = delivery->seq,
+        .over = true};
+    handoff_delivery_standing(delivery, &on->move.standing);
+    on->move.standing.state = HANDOFF_STATE_ACKNOWLEDGED;
+    on->move.standing.reason = HANDOFF_REASON_NONE;
+    on->move.standing.due_ms = 0;
+    on->move.standing.settled_ms = handoff_delivery_wall_ms(delivery);
+    handoff_store_move(on->lane->engine->options.store, &on->move);
+}
+
+static bool is_shutting_down(const struct handoff_error *problem)
+{
+    return problem->code == HANDOFF_ERR_SHUTTING_DOWN || problem->code == HANDOFF_ERR_CANCELLED;
+}
+
+void handoff_hand_on_commit(struct handoff_hand_on *on, const struct handoff_submission *submission,
+                            const struct handoff_error *problem)
+{
+    struct handoff_delivery *delivery = on->delivery;
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    if (!delivery) {
+        free_hand_on(on);
+        return;
+    }
+    if (problem)
+        on->problem = *problem;
+    if (submission)
+        (void)!handoff_engine_deliver_next(on->lane, submission, &on->unit, &on->problem);
+    if (is_shutting_down(&on->problem)) {
+        const struct handoff_error error = on->problem;
+        deliver_again(delivery, on, &error);
+        return;
+    }
+    if (on->problem.code != HANDOFF_OK)
+        put_refused(on);
+    put_acknowledged(on);
+    delivery->writing = true;
+    on->lane->awaited++;
+    handoff_store_submit_unit(on->lane->engine->options.store, &on->unit, &on->lane->writes);
+}
+
+void handoff_hand_on_assembled(struct handoff_hand_on *on)
+{
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    if (on->delivery && on->delivery->writing)
+        on->assembled = true;
+    else
+        on->take(on);
+}
+
+void handoff_hand_on_continue(struct handoff_delivery *delivery)
+{
+    struct handoff_hand_on *on = delivery->hand_on;
+    if (!on || !on->assembled || delivery->writing)
+        return;
+    on->assembled = false;
+    on->take(on);
+}

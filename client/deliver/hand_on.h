@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hand_on.h - an acknowledgement that brings the next request.
+ *
+ * The handoff stays with its agent until the host has assembled that request; then the successor's
+ * acceptance and the acknowledgement are one commit. The acknowledgement counts whatever the
+ * request says: where no handoff can be made of it, it is stored with the task as refused, in the
+ * same commit. Where neither can be stored, the acknowledgement failed too, and the handoff is
+ * delivered again.
+ *
+ *     acknowledged, with next ─▶ handoff_hand_on_begin ─▶ options.hand_on (the host assembles)
+ *     handoff_hand_on_assembled ─▶ on->take, once no write is under way ─▶ handoff_hand_on_commit
+ *
+ * On the lane of the delivery.
+ */
+#ifndef HANDOFF_DELIVER_HAND_ON_H
+#define HANDOFF_DELIVER_HAND_ON_H
+
+#include "client/deliver/engine.h"
+#include "client/protocol/protocol.h"
+
+struct handoff_hand_on {
+    unsigned magic;
+    struct handoff_lane *lane;
+    struct base_uuid id;      /* of the acknowledged handoff */
+    struct base_span agent;   /* that acknowledged it */
+    struct base_span request; /* JSON; both behind this struct */
+    /* The host's: commits what it has assembled, or why it could not. */
+    void (*take)(struct handoff_hand_on *on);
+    void *host;
+
+    /* the lane's */
+    struct handoff_delivery *delivery; /* NULL: it has gone */
+    struct handoff_reply *reply;       /* the agent's, over the API; NULL: an answer to a push */
+    struct handoff_finding finding;    /* of the acknowledgement */
+    bool assembled;                    /* waits for a write to end */
+    struct handoff_error problem;      /* why there is no successor; OK: there is one */
+    struct handoff_store_unit unit;
+    struct handoff_store_move move;
+    struct handoff_store_refuse_next refuse;
+    char code[32], detail[512]; /* of the problem, for the store */
+};
+
+/* finding->next is the request. false: out of memory, or the engine's host takes none; then nothing
+   has begun. */
+bool handoff_hand_on_begin(struct handoff_delivery *delivery, struct handoff_reply *reply,
+                           const struct handoff_finding *finding);
+
+/* From the host: what it has is ready. */
+void handoff_hand_on_assembled(struct handoff_hand_on *on);
+/* From `take`: the successor, or NULL and why there is none. Ends `on`. */
+void handoff_hand_on_commit(struct handoff_hand_on *on, const struct handoff_submission *submission,
+                            const struct handoff_error *problem);
+
+/* A write of the delivery has ended. */
+void handoff_hand_on_continue(struct handoff_delivery *delivery);
+/* The delivery goes: the next start delivers it again. */
+void handoff_hand_on_forget(struct handoff_delivery *delivery);
+
+#endif
