@@ -412,12 +412,13 @@ enum handoff_answer_word {
     HANDOFF_ANSWER_ACK,    /* it is done, or safe with the agent; counts late as well */
     HANDOFF_ANSWER_NACK,   /* not now: it is tried again */
     HANDOFF_ANSWER_REFUSE, /* never: it is parked */
-    HANDOFF_ANSWER_EXTEND, /* another ack_timeout_ms from now */
+    HANDOFF_ANSWER_EXTEND, /* another ack_timeout_ms from now; the reason is its progress */
 };
 
 /* The receiver's later word on a handoff. `caller` is the agent that speaks, NULL: anybody;
-   `reason` of a nack may be NULL. The answer's body is the handoff. not_found (also for a caller
-   who is no party to it), forbidden (for one who does not have it), conflict. */
+   `reason` of a nack, or the progress of an extension, may be NULL; progress is stored with the
+   handoff, the newest instead of any before. The answer's body is the handoff. not_found (also for
+   a caller who is no party to it), forbidden (for one who does not have it), conflict. */
 void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
                          const char *reason, const char *caller, handoff_answered *answered,
                          void *context);

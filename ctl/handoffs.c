@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl status, attempts, ack, nack, cancel and park: calls on one handoff, given its id. One
-   thread. */
+/* handoffctl status, attempts, ack, nack, extend, cancel and park: calls on one handoff, given its
+   id. One thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <yyjson.h>
@@ -118,4 +118,40 @@ int ctl_park(const struct ctl_command *command, int argc, char *const argv[])
     if (code == CTL_OK && !arguments.reason)
         code = ctl_usage_error(command, "missing --reason");
     return code == CTL_OK ? call_with_reason(&arguments, "/park", false) : code;
+}
+
+/* free() it; NULL: the progress is not UTF-8 */
+static char *extend_body(const char *progress)
+{
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_val *root = yyjson_mut_obj(doc);
+    yyjson_mut_doc_set_root(doc, root);
+    if (progress)
+        yyjson_mut_obj_add_str(doc, root, "progress", progress);
+    char *body = yyjson_mut_write(doc, 0, NULL);
+    yyjson_mut_doc_free(doc);
+    return body;
+}
+
+int ctl_extend(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    const char *progress = NULL;
+    const struct ctl_option options[] = {{"--json", NULL, &arguments.json},
+                                         {"--progress", &progress, NULL}};
+    const struct ctl_line line = {.options = options,
+                                  .noptions = sizeof options / sizeof *options,
+                                  .words = &arguments.id,
+                                  .nwords = 1,
+                                  .api = &arguments.api};
+    int code = ctl_take_line(command, &line, 1, argc, argv);
+    if (code == CTL_OK && !arguments.id)
+        code = ctl_usage_error(command, "missing ID");
+    if (code != CTL_OK)
+        return code;
+    char *body = extend_body(progress);
+    code = body ? call_and_show(&arguments, "POST", "/extend", body, ctl_show_handoff_line)
+                : ctl_usage_error(command, "--progress is not UTF-8");
+    free(body);
+    return code;
 }

@@ -126,6 +126,13 @@ static const struct ctl_command commands[] = {
      "Example:\n"
      "  handoffctl park 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'waits for the customer'\n",
      ctl_park},
+    {"extend", "ID [--progress TEXT] [--json]",
+     "Extend the time that an agent has to acknowledge, and report its progress.",
+     CTL_API_DETAILS
+     "\n"
+     "Example:\n"
+     "  handoffctl extend 01890a5d-ac96-774b-bcce-b302099a8057 --progress 'ran 40 of 120 tests'\n",
+     ctl_extend},
     {"parked", "list|show|replay|discard [ID] [OPTION ...]",
      "List, replay or discard handoffs that could not be delivered.",
      "  list          --target AGENT, --reason REASON, --limit N, --cursor CURSOR\n"

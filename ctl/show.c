@@ -114,6 +114,15 @@ static void show_memories(yyjson_val *handoff)
     }
 }
 
+static void show_progress(yyjson_val *handoff)
+{
+    printf("%-12s", "progress");
+    ctl_put(stdout, ctl_text(handoff, "progress"), 0);
+    fputs(" (", stdout);
+    ctl_put(stdout, ctl_text(handoff, "progress_at"), 0);
+    fputs(")\n", stdout);
+}
+
 void ctl_show_handoff(yyjson_val *handoff)
 {
     print_field("handoff", ctl_text(handoff, "id"));
@@ -128,6 +137,8 @@ void ctl_show_handoff(yyjson_val *handoff)
     print_field("created", ctl_text(handoff, "created_at"));
     if (*ctl_text(handoff, "settled_at"))
         print_field("settled", ctl_text(handoff, "settled_at"));
+    if (*ctl_text(handoff, "progress"))
+        show_progress(handoff);
     printf("%-12s%.0f\n", "tokens", ctl_number(handoff, "token_count"));
     show_memories(handoff);
 }

@@ -170,6 +170,10 @@ static void print_node(yyjson_val *handoff, int depth)
            ctl_number(handoff, "token_count"));
     ctl_put(stdout, ctl_text(handoff, "id"), 0);
     print_passed_over(handoff);
+    if (*ctl_text(handoff, "progress")) {
+        fputs("  progress: ", stdout);
+        ctl_put(stdout, ctl_text(handoff, "progress"), 0);
+    }
     putchar('\n');
 }
 

@@ -23,9 +23,30 @@ struct answering {
     handoff_answered *answered;
     void *context;
     char caller[129];
-    char *next; /* a copy of the next request, or NULL */
+    char *next;     /* a copy of the next request, or NULL */
+    char *progress; /* NULL: none */
     struct handoff_reply reply;
 };
+
+static void end_answering(struct answering *answering)
+{
+    base_free(answering->progress);
+    base_free(answering->next);
+    answering->magic = 0;
+    base_free(answering);
+}
+
+/* False: out of memory. */
+static bool keep_progress(struct handoff_client *client, struct answering *answering,
+                          const char *text)
+{
+    const size_t room = 2 * strlen(text) + 64; /* a marker may be longer than what it replaces */
+    answering->progress = base_malloc(room);
+    if (answering->progress)
+        handoff_client_copy_reason(client, answering->progress, room, text);
+    answering->reply.progress = base_span_text(answering->progress);
+    return answering->progress != NULL;
+}
 
 static void word_told(struct handoff_reply *reply)
 {
@@ -37,9 +58,7 @@ static void word_told(struct handoff_reply *reply)
                         answering->context);
     else
         handoff_give_error(answering->answered, answering->context, &reply->error);
-    base_free(answering->next);
-    answering->magic = 0;
-    base_free(answering);
+    end_answering(answering);
 }
 
 static bool copy_next(struct answering *answering, const char *next, size_t size)
@@ -72,8 +91,11 @@ static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_
         return;
     }
     struct answering *answering = base_calloc(1, sizeof *answering);
-    if (!answering || !copy_next(answering, next.data, next.size)) {
-        base_free(answering);
+    const char *progress = word == HANDOFF_ANSWER_EXTEND ? reason : NULL;
+    if (!answering || !copy_next(answering, next.data, next.size) ||
+        (progress && !keep_progress(loop->client, answering, progress))) {
+        if (answering)
+            end_answering(answering);
         handoff_give_no_memory(answered, context);
         return;
     }

@@ -86,6 +86,8 @@ struct handoff_call_input {
             const char *id; /* the same as the path's, as in the answer to a push */
             yyjson_val *next;
         } ack;
+            const char *progress;
+        } extend;
         struct {
             const char *target;
             yyjson_val *edit;
@@ -114,6 +116,7 @@ enum {
 enum {
     HANDOFF_PAGE_MAX = 1000,           /* of a list */
     HANDOFF_REASON_MAX = 4096,         /* bytes of a reason that a person gives */
+    HANDOFF_PROGRESS_MAX = 1024,       /* bytes of what an agent tells of its work */
     HANDOFF_CURSOR_MAX = 256,          /* bytes */
     HANDOFF_QUERY_MAX = 64 * 1024,     /* bytes of a search */
     HANDOFF_WAIT_MAX_MS = 60000,       /* longer polls die in proxies and NAT tables */

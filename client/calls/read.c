@@ -58,7 +58,8 @@ static void describe_stored(const struct handoff_stored *stored, struct handoff_
                                       .reason = standing->reason,
                                       .words = standing->words.data,
                                       .attempts = standing->attempts,
-                                      .settled_ms = standing->settled_ms};
+                                      .settled_ms = standing->settled_ms,
+                                      .progress = stored->progress};
     base_uuid_format(&stored->id, status->label.id);
 }
 

@@ -82,6 +82,10 @@ void handoff_object_write(struct base_buffer *out, const struct handoff_status *
     render_time(out, "created_at", status->label.created_ms);
     render_time(out, "settled_at", status->settled_ms);
     render_text(out, "reason", base_span_text(handoff_status_reason(status)));
+    if (status->progress.text.data) {
+        render_text(out, "progress", status->progress.text);
+        render_time(out, "progress_at", status->progress.at_ms);
+    }
     base_buffer_byte(out, '}');
 }
 

@@ -103,6 +103,8 @@ static const struct handoff_field handoff_rows[] = {
     ROW("created_at", TIME, .doc = "when it was accepted"),
     ROW("settled_at", TIME, .nullable = true, .doc = "when it finished; null until then"),
     ROW("reason", TEXT, .doc = "why it is no longer being delivered; otherwise empty"),
+    MAYBE("progress", TEXT, .doc = "what the agent last reported about its work, if it did"),
+    MAYBE("progress_at", TIME, .doc = "when it reported that"),
     WARNINGS,
 };
 SHAPE(handoff_shape_handoff, handoff_rows, "Handoff", "A handoff and its state.");

@@ -8,6 +8,7 @@
 #include "client/deliver/backoff.h"
 #include "client/deliver/delivery.h"
 #include "lib/base/check.h"
+#include "lib/base/memory.h"
 #include "lib/base/utf8.h"
 
 /* After an attempt could not be made for want of descriptors, memory or ports. Drawn between the
@@ -130,7 +131,29 @@ bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number)
     return true;
 }
 
-bool handoff_delivery_extend(struct handoff_delivery *delivery)
+struct handoff_progress_note *handoff_progress_note_new(struct base_span text, int64_t at_ms)
+{
+    struct handoff_progress_note *progress = base_malloc(sizeof *progress + text.size + 1);
+    if (!progress)
+        return NULL;
+    *progress = (struct handoff_progress_note){.at_ms = at_ms, .size = text.size};
+    memcpy(progress->text, text.data, text.size);
+    progress->text[text.size] = '\0';
+    return progress;
+}
+
+static void note_progress(struct handoff_delivery *delivery,
+                          struct handoff_progress_note **progress)
+{
+    if (delivery->progress != delivery->lent_progress)
+        base_free(delivery->progress);
+    delivery->progress = *progress;
+    delivery->progress_changed = true;
+    *progress = NULL;
+}
+
+bool handoff_delivery_extend(struct handoff_delivery *delivery,
+                             struct handoff_progress_note **progress)
 {
     bool held =
         handoff_delivery_is_taken(delivery) || delivery->state == HANDOFF_STATE_AWAITING_ACK;
@@ -140,7 +163,9 @@ bool handoff_delivery_extend(struct handoff_delivery *delivery)
         return false;
     handoff_delivery_set_due_in(delivery, delivery->settings->options.ack_timeout_ms);
     handoff_delivery_wake_in(delivery, delivery->settings->options.ack_timeout_ms);
-    if (delivery->state == HANDOFF_STATE_AWAITING_ACK)
+    if (*progress)
+        note_progress(delivery, progress);
+    if (delivery->state == HANDOFF_STATE_AWAITING_ACK || delivery->progress_changed)
         handoff_delivery_write(delivery);
     return true;
 }

@@ -14,6 +14,7 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 static void tell_caller(struct base_mail *mail)
 {
@@ -122,6 +123,18 @@ static void answer_sender(struct handoff_reply *reply, struct handoff_delivery *
         handoff_delivery_park(delivery, words);
 }
 
+static void extend_live(struct handoff_reply *reply, struct handoff_delivery *delivery)
+{
+    struct handoff_progress_note *progress = NULL;
+    if (reply->progress.data)
+        progress = handoff_progress_note_new(reply->progress, handoff_delivery_wall_ms(delivery));
+    if (reply->progress.data && !progress)
+        handoff_error_no_memory(&reply->error);
+    else if (!handoff_delivery_extend(delivery, &progress))
+        nothing_to_extend(reply, delivery->state);
+    base_free(progress);
+}
+
 /* A live handoff, on its lane. */
 static void answer_live(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
@@ -131,8 +144,7 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
         return;
     }
     if (reply->word == HANDOFF_WORD_EXTEND) {
-        if (!handoff_delivery_extend(delivery))
-            nothing_to_extend(reply, delivery->state);
+        extend_live(reply, delivery);
         return;
     }
     if (reply->word == HANDOFF_WORD_RETURN) {

@@ -31,6 +31,13 @@ struct handoff_delivery_record {
     char error[HANDOFF_SAID_SIZE], peer[HANDOFF_PEER_SIZE];
 };
 
+/* What its agent told of its work; base_free(). */
+struct handoff_progress_note {
+    int64_t at_ms; /* wall clock */
+    size_t size;
+    char text[];
+};
+
 /* Used only by its lane's thread, except what `live` publishes; lies in its own arena. */
 struct handoff_delivery {
     unsigned magic;
@@ -103,6 +110,9 @@ struct handoff_delivery {
     size_t nrecords, nlent;
     struct handoff_delivery_record usual_record; /* a second is needed only while the disk fails */
     int64_t seq;                                 /* 0: not accepted yet */
+    struct handoff_progress_note *progress;      /* the newest; NULL: none was told */
+    const struct handoff_progress_note *lent_progress; /* the store has it; NULL: none */
+    bool progress_changed;                             /* it is not written yet */
     /* API callers to answer after the next write, and after the current one */
     struct handoff_replies replies, lent_replies;
     bool usual_record_used, has_attempt;
@@ -111,6 +121,15 @@ struct handoff_delivery {
     uint32_t attempt_told; /* number of the last attempt reported to the observer */
     struct base_timer write_timer;
 };
+
+/* Absent for NULL. */
+static inline struct handoff_told_progress
+handoff_progress_told(const struct handoff_progress_note *progress)
+{
+    return (struct handoff_told_progress){
+        .text = progress ? base_span(progress->text, progress->size) : base_span(NULL, 0),
+        .at_ms = progress ? progress->at_ms : 0};
+}
 
 /* Not yet on a lane's list or in the live table. Has room for texts_size bytes of text in the same
    block. NULL: out of memory. */
@@ -166,8 +185,12 @@ void handoff_delivery_wind_down(struct handoff_delivery *delivery);
 /* The agent that pulled it for this attempt never received it: it is offered again, and the attempt
    is not counted. false: no longer leased for this attempt. */
 bool handoff_delivery_return(struct handoff_delivery *delivery, uint32_t number);
-/* The agent that holds it wants more time. false: no agent does. */
-bool handoff_delivery_extend(struct handoff_delivery *delivery);
+/* The agent that holds it wants more time. `progress` is taken over and set to NULL, where it is
+   not NULL. false: no agent holds it. */
+bool handoff_delivery_extend(struct handoff_delivery *delivery,
+                             struct handoff_progress_note **progress);
+/* NULL: out of memory. */
+struct handoff_progress_note *handoff_progress_note_new(struct base_span text, int64_t at_ms);
 
 /* An operator's decision on a parked one. */
 void handoff_delivery_replay(struct handoff_delivery *delivery);

@@ -136,6 +136,7 @@ struct handoff_status {
     const char *words;          /* if the reason is OTHER: what it was, else "" */
     uint32_t attempts;
     int64_t settled_ms; /* 0: not settled */
+    struct handoff_told_progress progress;
     /* the store's, if the result could not be written; the rest is then as last written */
     struct handoff_error error;
 };
@@ -191,7 +192,7 @@ enum handoff_word {
     HANDOFF_WORD_ACK,
     HANDOFF_WORD_NACK_RETRY,
     HANDOFF_WORD_NACK_FINAL,
-    HANDOFF_WORD_EXTEND, /* more time, for a lease or an announced acknowledgement */
+    HANDOFF_WORD_EXTEND, /* more time, for a lease or an announced acknowledgement; with progress */
     HANDOFF_WORD_RETURN, /* the poller left before it got what it had leased */
     /* the sender's: */
     HANDOFF_WORD_CANCEL, /* it takes back what is not acknowledged */
@@ -206,11 +207,12 @@ struct handoff_reply {
     void (*told)(struct handoff_reply *reply);
     struct base_uuid id;
     enum handoff_word word;
-    char said[200];         /* the nack's reason, without credentials, or "" */
-    const char *words;      /* the reason of a sender, or "". Lent until `told`. */
-    struct base_span agent; /* the calling agent; absent: anyone. Lent until `told`. */
-    uint32_t attempt;       /* of a return: which lease */
-    struct base_span next;  /* of an acknowledgement: the next request; absent: none. Lent */
+    char said[200];            /* the nack's reason, without credentials, or "" */
+    const char *words;         /* the reason of a sender, or "". Lent until `told`. */
+    struct base_span agent;    /* the calling agent; absent: anyone. Lent until `told`. */
+    struct base_span progress; /* of an extension; absent: none is told. Lent until `told`. */
+    uint32_t attempt;          /* of a return: which lease */
+    struct base_span next;     /* of an acknowledgement: the next request; absent: none. Lent */
 
     /* result: OK (also for a repeated acknowledgement): written; not_found, forbidden, conflict,
        shutting_down; a store error: it counts, but a crash now would undo it */

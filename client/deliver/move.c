@@ -107,6 +107,7 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     BASE_CHECK(STAILQ_EMPTY(&delivery->replies) && STAILQ_EMPTY(&delivery->lent_replies));
     BASE_CHECK(LIST_EMPTY(&delivery->watches));
     handoff_settings_release(&delivery->settings);
+    base_free(delivery->progress);
     handoff_delivery_clear_protocol(delivery);
     base_free(delivery->contribution);
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */

@@ -23,7 +23,8 @@ void handoff_delivery_status(const struct handoff_delivery *delivery, struct han
                                       .reason = delivery->reason,
                                       .words = delivery->words,
                                       .attempts = delivery->attempts,
-                                      .settled_ms = delivery->settled_ms};
+                                      .settled_ms = delivery->settled_ms,
+                                      .progress = handoff_progress_told(delivery->progress)};
     memcpy(status->label.id, delivery->id_text, sizeof status->label.id);
 }
 

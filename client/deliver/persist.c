@@ -14,6 +14,7 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
+#include "lib/base/memory.h"
 
 enum { WRITE_AGAIN_MS = 1000 }; /* after a failed write: a full disk will not be freed any faster */
 
@@ -29,7 +30,8 @@ void handoff_delivery_standing(const struct handoff_delivery *delivery,
         .reason = delivery->reason,
         .words = delivery->reason == HANDOFF_REASON_OTHER ? base_span_text(delivery->words)
                                                           : base_span("", 0),
-        .due_ms = delivery->due_mono_ms
+        /* after a restart it is due at once, whenever its lease would have ended */
+        .due_ms = delivery->due_mono_ms && delivery->state != HANDOFF_STATE_IN_FLIGHT
                       ? handoff_delivery_to_wall_ms(delivery, delivery->due_mono_ms)
                       : 0,
         .settled_ms = delivery->settled_ms,
@@ -107,6 +109,25 @@ static void take_back_records(struct handoff_delivery *delivery, bool recorded)
     delivery->nlent = 0;
 }
 
+static struct handoff_told_progress lend_progress(struct handoff_delivery *delivery)
+{
+    if (!delivery->progress_changed)
+        return (struct handoff_told_progress){.text = base_span(NULL, 0)};
+    delivery->lent_progress = delivery->progress;
+    return handoff_progress_told(delivery->progress);
+}
+
+/* Newer progress may have been told while this was written. */
+static void take_back_progress(struct handoff_delivery *delivery, bool recorded)
+{
+    const struct handoff_progress_note *lent = delivery->lent_progress;
+    delivery->lent_progress = NULL;
+    if (lent && lent == delivery->progress)
+        delivery->progress_changed = !recorded;
+    else
+        base_free((void *)(uintptr_t)lent);
+}
+
 /* During an attempt the published status stays: the store's row says ready. */
 static void show_written(struct handoff_delivery *delivery)
 {
@@ -135,6 +156,7 @@ static void send_replies(struct handoff_delivery *delivery, const struct handoff
 static void was_written(struct handoff_delivery *delivery)
 {
     take_back_records(delivery, true);
+    take_back_progress(delivery, true);
     show_written(delivery);
     send_replies(delivery, NULL);
     if (delivery->changed) {
@@ -151,6 +173,7 @@ static void could_not_be_written(struct handoff_delivery *delivery,
                                  const struct handoff_error *error)
 {
     take_back_records(delivery, false);
+    take_back_progress(delivery, false);
     send_replies(delivery, error);
     if (delivery->changed) {
         handoff_delivery_write(delivery);
@@ -223,6 +246,7 @@ void handoff_delivery_write(struct handoff_delivery *delivery)
         .seq = delivery->seq,
         .attempts = delivery->records,
         .nattempts = delivery->nrecords,
+        .progress = lend_progress(delivery),
         .over = handoff_state_is_over(delivery->state),
     };
     handoff_delivery_standing(delivery, &write->standing);

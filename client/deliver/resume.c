@@ -115,6 +115,9 @@ enum handoff_code handoff_delivery_load(struct handoff_delivery *delivery,
     delivery->failures = standing->failures;
     delivery->alternate = standing->alternate;
     delivery->replays = standing->replays;
+    if (stored->progress.text.data) /* without memory it is shown by the row alone */
+        delivery->progress =
+            handoff_progress_note_new(stored->progress.text, stored->progress.at_ms);
     load_moments(delivery, stored);
     handoff_delivery_name_chain(delivery, &stored->root, &stored->previous);
     return load_envelope(delivery, error);

@@ -70,6 +70,12 @@ struct handoff_attempt_record {
     struct handoff_attempt_record *next;
 };
 
+/* What the agent that has it told of its work; absent text: nothing. */
+struct handoff_told_progress {
+    struct base_span text;
+    int64_t at_ms;
+};
+
 /* A move, with the attempt that caused it, and those whose own write failed. */
 struct handoff_store_move {
     struct handoff_store_job job;
@@ -77,7 +83,8 @@ struct handoff_store_move {
     struct handoff_standing standing;
     const struct handoff_attempt_record *attempts; /* a chain of nattempts, oldest first */
     size_t nattempts;
-    bool over; /* nothing changes it any more: retention may have it */
+    struct handoff_told_progress progress; /* absent: it stays as it is */
+    bool over;                             /* nothing changes it any more: retention may have it */
 };
 
 void handoff_store_move(struct handoff_store *store, struct handoff_store_move *move);
@@ -118,6 +125,7 @@ struct handoff_stored {
     struct base_span excerpt; /* absent: an older version accepted it */
     struct handoff_standing standing;
     struct base_uuid root, previous; /* its oldest ancestor and its newest parent; nil: none */
+    struct handoff_told_progress progress; /* the newest */
 };
 
 /* All texts are copied into the arena. not_found, or a failure of the store. */

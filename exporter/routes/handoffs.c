@@ -221,7 +221,8 @@ void exporter_call_ack_handoff(struct exporter_request *request, void *context)
 
 void exporter_call_extend_handoff(struct exporter_request *request, void *context)
 {
-    answer_for(request, context, HANDOFF_ANSWER_EXTEND, NULL);
+    answer_for(request, context, HANDOFF_ANSWER_EXTEND,
+               exporter_request_input(request)->extend.progress);
 }
 
 void exporter_call_nack_handoff(struct exporter_request *request, void *context)

@@ -28,6 +28,7 @@ CONSTANTS = {
     "30 s": ("client/protocol/pull/lease.c", "OFFER_LOOK_MS", 30000),
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),
     "4 KiB": ("client/envelope/inheritance.h", "HANDOFF_INHERITANCE_MAX", 4096),
+    "1024 bytes": ("client/calls/call.h", "HANDOFF_PROGRESS_MAX", 1024),
     "256 bytes": ("client/calls/call.h", "HANDOFF_IDEMPOTENCY_KEY_MAX", 256),
     "512 connections": ("exporter/http/descriptors.c", "WEB_MOST", 512),
     "16384 connections": ("exporter/http/descriptors.c", "API_MOST", 16384),

@@ -218,6 +218,7 @@ class Judged(Case):
         "nack_handoff": [{"retry": "no"}, {"reason": 7}, {"retri": False}],
         "cancel_handoff": [{"reason": 7}, {"raeson": "x"}],
         "park_handoff": [{"reason": 7}, {"reason": ""}, {"reason": None}, {"retry": False}],
+        "extend_handoff": [{"progress": 7}, {"progress": ""}, {"progres": "x"}],
         "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
         "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
@@ -239,7 +240,8 @@ class Judged(Case):
 
     def test_what_is_bad_is_bad_for_both(self):
         paths = {"put_memory": "m", "replay_handoff": self.parked()}
-        paths.update(dict.fromkeys(("nack_handoff", "cancel_handoff", "park_handoff"),
+        paths.update(dict.fromkeys(("nack_handoff", "cancel_handoff", "park_handoff",
+                                    "extend_handoff"),
                                    self.waiting()))
         for name, changes in self.BAD.items():
             for change in changes:

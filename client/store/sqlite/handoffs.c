@@ -268,6 +268,40 @@ static enum handoff_code count_rows(struct handoff_db *db, int64_t seq, int64_t 
     return handoff_db_do(db, update, error);
 }
 
+/* What the text takes is counted with the rows of its envelope, in place of what it replaces. */
+static enum handoff_code count_progress(struct handoff_db *db,
+                                        const struct handoff_store_move *move,
+                                        struct handoff_error *error)
+{
+    sqlite3_stmt *update = handoff_db_statement(
+        db,
+        "UPDATE envelope_state SET row_bytes = row_bytes + ?2 - (SELECT"
+        " coalesce(length(CAST(progress AS BLOB)), 0) FROM handoffs WHERE seq = ?1) WHERE seq = ?1",
+        error);
+    if (!update)
+        return handoff_row_failure(db);
+    sqlite3_bind_int64(update, 1, move->seq);
+    sqlite3_bind_int64(update, 2, (int64_t)move->progress.text.size);
+    return handoff_db_do(db, update, error);
+}
+
+static enum handoff_code update_progress(struct handoff_db *db,
+                                         const struct handoff_store_move *move,
+                                         struct handoff_error *error)
+{
+    enum handoff_code code = count_progress(db, move, error);
+    if (code != HANDOFF_OK)
+        return code;
+    sqlite3_stmt *update = handoff_db_statement(
+        db, "UPDATE handoffs SET progress = ?2, progress_at = ?3 WHERE seq = ?1", error);
+    if (!update)
+        return handoff_row_failure(db);
+    sqlite3_bind_int64(update, 1, move->seq);
+    bind_some(update, 2, move->progress.text);
+    sqlite3_bind_int64(update, 3, move->progress.at_ms);
+    return handoff_db_do(db, update, error);
+}
+
 static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_db *db,
                                   struct handoff_error *error)
 {
@@ -275,6 +309,8 @@ static enum handoff_code run_move(struct handoff_store_job *job, struct handoff_
     enum handoff_code code = update_handoff(db, move, error);
     if (code == HANDOFF_OK)
         code = insert_attempts(db, move, error);
+    if (code == HANDOFF_OK && move->progress.text.data)
+        code = update_progress(db, move, error);
     if (code == HANDOFF_OK && (move->over || move->nattempts > 0))
         code = count_rows(db, move->seq, move->over ? move->standing.settled_ms : 0,
                           attempt_rows(move), error);
@@ -416,8 +452,8 @@ static bool copy_nullable_column(sqlite3_stmt *row, int at, struct base_arena *a
     " h.deadline_at, h.state, h.target, h.reason, h.due_at, h.settled_at, h.attempts, h.failures," \
     " h.alternate, h.replays, h.excerpt, (SELECT root FROM contributions WHERE seq = h.seq),"      \
     " (SELECT coalesce(p.id, c.id) FROM lineage l LEFT JOIN envelopes p ON p.seq = l.parent"       \
-    " LEFT JOIN contributions c ON c.seq = l.parent WHERE l.child = h.seq AND l.place = 0)"        \
-    " FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
+    " LEFT JOIN contributions c ON c.seq = l.parent WHERE l.child = h.seq AND l.place = 0),"       \
+    " h.progress, h.progress_at FROM handoffs h JOIN envelopes e ON e.seq = h.seq "
 
 static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entry)
 {
@@ -430,6 +466,7 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
     stored->pattern = (enum handoff_pattern)sqlite3_column_int(row, 5);
     stored->created_ms = sqlite3_column_int64(row, 6);
     stored->deadline_ms = sqlite3_column_int64(row, 7);
+    stored->progress.at_ms = sqlite3_column_int64(row, 21);
     standing->state = sqlite3_column_int(row, 8);
     standing->due_ms = sqlite3_column_int64(row, 11);
     standing->settled_ms = sqlite3_column_int64(row, 12);
@@ -441,7 +478,8 @@ static bool read_handoff(sqlite3_stmt *row, struct base_arena *arena, void *entr
            copy_column(row, 3, arena, &stored->source) &&
            copy_column(row, 4, arena, &stored->asked_target) &&
            copy_column(row, 9, arena, &standing->target) && copy_reason(row, 10, arena, standing) &&
-           copy_nullable_column(row, 17, arena, &stored->excerpt);
+           copy_nullable_column(row, 17, arena, &stored->excerpt) &&
+           copy_nullable_column(row, 20, arena, &stored->progress.text);
 }
 
 static enum handoff_code no_reader(const struct handoff_error *error)

@@ -268,6 +268,10 @@ static const char *const steps[] = {
     "  code TEXT NOT NULL,"
     "  detail TEXT NOT NULL,"
     "  request TEXT NOT NULL);",
+
+    /* 14: the newest progress that the agent with the handoff reported, and when; NULL: nothing */
+    "ALTER TABLE handoffs ADD COLUMN progress TEXT;"
+    "ALTER TABLE handoffs ADD COLUMN progress_at INTEGER;",
 };
 
 int handoff_migrate_newest(void)
