@@ -91,6 +91,12 @@ enum handoff_emit {
     HANDOFF_EMIT_DUAL    /* one document that carries both forms */
 };
 
+/* What an agent is sent. */
+enum handoff_format {
+    HANDOFF_FORMAT_ENVELOPE, /* in a version that it reads */
+    HANDOFF_FORMAT_MARKDOWN  /* the brief for a prompt, with the same headers */
+};
+
 /*
  * One agent that handoffs can be sent to. Begin with handoff_agent_defaults and change what is
  * different; a field that is left 0 is no default. All of it is copied by handoff_client_configure.
@@ -107,6 +113,10 @@ struct handoff_agent_options {
     size_t nalternates;
     unsigned accepts; /* enum handoff_accepts */
     enum handoff_emit emit;
+    enum handoff_format format;
+    enum handoff_strategy strategy; /* where a request names none */
+    const char *const *from;        /* names of those who may hand off to it; nfrom 0: everybody */
+    size_t nfrom;
     unsigned breaker_failures; /* exhausted handoffs in a row that open the circuit; 0: never */
     int64_t breaker_cooldown_ms;
     int64_t backoff_base_ms, backoff_max_ms;
@@ -318,6 +328,9 @@ struct handoff_ask {
 #define HANDOFF_ENVELOPE_TYPE   "application/vnd.handoff.envelope+json"
 #define HANDOFF_ENVELOPE_TYPE_1 HANDOFF_ENVELOPE_TYPE "; version=1"
 #define HANDOFF_ENVELOPE_TYPE_2 HANDOFF_ENVELOPE_TYPE "; version=2.0"
+
+/* Of the brief. */
+#define HANDOFF_BRIEF_TYPE "text/markdown; charset=utf-8"
 
 /* Assembles an envelope and stores it; delivers nothing. The answer's body is the envelope, which
    is then on the disk. */
@@ -557,7 +570,7 @@ struct handoff_pulled {
     struct handoff_error error; /* unknown_agent, out_of_memory; else OK */
     const char *envelope;       /* NULL: there was none in time */
     size_t size;
-    int version; /* of the envelope: 2, or 1 for an agent that accepts nothing newer */
+    enum handoff_rendering rendering; /* of the envelope: as the agent reads it */
     char id[37];
     /* of its chain, as a header has them: percent-encoded where they are not ASCII. NULL: none */
     const char *task_id, *root_id, *previous_id;

@@ -49,19 +49,17 @@ static bool copy_option_text(struct base_arena *arena, const char **text)
     return *text != NULL;
 }
 
-static bool copy_alternates(struct base_arena *arena, struct handoff_agent_options *options)
+static bool copy_agent_names(struct base_arena *arena, const char *const **names, size_t count)
 {
-    if (options->nalternates == 0)
-        return true;
-    const char **names = base_arena_calloc(arena, options->nalternates, sizeof *names);
-    if (!names)
+    const char **copies = base_arena_calloc(arena, count ? count : 1, sizeof *copies);
+    if (!copies)
         return false;
-    for (size_t i = 0; i < options->nalternates; i++) {
-        names[i] = options->alternates[i];
-        if (!copy_option_text(arena, &names[i]))
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = (*names)[i];
+        if (!copy_option_text(arena, &copies[i]))
             return false;
     }
-    options->alternates = names;
+    *names = copies;
     return true;
 }
 
@@ -70,9 +68,10 @@ static bool copy_alternates(struct base_arena *arena, struct handoff_agent_optio
 #define COPY_DURATION(field)
 #define COPY_CHOICE(field)
 #define COPY_CHOICES(field)
-#define COPY_URL(field)   &&copy_option_text(arena, &options->field)
-#define COPY_FILE(field)  &&copy_option_text(arena, &options->field)
-#define COPY_NAMES(field) &&copy_##field(arena, options)
+#define COPY_URL(field)     &&copy_option_text(arena, &options->field)
+#define COPY_FILE(field)    &&copy_option_text(arena, &options->field)
+#define COPY_NAMES(field)   &&copy_agent_names(arena, &options->field, options->n##field)
+#define COPY_SENDERS(field) &&copy_agent_names(arena, &options->field, options->n##field)
 
 static bool copy_options(struct handoff_settings *settings)
 {

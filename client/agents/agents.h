@@ -86,6 +86,9 @@ struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, str
 void handoff_agents_each(struct handoff_agents *agents,
                          void (*visit)(struct handoff_agent *agent, void *arg), void *arg);
 
+/* Whether `source` may hand off to an agent with these options. Any thread. */
+bool handoff_agent_takes_from(const struct handoff_agent_options *options, struct base_span source);
+
 /* Events of the breaker. */
 enum handoff_breaker_event {
     HANDOFF_BREAKER_ANSWERED,        /* it acknowledged or refused: it is there, and works */

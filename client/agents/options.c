@@ -18,6 +18,7 @@
 #define DEFAULT_URL(field, value)
 #define DEFAULT_FILE(field, value)
 #define DEFAULT_NAMES(field, value)
+#define DEFAULT_SENDERS(field, value)
 
 struct handoff_agent_options handoff_agent_defaults(const char *name, const char *url)
 {
@@ -56,6 +57,7 @@ static enum handoff_code check_options_name(const struct handoff_agent_options *
 #define IS_BELOW_URL(value, floor)      false
 #define IS_BELOW_FILE(value, floor)     false
 #define IS_BELOW_NAMES(value, floor)    false
+#define IS_BELOW_SENDERS(value, floor)  false
 
 /* The first key that is too small, by the name of its field; NULL: none is. */
 static const char *find_too_small(const struct handoff_agent_options *options, int64_t *least)
@@ -104,4 +106,14 @@ enum handoff_code handoff_agent_options_check(const struct handoff_agent_options
             code = check_unique(options, i, error);
     }
     return code;
+}
+
+/* ---- senders -------------------------------------------------------------------------------- */
+
+bool handoff_agent_takes_from(const struct handoff_agent_options *options, struct base_span source)
+{
+    size_t i = 0;
+    while (i < options->nfrom && !base_span_equal(base_span_text(options->from[i]), source))
+        i++;
+    return options->nfrom == 0 || i < options->nfrom;
 }

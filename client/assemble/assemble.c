@@ -84,8 +84,11 @@ static enum handoff_progress stage_validate(struct handoff_assembly *assembly)
     }
     if (read_request(assembly) != HANDOFF_OK)
         return HANDOFF_PROGRESS_FAILED;
-    return assembly->target(assembly) == HANDOFF_OK ? HANDOFF_PROGRESS_NEXT
-                                                    : HANDOFF_PROGRESS_FAILED;
+    if (assembly->target(assembly) != HANDOFF_OK)
+        return HANDOFF_PROGRESS_FAILED;
+    if (assembly->request.strategy < 0)
+        assembly->request.strategy = (int)assembly->usual_strategy;
+    return HANDOFF_PROGRESS_NEXT;
 }
 
 static const struct stage {

@@ -136,6 +136,7 @@ struct handoff_assembly {
     int64_t stage_began_ns;
     unsigned stage; /* enum handoff_stage, the current one */
     bool dual;
+    enum handoff_strategy usual_strategy; /* of the target, where the request names none */
     uint64_t token_budget;
 
     /* validate */

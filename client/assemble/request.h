@@ -52,7 +52,7 @@ struct handoff_request {
     bool include_pins;
     bool new_chain; /* it continues nothing, though its task is known */
     bool raw_log;
-    int strategy; /* enum handoff_strategy */
+    int strategy; /* enum handoff_strategy; -1: it names none */
     int pattern;  /* enum handoff_pattern */
 };
 

@@ -218,8 +218,7 @@ static const struct handoff_field rows[] = {
      .type = HANDOFF_FIELD_WORD,
      .offset = AT(strategy),
      .words = handoff_strategy_names,
-     .fallback = "\"priority\"",
-     .doc = "how memories are fitted into the token budget"},
+     .doc = "how memories are fitted into the token budget; otherwise the target's"},
     {.name = "previous_id",
      .type = HANDOFF_FIELD_ONE_OR_MANY,
      .fixed = true,
@@ -415,7 +414,7 @@ enum handoff_code handoff_request_read(struct base_arena *arena, struct base_spa
                                        struct handoff_warnings *warnings, bool lenient,
                                        struct handoff_request *request, struct handoff_error *error)
 {
-    *request = (struct handoff_request){.include_pins = true};
+    *request = (struct handoff_request){.include_pins = true, .strategy = -1};
     yyjson_doc *doc;
     enum handoff_code code = base_json_read_in(arena, body, "body", &doc, error);
     if (code != HANDOFF_OK)

@@ -6,9 +6,13 @@
  *
  * On the loop's thread.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "client/client.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
+#include "lib/base/error.h"
 #include "lib/base/memory.h"
 
 enum { KEEPING_MAGIC = 0x6b656570 };
@@ -46,6 +50,20 @@ static void give_back_arena(struct handoff_loop *loop, struct base_arena *arena)
         base_arena_free(arena);
 }
 
+static enum handoff_code refuse_sender(const struct handoff_agent_options *options,
+                                       struct base_span source, struct handoff_error *error)
+{
+    char names[sizeof error->allowed] = "";
+    for (size_t i = 0; i < options->nfrom; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                 options->from[i]);
+    handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
+                      "the target takes handoffs only from certain agents (agents.NAME.from)",
+                      "source_agent", source.data);
+    handoff_error_allow(error, "%s", names);
+    return HANDOFF_ERR_FORBIDDEN;
+}
+
 static enum handoff_code look_up_target(struct handoff_assembly *assembly)
 {
     struct handoff_client *client = assembly->loop->client;
@@ -62,8 +80,11 @@ static enum handoff_code look_up_target(struct handoff_assembly *assembly)
                                  ? settings->options.token_budget
                                  : atomic_load(&client->default_token_budget);
     assembly->dual = settings && settings->options.emit == HANDOFF_EMIT_DUAL;
+    assembly->usual_strategy = settings ? settings->options.strategy : HANDOFF_STRATEGY_PRIORITY;
+    if (settings && !handoff_agent_takes_from(&settings->options, request->source_agent))
+        code = refuse_sender(&settings->options, request->source_agent, &assembly->error);
     handoff_settings_release(&settings);
-    return HANDOFF_OK;
+    return code;
 }
 
 struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop,

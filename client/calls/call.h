@@ -86,6 +86,7 @@ struct handoff_call_input {
             const char *id; /* the same as the path's, as in the answer to a push */
             yyjson_val *next;
         } ack;
+        struct {
             const char *progress;
         } extend;
         struct {

@@ -56,7 +56,7 @@ static void pull_told(struct handoff_poller_request *request)
     BASE_CHECK_MAGIC(pull, PULL_MAGIC);
     struct handoff_pulled got = {.envelope = request->envelope,
                                  .size = request->envelope_size,
-                                 .version = request->version,
+                                 .rendering = request->rendering,
                                  .attempt = request->attempt,
                                  .lease_ms = request->lease_ms};
     handoff_error_clear(&got.error);

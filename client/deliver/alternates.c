@@ -28,11 +28,22 @@ void handoff_delivery_report_probe(struct handoff_delivery *delivery,
 /* ---- where to ------------------------------------------------------------------------------- */
 
 /* Why the handoff cannot go to this agent; NONE if it can go there now. */
+/* An operator who replays may send it anywhere; an alternate is chosen by nobody. */
+static bool is_sender_for(const struct handoff_delivery *delivery, struct handoff_agent *agent)
+{
+    struct handoff_settings *settings = handoff_agent_settings(agent);
+    const bool taken = !settings || handoff_agent_takes_from(&settings->options, delivery->source);
+    handoff_settings_release(&settings);
+    return taken;
+}
+
 static enum handoff_obstacle obstacle_to(const struct handoff_delivery *delivery,
                                          struct handoff_agent *agent)
 {
     if (agent && agent == delivery->agent)
         return HANDOFF_OBSTACLE_TRIED;
+    if (agent && !is_sender_for(delivery, agent))
+        return HANDOFF_OBSTACLE_SENDER;
     return handoff_fit_obstacle(agent, delivery->envelope, delivery->tokens,
                                 handoff_lane_now_ms(delivery->lane));
 }

@@ -2,6 +2,7 @@
 /* The form of an envelope that an agent reads, see body.h. Runs on the lane of the delivery. */
 #include "client/protocol/body.h"
 
+#include "client/envelope/brief.h"
 #include "client/envelope/legacy.h"
 #include "client/envelope/read.h"
 
@@ -17,7 +18,8 @@ static bool is_dual(struct base_span envelope)
 
 static bool wants_dual(const struct handoff_agent_options *options)
 {
-    return options->accepts == HANDOFF_ACCEPTS_1 && options->emit == HANDOFF_EMIT_DUAL;
+    return options->accepts == HANDOFF_ACCEPTS_1 && options->emit == HANDOFF_EMIT_DUAL &&
+           options->format == HANDOFF_FORMAT_ENVELOPE;
 }
 
 enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *options,
@@ -27,20 +29,41 @@ enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *
                                                      : HANDOFF_OBSTACLE_VERSION;
 }
 
+static enum handoff_rendering rendering_for(const struct handoff_agent_options *options)
+{
+    if (options->format == HANDOFF_FORMAT_MARKDOWN)
+        return HANDOFF_RENDER_MARKDOWN;
+    return options->accepts == HANDOFF_ACCEPTS_1 && !wants_dual(options) ? HANDOFF_RENDER_VERSION_1
+                                                                         : HANDOFF_RENDER_STORED;
+}
+
 bool handoff_body_choose(const struct handoff_agent_options *options, struct base_span envelope,
-                         struct base_buffer *flat, struct base_span *body, int *version)
+                         struct base_buffer *flat, struct base_span *body,
+                         enum handoff_rendering *rendering)
 {
     struct handoff_envelope read;
     *body = envelope;
-    *version = 2;
-    if (options->accepts != HANDOFF_ACCEPTS_1 || wants_dual(options))
+    *rendering = rendering_for(options);
+    if (*rendering == HANDOFF_RENDER_STORED)
         return true;
-    *version = 1;
     base_buffer_clear(flat);
     if (handoff_envelope_read(envelope, &read, NULL) != HANDOFF_OK)
         return false;
-    handoff_legacy_write(flat, &read);
+    if (*rendering == HANDOFF_RENDER_MARKDOWN)
+        handoff_brief_write(flat, &read);
+    else
+        handoff_legacy_write(flat, &read);
     handoff_envelope_free(&read);
     *body = base_buffer_span(flat);
     return !flat->failed;
+}
+
+const char *handoff_body_type(enum handoff_rendering rendering)
+{
+    static const char *const types[] = {
+        [HANDOFF_RENDER_STORED] = "Content-Type: " HANDOFF_ENVELOPE_TYPE_2,
+        [HANDOFF_RENDER_VERSION_1] = "Content-Type: " HANDOFF_ENVELOPE_TYPE_1,
+        [HANDOFF_RENDER_MARKDOWN] = "Content-Type: " HANDOFF_BRIEF_TYPE,
+    };
+    return types[rendering];
 }

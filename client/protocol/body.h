@@ -2,8 +2,9 @@
 /*
  * body.h - an envelope as an agent reads it, for the protocols that send our documents.
  *
- * An agent gets the newest version that it reads. Version 1 is made for each attempt, from the
- * envelope as it was assembled, which is version 2 or both in one document. Any thread.
+ * An agent gets the newest version that it reads, or the brief. Version 1 and the brief are made
+ * for each attempt, from the envelope as it was assembled, which is version 2 or both in one
+ * document. Any thread.
  */
 #ifndef HANDOFF_PROTOCOL_BODY_H
 #define HANDOFF_PROTOCOL_BODY_H
@@ -16,9 +17,13 @@
 enum handoff_obstacle handoff_body_obstacle(const struct handoff_agent_options *options,
                                             struct base_span envelope);
 
-/* The body to send, and its version: the envelope itself, or version 1 written into `flat`, which
+/* The body to send, and what it is: the envelope itself, or another form written into `flat`, which
    is cleared before. false: out of memory. */
 bool handoff_body_choose(const struct handoff_agent_options *options, struct base_span envelope,
-                         struct base_buffer *flat, struct base_span *body, int *version);
+                         struct base_buffer *flat, struct base_span *body,
+                         enum handoff_rendering *rendering);
+
+/* Its Content-Type, as a whole header. */
+const char *handoff_body_type(enum handoff_rendering rendering);
 
 #endif

@@ -27,6 +27,7 @@ enum config_kind {
     CONFIG_FILE,      /* const char * */
     CONFIG_NAME,      /* const char * */
     CONFIG_NAMES,     /* struct exporter_names */
+    CONFIG_SENDERS,   /* struct exporter_names */
     CONFIG_AGENT_MAP, /* these three are only kept for later: they need each other */
     CONFIG_PIPELINE_MAP,
     CONFIG_SECTION,

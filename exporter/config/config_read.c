@@ -58,6 +58,7 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 #define FITS_FILE(type, field)         IS_SIZE(type, field, char *)
 #define FITS_NAME(type, field)         IS_SIZE(type, field, char *)
 #define FITS_NAMES(type, field)        IS_SIZE(type, field, char **) /* and its count behind it */
+#define FITS_SENDERS(type, field)      IS_SIZE(type, field, char **) /* likewise */
 #define FITS_AGENT_MAP(type, field)    1 /* these three are set by name, not through the table */
 #define FITS_PIPELINE_MAP(type, field) 1
 #define FITS_SECTION(type, field)      1
@@ -72,7 +73,9 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 _Static_assert(sizeof(struct exporter_names) == 2 * sizeof(char **) &&
                    offsetof(struct exporter_names, count) == sizeof(char **) &&
                    offsetof(struct handoff_agent_options, nalternates) ==
-                       offsetof(struct handoff_agent_options, alternates) + sizeof(char **),
+                       offsetof(struct handoff_agent_options, alternates) + sizeof(char **) &&
+                   offsetof(struct handoff_agent_options, nfrom) ==
+                       offsetof(struct handoff_agent_options, from) + sizeof(char **),
                "a list's count follows its items");
 
 /* ---- the table ----------------------------------------------------------------------------- */

@@ -208,6 +208,10 @@ static void describe_allowed(const struct config_row *row, struct exporter_error
                            "other, next or broadcast",
                            EXPORTER_NAME_MAX);
         return;
+    case CONFIG_SENDERS:
+        exporter_error_set(text, "a list of %" PRIu64 " to %" PRIu64 " names of agents, each once",
+                           row->least, row->most);
+        return;
     case CONFIG_NAMES:
     case CONFIG_AGENT_MAP:
     case CONFIG_PIPELINE_MAP:
@@ -614,6 +618,40 @@ bool exporter_config_read_names(struct config_reader *reader, const yaml_node_t 
     return true;
 }
 
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    size_t i = 0;
+    while (i < count && strcmp(names[i], name) != 0) {
+        i++;
+    }
+    return i < count;
+}
+
+/* Agents that only send are not configured, so any names will do. */
+static bool read_senders(const struct config_reader *reader, const struct config_row *row,
+                         const yaml_node_t *node, const struct config_place *place, void *field)
+{
+    if (!is_list(node, row->least, row->most)) {
+        return refuse_value(reader, row, node, place);
+    }
+    const size_t count = list_length(node);
+    const char **items = base_arena_calloc(reader->arena, count, sizeof(*items));
+    if (items == NULL) {
+        return exporter_config_no_memory(reader);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const yaml_node_t *item = list_item(reader, node, i);
+        if (!read_any_name(reader, row, item, place, &items[i])) {
+            return false;
+        }
+        if (is_among(items[i], items, i)) {
+            return refuse_value(reader, row, item, place);
+        }
+    }
+    *(struct exporter_names *)field = (struct exporter_names){items, count};
+    return true;
+}
+
 bool exporter_config_read_value(struct config_reader *reader, const struct config_row *row,
                                 const yaml_node_t *node, const struct config_place *place,
                                 void *target)
@@ -627,6 +665,8 @@ bool exporter_config_read_value(struct config_reader *reader, const struct confi
         return read_file_path(reader, row, node, place, field);
     case CONFIG_NAME:
         return read_any_name(reader, row, node, place, field);
+    case CONFIG_SENDERS:
+        return read_senders(reader, row, node, place, field);
     case CONFIG_CHOICES:
         return read_choices(reader, row, node, place, field);
     case CONFIG_NAMES:

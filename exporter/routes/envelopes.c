@@ -17,7 +17,7 @@
 static const char *const content_types[] = {
     [HANDOFF_RENDER_STORED] = HANDOFF_ENVELOPE_TYPE_2,
     [HANDOFF_RENDER_VERSION_1] = HANDOFF_ENVELOPE_TYPE_1,
-    [HANDOFF_RENDER_MARKDOWN] = "text/markdown; charset=utf-8",
+    [HANDOFF_RENDER_MARKDOWN] = HANDOFF_BRIEF_TYPE,
 };
 
 /* ---- what the caller reads ----------------------------------------------------------------- */

@@ -342,6 +342,9 @@ static void add_chain_header(struct exporter_reply *reply, const char *name, con
 
 static void respond_pulled(struct exporter_request *request, const struct handoff_pulled *got)
 {
+    static const char *const types[] = {[HANDOFF_RENDER_STORED] = HANDOFF_ENVELOPE_TYPE_2,
+                                        [HANDOFF_RENDER_VERSION_1] = HANDOFF_ENVELOPE_TYPE_1,
+                                        [HANDOFF_RENDER_MARKDOWN] = HANDOFF_BRIEF_TYPE};
     char attempt[16], lease[24];
     if (got->error.code != HANDOFF_OK) {
         exporter_respond_error(request, &got->error);
@@ -355,7 +358,7 @@ static void respond_pulled(struct exporter_request *request, const struct handof
     snprintf(lease, sizeof lease, "%" PRId64, got->lease_ms / 1000);
     struct exporter_reply reply = {
         .status = 200,
-        .content_type = got->version == 1 ? HANDOFF_ENVELOPE_TYPE_1 : HANDOFF_ENVELOPE_TYPE_2,
+        .content_type = types[got->rendering],
         .headers = {{"Handoff-Id", got->id},
                     {"Handoff-Attempt", attempt},
                     {"Handoff-Lease-Seconds", lease}},

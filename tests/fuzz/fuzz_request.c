@@ -50,7 +50,8 @@ static void check_accepted(const struct handoff_request *request)
     BASE_CHECK(request->source_agent.size > 0 && request->target_agent.size > 0);
     BASE_CHECK(request->task_summary.size > 0 && !request->raw_log);
     BASE_CHECK(request->include_recent >= 0 && request->include_recent <= HANDOFF_RECENT_MAX);
-    BASE_CHECK(handoff_strategy_name((enum handoff_strategy)request->strategy) != NULL);
+    BASE_CHECK(request->strategy == -1 ||
+               handoff_strategy_name((enum handoff_strategy)request->strategy) != NULL);
     BASE_CHECK(handoff_pattern_name((enum handoff_pattern)request->pattern) != NULL);
     check_constraints(request->constraints);
     check_steps(request->execution_history);

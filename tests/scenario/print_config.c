@@ -20,6 +20,7 @@ enum kind {
     FILE_PATH,
     NAME,
     NAMES,
+    SENDERS,
     AGENT_MAP,
     PIPELINE_MAP,
     SECTION,
@@ -97,6 +98,9 @@ static void print_allowed(const struct row *row)
         break;
     case NAMES:
         printf("list of up to %" PRIu64 " agents", row->most);
+        break;
+    case SENDERS:
+        printf("list of %" PRIu64 " to %" PRIu64 " names of agents", row->least, row->most);
         break;
     case AGENT_MAP:
         printf("up to %" PRIu64 " names, each with keys", row->most);

@@ -229,6 +229,9 @@ static void assert_agent_defaults(const struct exporter_agent *agent)
     assert_int_equal(agent->options.nalternates, 0);
     assert_int_equal(agent->options.accepts, HANDOFF_ACCEPTS_2);
     assert_int_equal(agent->options.emit, HANDOFF_EMIT_SINGLE);
+    assert_int_equal(agent->options.format, HANDOFF_FORMAT_ENVELOPE);
+    assert_int_equal(agent->options.strategy, HANDOFF_STRATEGY_PRIORITY);
+    assert_int_equal(agent->options.nfrom, 0);
     assert_int_equal(agent->options.breaker_failures, 3);
     assert_int_equal(agent->options.breaker_cooldown_ms, 60000);
     assert_int_equal(agent->options.backoff_base_ms, 1000);

@@ -126,6 +126,7 @@ static void test_defaults_are_those_of_the_configuration_file(void **state)
 #define SAME_URL(field)                                  assert_ptr_equal(ours.field, theirs->field);
 #define SAME_FILE(field)                                 assert_ptr_equal(ours.field, theirs->field);
 #define SAME_NAMES(field)                                assert_null(ours.field);
+#define SAME_SENDERS(field)                              assert_null(ours.field);
 #define HANDOFF_AGENT_KEY(scope, field, path, kind, ...) SAME_##kind(field)
 #include "client/model/handoff_agent_keys.def"
     exporter_config_unref(&config);

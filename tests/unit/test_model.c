@@ -102,7 +102,7 @@ static void test_names_are_those_that_were_released(void **unused)
                 "refused", "circuit_open", "unknown_agent", "store_corrupt", "by_hand", "hop_limit",
                 "expired", "unknown");
     CHECK_NAMES(enum handoff_obstacle, handoff_obstacle_name, HANDOFF_OBSTACLE_COUNT, "",
-                "circuit_open", "unknown_agent", "budget_too_small", "version", "tried");
+                "circuit_open", "unknown_agent", "budget_too_small", "version", "sender", "tried");
     CHECK_NAMES(enum handoff_outcome, handoff_outcome_name, HANDOFF_OUTCOME_COUNT, "",
                 "acknowledged", "exhausted", "refused", "expired", "hop_limit", "circuit_open");
     CHECK_NAMES(enum handoff_circuit, handoff_circuit_name, HANDOFF_CIRCUIT_COUNT, "closed",

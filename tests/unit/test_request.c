@@ -27,7 +27,7 @@ static void test_the_least_request(void **state)
     assert_true(base_span_equal(request.source_agent, base_span_text("a")));
     assert_true(request.include_pins);
     assert_int_equal(request.include_recent, 0);
-    assert_int_equal(request.strategy, HANDOFF_STRATEGY_PRIORITY);
+    assert_int_equal(request.strategy, -1); /* the target's */
     assert_int_equal(request.pattern, HANDOFF_PATTERN_DIRECT);
     assert_null(request.intent.data);
     assert_null(request.channel.data);

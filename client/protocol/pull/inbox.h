@@ -47,7 +47,7 @@ struct handoff_poller_request {
     /* answers; envelope is malloc'ed (base_malloc) and the owner's, NULL where there is none */
     char *envelope;
     size_t envelope_size;
-    int version; /* of the envelope: 2, or 1 for an agent that reads nothing newer */
+    enum handoff_rendering rendering; /* of the envelope: as the agent reads it */
     const char
         *chain[HANDOFF_CHAIN_HEADERS]; /* values of headers (delivery.h), behind it; or NULL */
     struct base_uuid id;

@@ -25,7 +25,7 @@
 struct push {
     struct handoff_post post;
     struct handoff_tls tls;
-    struct base_buffer flat; /* the body for an agent that reads version 1 alone */
+    struct base_buffer flat; /* the body for an agent that is sent another form */
     const char *headers[HANDOFF_TRANSPORT_HEADERS_MAX];
     char id_header[sizeof ID_HEADER - 1 + BASE_UUID_TEXT];
     char key_header[sizeof KEY_HEADER - 1 + BASE_UUID_TEXT];
@@ -48,13 +48,8 @@ static bool push_is_spoken(const struct handoff_agent_options *options)
     return options->url != NULL;
 }
 
-static const char *content_type(int version)
-{
-    return version == 1 ? "Content-Type: " HANDOFF_ENVELOPE_TYPE_1
-                        : "Content-Type: " HANDOFF_ENVELOPE_TYPE_2;
-}
-
-static size_t fill_headers(const struct handoff_delivery *delivery, struct push *push, int version)
+static size_t fill_headers(const struct handoff_delivery *delivery, struct push *push,
+                           enum handoff_rendering rendering)
 {
     const char **headers = push->headers;
     size_t count = 0;
@@ -64,7 +59,7 @@ static size_t fill_headers(const struct handoff_delivery *delivery, struct push 
     memcpy(push->key_header + sizeof KEY_HEADER - 1, delivery->id_text, BASE_UUID_TEXT);
     memcpy(push->attempt_header, ATTEMPT_HEADER, sizeof ATTEMPT_HEADER - 1);
     base_decimal(delivery->attempt.number, push->attempt_header + sizeof ATTEMPT_HEADER - 1);
-    headers[count++] = content_type(version);
+    headers[count++] = handoff_body_type(rendering);
     headers[count++] = push->id_header;
     headers[count++] = push->key_header;
     headers[count++] = push->attempt_header;
@@ -108,13 +103,13 @@ static bool begin_push(struct handoff_delivery *delivery)
     struct push *push = push_of(delivery);
     int64_t left = handoff_delivery_until_deadline(delivery);
     struct base_span body;
-    int version;
-    if (!handoff_body_choose(options, delivery->envelope, &push->flat, &body, &version))
+    enum handoff_rendering rendering;
+    if (!handoff_body_choose(options, delivery->envelope, &push->flat, &body, &rendering))
         return false;
     push->post = (struct handoff_post){
         .url = options->url,
         .headers = push->headers,
-        .nheaders = fill_headers(delivery, push, version),
+        .nheaders = fill_headers(delivery, push, rendering),
         .body = body.data,
         .size = body.size,
         .timeout_ms = options->timeout_ms < left ? options->timeout_ms : left,
