@@ -117,6 +117,7 @@ struct handoff_agent_options {
     enum handoff_strategy strategy; /* where a request names none */
     const char *const *from;        /* names of those who may hand off to it; nfrom 0: everybody */
     size_t nfrom;
+    bool ordered; /* one handoff of a task at a time, in the order of their acceptance */
     unsigned breaker_failures; /* exhausted handoffs in a row that open the circuit; 0: never */
     int64_t breaker_cooldown_ms;
     int64_t backoff_base_ms, backoff_max_ms;

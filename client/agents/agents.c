@@ -66,6 +66,7 @@ static bool copy_agent_names(struct base_arena *arena, const char *const **names
 /* What is text or a list is copied into the arena; the rest came with the struct. */
 #define COPY_NUMBER(field)
 #define COPY_DURATION(field)
+#define COPY_FLAG(field)
 #define COPY_CHOICE(field)
 #define COPY_CHOICES(field)
 #define COPY_URL(field)     &&copy_option_text(arena, &options->field)
@@ -127,6 +128,8 @@ static void apply_settings(struct handoff_agent *agent, struct handoff_settings 
         agent->breaker.cooldown_ms = settings->options.breaker_cooldown_ms;
     }
     pthread_mutex_unlock(&agent->lock);
+    atomic_store_explicit(&agent->ordered, settings && settings->options.ordered,
+                          memory_order_relaxed);
     handoff_settings_release(&old);
 }
 

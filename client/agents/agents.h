@@ -38,6 +38,8 @@ struct handoff_agent {
     const char *name;
     size_t name_size;
 
+    _Atomic(bool) ordered; /* as the settings have it */
+
     /* lock: */
     pthread_mutex_t lock;
     struct handoff_settings *settings; /* NULL: no longer in the configuration */

@@ -13,6 +13,7 @@
 
 #define DEFAULT_NUMBER(field, value)   .field = (value),
 #define DEFAULT_DURATION(field, value) .field = (value),
+#define DEFAULT_FLAG(field, value)     .field = (value),
 #define DEFAULT_CHOICE(field, value)   .field = (value),
 #define DEFAULT_CHOICES(field, value)  .field = (value),
 #define DEFAULT_URL(field, value)
@@ -52,6 +53,7 @@ static enum handoff_code check_options_name(const struct handoff_agent_options *
 /* The two kinds that have a floor, and those that have none. */
 #define IS_BELOW_NUMBER(value, floor)   ((uint64_t)(value) < (uint64_t)(floor))
 #define IS_BELOW_DURATION(value, floor) ((int64_t)(value) < (int64_t)(floor))
+#define IS_BELOW_FLAG(value, floor)     false
 #define IS_BELOW_CHOICE(value, floor)   false
 #define IS_BELOW_CHOICES(value, floor)  (((value) & (HANDOFF_ACCEPTS_1 | HANDOFF_ACCEPTS_2)) == 0)
 #define IS_BELOW_URL(value, floor)      false

@@ -106,6 +106,8 @@ static void begin_attempt_or_wait(struct handoff_delivery *delivery)
         handoff_delivery_give_up_untried(delivery, HANDOFF_OBSTACLE_UNKNOWN_AGENT);
         return;
     }
+    if (!handoff_delivery_has_turn(delivery))
+        return;
     if (handoff_delivery_offer(delivery))
         return; /* the agent pulls it */
     switch (handoff_agent_admit(delivery->agent, handoff_lane_now_ms(delivery->lane), &wait_ms,

@@ -6,6 +6,7 @@
 
 #include "client/deliver/engine.h"
 #include "client/deliver/live_index.h"
+#include "client/deliver/turns.h"
 #include "client/protocol/protocol.h"
 #include "lib/base/buffer.h"
 
@@ -17,6 +18,7 @@ struct handoff_engine {
     unsigned magic;
     struct handoff_engine_options options;                    /* never changes */
     struct handoff_live live;                                 /* has its own locks */
+    struct handoff_turns turns;                               /* likewise */
     _Atomic(unsigned) max_in_flight, max_in_flight_per_agent; /* 0: any number */
     _Atomic(unsigned) in_flight;
     _Atomic(unsigned) attempting;  /* of these, with an attempt outstanding */
@@ -45,6 +47,7 @@ struct handoff_delivery {
     struct handoff_lane *lane;
     TAILQ_ENTRY(handoff_delivery) entry;
     struct handoff_live_entry live;
+    struct handoff_turn turn; /* among those of its agent and task, while it is live */
 
     /* what it is; never changes */
     struct base_uuid id;
@@ -269,6 +272,13 @@ void handoff_delivery_write_timer_fired(struct base_timer *timer);
 /* Records that the agent was passed over, and why; if out of memory, nothing. */
 void handoff_delivery_pass_over(struct handoff_delivery *delivery, const char *agent,
                                 enum handoff_obstacle why);
+
+/* order.c: takes a place behind the others of its agent and task; gives it up, so that the next has
+   its turn. */
+void handoff_delivery_join(struct handoff_delivery *delivery);
+void handoff_delivery_quit(struct handoff_delivery *delivery);
+/* READY and due, with settings in force. false: another one is before it; it will be woken. */
+bool handoff_delivery_has_turn(struct handoff_delivery *delivery);
 
 /* alternates.c: gives up on this agent; the next alternate gets it, or it is parked */
 void handoff_delivery_give_up(struct handoff_delivery *delivery, enum handoff_reason reason);

@@ -16,7 +16,9 @@ enum handoff_code handoff_engine_new(struct handoff_engine **engine,
 {
     *engine = NULL;
     struct handoff_engine *made = base_calloc(1, sizeof *made);
-    if (!made || !handoff_live_init(&made->live)) {
+    if (!made || !handoff_live_init(&made->live) || !handoff_turns_init(&made->turns)) {
+        if (made)
+            handoff_live_free(&made->live);
         base_free(made);
         return handoff_error_no_memory(error);
     }
@@ -35,6 +37,7 @@ void handoff_engine_free(struct handoff_engine **engine)
     BASE_CHECK_MAGIC(dying, ENGINE_MAGIC);
     *engine = NULL;
     handoff_live_free(&dying->live);
+    handoff_turns_free(&dying->turns);
     dying->magic = 0;
     base_free(dying);
 }

@@ -177,6 +177,8 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
         delivery->settled_ms = handoff_delivery_wall_ms(delivery);
         delivery->due_mono_ms = 0;
     }
+    if (handoff_state_is_live(to) && !delivery->turn.agent)
+        handoff_delivery_join(delivery); /* a replay */
     if (handoff_state_is_live(from) && !handoff_state_is_live(to))
         handoff_delivery_uncount(delivery->lane->engine, delivery->agent);
     if (from == HANDOFF_STATE_PARKED)
@@ -197,7 +199,9 @@ void handoff_delivery_hand_to(struct handoff_delivery *delivery, struct handoff_
     handoff_delivery_break_off(delivery);
     agent_uncounts(delivery->agent);
     agent_counts(agent, 0);
+    handoff_delivery_quit(delivery);
     delivery->agent = agent;
+    handoff_delivery_join(delivery);
     handoff_live_note_agent(&delivery->live, agent);
     delivery->failures = 0;
     delivery->circuit_until_ms = 0;
@@ -225,8 +229,10 @@ void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
         delivery->began_ns = handoff_delivery_now_ns(delivery);
     handoff_live_fill(&delivery->lane->engine->live, &delivery->live, (int)state, agent,
                       delivery->began_ns);
-    if (handoff_state_is_live(state))
+    if (handoff_state_is_live(state)) {
+        handoff_delivery_join(delivery);
         show(delivery);
+    }
     TAILQ_INSERT_TAIL(&delivery->lane->deliveries, delivery, entry);
 }
 
@@ -243,6 +249,7 @@ void handoff_delivery_leave(struct handoff_delivery *delivery)
     handoff_delivery_break_off(delivery);
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     base_timers_stop(delivery->lane->timers, &delivery->write_timer);
+    handoff_delivery_quit(delivery); /* its end is written */
     handoff_live_remove(&delivery->lane->engine->live, &delivery->live);
     TAILQ_REMOVE(&delivery->lane->deliveries, delivery, entry);
     handoff_delivery_free(delivery);

@@ -141,6 +141,8 @@ static void print_number(const struct row *row)
         print_chosen(row);
     } else if (row->kind == NUMBER) {
         printf(" | `%" PRIu64 "`", row->number);
+    } else if (row->kind == FLAG) {
+        printf(" | `%s`", row->number ? "true" : "false");
     } else if (row->kind == DURATION) {
         printf(" | `%s`", base_duration_print(&printed, row->number));
     } else {

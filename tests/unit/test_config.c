@@ -232,6 +232,7 @@ static void assert_agent_defaults(const struct exporter_agent *agent)
     assert_int_equal(agent->options.format, HANDOFF_FORMAT_ENVELOPE);
     assert_int_equal(agent->options.strategy, HANDOFF_STRATEGY_PRIORITY);
     assert_int_equal(agent->options.nfrom, 0);
+    assert_false(agent->options.ordered);
     assert_int_equal(agent->options.breaker_failures, 3);
     assert_int_equal(agent->options.breaker_cooldown_ms, 60000);
     assert_int_equal(agent->options.backoff_base_ms, 1000);

@@ -121,6 +121,7 @@ static void test_defaults_are_those_of_the_configuration_file(void **state)
     assert_int_equal(theirs->nalternates, 0);
 #define SAME_NUMBER(field)                               assert_int_equal(ours.field, theirs->field);
 #define SAME_DURATION(field)                             assert_int_equal(ours.field, theirs->field);
+#define SAME_FLAG(field)                                 assert_int_equal(ours.field, theirs->field);
 #define SAME_CHOICE(field)                               assert_int_equal(ours.field, theirs->field);
 #define SAME_CHOICES(field)                              assert_int_equal(ours.field, theirs->field);
 #define SAME_URL(field)                                  assert_ptr_equal(ours.field, theirs->field);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of turns, see turns.h. Any thread. */
+#include "client/deliver/turns.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/memory.h"
+
+bool handoff_turns_init(struct handoff_turns *turns)
+{
+    turns->shards = base_calloc(HANDOFF_TURN_SHARDS, sizeof turns->shards[0]);
+    for (size_t i = 0; turns->shards && i < HANDOFF_TURN_SHARDS; i++) {
+        pthread_mutex_init(&turns->shards[i].lock, NULL);
+        for (size_t k = 0; k < HANDOFF_TURN_BUCKETS; k++)
+            TAILQ_INIT(&turns->shards[i].buckets[k]);
+    }
+    return turns->shards != NULL;
+}
+
+void handoff_turns_free(struct handoff_turns *turns)
+{
+    for (size_t i = 0; turns->shards && i < HANDOFF_TURN_SHARDS; i++) {
+        for (size_t k = 0; k < HANDOFF_TURN_BUCKETS; k++)
+            BASE_CHECK(TAILQ_EMPTY(&turns->shards[i].buckets[k]));
+        pthread_mutex_destroy(&turns->shards[i].lock);
+    }
+    base_free(turns->shards);
+    turns->shards = NULL;
+}
+
+/* FNV-1a; agents often have the same task, so the task alone would do for most. */
+static uint32_t hash_place(const struct handoff_agent *agent, struct base_span task_id)
+{
+    uint32_t bits = 2166136261u ^ (uint32_t)((uintptr_t)agent >> 6);
+    for (size_t i = 0; i < task_id.size; i++)
+        bits = (bits ^ (unsigned char)task_id.data[i]) * 16777619u;
+    return bits ^ bits >> 15;
+}
+
+static struct handoff_turn_shard *shard_of_place(struct handoff_turns *turns, uint32_t bits)
+{
+    return &turns->shards[bits % HANDOFF_TURN_SHARDS];
+}
+
+static struct handoff_turn_list *bucket_of_place(struct handoff_turn_shard *shard, uint32_t bits)
+{
+    return &shard->buckets[bits / HANDOFF_TURN_SHARDS % HANDOFF_TURN_BUCKETS];
+}
+
+static struct handoff_turn *find_first_turn(struct handoff_turn_list *bucket,
+                                            const struct handoff_agent *agent,
+                                            struct base_span task_id)
+{
+    struct handoff_turn *turn;
+    TAILQ_FOREACH (turn, bucket, entry) {
+        if (turn->agent == agent && base_span_equal(turn->task_id, task_id))
+            return turn;
+    }
+    return NULL;
+}
+
+void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn)
+{
+    BASE_CHECK(turn->agent != NULL);
+    const uint32_t bits = hash_place(turn->agent, turn->task_id);
+    struct handoff_turn_shard *shard = shard_of_place(turns, bits);
+    pthread_mutex_lock(&shard->lock);
+    TAILQ_INSERT_TAIL(bucket_of_place(shard, bits), turn, entry);
+    pthread_mutex_unlock(&shard->lock);
+}
+
+void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn)
+{
+    if (!turn->agent)
+        return;
+    const uint32_t bits = hash_place(turn->agent, turn->task_id);
+    struct handoff_turn_shard *shard = shard_of_place(turns, bits);
+    pthread_mutex_lock(&shard->lock);
+    TAILQ_REMOVE(bucket_of_place(shard, bits), turn, entry);
+    pthread_mutex_unlock(&shard->lock);
+    turn->agent = NULL;
+}
+
+bool handoff_turns_is_first(struct handoff_turns *turns, const struct handoff_turn *turn)
+{
+    struct base_uuid id;
+    struct handoff_lane *lane;
+    BASE_CHECK(turn->agent != NULL);
+    return handoff_turns_first(turns, turn->agent, turn->task_id, &id, &lane) &&
+           memcmp(id.bytes, turn->id.bytes, sizeof id.bytes) == 0;
+}
+
+bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_agent *agent,
+                         struct base_span task_id, struct base_uuid *id, struct handoff_lane **lane)
+{
+    const uint32_t bits = hash_place(agent, task_id);
+    struct handoff_turn_shard *shard = shard_of_place(turns, bits);
+    pthread_mutex_lock(&shard->lock);
+    const struct handoff_turn *first =
+        find_first_turn(bucket_of_place(shard, bits), agent, task_id);
+    if (first) {
+        *id = first->id;
+        *lane = first->lane;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return first != NULL;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * turns.h - the order of the handoffs of one task that are on their way to one agent.
+ *
+ * An agent with `ordered` is given one handoff of a task at a time: the next one when the one
+ * before is settled, and that is written. Every live handoff takes its place behind those that
+ * were accepted before it, for the same agent and task, and keeps it through retries; so a reload
+ * can turn `ordered` on and off, and a restart, which takes them up in order, needs nothing of its
+ * own. Who is first has the turn. A replay, or an alternate that takes over, goes to the end.
+ *
+ * Handoffs of a task may be on different lanes. The table is split into shards, each with a lock
+ * that is held for a lookup; who is first from now on is told by mail.
+ */
+#ifndef HANDOFF_DELIVER_TURNS_H
+#define HANDOFF_DELIVER_TURNS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "lib/base/span.h"
+#include "lib/base/uuid.h"
+
+struct handoff_agent;
+struct handoff_lane;
+
+/* Embedded in a delivery. All but the list's entry never changes while it has a place. */
+struct handoff_turn {
+    TAILQ_ENTRY(handoff_turn) entry;   /* lock of the shard */
+    const struct handoff_agent *agent; /* NULL: it has no place */
+    struct base_span task_id;
+    struct handoff_lane *lane;
+    struct base_uuid id;
+};
+
+TAILQ_HEAD(handoff_turn_list, handoff_turn);
+
+enum { HANDOFF_TURN_SHARDS = 16, HANDOFF_TURN_BUCKETS = 64 };
+
+struct handoff_turn_shard {
+    pthread_mutex_t lock; /* of the lists, in which the oldest is first */
+    struct handoff_turn_list buckets[HANDOFF_TURN_BUCKETS];
+};
+
+struct handoff_turns {
+    struct handoff_turn_shard *shards;
+};
+
+bool handoff_turns_init(struct handoff_turns *turns); /* false: no memory */
+void handoff_turns_free(struct handoff_turns *turns); /* must be empty */
+
+/* Takes a place at the end. Any thread, as the rest; the turn is the caller's. */
+void handoff_turns_join(struct handoff_turns *turns, struct handoff_turn *turn);
+/* Whether nobody of the same agent and task is before it. */
+bool handoff_turns_is_first(struct handoff_turns *turns, const struct handoff_turn *turn);
+/* Gives up its place, if it has one. */
+void handoff_turns_leave(struct handoff_turns *turns, struct handoff_turn *turn);
+/* Who is first for an agent and a task, as it was a moment ago. false: nobody. */
+bool handoff_turns_first(struct handoff_turns *turns, const struct handoff_agent *agent,
+                         struct base_span task_id, struct base_uuid *id,
+                         struct handoff_lane **lane);
+
+#endif
