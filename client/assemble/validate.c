@@ -39,13 +39,14 @@ static const struct handoff_field state_rows[] = {
     {.name = "unresolved", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "open questions"},
     {.name = "remaining", .type = HANDOFF_FIELD_ARRAY, .most = INT64_MAX, .doc = "remaining steps"},
     {.name = "resolved",
-     .type = HANDOFF_FIELD_ANY,
+     .type = HANDOFF_FIELD_ARRAY,
+     .most = INT64_MAX,
      .doc =
-         "an array: which of the open questions, of this and earlier hops, are answered; each by "
-         "its text or its `id`"},
+         "which open questions, of this and earlier hops, are answered: each by its text or `id`"},
     {.name = "done",
-     .type = HANDOFF_FIELD_ANY,
-     .doc = "an array: likewise, which of the remaining steps are done"},
+     .type = HANDOFF_FIELD_ARRAY,
+     .most = INT64_MAX,
+     .doc = "likewise, which remaining steps are done"},
 };
 static const struct handoff_fields state_fields = {
     .rows = state_rows, .count = HANDOFF_FIELDS_COUNT(state_rows), .open = true};
@@ -66,10 +67,10 @@ static const struct handoff_field constraint_rows[] = {
      .type = HANDOFF_FIELD_WHOLE,
      .least = 1,
      .most = HANDOFF_BUDGET_MAX,
-     .doc = "token budget of the envelope, if smaller than the target's"},
+     .doc = "token budget of the envelope, if smaller than the target's; inherited where absent"},
     {.name = "deadline",
      .type = HANDOFF_FIELD_TIME,
-     .doc = "when the handoff expires if it is not acknowledged"},
+     .doc = "when the handoff expires if it is not acknowledged; in the future"},
 };
 static const struct handoff_fields constraint_fields = {
     .rows = constraint_rows, .count = HANDOFF_FIELDS_COUNT(constraint_rows), .open = true};
@@ -199,8 +200,9 @@ static const struct handoff_field rows[] = {
      .vital = true,
      .offset = AT(constraints),
      .members = &constraint_fields,
-     .doc = "hard requirements; inherited ones can only be tightened. Other members are passed on "
-            "unchanged"},
+     .doc = "hard requirements, added to the inherited ones, which can only be tightened. Other "
+            "members "
+            "are passed on unchanged"},
     {.name = "execution_history",
      .type = HANDOFF_FIELD_ARRAY,
      .offset = AT(execution_history),

@@ -208,7 +208,7 @@ static bool is_inside_word(struct base_span text, size_t at)
 }
 
 /* Only a word with a digit can be an id. */
-static bool find_candidate(struct mentions *mentions, struct base_span *word)
+static bool find_mention(struct mentions *mentions, struct base_span *word)
 {
     const struct base_span text = mentions->text;
     const size_t digit = next_digit(text, mentions->at);
@@ -225,7 +225,7 @@ static bool find_candidate(struct mentions *mentions, struct base_span *word)
 static void find_in(struct mentions *mentions)
 {
     struct base_span word;
-    while (mentions->count < HANDOFF_MENTIONED_MAX && find_candidate(mentions, &word)) {
+    while (mentions->count < HANDOFF_MENTIONED_MAX && find_mention(mentions, &word)) {
         if (!looks_like_id(word))
             continue;
         add_mention(mentions, word);

@@ -7,7 +7,7 @@
 -- rests before a request, on the average, for a load below what the server can take. The pauses are
 -- drawn, so that the connections do not march in step.
 --
--- Each request is the first handoff of a task of its own: one that is known would be continued.
+-- Each request is the first handoff of a new task: one that is known would be continued.
 
 local requests, at = {}, 0
 local task = os.time() % 100000 * 10000000

@@ -15,7 +15,7 @@ BODIES = 64  # different ones, so that nothing is answered from what the last on
 
 
 def of_task(body, number):
-    """The body as the first handoff of a task of its own."""
+    """The body as the first handoff of a new task."""
     return body.replace(TASK, f"task-{number:012}", 1)
 
 

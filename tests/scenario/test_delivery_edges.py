@@ -175,13 +175,13 @@ class Repeats(Case):
 
 
 class Times(Case):
-    def test_every_deadline_that_is_over_expires(self):
+    def test_every_deadline_that_is_over_is_refused(self):
         coder = self.receiver(ack)
         caller = self.caller({"coder": {"url": coder.url}})
         for deadline in ("1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00Z",
                          "1970-01-01T00:00:00.001Z", "2020-01-01T00:00:00Z"):
             reply = caller.send(constraints={"deadline": deadline})
-            self.assertEqual((reply.status, reply.json()["code"]), (504, "expired"), deadline)
+            self.assertEqual((reply.status, reply.json()["code"]), (422, "deadline_passed"), deadline)
         self.assertEqual(coder.requests, [])
 
 
