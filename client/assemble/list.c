@@ -16,7 +16,8 @@ enum {
 
 static const struct base_span lefts[HANDOFF_RUN_LEFTS] = {[HANDOFF_RUN_TEXT] = {"\"", 1},
                                                           [HANDOFF_RUN_OBJECT] = {"\"}", 2},
-                                                          [HANDOFF_RUN_OPEN] = {"\":[", 3}};
+                                                          [HANDOFF_RUN_OPEN] = {"\":[", 3},
+                                                          [HANDOFF_RUN_OPEN_STATE] = {"\":{", 3}};
 
 #define RIGHT(text)                                                                                \
     {                                                                                              \
@@ -29,6 +30,7 @@ static const struct base_span rights[HANDOFF_RUN_RIGHTS] = {
     [HANDOFF_RUN_END + HANDOFF_LIST_END_REMAINING] = RIGHT("],\"remaining"),
     [HANDOFF_RUN_END + HANDOFF_LIST_END_STATE] = RIGHT("]" HANDOFF_SEGMENT_STATE_END),
     [HANDOFF_RUN_END + HANDOFF_LIST_END_HISTORY] = RIGHT("],\"constraints"),
+    [HANDOFF_RUN_END + HANDOFF_LIST_END_MEMBERS] = RIGHT(HANDOFF_SEGMENT_STATE_END),
 };
 
 static struct handoff_list *list_of_trim(struct handoff_trim_list *trim)
@@ -57,7 +59,7 @@ static uint32_t count_run(struct handoff_counter *counter, struct base_span left
 
 static bool needs_comma(int left, int right)
 {
-    return left != HANDOFF_RUN_OPEN && right < HANDOFF_RUN_END;
+    return left < HANDOFF_RUN_OPEN && right < HANDOFF_RUN_END;
 }
 
 void handoff_list_prepare(struct handoff_list_runs *runs, struct handoff_counter *counter)
@@ -77,6 +79,18 @@ static struct handoff_run_side usual_left(int usual)
 static struct handoff_run_side usual_right(int usual)
 {
     return (struct handoff_run_side){rights[usual], usual};
+}
+
+static struct handoff_run_side opening(const struct handoff_list *list)
+{
+    return usual_left(list->kind == HANDOFF_PART_STATE ? HANDOFF_RUN_OPEN_STATE : HANDOFF_RUN_OPEN);
+}
+
+/* The right side of a list without entries. */
+static struct handoff_run_side ending(const struct handoff_list *list)
+{
+    return list->next_key.data ? (struct handoff_run_side){list->next_key, -1}
+                               : usual_right(HANDOFF_RUN_END + (int)list->end);
 }
 
 static uint32_t cost_of_run(const struct handoff_list *list, const struct handoff_run_side *left,
@@ -102,9 +116,14 @@ static bool is_plain_text(yyjson_val *value)
     return text.size > 0 && is_plain_byte(text.data[0]) && is_plain_byte(text.data[text.size - 1]);
 }
 
-static void write_entry(struct base_buffer *out, const struct handoff_list *list, yyjson_val *value,
-                        bool whole)
+static void write_entry(struct base_buffer *out, const struct handoff_list *list,
+                        const struct handoff_item *item, bool whole)
 {
+    yyjson_val *value = item->value;
+    if (list->kind == HANDOFF_PART_STATE) {
+        base_json_write_string(out, item->name);
+        base_buffer_byte(out, ':');
+    }
     if (list->kind != HANDOFF_PART_STEPS)
         base_json_write(out, value);
     else if (whole || !handoff_segment_step_has_reason(value))
@@ -120,11 +139,11 @@ static struct base_span written_text(const struct handoff_list *list,
                                : base_span(list->texts->data + text->at, text->size);
 }
 
-static void write_text(struct handoff_list *list, struct handoff_list_text *text, yyjson_val *value,
-                       bool whole)
+static void write_text(struct handoff_list *list, struct handoff_list_text *text,
+                       const struct handoff_item *item, bool whole)
 {
     text->at = list->texts->size;
-    write_entry(list->texts, list, value, whole);
+    write_entry(list->texts, list, item, whole);
     text->size = list->texts->size - text->at;
     text->written = true;
     text->joins = !handoff_segment_cut(written_text(list, text), &text->lead, &text->trail);
@@ -149,12 +168,12 @@ static void learn_text(struct handoff_list *list, size_t entry)
     if (text->known)
         return;
     text->known = true;
-    if (item->tokens > 0 && is_plain_text(item->value)) {
+    if (item->tokens > 0 && list->kind != HANDOFF_PART_STATE && is_plain_text(item->value)) {
         text->lead = text->trail = 1;
         text->middle = item->tokens - 1;
         return;
     }
-    write_text(list, text, item->value, false);
+    write_text(list, text, item, false);
     text->middle = item->tokens > 0 ? item->tokens - 1 : count_middle(list, text);
     item->tokens = text->middle + 1;
 }
@@ -165,7 +184,7 @@ static void learn_whole_text(struct handoff_list *list, size_t entry)
     if (whole->known)
         return;
     whole->known = true;
-    write_text(list, whole, list->items.at[entry].value, true);
+    write_text(list, whole, &list->items.at[entry], true);
     whole->middle = count_middle(list, whole);
 }
 
@@ -210,8 +229,8 @@ static struct handoff_run_side trail_of(const struct handoff_list *list,
 static void clear_list(struct handoff_trim_list *trim)
 {
     struct handoff_list *list = list_of_trim(trim);
-    const struct handoff_run_side open = usual_left(HANDOFF_RUN_OPEN);
-    list->front = usual_right(HANDOFF_RUN_END + (int)list->end);
+    const struct handoff_run_side open = opening(list);
+    list->front = ending(list);
     list->front_cost = cost_of_run(list, &open, &list->front);
     trim->empty = list->front_cost;
     for (size_t i = 0; i < trim->count; i++)
@@ -234,7 +253,7 @@ static struct handoff_run_side extended_front(struct handoff_list *list,
 static int64_t price_entry(struct handoff_trim_list *trim, size_t entry, int64_t room)
 {
     struct handoff_list *list = list_of_trim(trim);
-    const struct handoff_run_side open = usual_left(HANDOFF_RUN_OPEN);
+    const struct handoff_run_side open = opening(list);
     const struct handoff_list_text *text = &list->entries[entry].text;
     int64_t price = -list->front_cost;
     if ((int64_t)list->items.at[entry].tokens - 1 > room)
@@ -346,16 +365,18 @@ static void write_kept_entry(struct base_buffer *out, const struct handoff_list 
 
 void handoff_list_write(struct base_buffer *out, const struct handoff_list *list)
 {
-    const char *before = HANDOFF_SEGMENT_LIST_OPEN;
+    const struct handoff_run_side open = opening(list), end = ending(list);
+    bool some = false;
+    base_buffer_append(out, open.text.data, open.text.size);
     for (size_t i = 0; i < list->trim.count; i++) {
         if (list->entries[i].form == HANDOFF_ENTRY_OMITTED)
             continue;
-        base_buffer_text(out, before);
+        if (some)
+            base_buffer_byte(out, ',');
         write_kept_entry(out, list, i);
-        before = ",";
+        some = true;
     }
-    if (list->trim.kept == 0)
-        base_buffer_text(out, before);
-    const struct base_span end = rights[HANDOFF_RUN_END + list->end];
-    base_buffer_append(out, end.data, end.size);
+    if (some && list->next_key.data)
+        base_buffer_byte(out, ',');
+    base_buffer_append(out, end.text.data, end.text.size);
 }

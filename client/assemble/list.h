@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * list.h - the lists of a context: decisions, unresolved, remaining and the steps of the history.
+ * list.h - the lists of a context: decisions, unresolved, remaining, the steps of the history; and
+ * the other members of the state, whose entries are a name and a value.
  *
  * A list is built from its end, newest entry first, and at any time knows what the next one would
  * cost (plan.h). Its tokens are those of its entries between lead and trail, which stand with the
@@ -26,16 +27,18 @@ enum handoff_list_end {
     HANDOFF_LIST_END_REMAINING,
     HANDOFF_LIST_END_STATE,
     HANDOFF_LIST_END_HISTORY,
+    HANDOFF_LIST_END_MEMBERS, /* of the state, where no list follows */
     HANDOFF_LIST_ENDS,
 };
 
 /* The ends of a run that nearly every entry has. */
 enum {
-    HANDOFF_RUN_TEXT,   /* " */
-    HANDOFF_RUN_OBJECT, /* {"  and  "} */
-    HANDOFF_RUN_OPEN,   /* ":[ */
+    HANDOFF_RUN_TEXT,       /* " */
+    HANDOFF_RUN_OBJECT,     /* {"  and  "} */
+    HANDOFF_RUN_OPEN,       /* ":[ */
+    HANDOFF_RUN_OPEN_STATE, /* ":{ */
     HANDOFF_RUN_LEFTS,
-    HANDOFF_RUN_END = HANDOFF_RUN_OPEN, /* and the other ends of a list after it */
+    HANDOFF_RUN_END = HANDOFF_RUN_OBJECT + 1, /* and the other ends of a list after it */
     HANDOFF_RUN_RIGHTS = HANDOFF_RUN_END + HANDOFF_LIST_ENDS,
 };
 
@@ -70,6 +73,7 @@ struct handoff_list {
     struct handoff_trim_list trim; /* first */
     enum handoff_part kind;
     enum handoff_list_end end;
+    struct base_span next_key; /* what follows members in place of an end; absent: the end */
     struct handoff_items items;
     struct handoff_list_entry *entries; /* of each item */
     const struct handoff_list_runs *runs;

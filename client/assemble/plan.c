@@ -303,6 +303,7 @@ static void keep_everything(struct walk *walk)
 static void fill_the_rest(struct walk *walk)
 {
     struct handoff_trim_plan *plan = walk->plan;
+    keep_list(walk, plan->lists[HANDOFF_PART_STATE]);
     keep_two_lists(walk, plan->lists[HANDOFF_PART_DECISIONS], plan->lists[HANDOFF_PART_REMAINING]);
     keep_rank(walk, HANDOFF_RANK_PINNED);
     keep_rank(walk, HANDOFF_RANK_ASKED);

@@ -10,7 +10,8 @@
  *
  *   1. the fixed parts (task, constraints, expected output), the unresolved entries, and each
  *      pinned, requested and inherited memory by its id
- *   2. decisions and remaining work, newest first
+ *   2. other members of the state, such as progress; then decisions and remaining work, newest
+ *      first
  *   3. pinned memories in their best form
  *   4. memories that this hop requested by id, likewise
  *   5. steps of the history, newest first

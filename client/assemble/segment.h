@@ -14,7 +14,8 @@
  *
  * A context is
  *
- *     head  {"task":{...,"state":{...,"decisions
+ *     head  {"task":{...,"state
+ *     list  ":{"progress":"half","decisions     the other members, up to the first list or the end
  *     list  ":["an entry","another"],"unresolved
  *     list  ":[...],"remaining
  *     list  ":[...]}},"memories
@@ -60,7 +61,6 @@
 
 /* The text between the segments of a list. */
 #define HANDOFF_SEGMENT_HEAD_OPEN     "{\"task\":{\"intent\":"
-#define HANDOFF_SEGMENT_LIST_OPEN     "\":["
 #define HANDOFF_SEGMENT_STATE_END     "}},\"memories"
 #define HANDOFF_SEGMENT_MEMORIES_OPEN "\":[{\"id"
 #define HANDOFF_SEGMENT_MEMORIES_NEXT ",{\"id"

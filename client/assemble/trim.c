@@ -63,18 +63,20 @@ static bool strategy_uses(enum handoff_strategy strategy, const struct handoff_s
 /* In the order of the context. */
 static const struct {
     enum handoff_item_kind item;
-    const char *key;
 } list_rows[HANDOFF_LISTS] = {
-    [HANDOFF_PART_DECISIONS] = {HANDOFF_ITEM_DECISION, "decisions"},
-    [HANDOFF_PART_UNRESOLVED] = {HANDOFF_ITEM_UNRESOLVED, "unresolved"},
-    [HANDOFF_PART_REMAINING] = {HANDOFF_ITEM_REMAINING, "remaining"},
-    [HANDOFF_PART_STEPS] = {HANDOFF_ITEM_STEP, "history"},
+    [HANDOFF_PART_STATE] = {HANDOFF_ITEM_STATE},
+    [HANDOFF_PART_DECISIONS] = {HANDOFF_ITEM_DECISION},
+    [HANDOFF_PART_UNRESOLVED] = {HANDOFF_ITEM_UNRESOLVED},
+    [HANDOFF_PART_REMAINING] = {HANDOFF_ITEM_REMAINING},
+    [HANDOFF_PART_STEPS] = {HANDOFF_ITEM_STEP},
 };
 
-/* A list of the state is there where it has entries; the history always is. */
+/* A list of the state is there where it has entries; the state itself and the history always are.
+ */
 static bool has_list(const struct handoff_assembly *assembly, enum handoff_part kind)
 {
-    return kind == HANDOFF_PART_STEPS || assembly->ledger.items[list_rows[kind].item].count > 0;
+    return kind == HANDOFF_PART_STEPS || kind == HANDOFF_PART_STATE ||
+           assembly->ledger.items[list_rows[kind].item].count > 0;
 }
 
 static enum handoff_list_end end_of_list(const struct handoff_assembly *assembly,
@@ -89,6 +91,23 @@ static enum handoff_list_end end_of_list(const struct handoff_assembly *assembly
     return HANDOFF_LIST_END_STATE;
 }
 
+/* What follows the other members of the state. */
+static void end_members(const struct handoff_assembly *assembly, struct handoff_list *list)
+{
+    static const char *const keys[HANDOFF_LISTS] = {
+        [HANDOFF_PART_DECISIONS] = "\"decisions",
+        [HANDOFF_PART_UNRESOLVED] = "\"unresolved",
+        [HANDOFF_PART_REMAINING] = "\"remaining",
+    };
+    list->end = HANDOFF_LIST_END_MEMBERS;
+    for (unsigned kind = HANDOFF_PART_STATE + 1; kind < HANDOFF_PART_STEPS; kind++) {
+        if (has_list(assembly, kind)) {
+            list->next_key = base_span_text(keys[kind]);
+            return;
+        }
+    }
+}
+
 static bool make_lists(struct handoff_assembly *assembly)
 {
     for (unsigned kind = 0; kind < HANDOFF_LISTS; kind++) {
@@ -101,6 +120,8 @@ static bool make_lists(struct handoff_assembly *assembly)
                                       .texts = &assembly->parts};
         if (!handoff_list_init(list, kind, end_of_list(assembly, kind), &assembly->arena))
             return false;
+        if (kind == HANDOFF_PART_STATE)
+            end_members(assembly, list);
         assembly->plan.lists[kind] = &list->trim;
     }
     return true;
@@ -108,34 +129,13 @@ static bool make_lists(struct handoff_assembly *assembly)
 
 /* ---- the parts that are not trimmed --------------------------------------------------------- */
 
-/* The members of the state that are no lists, and the key of the first list. */
-static void write_state(struct base_buffer *out, const struct handoff_assembly *assembly)
-{
-    const struct handoff_items *members = &assembly->ledger.items[HANDOFF_ITEM_STATE];
-    unsigned kind = 0;
-    base_buffer_byte(out, '{');
-    for (size_t i = 0; i < members->count; i++) {
-        base_json_write_key(out, members->at[i].name);
-        base_json_write(out, members->at[i].value);
-    }
-    while (kind < HANDOFF_PART_STEPS && !has_list(assembly, kind))
-        kind++;
-    if (kind == HANDOFF_PART_STEPS) {
-        base_buffer_text(out, HANDOFF_SEGMENT_STATE_END);
-        return;
-    }
-    base_buffer_text(out, members->count ? ",\"" : "\"");
-    base_buffer_text(out, list_rows[kind].key);
-}
-
 static void write_context_head(struct base_buffer *out, struct handoff_assembly *assembly)
 {
     base_buffer_text(out, HANDOFF_SEGMENT_HEAD_OPEN);
     base_json_write_string(out, assembly->intent);
     base_buffer_text(out, ",\"summary\":");
     base_json_write_string(out, assembly->request.task_summary);
-    base_buffer_text(out, ",\"state\":");
-    write_state(out, assembly);
+    base_buffer_text(out, ",\"state");
 }
 
 static void write_context_tail(struct base_buffer *out, struct handoff_assembly *assembly)

@@ -204,6 +204,14 @@ class Envelopes(Served):
             self.assertEqual(daemon.api.post("/v1/envelopes", body=json.dumps(
                 request(strategy="full"))).json()["code"], "budget_too_small")
 
+    def test_a_giant_member_of_the_state_rejects_nothing(self):
+        parent = self.envelope(state={"progress": "went on " * 4000, "phase": 2, "decisions": ["d"]},
+                               target_agent="old", include_pins=False)
+        child = self.envelope(previous_id=parent["id"], source_agent="old", constraints={"max_tokens": 800},
+                              include_pins=False)
+        self.assertEqual(child["context"]["task"]["state"], {"phase": 2, "decisions": ["d"]})
+        self.assertEqual(child["omitted"]["state"], 1)
+
     def test_what_had_no_room_is_counted_in_every_form(self):
         entries = [f"decision number {i}: " + "because of reasons " * 10 for i in range(200)]
         steps = [{"agent": "analyst", "action": f"step {i} " + "went on " * 20} for i in range(200)]

@@ -52,7 +52,9 @@ static void make_list(const char *json, enum handoff_part part, enum handoff_lis
         base_arena_calloc(&world.arena, yyjson_arr_size(array) + 1, sizeof *items);
     yyjson_arr_foreach(array, i, n, value)
     {
+        static const char *const names[] = {"progress", "x", "ключ", "!!", "9", "the note", "'s"};
         items[i].value = value;
+        items[i].name = base_span_text(names[i % (sizeof names / sizeof *names)]);
     }
     world.texts = (struct base_buffer){.arena = &world.arena};
     world.counter.scratch = (struct base_buffer){.arena = &world.arena};
@@ -61,6 +63,8 @@ static void make_list(const char *json, enum handoff_part part, enum handoff_lis
                                        .counter = &world.counter,
                                        .texts = &world.texts};
     assert_true(handoff_list_init(&world.list, part, end, &world.arena));
+    if (part == HANDOFF_PART_STATE && end == HANDOFF_LIST_END_REMAINING)
+        world.list.next_key = base_span_text("\"remaining");
 }
 
 static const char *key_of(enum handoff_part part)
@@ -233,6 +237,8 @@ static void check_random_list(struct property *property)
 {
     const enum handoff_part part = (enum handoff_part)property_below(property, HANDOFF_LISTS);
     const bool steps = part == HANDOFF_PART_STEPS;
+    const enum handoff_list_end members_end =
+        property_chance(property, 50) ? HANDOFF_LIST_END_MEMBERS : HANDOFF_LIST_END_REMAINING;
     struct base_buffer json = {.arena = &world.arena};
     base_buffer_byte(&json, '[');
     for (uint32_t n = property_below(property, 12); n > 0; n--) {
@@ -242,7 +248,9 @@ static void check_random_list(struct property *property)
     base_buffer_text(&json, "]");
     check_sums(json.data, part,
                steps ? HANDOFF_LIST_END_HISTORY
-                     : (enum handoff_list_end)property_below(property, HANDOFF_LIST_END_HISTORY),
+               : part == HANDOFF_PART_STATE
+                   ? members_end
+                   : (enum handoff_list_end)property_below(property, HANDOFF_LIST_END_HISTORY),
                property_next(property) | property_next(property));
 }
 
