@@ -75,6 +75,8 @@ static bool copy_submission(struct handoff_delivery *delivery,
     delivery->tokens = submission->tokens;
     delivery->accepted_as_parked = submission->parked_for != HANDOFF_REASON_NONE;
     delivery->reason = submission->parked_for;
+    if (delivery->accepted_as_parked)
+        delivery->settled_ms = handoff_delivery_wall_ms(delivery);
     accept->put.id = submission->id;
     accept->put.cut_at = submission->cut_at;
     accept->put.cut_size = submission->cut_size;
@@ -139,7 +141,7 @@ static void submit_accept(struct handoff_delivery *delivery)
     if (delivery->accepted_as_parked) {
         accept->standing.state = HANDOFF_STATE_PARKED;
         accept->standing.reason = delivery->reason;
-        accept->standing.settled_ms = handoff_delivery_wall_ms(delivery);
+        accept->standing.settled_ms = delivery->settled_ms;
     } else {
         accept->standing.state = HANDOFF_STATE_READY;
     }

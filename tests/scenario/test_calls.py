@@ -215,6 +215,7 @@ class Judged(Case):
                     {"completeness": {"ratio": 2}}, {"token_budget": 0}],
         "put_memory": [{"content": 1}, {"importance": "urgent"}, {"tags": "t"}, {"tags": [1]},
                        {"metadata": []}, {"pinned": 1}, {"sumary": "s"}],
+        "ack_handoff": [{"ack": 7}, {"nxet": {}}],
         "nack_handoff": [{"retry": "no"}, {"reason": 7}, {"retri": False}],
         "cancel_handoff": [{"reason": 7}, {"raeson": "x"}],
         "park_handoff": [{"reason": 7}, {"reason": ""}, {"reason": None}, {"retry": False}],
@@ -240,7 +241,7 @@ class Judged(Case):
 
     def test_what_is_bad_is_bad_for_both(self):
         paths = {"put_memory": "m", "replay_handoff": self.parked()}
-        paths.update(dict.fromkeys(("nack_handoff", "cancel_handoff", "park_handoff",
+        paths.update(dict.fromkeys(("ack_handoff", "nack_handoff", "cancel_handoff", "park_handoff",
                                     "extend_handoff"),
                                    self.waiting()))
         for name, changes in self.BAD.items():

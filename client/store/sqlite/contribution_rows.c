@@ -295,7 +295,7 @@ static enum handoff_code is_childless_orphan(struct handoff_db *db, int64_t seq,
 }
 
 /* With the orphans among its ancestors that nothing else needs. As deep as a chain is long. */
-static enum handoff_code forget_contribution(struct handoff_db *db, int64_t seq,
+static enum handoff_code remove_contribution(struct handoff_db *db, int64_t seq,
                                              struct handoff_error *error)
 {
     int64_t parent = 0;
@@ -313,7 +313,7 @@ static enum handoff_code forget_contribution(struct handoff_db *db, int64_t seq,
             return code;
         code = is_childless_orphan(db, parent, &childless, error);
         if (code == HANDOFF_OK && childless)
-            code = forget_contribution(db, parent, error);
+            code = remove_contribution(db, parent, error);
     }
     return code;
 }
@@ -336,7 +336,7 @@ static enum handoff_code charge_others(struct handoff_db *db, int64_t seq,
         if (code == HANDOFF_OK)
             code = child > orphan
                        ? charge_orphan(db, orphan, child, error)
-                       : forget_contribution(db, orphan, error); /* only where rows are damaged */
+                       : remove_contribution(db, orphan, error); /* only where rows are damaged */
         if (code == HANDOFF_OK)
             code = find_charged(db, seq, &orphan, error);
     }
@@ -350,6 +350,6 @@ enum handoff_code handoff_contribution_leave(struct handoff_db *db, int64_t seq,
     enum handoff_code code = find_youngest_child(db, seq, &child, error);
     if (code == HANDOFF_OK)
         code =
-            child != 0 ? make_orphan(db, seq, child, error) : forget_contribution(db, seq, error);
+            child != 0 ? make_orphan(db, seq, child, error) : remove_contribution(db, seq, error);
     return code == HANDOFF_OK ? charge_others(db, seq, error) : code;
 }
