@@ -127,9 +127,9 @@ static void add_range(struct mentions *mentions, struct base_span first, struct 
     char id[ID_MAX + DIGITS_MAX + 1];
     const struct base_span number = number_of(first);
     const size_t before = first.size - number.size;
-    const int64_t most = value_of(last);
     if (number.size > DIGITS_MAX || last.size > DIGITS_MAX)
         return;
+    const int64_t most = value_of(last);
     memcpy(id, first.data, before);
     for (int64_t value = value_of(number) + 1;
          value <= most && mentions->count < HANDOFF_MENTIONED_MAX; value++) {
