@@ -318,7 +318,8 @@ struct handoff_ask {
     bool lenient; /* fields that this version does not know are ignored, and the answer lists them;
                      else they are rejected */
 
-    /* for handoff_send only */
+    /* for handoff_send and handoff_envelope_deliver only */
+    const char *park_reason;     /* park it at once, with this reason; NULL: deliver it */
     const char *idempotency_key; /* of the sender's choice; NULL: none */
     bool respond_async;          /* answer as soon as it is durable */
     int64_t wait_ms;             /* answer by then at the latest, but not before it is durable; 0:
@@ -386,7 +387,8 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
  * same request answers with the first handoff as it stands now, and with wait_ms waits for its end
  * too; with another request, idempotency_conflict, whose body is the first handoff. Requests are
  * the same if their JSON is, but for the order of members, white space, the spelling of numbers and
- * strings, and members that are null.
+ * strings, and members that are null. With a park_reason it is stored parked, which is no error
+ * then.
  *
  * A long request is assembled on a worker thread, and the loop goes on meanwhile. Where too many of
  * them wait already, the answer is too_many_in_flight. What is returned serves handoff_send_cancel
@@ -395,6 +397,16 @@ enum handoff_code handoff_envelope_render(const char *envelope, size_t size,
 struct handoff_sending;
 struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                                      handoff_answered *answered, void *context);
+/*
+ * Delivers an envelope that handoff_envelope_assemble stored: no new hop, the same bytes under the
+ * same id. The answers are those of handoff_send. A repeat, with a key or without one, answers with
+ * the first handoff. Of the ask, neither the body nor the trace is used. A caller delivers its own
+ * envelopes; others are forbidden, or not_found where it is no party to them.
+ */
+void handoff_envelope_deliver(struct handoff_loop *loop, const char *id,
+                              const struct handoff_ask *ask, handoff_answered *answered,
+                              void *context);
+
 /* The sender left. A long request that is still being assembled is dropped, with the answer
    `cancelled`, before this returns or soon after; all else goes on as it was. On the loop's thread.
  */
@@ -646,7 +658,8 @@ void handoff_memory_list(struct handoff_loop *loop, const struct handoff_memory_
 /* ---- events -------------------------------------------------------------------------------- */
 
 enum handoff_event_kind {
-    HANDOFF_EVENT_ASSEMBLED,       /* an envelope was assembled for the store, or that failed */
+    HANDOFF_EVENT_ASSEMBLED,       /* an envelope was assembled for the store, or that failed; or
+                                      one that was stored before is to be delivered */
     HANDOFF_EVENT_COMMITTED,       /* the store committed a group, or that failed */
     HANDOFF_EVENT_SPINE,           /* the spine was asked */
     HANDOFF_EVENT_MOVED,           /* a handoff went from one state to another */
@@ -687,7 +700,8 @@ struct handoff_assembled {
     struct handoff_memory_counts memories;
     struct handoff_item_counts items;
     int64_t hop_count;
-    bool cycle; /* the target was on the path already */
+    bool cycle;         /* the target was on the path already */
+    bool envelope_only; /* nothing is to be delivered: it counts in no measure of handoffs */
 };
 
 struct handoff_committed {

@@ -81,6 +81,8 @@ static void observe_commit(struct collectors *collectors, const struct handoff_e
 
 static void observe_assembled(struct collectors *collectors, const struct handoff_event *event)
 {
+    if (event->of.assembled.envelope_only)
+        return;
     collectors_latency_assembled(collectors, event);
     collectors_completeness_assembled(collectors, event);
     collectors_tokens_assembled(collectors, event);

@@ -328,16 +328,17 @@ static bool configure(struct exporter_client_host *client_host,
         exporter_error_set(error, "out of memory (pipelines)");
         return false;
     }
-    const struct handoff_configuration configuration = {.agents = agents,
-                                                        .nagents = config->nagents,
-                                                        .hops_max = config->hops.max,
-                                                        .secrets = config->secrets,
-                                                        .forbid_new_chain = !config->hops.new_chain,
-                                                        .max_in_flight = config->api.max_in_flight,
-                                                        .max_in_flight_per_agent =
-                                                            config->api.max_in_flight_per_agent,
-                                                        .pipelines = pipelines,
-                                                        .npipelines = config->npipelines};
+    const struct handoff_configuration configuration = {
+        .agents = agents,
+        .nagents = config->nagents,
+        .default_token_budget = config->default_token_budget,
+        .hops_max = config->hops.max,
+        .secrets = config->secrets,
+        .forbid_new_chain = !config->hops.new_chain,
+        .max_in_flight = config->api.max_in_flight,
+        .max_in_flight_per_agent = config->api.max_in_flight_per_agent,
+        .pipelines = pipelines,
+        .npipelines = config->npipelines};
     enum handoff_code code = handoff_client_configure(client_host->client, &configuration, &why);
     free(pipelines);
     if (code != HANDOFF_OK) {

@@ -76,6 +76,8 @@ void handoff_request_free(struct handoff_request *request);
 
 /* Whether the target is the one after the source, in some pipeline. */
 bool handoff_request_wants_next(const struct handoff_request *request);
+/* The receivers of a channel: only an envelope can be assembled for them here. */
+bool handoff_request_is_broadcast(const struct handoff_request *request);
 
 /* max_tokens of constraints that passed the check, 0 where there is none. */
 uint64_t handoff_constraints_max_tokens(yyjson_val *constraints);

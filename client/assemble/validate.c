@@ -19,6 +19,12 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
+bool handoff_request_is_broadcast(const struct handoff_request *request)
+{
+    return base_span_equal(request->target_agent,
+                           base_span_text(handoff_reserved_name(HANDOFF_RESERVED_BROADCAST)));
+}
+
 bool handoff_request_wants_next(const struct handoff_request *request)
 {
     return base_span_equal(request->target_agent,
@@ -398,6 +404,8 @@ static enum handoff_code check_request(struct handoff_request *request,
         return handoff_field_refuse_missing(error, &rows[0]);
     if (source_agent.data && !base_span_equal(source_agent, request->source_agent))
         return refuse_name(request->source_agent, source_agent, error);
+    if (handoff_request_is_broadcast(request))
+        request->pattern = HANDOFF_PATTERN_BROADCAST;
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
         return handoff_field_refuse(error, "channel is only valid with pattern broadcast",
                                     "channel", NULL);

@@ -94,6 +94,10 @@ struct handoff_call_input {
             yyjson_val *edit;
         } replay;
         struct {
+            const char *reason, *envelope_id;
+            yyjson_val *request;
+        } park;
+        struct {
             const char *target, *reason, *to;
             int64_t limit, rate;
         } replay_parked;

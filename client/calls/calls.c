@@ -43,6 +43,9 @@
         .example = (shown)                                                                         \
     }
 #define HANDOFF_ID SEGMENT("id", "UUID of the handoff", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
+#define ENVELOPE_ID                                                                                \
+    SEGMENT("id", "UUID of the envelope, and of its handoff",                                      \
+            "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define REPLAY_ID                                                                                  \
     SEGMENT("id", "UUID of the replay run", "\"01890a5d-ac96-774b-bcce-b302099a8057\"")
 #define MEMORY_ID  SEGMENT("id", "1 to 128 characters of A-Z a-z 0-9 . _ : -", "\"ms-4821\"")
@@ -100,9 +103,10 @@ static enum handoff_code check_item_kind(const struct handoff_field *field, yyjs
     "`Accept: text/markdown` returns a brief for a prompt, `Accept: " HANDOFF_ENVELOPE_TYPE_1      \
     "` the flat form for older readers."
 
-/* What an edit may contain is checked once the old envelope is known. */
-static enum handoff_code accept_edit(const struct handoff_field *field, yyjson_val *value, void *at,
-                                     struct handoff_error *error)
+/* What an edit may contain is checked once the old envelope is known, and a request by assembling.
+ */
+static enum handoff_code accept_object(const struct handoff_field *field, yyjson_val *value,
+                                       void *at, struct handoff_error *error)
 {
     if (!yyjson_is_obj(value))
         return handoff_field_refuse_type(error, field->name, value, "an object");

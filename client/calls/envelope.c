@@ -42,6 +42,7 @@ static void answer_assembling(struct assembling *assembling, const struct handof
     handoff_client_tell_secrets(assembling->loop->client, &assembly->secrets);
     handoff_client_describe(assembly, &event);
     event.code = error->code;
+    event.of.assembled.envelope_only = true;
     if (assembling->persist_began_ns)
         event.of.assembled.persist_ns =
             base_monotonic_ns(assembly->with->clock) - assembling->persist_began_ns;

@@ -40,13 +40,13 @@ static void error_of_status(const struct handoff_status *status, struct handoff_
     }
 }
 
-void handoff_answer_with_status(handoff_answered *answered, void *context,
-                                const struct handoff_status *status, bool created)
+static void answer_with(handoff_answered *answered, void *context,
+                        const struct handoff_status *status, bool created,
+                        const struct handoff_error *error)
 {
     struct base_buffer body = {0};
-    struct handoff_result result = {.created = created};
+    struct handoff_result result = {.error = *error, .created = created};
     result.under_way = handoff_state_is_live(status->state);
-    error_of_status(status, &result.error);
     if (status->envelope.data)
         handoff_object_write(&body, status);
     if (body.failed)
@@ -63,15 +63,21 @@ void handoff_answer_with_error(handoff_answered *answered, void *context,
                                const struct handoff_status *status,
                                const struct handoff_error *error)
 {
-    struct base_buffer body = {0};
-    struct handoff_result result = {.error = *error};
-    handoff_object_write(&body, status);
-    if (!body.failed) {
-        result.body = body.data;
-        result.size = body.size;
-    }
-    answered(context, &result);
-    base_buffer_free(&body);
+    answer_with(answered, context, status, false, error);
+}
+
+void handoff_answer_with_status(handoff_answered *answered, void *context,
+                                const struct handoff_status *status, bool created)
+{
+    struct handoff_error error;
+    error_of_status(status, &error);
+    answer_with(answered, context, status, created, &error);
+}
+
+void handoff_answer_with_standing(handoff_answered *answered, void *context,
+                                  const struct handoff_status *status, bool created)
+{
+    answer_with(answered, context, status, created, &status->error);
 }
 
 void handoff_give_error(handoff_answered *answered, void *context,

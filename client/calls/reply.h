@@ -14,6 +14,9 @@ void handoff_answer_with_status(handoff_answered *answered, void *context,
 void handoff_answer_with_error(handoff_answered *answered, void *context,
                                const struct handoff_status *status,
                                const struct handoff_error *error);
+/* The handoff as the body, whatever its state. */
+void handoff_answer_with_standing(handoff_answered *answered, void *context,
+                                  const struct handoff_status *status, bool created);
 void handoff_give_error(handoff_answered *answered, void *context,
                         const struct handoff_error *error);
 void handoff_give_no_memory(handoff_answered *answered, void *context);

@@ -12,13 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/calls/call.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
+#include "client/calls/send.h"
 #include "client/calls/submission.h"
 #include "client/calls/warn.h"
-#include "client/client.h"
-#include "client/deliver/watch.h"
 #include "lib/base/canonical.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -26,26 +24,7 @@
 #include "lib/base/json.h"
 #include "lib/base/memory.h"
 
-enum { SENDING_MAGIC = 0x73656e64, KEY_LOOKUP_MAGIC = 0x6b65796c };
-
-struct handoff_sending {
-    unsigned magic;
-    struct handoff_loop *loop;
-    handoff_answered *answered;
-    void *context;
-    bool respond_async; /* do not wait for the end, or no longer */
-    bool accepted;
-    struct base_op wait;                       /* for the end, where that is bounded */
-    struct handoff_watch watch;                /* of the first handoff, in a repeat */
-    char key[HANDOFF_IDEMPOTENCY_KEY_MAX + 1]; /* "": no key */
-    char source[HANDOFF_NAME_MAX + 1];
-    uint8_t request_digest[BASE_SHA256_BYTES]; /* of its canonical JSON */
-    enum handoff_code identified;              /* out_of_memory: there is no digest */
-    struct handoff_waiter waiter;
-    struct handoff_assembly *assembly;  /* NULL once the envelope was handed over */
-    struct base_work work;              /* of a long body with a key */
-    struct handoff_sending **under_way; /* within the call: NULL once answered */
-};
+enum { KEY_LOOKUP_MAGIC = 0x6b65796c };
 
 /* Finds the handoff under the key, if any. Runs before the send, or after the store has just
    accepted another handoff under the key; `conflict` then has the store's error. */
@@ -66,7 +45,7 @@ struct key_lookup {
 static struct handoff_sending *sending_of(struct handoff_waiter *waiter)
 {
     struct handoff_sending *sending = BASE_CONTAINER_OF(waiter, struct handoff_sending, waiter);
-    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, HANDOFF_SENDING_MAGIC);
     return sending;
 }
 
@@ -78,17 +57,30 @@ static void end_sending(struct handoff_sending *sending)
         *sending->under_way = NULL;
     if (sending->assembly)
         handoff_client_end_assembly(&sending->assembly);
+    handoff_stored_free(&sending->stored);
+    base_free(sending->park_reason);
     sending->magic = 0;
     base_free(sending);
 }
 
-static void fail_sending(struct handoff_sending *sending, const struct handoff_error *error)
+void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_error *error)
 {
     handoff_answered *answered = sending->answered;
     void *context = sending->context;
     struct handoff_error copy = *error; /* the error may be in the assembly */
     end_sending(sending);
     handoff_give_error(answered, context, &copy);
+}
+
+/* To be parked is no failure where that was asked for. */
+static void answer_sending(struct handoff_sending *sending, const struct handoff_status *status,
+                           bool created)
+{
+    if (sending->park_reason)
+        handoff_answer_with_standing(sending->answered, sending->context, status, created);
+    else
+        handoff_answer_with_status(sending->answered, sending->context, status, created);
+    end_sending(sending);
 }
 
 static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_status *status)
@@ -98,8 +90,7 @@ static void sender_accepted(struct handoff_waiter *waiter, const struct handoff_
     if (!sending->respond_async)
         return;
     handoff_waiter_withdraw(waiter);
-    handoff_answer_with_status(sending->answered, sending->context, status, true);
-    end_sending(sending);
+    answer_sending(sending, status, true);
 }
 
 /* ---- for how long it waits ------------------------------------------------------------------- */
@@ -116,7 +107,7 @@ static void answer_early(struct handoff_sending *sending)
 static void wait_is_over(struct base_op *op)
 {
     struct handoff_sending *sending = BASE_CONTAINER_OF(op, struct handoff_sending, wait);
-    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, HANDOFF_SENDING_MAGIC);
     if (atomic_load(&op->verdict) == BASE_OP_CANCELLED)
         return; /* it was answered */
     sending->respond_async = true;
@@ -135,15 +126,21 @@ static void bound_wait(struct handoff_sending *sending, int64_t wait_ms)
 
 static bool look_for_key(struct handoff_sending *sending, const struct handoff_error *conflict);
 
+/* Two concurrent requests with one key, or for one envelope: the store accepted the other. */
+static bool finds_other(struct handoff_sending *sending, const struct handoff_error *conflict)
+{
+    if (conflict->code != HANDOFF_ERR_CONFLICT)
+        return false;
+    if (sending->stored)
+        handoff_stored_read_again(sending);
+    return sending->stored || (sending->key[0] && look_for_key(sending, conflict));
+}
+
 static void sender_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct handoff_sending *sending = sending_of(waiter);
-    /* two concurrent requests with one key: the store accepted the other */
-    if (status->error.code == HANDOFF_ERR_CONFLICT && sending->key[0] &&
-        look_for_key(sending, &status->error))
-        return;
-    handoff_answer_with_status(sending->answered, sending->context, status, true);
-    end_sending(sending);
+    if (!finds_other(sending, &status->error))
+        answer_sending(sending, status, true);
 }
 
 static void tell_assembled(struct handoff_sending *sending)
@@ -158,6 +155,7 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
     struct handoff_submission submission;
     handoff_submission_of(sending->assembly, &submission);
     submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
+    submission.park_reason = base_span_text(sending->park_reason);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     return handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
 }
@@ -166,7 +164,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
 {
     struct handoff_sending *sending = assembly->context;
     struct handoff_error error;
-    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, HANDOFF_SENDING_MAGIC);
     handoff_client_tell_spine(sending->loop->client, HANDOFF_OPERATION_RESOLVE,
                               &assembly->resolve.call, assembly->spine_ns);
     if (assembly->error.code == HANDOFF_OK) {
@@ -177,7 +175,7 @@ static void sender_assembled(struct handoff_assembly *assembly)
     handoff_client_tell_secrets(sending->loop->client, &assembly->secrets);
     tell_assembled(sending); /* also if it was rejected: then nothing was stored */
     if (assembly->error.code != HANDOFF_OK)
-        fail_sending(sending, &assembly->error);
+        handoff_sending_fail(sending, &assembly->error);
     else
         handoff_client_end_assembly(&sending->assembly);
 }
@@ -235,42 +233,41 @@ static void run_key_lookup(struct handoff_store_read *read)
 static void go_on_without_key(struct handoff_sending *sending, const struct handoff_error *conflict)
 {
     if (conflict->code != HANDOFF_OK)
-        fail_sending(sending, conflict);
-    else if (handoff_assembly_run(sending->assembly))
-        sender_assembled(sending->assembly);
+        handoff_sending_fail(sending, conflict);
+    else
+        sending->begin(sending);
 }
 
 static void first_has_ended(struct handoff_watch *watch)
 {
-    struct handoff_error error;
     struct handoff_sending *sending = BASE_CONTAINER_OF(watch, struct handoff_sending, watch);
-    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, HANDOFF_SENDING_MAGIC);
     sending->respond_async = true; /* it is answered with what is read now */
-    if (look_for_key(sending, NULL))
-        return;
-    handoff_error_no_memory(&error);
-    fail_sending(sending, &error);
+    if (sending->stored)
+        handoff_stored_read_again(sending);
+    else
+        handoff_sending_begin_with_key(sending);
 }
 
-/* A repeat, of a handoff that may be on any lane. */
-static void answer_repeat(struct handoff_sending *sending, const struct key_lookup *lookup)
+/* The first handoff may be on any lane. */
+void handoff_sending_repeat(struct handoff_sending *sending, const struct base_uuid *id,
+                            const struct handoff_status *status)
 {
     bool waits = base_op_is_under_way(&sending->wait) && !sending->respond_async;
-    if (waits && handoff_state_is_live(lookup->status.state)) {
-        sending->watch = (struct handoff_watch){
-            .id = lookup->id, .what = HANDOFF_WATCH_END, .told = first_has_ended};
+    if (waits && handoff_state_is_live(status->state)) {
+        sending->watch =
+            (struct handoff_watch){.id = *id, .what = HANDOFF_WATCH_END, .told = first_has_ended};
         handoff_engine_watch(sending->loop->lane, &sending->watch);
         return;
     }
-    handoff_answer_with_status(sending->answered, sending->context, &lookup->status, false);
-    end_sending(sending);
+    answer_sending(sending, status, false);
 }
 
 /* A conflict shows the first handoff. */
 static void fail_by_lookup(struct handoff_sending *sending, const struct key_lookup *lookup)
 {
     if (!lookup->found) {
-        fail_sending(sending, &lookup->error);
+        handoff_sending_fail(sending, &lookup->error);
         return;
     }
     handoff_answer_with_error(sending->answered, sending->context, &lookup->status, &lookup->error);
@@ -284,7 +281,7 @@ static void key_was_read(struct handoff_store_read *read)
     if (lookup->error.code == HANDOFF_ERR_NOT_FOUND) {
         go_on_without_key(sending, &lookup->conflict);
     } else if (lookup->error.code == HANDOFF_OK) {
-        answer_repeat(sending, lookup);
+        handoff_sending_repeat(sending, &lookup->id, &lookup->status);
     } else {
         fail_by_lookup(sending, lookup);
     }
@@ -361,13 +358,13 @@ static void identify_on_worker(struct base_work *work)
     identify_request(BASE_CONTAINER_OF(work, struct handoff_sending, work));
 }
 
-static void begin_with_key(struct handoff_sending *sending)
+void handoff_sending_begin_with_key(struct handoff_sending *sending)
 {
     struct handoff_error error;
     if (sending->identified == HANDOFF_OK && look_for_key(sending, NULL))
         return;
     handoff_error_no_memory(&error);
-    fail_sending(sending, &error);
+    handoff_sending_fail(sending, &error);
 }
 
 static void fail_unidentified(struct handoff_sending *sending, bool cancelled)
@@ -378,22 +375,21 @@ static void fail_unidentified(struct handoff_sending *sending, bool cancelled)
                           handoff_code_meaning(HANDOFF_ERR_CANCELLED), NULL, NULL);
     else
         handoff_refuse_long_request(&error);
-    fail_sending(sending, &error);
+    handoff_sending_fail(sending, &error);
 }
 
 static void was_identified(struct base_op *op)
 {
     struct handoff_sending *sending = BASE_CONTAINER_OF(op, struct handoff_sending, work.op);
-    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, HANDOFF_SENDING_MAGIC);
     const enum base_op_verdict verdict = atomic_load(&op->verdict);
     if (verdict == BASE_OP_DONE)
-        begin_with_key(sending);
+        handoff_sending_begin_with_key(sending);
     else
         fail_unidentified(sending, verdict == BASE_OP_CANCELLED);
 }
 
-/* False: the request was answered. */
-static bool take_key(struct handoff_sending *sending, const struct handoff_ask *ask)
+bool handoff_sending_take_key(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
     struct handoff_error error;
     size_t size = strlen(ask->idempotency_key);
@@ -401,29 +397,29 @@ static bool take_key(struct handoff_sending *sending, const struct handoff_ask *
         handoff_error_set(&error, HANDOFF_ERR_INVALID, "Idempotency-Key has the wrong length",
                           "Idempotency-Key", ask->idempotency_key);
         handoff_error_allow(&error, "1 to %d bytes", HANDOFF_IDEMPOTENCY_KEY_MAX);
-        fail_sending(sending, &error);
+        handoff_sending_fail(sending, &error);
         return false;
     }
     memcpy(sending->key, ask->idempotency_key, size + 1);
-    if (handoff_secrets_in_id(&sending->assembly->secrets, "Idempotency-Key",
-                              HANDOFF_SECRET_PLACE_REQUEST, base_span_text(sending->key),
-                              &error) != HANDOFF_OK)
-        handoff_client_tell_secrets(sending->loop->client, &sending->assembly->secrets);
-    else if (handoff_assembly_keep_texts(sending->assembly))
-        return true;
-    else
-        handoff_error_no_memory(&error);
-    fail_sending(sending, &error);
-    return false;
+    return true;
 }
 
 static void send_with_key(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
-    if (!take_key(sending, ask))
+    struct handoff_error error;
+    if (!handoff_sending_take_key(sending, ask))
         return;
-    if (ask->size <= HASHED_ON_LOOP) {
+    if (handoff_secrets_in_id(&sending->assembly->secrets, "Idempotency-Key",
+                              HANDOFF_SECRET_PLACE_REQUEST, base_span_text(sending->key),
+                              &error) != HANDOFF_OK) {
+        handoff_client_tell_secrets(sending->loop->client, &sending->assembly->secrets);
+        handoff_sending_fail(sending, &error);
+    } else if (!handoff_assembly_keep_texts(sending->assembly)) {
+        handoff_error_no_memory(&error);
+        handoff_sending_fail(sending, &error);
+    } else if (ask->size <= HASHED_ON_LOOP) {
         identify_request(sending);
-        begin_with_key(sending);
+        handoff_sending_begin_with_key(sending);
     } else if (!base_workers_submit(sending->loop->client->workers, &sending->work,
                                     sending->loop->lane->loop, WORKER_TIMEOUT_MS,
                                     identify_on_worker, was_identified)) {
@@ -433,42 +429,76 @@ static void send_with_key(struct handoff_sending *sending, const struct handoff_
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+static bool keep_park_reason(struct handoff_sending *sending, const char *reason)
+{
+    const size_t size = reason ? strlen(reason) + 1 : 0;
+    if (!reason)
+        return true;
+    sending->park_reason = base_malloc(size);
+    if (sending->park_reason)
+        memcpy(sending->park_reason, reason, size);
+    return sending->park_reason != NULL;
+}
+
+struct handoff_sending *handoff_sending_new(struct handoff_loop *loop,
+                                            const struct handoff_ask *ask,
+                                            handoff_answered *answered, void *context)
+{
+    struct handoff_sending *sending = base_malloc(sizeof *sending);
+    if (!sending)
+        return NULL;
+    *sending = (struct handoff_sending){
+        .magic = HANDOFF_SENDING_MAGIC,
+        .loop = loop,
+        .answered = answered,
+        .context = context,
+        .respond_async = ask->park_reason || (ask->respond_async && ask->wait_ms <= 0),
+        .waiter = {.accepted = sender_accepted, .settled = sender_settled}};
+    if (!keep_park_reason(sending, ask->park_reason)) {
+        base_free(sending);
+        return NULL;
+    }
+    loop->pending++;
+    bound_wait(sending, ask->wait_ms);
+    return sending;
+}
+
+static void assemble_sending(struct handoff_sending *sending)
+{
+    if (handoff_assembly_run(sending->assembly))
+        sender_assembled(sending->assembly);
+}
+
 static void begin_send(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
     struct handoff_assembly *assembly = sending->assembly;
-    sending->loop->pending++;
-    bound_wait(sending, ask->wait_ms);
     assembly->context = sending;
     assembly->finished = sender_assembled;
     assembly->parks_at_limit = true;
     if (ask->idempotency_key)
         send_with_key(sending, ask);
-    else if (handoff_assembly_run(assembly))
-        sender_assembled(assembly);
+    else
+        assemble_sending(sending);
 }
 
 struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
                                      handoff_answered *answered, void *context)
 {
     struct handoff_warnings *warnings = handoff_warn_in_answer(&answered, &context);
-    struct handoff_sending *sending = warnings ? base_malloc(sizeof *sending) : NULL;
-    struct handoff_assembly *assembly = sending ? handoff_client_begin_assembly(loop, ask) : NULL;
-    if (!assembly) {
-        base_free(sending);
+    struct handoff_assembly *assembly = warnings ? handoff_client_begin_assembly(loop, ask) : NULL;
+    struct handoff_sending *sending =
+        assembly ? handoff_sending_new(loop, ask, answered, context) : NULL;
+    if (!sending) {
+        if (assembly)
+            handoff_client_end_assembly(&assembly);
         handoff_give_no_memory(answered, context);
         return NULL;
     }
     assembly->warnings = warnings;
     struct handoff_sending *under_way = sending; /* until the request is answered */
-    *sending =
-        (struct handoff_sending){.magic = SENDING_MAGIC,
-                                 .loop = loop,
-                                 .answered = answered,
-                                 .context = context,
-                                 .respond_async = ask->respond_async && ask->wait_ms <= 0,
-                                 .waiter = {.accepted = sender_accepted, .settled = sender_settled},
-                                 .assembly = assembly,
-                                 .under_way = &under_way};
+    sending->assembly = assembly;
+    sending->begin = assemble_sending;
+    sending->under_way = &under_way;
     begin_send(sending, ask);
     if (under_way)
         under_way->under_way = NULL;
@@ -478,7 +508,7 @@ struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct han
 /* What the store or the spine is doing at this moment continues: that is not what takes long. */
 void handoff_send_cancel(struct handoff_sending *sending)
 {
-    BASE_CHECK_MAGIC(sending, SENDING_MAGIC);
+    BASE_CHECK_MAGIC(sending, HANDOFF_SENDING_MAGIC);
     if (base_op_is_under_way(&sending->work.op))
         base_op_cancel(&sending->work.op);
     else if (sending->assembly && base_op_is_under_way(&sending->assembly->work.op))

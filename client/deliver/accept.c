@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts a new handoff: finds its agent, checks the limits and has it stored. A handoff that is
- * rejected leaves nothing in the store. Runs on the lane of the sender.
+ * Accepts a new handoff: finds its agent, checks the limits and has it stored, to be delivered or
+ * parked by hand. A handoff that is rejected leaves nothing in the store. Runs on the lane of the
+ * sender.
  */
 #include <string.h>
 
@@ -20,14 +21,16 @@ static size_t texts_size(const struct handoff_submission *submission)
     return submission->envelope.size + submission->source.size + submission->target.size +
            submission->task_id.size + submission->idempotency_key.size +
            submission->traceparent.size + submission->tracestate.size +
-           handoff_excerpt_size(&submission->excerpt) + CHAIN_HEADERS_ROOM +
-           3 * submission->task_id.size;
+           handoff_excerpt_size(&submission->excerpt) + submission->excerpt_lines.size +
+           submission->park_reason.size + CHAIN_HEADERS_ROOM + 3 * submission->task_id.size;
 }
 
 /* Absent if the envelope was not assembled in this process, as in tests. */
 static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
                                    const struct handoff_submission *submission)
 {
+    if (submission->excerpt_lines.data)
+        return handoff_delivery_keep(delivery, submission->excerpt_lines, &delivery->excerpt);
     if (submission->excerpt.memory_refs.size == 0)
         return true;
     delivery->excerpt = handoff_excerpt_copy(&submission->excerpt, submission->envelope,
@@ -65,6 +68,21 @@ static void free_contribution(struct handoff_delivery *delivery)
     delivery->contribution = NULL;
 }
 
+static bool copy_park_reason(struct handoff_delivery *delivery,
+                             const struct handoff_submission *submission)
+{
+    struct base_span words;
+    if (!submission->park_reason.data)
+        return true;
+    delivery->by_hand = true;
+    delivery->reason = HANDOFF_REASON_OTHER;
+    delivery->settled_ms = handoff_delivery_wall_ms(delivery);
+    if (!handoff_delivery_keep(delivery, submission->park_reason, &words))
+        return false;
+    delivery->words = words.data; /* copies end in a NUL */
+    return true;
+}
+
 static bool copy_submission(struct handoff_delivery *delivery,
                             const struct handoff_submission *submission)
 {
@@ -85,13 +103,15 @@ static bool copy_submission(struct handoff_delivery *delivery,
     memcpy(accept->request_digest, submission->request_digest, sizeof accept->request_digest);
     accept->pattern = submission->pattern;
     accept->deadline_ms = submission->deadline_ms;
+    accept->stored = submission->stored;
     return handoff_delivery_keep(delivery, submission->source, &delivery->source) &&
            handoff_delivery_keep(delivery, submission->target, &delivery->asked_target) &&
            handoff_delivery_keep(delivery, submission->task_id, &delivery->task_id) &&
            handoff_delivery_keep(delivery, submission->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, submission->traceparent, submission->tracestate) &&
            handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope) &&
-           copy_submitted_excerpt(delivery, submission) && copy_contribution(delivery, submission);
+           copy_submitted_excerpt(delivery, submission) &&
+           copy_contribution(delivery, submission) && copy_park_reason(delivery, submission);
 }
 
 static void accepted(struct handoff_store_job *job)
@@ -110,6 +130,8 @@ static void accepted(struct handoff_store_job *job)
     delivery->seq = delivery->write.accept.seq;
     handoff_delivery_name_chain(delivery, &delivery->write.accept.root,
                                 &delivery->write.accept.previous);
+    if (delivery->state == HANDOFF_STATE_PARKED)
+        handoff_delivery_note_parked(delivery);
     handoff_delivery_observe_start(delivery, false);
     handoff_delivery_tell_watches(delivery, false);
     if (delivery->accepted_as_parked) {
@@ -138,15 +160,11 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->source = delivery->source;
     accept->asked_target = delivery->asked_target;
     accept->excerpt = delivery->excerpt;
+    handoff_delivery_standing(delivery, &accept->standing);
     if (delivery->accepted_as_parked) {
         accept->standing.state = HANDOFF_STATE_PARKED;
-        accept->standing.reason = delivery->reason;
         accept->standing.settled_ms = delivery->settled_ms;
-    } else {
-        accept->standing.state = HANDOFF_STATE_READY;
     }
-    accept->standing.target = base_span(delivery->agent->name, delivery->agent->name_size);
-    accept->standing.alternate = delivery->alternate;
     delivery->writing = true;
     delivery->lane->awaited++;
     handoff_store_accept(delivery->lane->engine->options.store, accept);
@@ -197,17 +215,56 @@ static struct handoff_delivery *make(struct handoff_lane *lane,
     return NULL;
 }
 
-/* The handoff is already counted for the agent. */
-static void start(struct handoff_delivery *delivery, struct handoff_agent *agent,
-                  struct handoff_waiter *waiter)
+static enum handoff_code refuse_accepted(const struct handoff_delivery *delivery,
+                                         struct handoff_error *error)
 {
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "the envelope is being delivered already",
+                             "id", delivery->id_text);
+}
+
+/* One that is live is already counted for the agent. conflict: another call was there first, with
+   the same stored envelope; the delivery is then the caller's again. */
+static enum handoff_code start(struct handoff_delivery *delivery, enum handoff_state state,
+                               struct handoff_agent *agent, struct handoff_waiter *waiter,
+                               struct handoff_error *error)
+{
+    bool fresh = handoff_delivery_claim(delivery);
+    BASE_CHECK(fresh || delivery->write.accept.stored); /* each id is made once */
+    if (!fresh)
+        return refuse_accepted(delivery, error);
     delivery->waiter = waiter;
     if (waiter)
         waiter->delivery = delivery;
-    bool fresh = handoff_delivery_claim(delivery);
-    BASE_CHECK(fresh); /* each id is made once */
-    handoff_delivery_enter(delivery, HANDOFF_STATE_READY, agent);
+    handoff_delivery_enter(delivery, state, agent);
     submit_accept(delivery);
+    return HANDOFF_OK;
+}
+
+static enum handoff_code start_live(struct handoff_delivery *delivery, struct handoff_agent *agent,
+                                    struct handoff_waiter *waiter, struct handoff_error *error)
+{
+    struct handoff_engine *engine = delivery->lane->engine;
+    enum handoff_code code = start(delivery, HANDOFF_STATE_READY, agent, waiter, error);
+    if (code == HANDOFF_OK)
+        return code;
+    handoff_delivery_uncount(engine, agent);
+    handoff_delivery_free(delivery);
+    return code;
+}
+
+/* By hand: no circuit and no limit matters to what is not delivered. */
+static enum handoff_code park_requested(struct handoff_lane *lane,
+                                        const struct handoff_submission *submission,
+                                        struct handoff_agent *agent, struct handoff_waiter *waiter,
+                                        struct handoff_error *error)
+{
+    struct handoff_delivery *delivery = make(lane, submission);
+    if (!delivery)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = start(delivery, HANDOFF_STATE_PARKED, agent, waiter, error);
+    if (code != HANDOFF_OK)
+        handoff_delivery_free(delivery);
+    return code;
 }
 
 static enum handoff_code deliver_to_requested(struct handoff_lane *lane,
@@ -223,8 +280,7 @@ static enum handoff_code deliver_to_requested(struct handoff_lane *lane,
         handoff_delivery_uncount(lane->engine, agent);
         return handoff_error_no_memory(error);
     }
-    start(delivery, agent, waiter);
-    return HANDOFF_OK;
+    return start_live(delivery, agent, waiter, error);
 }
 
 /* The circuit of the requested agent is open: takes the first alternate that can have the
@@ -240,10 +296,8 @@ static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
         return handoff_error_no_memory(error);
     handoff_delivery_pass_over(delivery, asked->name, HANDOFF_OBSTACLE_CIRCUIT_OPEN);
     struct handoff_agent *agent = handoff_delivery_next_alternate(delivery);
-    if (agent && handoff_delivery_count(lane->engine, agent, true)) {
-        start(delivery, agent, waiter);
-        return HANDOFF_OK;
-    }
+    if (agent && handoff_delivery_count(lane->engine, agent, true))
+        return start_live(delivery, agent, waiter, error);
     handoff_delivery_free(delivery);
     return agent ? handoff_delivery_refuse_full(agent, error)
                  : refuse_circuit(lane, submission, asked, wait_ms, error);
@@ -267,6 +321,8 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
         return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
+    if (submission->park_reason.data)
+        return park_requested(lane, submission, agent, waiter, error);
     if (submission->parked_for != HANDOFF_REASON_NONE ||
         !handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
         return deliver_to_requested(lane, submission, agent, waiter, error);
@@ -289,6 +345,5 @@ enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
         return handoff_error_no_memory(error);
     handoff_delivery_count(lane->engine, agent, false);
     delivery->write.accept.put.job.unit = unit;
-    start(delivery, agent, NULL);
-    return HANDOFF_OK;
+    return start_live(delivery, agent, NULL, error);
 }

@@ -176,6 +176,8 @@ void handoff_delivery_enter(struct handoff_delivery *delivery, enum handoff_stat
 /* As it is to be stored now. */
 void handoff_delivery_standing(const struct handoff_delivery *delivery,
                                struct handoff_standing *standing);
+/* One that was accepted as parked: counts it as such. */
+void handoff_delivery_note_parked(struct handoff_delivery *delivery);
 /* Reports it to the observer. */
 void handoff_delivery_observe_start(struct handoff_delivery *delivery, bool resumed);
 

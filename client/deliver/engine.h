@@ -114,6 +114,9 @@ struct handoff_submission {
                                        NONE: it is delivered */
     struct base_span traceparent, tracestate;
     struct base_span idempotency_key; /* absent: none */
+    struct base_span park_reason;     /* it is parked at once; absent: it is delivered */
+    bool stored;                      /* its envelope is in the store, and has no handoff */
+    struct base_span excerpt_lines;   /* of such an envelope, instead of `excerpt` */
     uint8_t request_digest[BASE_SHA256_BYTES];
 };
 
@@ -167,7 +170,8 @@ struct handoff_waiter {
 
 /* Accepts it, on the lane's thread. OK: the waiter will be told. Otherwise nothing was stored:
    unknown_agent, circuit_open (error->needed: milliseconds until a retry is worthwhile),
-   too_many_in_flight, shutting_down, out_of_memory. The waiter may be NULL. */
+   too_many_in_flight, shutting_down, out_of_memory; of a `stored` one also conflict, if it has a
+   handoff already, which may be the error of `settled` too. The waiter may be NULL. */
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
                                          const struct handoff_submission *submission,
                                          struct handoff_waiter *waiter,

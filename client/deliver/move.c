@@ -151,7 +151,7 @@ void handoff_delivery_uncount(struct handoff_engine *engine, struct handoff_agen
 
 /* ---- moving --------------------------------------------------------------------------------- */
 
-static void note_parked(struct handoff_delivery *delivery)
+void handoff_delivery_note_parked(struct handoff_delivery *delivery)
 {
     delivery->parked_for = delivery->agent;
     delivery->parked_ms = delivery->settled_ms;
@@ -184,7 +184,7 @@ void handoff_delivery_move(struct handoff_delivery *delivery, enum handoff_state
     if (from == HANDOFF_STATE_PARKED)
         handoff_parked_forget(delivery->parked_for, delivery->parked_ms);
     if (to == HANDOFF_STATE_PARKED)
-        note_parked(delivery);
+        handoff_delivery_note_parked(delivery);
     delivery->state = to;
     handoff_live_note(&delivery->live, (int)to);
     handoff_delivery_observe_move(delivery, from, false);

@@ -55,6 +55,9 @@ struct handoff_store_accept {
     struct base_span excerpt;         /* what a list shows of an envelope; absent: unknown */
     struct base_span idempotency_key; /* absent: none */
     uint8_t request_digest[BASE_SHA256_BYTES];
+    /* The envelope was put before, as finished. Then the job fails with conflict if it has a
+       handoff already, and with not_found or envelope_removed if retention came first. */
+    bool stored;
 
     /* answers */
     int64_t seq;                     /* the number by which the other writes name it */

@@ -59,6 +59,7 @@ struct exporter_config {
     size_t nagents;
     const struct exporter_pipeline *pipelines; /* likewise */
     size_t npipelines;
+    uint64_t default_token_budget; /* of `defaults`: for targets that are not configured */
     struct {
         uint32_t max;
         bool new_chain;

@@ -454,5 +454,6 @@ bool exporter_config_read(struct config_reader *reader)
     }
     reader->config->agents = reader->agents;
     reader->config->nagents = reader->nagents;
+    reader->config->default_token_budget = reader->every.options.token_budget;
     return true;
 }

@@ -114,6 +114,12 @@ static void respond_envelope(struct exporter_request *request, const struct hand
                            result->size);
 }
 
+/* One id names the envelope and its handoff. */
+void exporter_call_get_stored_envelope(struct exporter_request *request, void *context)
+{
+    exporter_call_get_envelope(request, context);
+}
+
 void exporter_call_get_envelope(struct exporter_request *request, void *context)
 {
     struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));

@@ -21,6 +21,7 @@
 #include "exporter/http/polls.h"
 #include "exporter/http/problem.h"
 #include "lib/base/check.h"
+#include "lib/base/json.h"
 
 enum {
     PULLING_MAGIC = 0x70756c6c,
@@ -125,6 +126,19 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
         handoff_send(handoffs_loop(request, context), &ask, exporter_pending_call_done, pending);
     if (sending != NULL)
         exporter_pending_call_on_cancel(pending, cancel_sending, sending);
+}
+
+void exporter_call_deliver_envelope(struct exporter_request *request, void *context)
+{
+    struct handoff_ask ask = {.caller = exporter_request_caller(request),
+                              .idempotency_key =
+                                  exporter_request_header(request, "Idempotency-Key")};
+    take_preferences(request, &ask);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
+    if (pending != NULL)
+        handoff_envelope_deliver(handoffs_loop(request, context),
+                                 exporter_request_input(request)->id, &ask,
+                                 exporter_pending_call_done, pending);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -251,6 +265,64 @@ void exporter_call_park_handoff(struct exporter_request *request, void *context)
     if (pending != NULL)
         handoff_park(handoffs_loop(request, context), input->id, input->take_back.reason,
                      exporter_request_caller(request), exporter_pending_call_done, pending);
+}
+
+/* One of the two ways to name what is parked. */
+static bool names_one(struct exporter_request *request)
+{
+    static const struct exporter_problem neither = {.code = HANDOFF_ERR_INVALID,
+                                                    .detail =
+                                                        "give either a request or an envelope_id",
+                                                    .field = "request",
+                                                    .allowed = "request, or envelope_id"};
+    const struct handoff_call_input *input = exporter_request_input(request);
+    if ((input->park.request != NULL) != (input->park.envelope_id != NULL))
+        return true;
+    exporter_respond_problem(request, &neither);
+    return false;
+}
+
+static void park_sent(struct exporter_request *request, void *context, struct handoff_ask *ask,
+                      const char *envelope_id)
+{
+    struct handoff_loop *loop = handoffs_loop(request, context);
+    struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
+    if (pending == NULL)
+        return;
+    if (envelope_id != NULL) {
+        handoff_envelope_deliver(loop, envelope_id, ask, exporter_pending_call_done, pending);
+        return;
+    }
+    struct handoff_sending *sending = handoff_send(loop, ask, exporter_pending_call_done, pending);
+    if (sending != NULL)
+        exporter_pending_call_on_cancel(pending, cancel_sending, sending);
+}
+
+void exporter_call_park_request(struct exporter_request *request, void *context)
+{
+    static const struct exporter_problem no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
+                                                      .detail = "out of memory (request)"};
+    const struct handoff_call_input *input = exporter_request_input(request);
+    struct base_buffer body = {0};
+    if (!names_one(request))
+        return;
+    if (input->park.request != NULL)
+        base_json_write(&body, input->park.request);
+    struct handoff_ask ask = {.body = body.data,
+                              .size = body.size,
+                              .caller = exporter_request_caller(request),
+                              .sender = exporter_request_sender(request),
+                              .lenient = exporter_request_is_lenient(request),
+                              .traceparent = exporter_request_header(request, "traceparent"),
+                              .tracestate = exporter_request_header(request, "tracestate"),
+                              .idempotency_key =
+                                  exporter_request_header(request, "Idempotency-Key"),
+                              .park_reason = input->park.reason};
+    if (body.failed)
+        exporter_respond_problem(request, &no_memory);
+    else
+        park_sent(request, context, &ask, input->park.envelope_id);
+    base_buffer_free(&body);
 }
 
 /* ---- decisions about parked ones --------------------------------------------------------------

@@ -104,7 +104,7 @@ static bool ended_badly(const struct handoff_event *event, enum handoff_outcome 
         return event->code == HANDOFF_OK && !event->of.observed.repeated && is_failure(*outcome);
     case HANDOFF_EVENT_ASSEMBLED:
         *outcome = HANDOFF_OUTCOME_HOP_LIMIT;
-        return event->code == HANDOFF_ERR_HOP_LIMIT;
+        return event->code == HANDOFF_ERR_HOP_LIMIT && !event->of.assembled.envelope_only;
     case HANDOFF_EVENT_COMMITTED:
         return event->code != HANDOFF_OK;
     case HANDOFF_EVENT_SPINE:

@@ -159,6 +159,16 @@ class Examples(Case):
         self.example("send_handoff", prefer="respond-async")
         self.example("assemble_envelope")
         self.example("assemble_envelope", accept="text/markdown")
+        stored = self.example("assemble_envelope").json()["id"]
+        self.call("get_stored_envelope", stored, accept="text/markdown")
+        self.call("get_stored_envelope", stored)
+        self.call("get_stored_envelope", stored, accept="application/vnd.handoff.envelope+json; version=1")
+        self.example("deliver_envelope", stored)
+        stored = self.caller.call("POST", "/v1/envelopes",
+                                  {"source_agent": "analyst", "target_agent": "slow",
+                                   "task_summary": "Write it"}).json()["id"]
+        self.example("deliver_envelope", stored, prefer="respond-async")
+        self.example("park_request")
         for name in ("get_handoff", "get_envelope", "get_ledger", "list_attempts"):
             self.example(name, new)
         self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
@@ -220,12 +230,14 @@ class Judged(Case):
         "cancel_handoff": [{"reason": 7}, {"raeson": "x"}],
         "park_handoff": [{"reason": 7}, {"reason": ""}, {"reason": None}, {"retry": False}],
         "extend_handoff": [{"progress": 7}, {"progress": ""}, {"progres": "x"}],
+        "park_request": [{"reason": 7}, {"reason": ""}, {"request": 7}, {"requset": {}},
+                         {"request": {"target_agent": 7}}, {"envelope_id": 7}],
         "replay_handoff": [{"target_agent": 7}, {"edit": []}, {"edit": {"task_sumary": "x"}},
                            {"edit": {"intent": "x"}}, {"target": "spare"}],
         "replay_parked": [{"rate": 0}, {"rate": 1001}, {"limit": 0}, {"to": 5}, {"agent": "x"}],
     }
     MISSING = {"send_handoff": ["target_agent", "task_summary"], "put_memory": ["content"],
-               "park_handoff": ["reason"]}
+               "park_handoff": ["reason"], "park_request": ["reason"]}
 
     def good(self, name):
         body = body_of(OPERATIONS[name][2])["example"]

@@ -303,7 +303,8 @@ class Envelopes(Served):
 
     def test_metrics(self):
         with Daemon(config=CONFIG) as daemon:
-            daemon.api.post("/v1/envelopes", body=json.dumps(request()))
+            daemon.api.request("POST", "/v1/handoffs", json.dumps(request()),
+                               {"prefer": "respond-async"})
             daemon.api.request("PUT", "/v1/memories/m", body='{"content": "c"}')
             daemon.api.get("/v1/memories/none")
             daemon.api.get("/v1/memories/not%20fine")

@@ -20,6 +20,12 @@ enum handoff_code handoff_envelope_look_up_seq(struct handoff_db *db, int64_t se
                                                struct handoff_stored_envelope *envelope,
                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* Likewise: a finished envelope is one of a handoff that begins, and tells its seq. conflict: it
+   has a handoff; not_found or envelope_removed: retention came first. */
+enum handoff_code handoff_envelope_reopen(struct handoff_db *db, const struct base_uuid *id,
+                                          int64_t row_bytes, int64_t *seq,
+                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* The body without the cut has this digest, and the cut names it. */
 bool handoff_envelope_intact(struct base_span body, int64_t cut_at, int64_t cut_size,
                              const uint8_t digest[BASE_SHA256_BYTES]);

@@ -122,20 +122,54 @@ static enum handoff_code find_root(struct handoff_db *db, struct handoff_store_a
     return handoff_db_end(db, find, error);
 }
 
+/* The same of an envelope that was put before. */
+static enum handoff_code find_chain(struct handoff_db *db, struct handoff_store_accept *accept,
+                                    struct handoff_error *error)
+{
+    sqlite3_stmt *find = handoff_db_statement(
+        db,
+        "SELECT (SELECT root FROM contributions WHERE seq = ?1),"
+        " (SELECT coalesce(p.id, c.id) FROM lineage l LEFT JOIN envelopes p ON p.seq = l.parent"
+        " LEFT JOIN contributions c ON c.seq = l.parent WHERE l.child = ?1 AND l.place = 0)",
+        error);
+    if (!find)
+        return handoff_row_failure(db);
+    sqlite3_bind_int64(find, 1, accept->seq);
+    if (handoff_db_row(find)) {
+        read_id(find, 0, &accept->root);
+        read_id(find, 1, &accept->previous);
+    }
+    return handoff_db_end(db, find, error);
+}
+
+static enum handoff_code put_accepted_envelope(struct handoff_store_accept *accept,
+                                               struct handoff_db *db, bool *known,
+                                               struct handoff_error *error)
+{
+    int64_t row_bytes = handoff_retained_handoff_row(accept);
+    *known = false;
+    if (accept->stored)
+        return handoff_envelope_reopen(db, &accept->put.id, row_bytes, &accept->seq, error);
+    enum handoff_code code =
+        handoff_envelope_insert(db, &accept->put, row_bytes, &accept->seq, error);
+    if (code == HANDOFF_OK && accept->seq == 0)
+        code = find_seq(db, &accept->put.id, &accept->seq, known, error);
+    return code;
+}
+
 static enum handoff_code run_accept(struct handoff_store_job *job, struct handoff_db *db,
                                     struct handoff_error *error)
 {
     struct handoff_store_accept *accept = (void *)job;
-    bool known = false;
-    enum handoff_code code = handoff_envelope_insert(
-        db, &accept->put, handoff_retained_handoff_row(accept), &accept->seq, error);
-    if (code == HANDOFF_OK && accept->seq == 0)
-        code = find_seq(db, &accept->put.id, &accept->seq, &known, error);
+    bool known;
+    enum handoff_code code = put_accepted_envelope(accept, db, &known, error);
     if (code != HANDOFF_OK || known)
         return code;
     code = insert_handoff(db, accept, error);
     if (code == HANDOFF_OK)
         code = insert_key(db, accept, error);
+    if (code == HANDOFF_OK && accept->stored)
+        return find_chain(db, accept, error);
     return code == HANDOFF_OK && accept->put.nparents > 0 ? find_root(db, accept, error) : code;
 }
 
@@ -143,7 +177,7 @@ void handoff_store_accept(struct handoff_store *store, struct handoff_store_acce
 {
     BASE_CHECK(!accept->put.finished);
     accept->put.job.run = run_accept;
-    accept->put.job.brings_body = true;
+    accept->put.job.brings_body = !accept->stored;
     handoff_store_submit(store, &accept->put.job);
 }
 

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Delivers an envelope that was assembled and stored before: no new hop, the same bytes, the same
+ * id. The sender is the one of send.c; only where the envelope comes from differs.
+ *
+ * An envelope has at most one handoff. So a reader thread looks for that first, and a second call
+ * is a repeat, answered with the first handoff. Where two calls meet, one of them is told conflict:
+ * by the table of live handoffs, or by the store. It waits until the other's handoff is accepted,
+ * and reads again.
+ *
+ * On the loop's thread, but for what is marked as a reader's.
+ */
+#include <string.h>
+
+#include "client/assemble/visibility.h"
+#include "client/calls/read.h"
+#include "client/calls/reply.h"
+#include "client/calls/send.h"
+#include "client/envelope/read.h"
+#include "client/model/model.h"
+#include "lib/base/check.h"
+#include "lib/base/container.h"
+#include "lib/base/error.h"
+#include "lib/base/json.h"
+#include "lib/base/memory.h"
+
+enum { STORED_MAGIC = 0x73746f72 };
+
+struct handoff_stored_sending {
+    unsigned magic;
+    struct handoff_store_read read;
+    struct handoff_sending *sending;
+    struct handoff_watch accepting; /* of the same envelope, by another call */
+    struct base_uuid id;
+    char id_text[BASE_UUID_TEXT];
+    char caller[HANDOFF_NAME_MAX + 1]; /* "": an operator, or an unauthenticated caller */
+
+    /* the reader's, then the loop's */
+    struct base_arena arena;
+    struct handoff_error error;
+    bool has_handoff; /* `status`; else the envelope */
+    struct handoff_status status;
+    struct handoff_text text;
+    struct handoff_envelope envelope;
+    struct base_buffer excerpt;
+};
+
+/* ---- reading: on a reader thread ------------------------------------------------------------- */
+
+/* Whoever may see it learns that it is another's. */
+static enum handoff_code refuse_other_sender(struct handoff_error *error)
+{
+    return handoff_error_set(error, HANDOFF_ERR_FORBIDDEN,
+                             "only the agent that assembled the envelope may deliver it", "id",
+                             NULL);
+}
+
+static bool is_sender(const struct handoff_stored_sending *stored, struct base_span source)
+{
+    return stored->caller[0] == '\0' || base_span_equal(base_span_text(stored->caller), source);
+}
+
+static const char *caller_of(const struct handoff_stored_sending *stored)
+{
+    return stored->caller[0] ? stored->caller : NULL;
+}
+
+static enum handoff_code judge_handoff(struct handoff_stored_sending *stored)
+{
+    struct handoff_error *error = &stored->error;
+    struct handoff_text seen;
+    if (is_sender(stored, stored->status.label.source))
+        return HANDOFF_OK;
+    enum handoff_code code = handoff_read_handoff(stored->sending->loop->client, stored->id_text,
+                                                  caller_of(stored), &seen, error);
+    if (code != HANDOFF_OK)
+        return code;
+    handoff_text_free(&seen);
+    return refuse_other_sender(error);
+}
+
+/* The lines of excerpt.h, from the document. */
+static void write_excerpt(struct handoff_stored_sending *stored)
+{
+    yyjson_val *root = yyjson_doc_get_root(stored->envelope.doc);
+    yyjson_val *completeness = yyjson_obj_get(root, "completeness");
+    yyjson_val *const values[] = {yyjson_obj_get(root, "envelope_version"),
+                                  yyjson_obj_get(yyjson_obj_get(root, "tokens"), "count"),
+                                  yyjson_obj_get(root, "memory_refs"),
+                                  yyjson_obj_get(root, "missing"),
+                                  yyjson_obj_get(completeness, "requested"),
+                                  yyjson_obj_get(completeness, "included"),
+                                  yyjson_obj_get(completeness, "ratio")};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (i > 0)
+            base_buffer_byte(&stored->excerpt, '\n');
+        if (values[i])
+            base_json_write(&stored->excerpt, values[i]);
+    }
+}
+
+static enum handoff_code read_stored_envelope(struct handoff_stored_sending *stored)
+{
+    struct handoff_error *error = &stored->error;
+    enum handoff_code code =
+        handoff_read_envelope(stored->sending->loop->client, stored->id_text, caller_of(stored),
+                              HANDOFF_RENDER_STORED, &stored->text, error);
+    if (code == HANDOFF_OK)
+        code = handoff_envelope_read(base_span(stored->text.data, stored->text.size),
+                                     &stored->envelope, error);
+    if (code == HANDOFF_OK && !is_sender(stored, stored->envelope.source_agent))
+        code = refuse_other_sender(error);
+    if (code == HANDOFF_OK)
+        write_excerpt(stored);
+    return code;
+}
+
+static void clear_stored(struct handoff_stored_sending *stored)
+{
+    handoff_envelope_free(&stored->envelope);
+    handoff_text_free(&stored->text);
+    base_buffer_free(&stored->excerpt);
+    base_arena_free(&stored->arena);
+    base_arena_init(&stored->arena, 0);
+    stored->envelope = (struct handoff_envelope){0};
+}
+
+static struct handoff_stored_sending *stored_of(struct handoff_store_read *read)
+{
+    struct handoff_stored_sending *stored =
+        BASE_CONTAINER_OF(read, struct handoff_stored_sending, read);
+    BASE_CHECK_MAGIC(stored, STORED_MAGIC);
+    return stored;
+}
+
+static void read_for_delivery(struct handoff_store_read *read)
+{
+    struct handoff_stored_sending *stored = stored_of(read);
+    clear_stored(stored);
+    handoff_error_clear(&stored->error);
+    enum handoff_code code = handoff_read_status(stored->sending->loop->client, &stored->id,
+                                                 &stored->arena, &stored->status, &stored->error);
+    stored->has_handoff = code == HANDOFF_OK;
+    if (stored->has_handoff)
+        code = judge_handoff(stored);
+    else if (code == HANDOFF_ERR_NOT_FOUND)
+        code = read_stored_envelope(stored);
+    stored->error.code = code;
+    if (code == HANDOFF_OK)
+        handoff_error_clear(&stored->error);
+}
+
+/* ---- as an event ----------------------------------------------------------------------------- */
+
+static size_t count_at(yyjson_val *object, const char *key)
+{
+    int64_t number = 0;
+    return base_json_whole(yyjson_obj_get(object, key), &number) && number > 0 ? (size_t)number : 0;
+}
+
+static struct handoff_memory_counts count_memories(yyjson_val *root)
+{
+    yyjson_val *completeness = yyjson_obj_get(root, "completeness");
+    return (struct handoff_memory_counts){
+        .requested = count_at(completeness, "requested"),
+        .included = count_at(completeness, "included"),
+        .missing = yyjson_arr_size(yyjson_obj_get(root, "missing")),
+        .trimmed = yyjson_arr_size(yyjson_obj_get(root, "trimmed"))};
+}
+
+static bool was_on_path(const struct handoff_envelope *envelope)
+{
+    size_t i, n;
+    yyjson_val *agent;
+    yyjson_arr_foreach(envelope->path, i, n, agent)
+    {
+        if (base_span_equal(base_json_span(agent), envelope->target_agent))
+            return true;
+    }
+    return false;
+}
+
+static enum handoff_pattern pattern_of(const struct handoff_envelope *envelope)
+{
+    int number = handoff_name_find(handoff_pattern_names, envelope->pattern);
+    return number < 0 ? HANDOFF_PATTERN_DIRECT : (enum handoff_pattern)number;
+}
+
+/* What the assembly of a request tells; it took no time now. */
+static void tell_delivered(const struct handoff_stored_sending *stored, enum handoff_code code)
+{
+    const struct handoff_envelope *envelope = &stored->envelope;
+    yyjson_val *root = yyjson_doc_get_root(envelope->doc), *tokens = yyjson_obj_get(root, "tokens");
+    struct handoff_event event = {.kind = HANDOFF_EVENT_ASSEMBLED,
+                                  .code = code,
+                                  .who = {.id = code == HANDOFF_OK ? stored->id_text : NULL,
+                                          .task_id = envelope->task_id.data,
+                                          .source_agent = envelope->source_agent.data,
+                                          .target_agent = envelope->target_agent.data,
+                                          .pattern = pattern_of(envelope)},
+                                  .of.assembled = {.tokens = count_at(tokens, "count"),
+                                                   .budget = count_at(tokens, "budget"),
+                                                   .memories = count_memories(root),
+                                                   .hop_count = envelope->hop_count,
+                                                   .cycle = was_on_path(envelope)}};
+    handoff_copy_trace_id(event.who.trace_id, handoff_trace_id(envelope->traceparent));
+    handoff_client_tell(stored->sending->loop->client, &event);
+}
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+/* The limit may be lower than when it was assembled. */
+static enum handoff_code check_hops(const struct handoff_stored_sending *stored,
+                                    struct handoff_error *error)
+{
+    const int64_t max = atomic_load(&stored->sending->loop->client->hops_max);
+    if (stored->envelope.hop_count <= max)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",
+                      NULL);
+    handoff_error_seen(error, "%lld", (long long)stored->envelope.hop_count);
+    handoff_error_allow(error, "%lld", (long long)max);
+    return HANDOFF_ERR_HOP_LIMIT;
+}
+
+static int64_t deadline_of_stored(const struct handoff_envelope *envelope)
+{
+    int64_t wall_ms = 0;
+    if (!base_json_time(yyjson_obj_get(envelope->constraints, "deadline"), &wall_ms))
+        return 0;
+    return wall_ms != 0 ? wall_ms : 1;
+}
+
+static int64_t created_of(const struct handoff_envelope *envelope)
+{
+    int64_t wall_ms = 0;
+    yyjson_val *created = yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "created_at");
+    return base_json_time(created, &wall_ms) ? wall_ms : 0;
+}
+
+static enum handoff_code hand_over_stored(struct handoff_stored_sending *stored,
+                                          struct handoff_error *error)
+{
+    struct handoff_sending *sending = stored->sending;
+    const struct handoff_envelope *envelope = &stored->envelope;
+    struct handoff_submission submission = {
+        .id = stored->id,
+        .envelope = base_span(stored->text.data, stored->text.size),
+        .stored = true,
+        .excerpt_lines = handoff_excerpt_of_row(base_buffer_span(&stored->excerpt)),
+        .task_id = envelope->task_id,
+        .source = envelope->source_agent,
+        .target = envelope->target_agent,
+        .pattern = pattern_of(envelope),
+        .created_ms = created_of(envelope),
+        .deadline_ms = deadline_of_stored(envelope),
+        .tokens = count_at(yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "tokens"), "count"),
+        .traceparent = envelope->traceparent,
+        .tracestate = envelope->tracestate,
+        .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
+        .park_reason = base_span_text(sending->park_reason)};
+    memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
+    enum handoff_code code = check_hops(stored, error);
+    if (code == HANDOFF_OK)
+        code = handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
+    return code;
+}
+
+static void other_call_accepted(struct handoff_watch *watch)
+{
+    struct handoff_stored_sending *stored =
+        BASE_CONTAINER_OF(watch, struct handoff_stored_sending, accepting);
+    BASE_CHECK_MAGIC(stored, STORED_MAGIC);
+    handoff_stored_read_again(stored->sending);
+}
+
+static void wait_for_other_call(struct handoff_stored_sending *stored)
+{
+    stored->accepting = (struct handoff_watch){
+        .id = stored->id, .what = HANDOFF_WATCH_ACCEPTED, .told = other_call_accepted};
+    handoff_engine_watch(stored->sending->loop->lane, &stored->accepting);
+}
+
+static void begin_stored(struct handoff_sending *sending)
+{
+    struct handoff_stored_sending *stored = sending->stored;
+    struct handoff_error error;
+    handoff_error_clear(&error);
+    enum handoff_code code = hand_over_stored(stored, &error);
+    if (code == HANDOFF_ERR_CONFLICT) {
+        wait_for_other_call(stored);
+        return;
+    }
+    tell_delivered(stored, code);
+    if (code != HANDOFF_OK)
+        handoff_sending_fail(sending, &error);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* A key belongs to a sender; its request is the envelope. */
+static void identify_stored(struct handoff_stored_sending *stored)
+{
+    static const char prefix[] = "deliver ";
+    char text[sizeof prefix + BASE_UUID_TEXT];
+    struct handoff_sending *sending = stored->sending;
+    const struct base_span source = stored->envelope.source_agent;
+    const size_t size = source.size < sizeof sending->source ? source.size : 0;
+    memcpy(text, prefix, sizeof prefix - 1);
+    memcpy(text + sizeof prefix - 1, stored->id_text, BASE_UUID_TEXT);
+    base_sha256(text, strlen(text), sending->request_digest);
+    memcpy(sending->source, source.data, size);
+    sending->source[size] = '\0';
+}
+
+static void was_read_for_delivery(struct handoff_store_read *read)
+{
+    struct handoff_stored_sending *stored = stored_of(read);
+    struct handoff_sending *sending = stored->sending;
+    if (stored->error.code == HANDOFF_OK && stored->excerpt.failed)
+        handoff_error_no_memory(&stored->error);
+    if (stored->error.code != HANDOFF_OK) {
+        const struct handoff_error error = stored->error;
+        handoff_sending_fail(sending, &error);
+    } else if (stored->has_handoff) {
+        handoff_sending_repeat(sending, &stored->id, &stored->status);
+    } else if (sending->key[0]) {
+        identify_stored(stored);
+        handoff_sending_begin_with_key(sending);
+    } else {
+        begin_stored(sending);
+    }
+}
+
+void handoff_stored_read_again(struct handoff_sending *sending)
+{
+    handoff_store_submit_read(sending->loop->client->store, &sending->stored->read);
+}
+
+void handoff_stored_free(struct handoff_stored_sending **stored)
+{
+    if (!*stored)
+        return;
+    clear_stored(*stored);
+    base_arena_free(&(*stored)->arena);
+    (*stored)->magic = 0;
+    base_free(*stored);
+    *stored = NULL;
+}
+
+/* NULL: out of memory. */
+static struct handoff_stored_sending *make_stored(struct handoff_loop *loop,
+                                                  const struct base_uuid *id, const char *caller)
+{
+    struct handoff_stored_sending *stored = base_calloc(1, sizeof *stored);
+    if (!stored)
+        return NULL;
+    stored->magic = STORED_MAGIC;
+    stored->id = *id;
+    base_uuid_format(id, stored->id_text);
+    if (caller && strlen(caller) < sizeof stored->caller)
+        memcpy(stored->caller, caller, strlen(caller));
+    stored->read.mailbox = loop->lane->mailbox;
+    stored->read.run = read_for_delivery;
+    stored->read.done = was_read_for_delivery;
+    base_arena_init(&stored->arena, 0);
+    return stored;
+}
+
+void handoff_envelope_deliver(struct handoff_loop *loop, const char *id,
+                              const struct handoff_ask *ask, handoff_answered *answered,
+                              void *context)
+{
+    struct base_uuid uuid;
+    struct handoff_error error;
+    BASE_CHECK_MAGIC(loop, HANDOFF_LOOP_MAGIC);
+    if (handoff_read_id(id, &uuid, &error) != HANDOFF_OK) {
+        handoff_give_error(answered, context, &error);
+        return;
+    }
+    struct handoff_stored_sending *stored = make_stored(loop, &uuid, ask->caller);
+    struct handoff_sending *sending =
+        stored ? handoff_sending_new(loop, ask, answered, context) : NULL;
+    if (!sending) {
+        if (stored)
+            handoff_stored_free(&stored);
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    stored->sending = sending;
+    sending->stored = stored;
+    sending->begin = begin_stored;
+    if (!ask->idempotency_key || handoff_sending_take_key(sending, ask))
+        handoff_stored_read_again(sending);
+}
