@@ -490,6 +490,21 @@ struct handoff_list_query {
 void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *query,
                   handoff_answered *answered, void *context);
 
+/* Each NULL: any. */
+struct handoff_find_query {
+    const char *state; /* its name */
+    const char *source, *target, *task_id;
+    const char *since;  /* RFC 3339: made then or later */
+    const char *caller; /* only what it is a party to */
+    const char *cursor; /* where an earlier page ended; NULL: from the beginning */
+    int64_t limit;      /* at most so many; 0: 50 */
+};
+
+/* {"items": [handoffs], "next": "cursor" or null}, in the order of their making. A page may hold
+   fewer than `limit` and have a next one. invalid_request, invalid_cursor. */
+void handoff_find(struct handoff_loop *loop, const struct handoff_find_query *query,
+                  handoff_answered *answered, void *context);
+
 /* Sends a parked handoff again, to the same agent or (target not NULL) another; the answer comes
    when it is ready to go. Discards one, with a reason. The answer's body is the handoff. */
 void handoff_replay(struct handoff_loop *loop, const char *id, const char *target,

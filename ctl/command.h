@@ -30,6 +30,7 @@ int ctl_store(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_tokens(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_send(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_list(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_status(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_task(const struct ctl_command *command, int argc, char *const argv[]);

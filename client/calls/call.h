@@ -76,6 +76,7 @@ struct handoff_call_input {
     const char *id; /* what the path names: a handoff, a task, an agent, a memory, a replay */
     union {
         struct handoff_list_query list;
+        struct handoff_find_query find;
         struct handoff_memory_query memories;
         struct handoff_ledger_query ledger;
         struct {

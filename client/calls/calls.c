@@ -74,6 +74,11 @@ static enum handoff_code check_item_kind(const struct handoff_field *field, yyjs
         .doc = "maximum number of items", .example = "10"                                          \
     }
 
+#define FILTER(text, at, words, shown)                                                             \
+    {                                                                                              \
+        .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_QUERY, .offset = (at),   \
+        .most = HANDOFF_SEGMENT_MAX, .doc = (words), .example = (shown)                            \
+    }
 #define HEADER(text, words, shown)                                                                 \
     {                                                                                              \
         .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER, .doc = (words),  \

@@ -32,6 +32,7 @@ struct lookup {
     enum handoff_rendering rendering;
     struct handoff_list_query query;
     struct handoff_ledger_query items;
+    struct handoff_find_query find;
     struct base_uuid uuid;
     struct handoff_live_view view;
 
@@ -64,6 +65,11 @@ static enum handoff_code run_attempts_lookup(struct lookup *lookup, struct hando
 static enum handoff_code run_list_lookup(struct lookup *lookup, struct handoff_error *error)
 {
     return handoff_read_list(lookup->loop->client, &lookup->query, &lookup->text, error);
+}
+
+static enum handoff_code run_find_lookup(struct lookup *lookup, struct handoff_error *error)
+{
+    return handoff_read_found(lookup->loop->client, &lookup->find, &lookup->text, error);
 }
 
 static enum handoff_code run_envelope_lookup(struct lookup *lookup, struct handoff_error *error)
@@ -215,6 +221,26 @@ void handoff_list(struct handoff_loop *loop, const struct handoff_list_query *qu
     if (keep_lookup_text(lookup, query->task_id, &kept->task_id) &&
         keep_lookup_text(lookup, query->target, &kept->target) &&
         keep_lookup_text(lookup, query->reason, &kept->reason) &&
+        keep_lookup_text(lookup, query->caller, &kept->caller) &&
+        keep_lookup_text(lookup, query->cursor, &kept->cursor))
+        begin_lookup(lookup);
+    else
+        drop_lookup(lookup);
+}
+
+void handoff_find(struct handoff_loop *loop, const struct handoff_find_query *query,
+                  handoff_answered *answered, void *context)
+{
+    struct lookup *lookup = make_lookup(loop, run_find_lookup, answered, context);
+    if (!lookup)
+        return;
+    struct handoff_find_query *kept = &lookup->find;
+    *kept = *query;
+    if (keep_lookup_text(lookup, query->state, &kept->state) &&
+        keep_lookup_text(lookup, query->source, &kept->source) &&
+        keep_lookup_text(lookup, query->target, &kept->target) &&
+        keep_lookup_text(lookup, query->task_id, &kept->task_id) &&
+        keep_lookup_text(lookup, query->since, &kept->since) &&
         keep_lookup_text(lookup, query->caller, &kept->caller) &&
         keep_lookup_text(lookup, query->cursor, &kept->cursor))
         begin_lookup(lookup);

@@ -17,7 +17,8 @@ enum handoff_code handoff_read_status(struct handoff_client *client, const struc
                                       struct base_arena *arena, struct handoff_status *status,
                                       struct handoff_error *error);
 
-/* The answers' bodies of handoff_get, handoff_get_attempts, handoff_list and handoff_envelope_get.
+/* The answers' bodies of handoff_get, handoff_get_attempts, handoff_list, handoff_find and
+ * handoff_envelope_get.
  */
 enum handoff_code handoff_read_handoff(struct handoff_client *client, const char *id,
                                        const char *caller, struct handoff_text *text,
@@ -29,6 +30,10 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
                                     const struct handoff_list_query *query,
                                     struct handoff_text *text,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
+enum handoff_code handoff_read_found(struct handoff_client *client,
+                                     const struct handoff_find_query *query,
+                                     struct handoff_text *text,
+                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 enum handoff_code handoff_read_envelope(struct handoff_client *client, const char *id,
                                         const char *caller, enum handoff_rendering rendering,
                                         struct handoff_text *text,

@@ -152,6 +152,16 @@ void exporter_call_get_handoff(struct exporter_request *request, void *context)
                     exporter_request_caller(request), exporter_pending_call_done, pending);
 }
 
+void exporter_call_list_handoffs(struct exporter_request *request, void *context)
+{
+    struct handoff_find_query query = exporter_request_input(request)->find;
+    query.caller = exporter_request_caller(request);
+    struct exporter_pending_call *pending =
+        exporter_pending_call_start_read(request, respond_handoff);
+    if (pending != NULL)
+        handoff_find(handoffs_loop(request, context), &query, exporter_pending_call_done, pending);
+}
+
 void exporter_call_list_attempts(struct exporter_request *request, void *context)
 {
     struct exporter_pending_call *pending =

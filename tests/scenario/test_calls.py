@@ -172,7 +172,7 @@ class Examples(Case):
         for name in ("get_handoff", "get_envelope", "get_ledger", "list_attempts"):
             self.example(name, new)
         self.call("get_envelope", new, accept="application/vnd.handoff.envelope+json; version=1")
-        for name in ("get_task", "complete_task", "observe", "list_agents", "list_parked",
+        for name in ("list_handoffs", "get_task", "complete_task", "observe", "list_agents", "list_parked",
                      "list_replays", "list_memories", "get_openapi"):
             self.example(name)
         for name in ("ack_handoff", "nack_handoff", "extend_handoff", "cancel_handoff",

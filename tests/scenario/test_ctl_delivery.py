@@ -106,6 +106,17 @@ class Look(Case):
         self.assertEqual(len(self.json("attempts", handoff)["items"]), 1)
         self.ctl("status", GONE, code=4)
 
+    def test_handoffs_are_listed_cancelled_and_parked(self):
+        [refused] = self.park()
+        self.assertIn(refused, self.ctl("list", "--state", "parked").stdout)
+        self.assertIn("no handoffs", self.ctl("list", "--state", "expired").stdout)
+        listed = self.json("list", "--task", "task-1", "--source", "analyst")
+        self.assertEqual([item["id"] for item in listed["items"]], [refused])
+        self.assertIn("discarded", self.ctl("cancel", refused, "--reason", "over").stdout)
+        self.assertEqual(self.caller.state(refused)["reason"], "over")
+        self.ctl("park", refused, code=2)
+        self.ctl("park", refused, "--reason", "no", code=1)
+
     def test_who_was_passed_over_is_shown_with_why(self):
         handoff = self.caller.send("around", task_id="task-8").json()["id"]
         shown = self.ctl("attempts", handoff).stdout.splitlines()
@@ -161,8 +172,8 @@ class Look(Case):
                       ("parked", "replay", "--target", "coder", "--rate", "0"),
                       ("agents", "rest"), ("inbox",), ("ack", GONE, "more"), ("send",)):
             self.ctl(*words, code=2)
-        for name in ("send", "status", "attempts", "task", "inbox", "ack", "nack", "parked",
-                     "agents"):
+        for name in ("send", "list", "status", "attempts", "task", "inbox", "ack", "nack", "cancel",
+                     "park", "parked", "agents"):
             self.assertIn("xample", self.ctl(name, "--help").stdout)
         self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)
         self.assertIn("up to 1m", self.ctl("inbox", "reviewer", "--wait", "90s", code=1).stderr)
