@@ -8,6 +8,7 @@
 #include "client/calls/next.h"
 
 #include "client/spine/embedded/embedded_spine.h"
+#include "client/store/task_visits.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
@@ -75,6 +76,34 @@ static enum handoff_code open_assembler(struct handoff_client *client,
     return handoff_assembler_prepare(&client->assembler, error);
 }
 
+/* What is live is noted when it is resumed. */
+static void note_stored_handoff(void *arg, struct base_span task_id, enum handoff_state state,
+                                int64_t settled_ms)
+{
+    handoff_open_tasks_moved(arg, task_id, HANDOFF_STATE_NONE, state, settled_ms);
+}
+
+static void note_stored_completion(void *arg, struct base_span task_id, int64_t completed_ms)
+{
+    handoff_open_tasks_completed(arg, task_id, completed_ms);
+}
+
+static enum handoff_code open_tasks(struct handoff_client *client,
+                                    const struct handoff_options *options,
+                                    struct handoff_error *error)
+{
+    client->task_stalled_after_ms = options->task_stalled_after_ms;
+    if (options->task_stalled_after_ms <= 0)
+        return HANDOFF_OK;
+    client->open_tasks = handoff_open_tasks_new();
+    if (!client->open_tasks)
+        return handoff_error_no_memory(error);
+    const struct handoff_task_visitor visitor = {.handoff = note_stored_handoff,
+                                                 .completed = note_stored_completion,
+                                                 .arg = client->open_tasks};
+    return handoff_store_visit_tasks(client->store, &visitor, error);
+}
+
 static enum handoff_code open_engine(struct handoff_client *client,
                                      const struct handoff_options *options,
                                      struct handoff_error *error)
@@ -82,6 +111,7 @@ static enum handoff_code open_engine(struct handoff_client *client,
     const struct handoff_engine_options engine = {
         .store = client->store,
         .agents = client->agents,
+        .open_tasks = client->open_tasks,
         .clock = &base_clock_system,
         .random = &base_random_system,
         .connections_max = options->connections_max,
@@ -115,6 +145,8 @@ static enum handoff_code open_parts(struct handoff_client *client,
         code = base_workers_open(&client->workers, WORKERS, WORKERS_QUEUE, error);
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
+    if (code == HANDOFF_OK)
+        code = open_tasks(client, options, error);
     if (code == HANDOFF_OK)
         code = open_engine(client, options, error);
     return code;
@@ -162,6 +194,7 @@ void handoff_client_close(struct handoff_client **client)
     BASE_CHECK_MAGIC(dying, HANDOFF_CLIENT_MAGIC);
     handoff_replays_free(&dying->replays);
     handoff_engine_free(&dying->engine);
+    handoff_open_tasks_free(&dying->open_tasks);
     base_workers_close(&dying->workers);
     handoff_spine_close(&dying->spine);
     handoff_store_close(&dying->store);
@@ -220,6 +253,16 @@ static int64_t age_ns(int64_t now_ms, int64_t then_ms)
     return then_ms == 0 ? 0 : now_ms > then_ms ? (now_ms - then_ms) * 1000000 : 1;
 }
 
+static int64_t oldest_open_task_ns(const struct handoff_client *client)
+{
+    struct handoff_store_kept kept;
+    if (!client->open_tasks)
+        return 0;
+    handoff_store_kept(client->store, &kept);
+    return age_ns(base_wall_ms(&base_clock_system),
+                  handoff_open_tasks_oldest_ms(client->open_tasks, kept.oldest_row_ms));
+}
+
 static struct handoff_retention_stats retention_stats(const struct handoff_client *client)
 {
     const int64_t now_ms = base_wall_ms(&base_clock_system);
@@ -251,6 +294,8 @@ void handoff_client_stats(struct handoff_client *client, struct handoff_stats *s
                                .store_displaced = handoff_store_displaced_file(client->store),
                                .spine_up = atomic_load(&client->spine_up),
                                .exact_tokens = client->tokenizer != handoff_tokenizer_estimate(),
+                               .oldest_open_task_ns = oldest_open_task_ns(client),
+                               .task_stalled_after_ms = client->task_stalled_after_ms,
                                .retention = retention_stats(client)};
 }
 

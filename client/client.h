@@ -18,6 +18,7 @@
 #include "client/calls/recent.h"
 #include "client/calls/replay_many.h"
 #include "client/deliver/engine.h"
+#include "client/deliver/open_tasks.h"
 #include "client/handoff.h"
 #include "client/spine/spine.h"
 #include "client/store/store.h"
@@ -38,6 +39,8 @@ struct handoff_client {
     struct base_workers *workers; /* for what is too long for a loop */
     struct handoff_assembler assembler;
     struct handoff_engine *engine;
+    struct handoff_open_tasks *open_tasks; /* NULL: not watched */
+    int64_t task_stalled_after_ms;
     void (*observe)(void *observer, const struct handoff_event *event);
     void *observer;
 

@@ -167,6 +167,8 @@ struct handoff_options {
                                  handoffs stays; 0: never */
     int64_t retention_index_bytes; /* of that rest, with keys: beyond it the oldest handoffs go;
                                       0: never */
+    int64_t task_stalled_after_ms; /* tasks that wait longer have stalled, see handoff_stats; 0: it
+                                      is not watched which wait */
     const char *encoding;          /* of tokens; NULL: "o200k_base" */
     const char *vocabulary_dir;    /* NULL: as handoff_tokenizer_open_encoding has it */
     unsigned connections_max;      /* to agents, at once; beyond it deliveries wait. 0: any
@@ -846,6 +848,10 @@ struct handoff_stats {
                                     so that nothing is stored any more; NULL: all is in its place */
     bool spine_up;               /* it answered when it was asked last */
     bool exact_tokens;           /* a vocabulary is in use */
+    /* Of tasks that are not completed and of which nothing is in flight or parked: since the last
+       acknowledgement of the one that has waited longest; 0: there is none, or it is not watched */
+    int64_t oldest_open_task_ns;
+    int64_t task_stalled_after_ms; /* from the options */
     struct handoff_retention_stats retention;
 };
 

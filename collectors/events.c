@@ -170,6 +170,10 @@ void collectors_client_read(void *arg)
     metric_gauge_set(collectors->single[COLLECTORS_STORE_DISK_SIZE], (double)stats.disk_bytes);
     metric_gauge_set(collectors->single[COLLECTORS_SPINE_UP], stats.spine_up ? 1 : 0);
     metric_gauge_set(collectors->single[COLLECTORS_TOKENIZER_EXACT], stats.exact_tokens ? 1 : 0);
+    metric_gauge_set(collectors->single[COLLECTORS_OLDEST_OPEN_TASK],
+                     event_seconds(stats.oldest_open_task_ns));
+    metric_gauge_set(collectors->single[COLLECTORS_TASK_STALLED_AFTER],
+                     (double)stats.task_stalled_after_ms / 1e3);
     collectors_retention_read(collectors, &stats.retention);
     collectors_standing_read(collectors);
 }

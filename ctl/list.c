@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl list: handoffs by state, agents, task and time. One thread. */
+/* handoffctl handoffs: handoffs by state, agents, task and time. One thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <yyjson.h>

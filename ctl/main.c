@@ -71,8 +71,8 @@ static const struct ctl_command commands[] = {
      "      --memory ms-4821 --deadline 2030-01-31T18:00:00Z\n"
      "  handoffctl send request.json --async --idempotency-key run-17 --json | jq -r .id\n",
      ctl_send},
-    {"list", "[OPTION ...]", "List handoffs, oldest first.",
-     "  --state STATE     only those in this state, such as in_flight or parked\n"
+    {"handoffs", "[OPTION ...]", "List handoffs, oldest first.",
+     "  --state STATE     only those in this state, as status shows it\n"
      "  --source AGENT    only those that AGENT sent\n"
      "  --target AGENT    only those that AGENT has, or had last\n"
      "  --task TASK       only those of TASK\n"
@@ -81,8 +81,8 @@ static const struct ctl_command commands[] = {
      "  --cursor CURSOR   the next page, as the end of the last one says\n"
      "  --json            print the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"
-     "  handoffctl list --state awaiting_ack --target coder\n"
-     "  handoffctl list --since 2030-01-31T18:00:00Z --json | jq -r '.items[].id'\n",
+     "  handoffctl handoffs --state awaiting_ack --target coder\n"
+     "  handoffctl handoffs --since 2030-01-31T18:00:00Z --json | jq -r '.items[].id'\n",
      ctl_list},
     {"status", "ID [--json]", "Show a handoff's status.",
      CTL_API_DETAILS "\n"

@@ -10,6 +10,7 @@ function(config)
   local of = {
     selector: config.selector,
     target: alert.by(['target_agent']),
+    sidecar: alert.by(['instance']),
     channel: alert.by(['channel', 'receiver']),
   };
 
@@ -91,6 +92,29 @@ function(config)
     |||,
   });
 
+  local taskStalled = alert.new({
+    name: 'HandoffTaskStalled',
+    severity: 'warning',
+    scope: 'sidecar',
+    // The threshold is the sidecar's own; without tasks.stalled_after both are 0.
+    expr: |||
+      max by (%(sidecar)s) (
+        handoff_oldest_open_task_seconds{%(selector)s}
+      )
+      > on (%(sidecar)s)
+      max by (%(sidecar)s) (
+        handoff_task_stalled_after_seconds{%(selector)s}
+      )
+    ||| % of,
+    dashboard: config.dashboards.tasks,
+    summary: 'A task stopped after an agent had acknowledged it',
+    description: |||
+      The last handoff of a task at {{ $labels.instance }} was acknowledged {{ $value | humanizeDuration }} ago. Since then nothing of it was in flight or parked, and no agent completed it.
+      Likely causes: the agent that acknowledged it died before it handed on, or it finished the task without completing it (POST /v1/tasks/ID/complete).
+    |||,
+    command: 'handoffctl handoffs --state acknowledged',
+  });
+
   local latencyHigh = alert.new({
     name: 'HandoffLatencyHigh',
     severity: 'warning',
@@ -147,5 +171,5 @@ function(config)
 
   {
     name: 'handoff-delivery.alerts',
-    rules: [failed, consecutiveFailures, circuitOpen, parkedWaiting, latencyHigh, channelBacklog],
+    rules: [failed, consecutiveFailures, circuitOpen, parkedWaiting, taskStalled, latencyHigh, channelBacklog],
   }

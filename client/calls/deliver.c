@@ -158,7 +158,7 @@ static size_t count_at(yyjson_val *object, const char *key)
     return base_json_whole(yyjson_obj_get(object, key), &number) && number > 0 ? (size_t)number : 0;
 }
 
-static struct handoff_memory_counts count_memories(yyjson_val *root)
+static struct handoff_memory_counts count_stored_memories(yyjson_val *root)
 {
     yyjson_val *completeness = yyjson_obj_get(root, "completeness");
     return (struct handoff_memory_counts){
@@ -200,7 +200,7 @@ static void tell_delivered(const struct handoff_stored_sending *stored, enum han
                                           .pattern = pattern_of(envelope)},
                                   .of.assembled = {.tokens = count_at(tokens, "count"),
                                                    .budget = count_at(tokens, "budget"),
-                                                   .memories = count_memories(root),
+                                                   .memories = count_stored_memories(root),
                                                    .hop_count = envelope->hop_count,
                                                    .cycle = was_on_path(envelope)}};
     handoff_copy_trace_id(event.who.trace_id, handoff_trace_id(envelope->traceparent));

@@ -64,6 +64,10 @@ static void completed(struct handoff_store_job *job)
     if (job->error.code != HANDOFF_OK) {
         handoff_give_error(completing->answered, completing->context, &job->error);
     } else {
+        if (completing->loop->client->open_tasks)
+            handoff_open_tasks_completed(completing->loop->client->open_tasks,
+                                         completing->complete.task_id,
+                                         completing->complete.task.completed_ms);
         if (!completing->complete.repeated)
             report_completion(completing);
         give_task(completing);

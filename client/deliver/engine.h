@@ -38,6 +38,7 @@ struct handoff_hand_on;
 struct handoff_engine_options {
     struct handoff_store *store;
     struct handoff_agents *agents;
+    struct handoff_open_tasks *open_tasks; /* told of moves; NULL: not watched */
     const struct base_clock *clock;
     const struct base_random *random;
     unsigned connections_max; /* to agents, at once; 0: any number */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/deliver/delivery.h"
+#include "client/deliver/open_tasks.h"
 #include "client/model/model.h"
 #include "lib/base/check.h"
 
@@ -192,6 +193,10 @@ static bool attempt_is_new(struct handoff_delivery *delivery)
 void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum handoff_state from,
                                    bool resumed)
 {
+    struct handoff_open_tasks *open_tasks = delivery->lane->engine->options.open_tasks;
+    if (open_tasks)
+        handoff_open_tasks_moved(open_tasks, delivery->task_id, from, delivery->state,
+                                 delivery->settled_ms);
     int64_t elapsed_us = (handoff_delivery_now_ns(delivery) - delivery->began_ns) / 1000;
     struct handoff_event event = {
         .kind = HANDOFF_EVENT_MOVED,

@@ -14,7 +14,7 @@ const untilTasks = 'Empty until a task is completed.';
 // --- now --------------------------------------------------------------------------------------------
 
 const depthStat = stat({
-    title: 'Hop depth, mean', width: 4, unit: 'short', decimals: 1, noValue: 'no handoffs',
+    title: 'Hop depth, mean', width: 3, unit: 'short', decimals: 1, noValue: 'no handoffs',
     queries: [now(hopDepth(shown))],
     about: 'Average position of handoffs in the chain of their task; the first handoff of a task is 1.',
     good: 'about half the length of your pipeline, and steady.',
@@ -23,7 +23,7 @@ const depthStat = stat({
 });
 
 const deepStat = stat({
-    title: 'Hop depth, p95', width: 4, unit: 'short', decimals: 0, noValue: 'no handoffs', steps: rising(8, 10),
+    title: 'Hop depth, p95', width: 3, unit: 'short', decimals: 0, noValue: 'no handoffs', steps: rising(8, 10),
     queries: [now(quantile(0.95, 'handoff_hop_depth', sidecar(), shown))],
     about: 'One in twenty handoffs was deeper than this. The limit is 10 by default (hops.max).',
     good: 'the length of your pipeline.',
@@ -50,7 +50,7 @@ const completedStat = stat({
 });
 
 const cyclesStat = stat({
-    title: 'Cycles', width: 4, unit: 'locale', decimals: 0, steps: [[good, null], [warn, 1]],
+    title: 'Cycles', width: 3, unit: 'locale', decimals: 0, steps: [[good, null], [warn, 1]],
     queries: [now(increase('handoff_route_cycles_total', sidecar(), shown))],
     about: 'Handoffs to an agent that was already on the path of the task, in the time shown.',
     good: '0, or the number of times reviews send work back on purpose.',
@@ -65,6 +65,15 @@ const limitStat = stat({
     good: '0.',
     otherwise: 'a loop that nothing else stopped: `handoffctl task ID` shows which agents had the task; finish it manually.',
     runbooks: ['HandoffHopLimitReached'],
+});
+
+const openStat = stat({
+    title: 'Oldest open task', width: 3, unit: 's', decimals: 0, noValue: 'not watched',
+    queries: [now(max(`handoff_oldest_open_task_seconds${sidecar()}`))],
+    about: 'Time since the last acknowledgement of the task that has waited longest: not completed, and nothing of it in flight or parked. 0 if tasks.stalled_after is not set.',
+    good: 'less than an agent needs for its work.',
+    otherwise: 'more than tasks.stalled_after: an agent died after it acknowledged, or does not complete its tasks.',
+    runbooks: ['HandoffTaskStalled'],
 });
 
 // --- depth ------------------------------------------------------------------------------------------
@@ -193,7 +202,7 @@ export const tasks = {
     description: 'Do tasks take the intended route? Depth, handoffs per task, cycles, limits, and channels.',
     variables: ['target_agent', 'channel', 'receiver'],
     rows: [
-        ['', [depthStat, deepStat, perTaskStat, completedStat, cyclesStat, limitStat]],
+        ['', [depthStat, deepStat, perTaskStat, completedStat, openStat, cyclesStat, limitStat]],
         ['Depth', [depthHeat, depthLines, pastLines, patternLines, cycleLines]],
         ['Tasks', [taskHeat, taskLines]],
         ['Channels', [publishedLines, pendingLines, lagLines, redeliveredLines]],

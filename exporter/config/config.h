@@ -66,6 +66,9 @@ struct exporter_config {
     } hops;
     enum handoff_secret_policy secrets;
     struct {
+        uint64_t stalled_after_ms; /* 0: it is not watched */
+    } tasks;
+    struct {
         enum exporter_spine kind;
     } spine;
     struct {

@@ -159,7 +159,7 @@ static void describe_range(const struct config_row *row, const char *noun, const
     const char *example = row->fallback;
 
     if (example == NULL) {
-        example = base_duration_print(&number, row->number);
+        example = base_duration_print(&number, row->number != 0 ? row->number : row->least);
     }
     exporter_error_set(text, "a %s from %s to %s such as %s", noun, least, most, example);
 }

@@ -186,6 +186,7 @@ class EveryAlert(unittest.TestCase):
             "HandoffFailureRateCritical": {"critical"},
             "HandoffErrorBudgetBurn": {"critical", "warning"},
             "HandoffLatencyHigh": {"warning"},
+            "HandoffTaskStalled": {"warning"},
             "HandoffHopDepthRising": {"warning"},
             "HandoffHopLimitReached": {"warning"},
             "HandoffBudgetUnderused": {"info"},

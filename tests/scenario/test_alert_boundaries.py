@@ -259,6 +259,19 @@ def hop_limit():
         case("one of another job does not", {handoffs("hop_limit", job="other"): "0+1x40"}, False, 20)]
 
 
+def task_stalled():
+    oldest, after = of("handoff_oldest_open_task_seconds"), of("handoff_task_stalled_after_seconds")
+    elsewhere = of("handoff_task_stalled_after_seconds", instance="b:9780")
+    yield "HandoffTaskStalled", [
+        case("one that waits as long as it may does not", {oldest: 600, after: 600}, False),
+        case("one that waits longer does", {oldest: 600.5, after: 600}, True),
+        case("none does where tasks are not watched", {oldest: 0, after: 0}, False),
+        case("each sidecar has its own threshold", {oldest: 600, after: 900, elsewhere: 60}, False),
+        case("one of another job does not", {of("handoff_oldest_open_task_seconds", job="other"): 900,
+                                             of("handoff_task_stalled_after_seconds", job="other"): 600},
+             False)]
+
+
 def sidecar():
     a, b = of("up"), of("up", instance="b:9780")
     yield "HandoffExporterDown", [
@@ -322,7 +335,7 @@ def sidecar():
     yield "HandoffWatchdog", [case("always", {a: 1}, True)]
 
 
-TABLES = [delivery, latency, failure_rate, context, hops, hop_limit, sidecar]
+TABLES = [delivery, latency, failure_rate, context, hops, hop_limit, task_stalled, sidecar]
 # Minutes between two evaluations, where a day of minutes would take long.
 STEPS = {hops: 15}
 

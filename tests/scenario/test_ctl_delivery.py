@@ -108,9 +108,9 @@ class Look(Case):
 
     def test_handoffs_are_listed_cancelled_and_parked(self):
         [refused] = self.park()
-        self.assertIn(refused, self.ctl("list", "--state", "parked").stdout)
-        self.assertIn("no handoffs", self.ctl("list", "--state", "expired").stdout)
-        listed = self.json("list", "--task", "task-1", "--source", "analyst")
+        self.assertIn(refused, self.ctl("handoffs", "--state", "parked").stdout)
+        self.assertIn("no handoffs", self.ctl("handoffs", "--state", "expired").stdout)
+        listed = self.json("handoffs", "--task", "task-1", "--source", "analyst")
         self.assertEqual([item["id"] for item in listed["items"]], [refused])
         self.assertIn("discarded", self.ctl("cancel", refused, "--reason", "over").stdout)
         self.assertEqual(self.caller.state(refused)["reason"], "over")
@@ -172,7 +172,7 @@ class Look(Case):
                       ("parked", "replay", "--target", "coder", "--rate", "0"),
                       ("agents", "rest"), ("inbox",), ("ack", GONE, "more"), ("send",)):
             self.ctl(*words, code=2)
-        for name in ("send", "list", "status", "attempts", "task", "inbox", "ack", "nack", "cancel",
+        for name in ("send", "handoffs", "status", "attempts", "task", "inbox", "ack", "nack", "cancel",
                      "park", "parked", "agents"):
             self.assertIn("xample", self.ctl(name, "--help").stdout)
         self.ctl("agents", "--api.url", "unix:/nothing/here", code=3)

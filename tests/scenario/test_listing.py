@@ -70,7 +70,7 @@ class Filters(Case):
         self.start()
         ours = self.send(task_id="ours")
         theirs = self.send("writer", task_id="theirs", source_agent="editor")
-        both = self.send("writer", task_id="theirs")
+        both = self.send("writer", task_id="theirs", new_chain=True)
         self.assertEqual(self.ids(), [ours, theirs, both])
         self.assertEqual(self.ids(source="analyst"), [ours, both])
         self.assertEqual(self.ids(target="writer"), [theirs, both])

@@ -91,6 +91,9 @@ class ThroughPrometheus(Known):
         samples = self.now()
         self.assertEqual(samples.series("handoff_in_flight"), {})
         self.assertEqual(samples.series("handoff_oldest_in_flight_seconds"), {})
+        # tasks.stalled_after is not set: test_stalled_tasks.py watches tasks
+        self.assertEqual(samples("handoff_oldest_open_task_seconds"), 0)
+        self.assertEqual(samples("handoff_task_stalled_after_seconds"), 0)
         self.check_stages(samples, assembled=15, accepted=14, attempts=16)
         self.check_store_and_spine(samples)
         self.check_retention(samples)

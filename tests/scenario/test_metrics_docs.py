@@ -52,7 +52,7 @@ class Traffic:
             self.caller.call("PUT", f"/v1/memories/{memory}", {"content": "the gateway retries payments"})
         for _ in range(4):
             self.send("coder", memory_ids=MEMORIES)
-        self.send("coder", memory_ids=["ms-1", "ms-2", "ms-3", "ms-lost"])
+        self.send("coder", task_id="task-open", memory_ids=["ms-1", "ms-2", "ms-3", "ms-lost"])
         first = self.send("coder", task_id="task-h")
         second = self.send("reviewer", task_id="task-h", source_agent="coder", previous_id=first)
         # back to an agent that had it
@@ -101,7 +101,8 @@ class MetricsDocument(unittest.TestCase):
             cls.enterClassContext(receiver)
         cls.daemon = cls.enterClassContext(daemon_with(
             {name: {"url": receiver.url} for name, receiver in receivers.items()},
-            defaults={"retries": 1, "token_budget": BUDGET, "breaker": {"failures": 3, "cooldown": "1h"}}))
+            defaults={"retries": 1, "token_budget": BUDGET, "breaker": {"failures": 3, "cooldown": "1h"}},
+            tasks={"stalled_after": "1h"}))
         target = {"handoff": cls.daemon.web.address}
         rules = {"rule_files": [str(TOP / "alerts" / name) for name in ("handoff-rules.yml", "handoff-alerts.yml")]}
         cls.classic = cls.enterClassContext(Prometheus(target, config=rules))

@@ -200,7 +200,7 @@ static void test_aliases_do_not_multiply(void **state)
     assert_int_equal(fclose(out), 0);
     assert_refused(text, size,
                    "test.yml:1:1: x0: unknown key, allowed: agents, defaults, pipelines, hops, "
-                   "secrets, spine, tokenizer, storage, api, metrics");
+                   "secrets, tasks, spine, tokenizer, storage, api, metrics");
     free(text);
 }
 
@@ -250,6 +250,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->hops.max, 10);
     assert_true(config->hops.new_chain);
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_REDACT);
+    assert_int_equal(config->tasks.stalled_after_ms, 0);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
     assert_int_equal(config->tokenizer.encoding, 0);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_FULL);
@@ -311,6 +312,7 @@ static void test_sections(void **state)
     struct exporter_config *config =
         load("hops: {max: 64, new_chain: false}\n"
              "secrets: allow\n"
+             "tasks: {stalled_after: 90m}\n"
              "spine: {kind: embedded}\n"
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
@@ -323,6 +325,7 @@ static void test_sections(void **state)
     assert_int_equal(config->hops.max, 64);
     assert_false(config->hops.new_chain);
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_ALLOW);
+    assert_int_equal(config->tasks.stalled_after_ms, 5400000);
     assert_int_equal(config->tokenizer.encoding, 1);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_NONE);
     assert_int_equal(config->storage.retention.age_ms, 129600000);

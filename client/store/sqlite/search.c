@@ -57,7 +57,7 @@ static struct base_uuid first_id(const struct handoff_store_search *search)
     return memcmp(since.bytes, search->after.bytes, sizeof since.bytes) > 0 ? since : search->after;
 }
 
-static bool read_id(sqlite3_stmt *row, struct base_uuid *id)
+static bool read_found_id(sqlite3_stmt *row, struct base_uuid *id)
 {
     struct base_span bytes = handoff_db_column(row, 0);
     if (bytes.size != sizeof id->bytes)
@@ -85,7 +85,7 @@ static enum handoff_code select_page(struct handoff_db *db, const char *text,
     if (walks_ids(text))
         sqlite3_bind_int64(select, 9, EXAMINED);
     while (search->count < search->limit && handoff_db_row(select)) {
-        if (read_id(select, &search->ids[search->count]))
+        if (read_found_id(select, &search->ids[search->count]))
             search->count++;
     }
     return handoff_db_end(db, select, error);
@@ -102,7 +102,7 @@ static enum handoff_code find_last_examined(struct handoff_db *db, const struct 
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(select, 1, from->bytes, sizeof from->bytes, SQLITE_STATIC);
     sqlite3_bind_int64(select, 2, EXAMINED - 1);
-    search->more = handoff_db_row(select) && read_id(select, &search->next);
+    search->more = handoff_db_row(select) && read_found_id(select, &search->next);
     return handoff_db_end(db, select, error);
 }
 
