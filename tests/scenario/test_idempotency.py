@@ -73,8 +73,8 @@ class Case(unittest.TestCase):
         request = {**json.loads(BODY), "task_summary": "Write",
                    "constraints": {f"rule-{i}": "word " * 20 for i in range(200)}}
         turned = dict(reversed(request.items()))
-        first = self.send(json.dumps({**request, "state": {"notes": ["x" * 700] * 100}}, indent=4))
-        again = self.send(json.dumps({**turned, "state": {"notes": ["x" * 700] * 100}}))
+        first = self.send(json.dumps({**request, "expected_output": {"criteria": ["x" * 700] * 100}}, indent=4))
+        again = self.send(json.dumps({**turned, "expected_output": {"criteria": ["x" * 700] * 100}}))
         self.assertEqual((first.status, again.status), (422, 422))
         self.assertEqual(first.json()["code"], "budget_too_small") # nothing was stored under the key
         first = self.send(json.dumps(request, indent=2000))

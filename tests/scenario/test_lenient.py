@@ -91,7 +91,7 @@ class Case(unittest.TestCase):
         self.assertIn(b"1.10", self.coder.requests[0].raw)
 
     def test_a_long_request_is_read_on_a_worker_and_is_no_exception(self):
-        body = {**REQUEST, "state": {"notes": ["word " * 40] * 2000}, "mood": "calm"}
+        body = {**REQUEST, "expected_output": {"criteria": ["word " * 40] * 2000}, "mood": "calm"}
         reply = self.post("/v1/handoffs", body)
         self.assertEqual((reply.status, reply.json()["code"]), (422, "budget_too_small"), reply)
         self.assertEqual(self.fields(reply), ["mood"])
