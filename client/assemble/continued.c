@@ -59,7 +59,7 @@ static int compare_ids(const void *left, const void *right)
 }
 
 /* They are sorted: a task may have thousands that nothing continues. */
-static bool is_among(const struct continued_read *read, const struct base_uuid *id)
+static bool is_among_ids(const struct continued_read *read, const struct base_uuid *id)
 {
     return bsearch(id, read->ids, read->nids, sizeof *id, compare_ids) != NULL;
 }
@@ -216,7 +216,7 @@ static enum handoff_code take_ancestor(struct continued_read *read, size_t index
     struct base_arena *arena = &read->assembly->arena;
     struct handoff_said *said = &chain->said[chain->nsaid];
     struct handoff_parent *parent =
-        is_among(read, &stored->id) ? &chain->parents[chain->nparents] : NULL;
+        is_among_ids(read, &stored->id) ? &chain->parents[chain->nparents] : NULL;
     enum handoff_code code = handoff_contribution_read(stored, encoding_of(read->assembly), arena,
                                                        said, parent ? &parent->way : NULL, error);
     if (code != HANDOFF_OK)
@@ -318,7 +318,7 @@ static enum handoff_code step_into_its_place(struct continued_read *read,
     struct handoff_continued_chain *chain = &read->assembly->chain;
     const struct handoff_contribution *old = NULL;
     for (size_t i = 0; i < read->count; i++) {
-        if (is_among(read, &read->list[i].id))
+        if (is_among_ids(read, &read->list[i].id))
             old = &read->list[i];
     }
     if (!old || !old->text.data)

@@ -72,7 +72,7 @@ class Case(unittest.TestCase):
                 self.assertNotIn(b"429", late.recv(100))
             return True
         eventually(gives_way, "a new poll takes the place of an old one")
-        # each loop ends the longest of its own
+        # each loop ends its own longest poll
         ended, _, _ = select.select(polls, [], [], TIMEOUT)
         self.assertTrue(ended)
         self.assertTrue(ended[0].recv(100).startswith(b"HTTP/1.1 204 "))

@@ -123,7 +123,8 @@ static enum handoff_code link_parent(struct handoff_db *db, int64_t child, size_
     return code == HANDOFF_OK ? insert_lineage(db, child, place, parent, error) : code;
 }
 
-static enum handoff_code set_root(struct handoff_db *db, int64_t seq, struct handoff_error *error)
+static enum handoff_code set_contribution_root(struct handoff_db *db, int64_t seq,
+                                               struct handoff_error *error)
 {
     return do_with(db,
                    "UPDATE contributions SET root ="
@@ -161,7 +162,7 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
     for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++)
         code = link_parent(db, seq, i, &put->parents[i], error);
     if (code == HANDOFF_OK && put->nparents > 0)
-        code = set_root(db, seq, error);
+        code = set_contribution_root(db, seq, error);
     if (code == HANDOFF_OK && !is_nil(&put->replaces))
         code = mark_replaced(db, put, error);
     return code;
