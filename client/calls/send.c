@@ -431,12 +431,12 @@ static void send_with_key(struct handoff_sending *sending, const struct handoff_
 
 static bool keep_park_reason(struct handoff_sending *sending, const char *reason)
 {
-    const size_t size = reason ? strlen(reason) + 1 : 0;
+    const size_t room = reason ? 2 * strlen(reason) + 64 : 0; /* a marker may be the longer one */
     if (!reason)
         return true;
-    sending->park_reason = base_malloc(size);
+    sending->park_reason = base_malloc(room);
     if (sending->park_reason)
-        memcpy(sending->park_reason, reason, size);
+        handoff_client_copy_reason(sending->loop->client, sending->park_reason, room, reason);
     return sending->park_reason != NULL;
 }
 

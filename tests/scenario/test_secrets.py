@@ -213,9 +213,12 @@ class Case(unittest.TestCase):
         parked = self.caller.send_async("puller", task_id="task-2")
         reply = self.caller.call("POST", f"/v1/handoffs/{parked}/park", {"reason": f"{NPM} is revoked"})
         self.assertEqual(reply.json()["reason"], "[redacted: npm token] is revoked", reply)
+        request = {"source_agent": "analyst", "target_agent": "coder", "task_id": "task-3", "task_summary": "Wait"}
+        reply = self.caller.call("POST", "/v1/parked", {"reason": f"{NPM} is new", "request": request})
+        self.assertEqual(reply.json()["reason"], "[redacted: npm token] is new", reply)
         self.wait_for_count("url_password", "reason", 1)
         self.wait_for_count("github_token", "reason", 1)
-        self.wait_for_count("npm_token", "reason", 1)
+        self.wait_for_count("npm_token", "reason", 2)
         self.assert_nowhere(GITHUB, PASSWORD, NPM)
 
     # ---- traces ----
