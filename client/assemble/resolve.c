@@ -79,7 +79,7 @@ static struct handoff_reference *sort_references(struct handoff_assembly *assemb
     struct handoff_reference *all =
         base_arena_calloc(&assembly->arena, items->count + 1, sizeof *all);
     size_t i, n;
-    yyjson_val *id;
+    yyjson_val *named;
     if (!all)
         return NULL;
     for (i = 0; i < items->count; i++)
@@ -87,9 +87,9 @@ static struct handoff_reference *sort_references(struct handoff_assembly *assemb
                                             .item = &items->at[i],
                                             .asked = items->at[i].from == &assembly->ledger.own};
     qsort(all, items->count, sizeof *all, compare_references);
-    yyjson_arr_foreach(assembly->request.memory_ids, i, n, id)
+    yyjson_arr_foreach(assembly->request.memory_ids, i, n, named)
     {
-        struct handoff_reference *known = find_reference(all, items->count, base_json_span(id));
+        struct handoff_reference *known = find_reference(all, items->count, base_json_span(named));
         if (known)
             known->asked = known->named = true;
     }

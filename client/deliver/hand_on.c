@@ -119,8 +119,7 @@ static void unit_written(struct handoff_store_job *job)
     struct handoff_hand_on *on = BASE_CONTAINER_OF(job, struct handoff_hand_on, move.job);
     BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
     struct handoff_delivery *delivery = on->delivery;
-    BASE_CHECK(delivery != NULL); /* what is being written does not go */
-    BASE_CHECK(delivery->writing);
+    BASE_CHECK(delivery->writing); /* what is being written does not go */
     delivery->lane->awaited--;
     delivery->writing = false;
     if (job->error.code == HANDOFF_OK) {

@@ -435,8 +435,9 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
     enum handoff_code code = handoff_rank_prepare(db, error); /* the triggers need it */
     if (code == HANDOFF_OK)
         code = find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
-    if (code == HANDOFF_OK)
-        code = remove_seq(db, old.seq, error);
+    if (code != HANDOFF_OK)
+        return code;
+    code = remove_seq(db, old.seq, error);
     return code == HANDOFF_OK ? forget_scope(db, handoff_scope_of(old.seq), error) : code;
 }
 
