@@ -136,7 +136,7 @@ class Runbooks(unittest.TestCase):
         self.assertEqual(len(re.findall(r"(?m)^ *[12] .*\b503\b", shown)), 2, shown)
         self.broken.do(ack)
         self.run_script("AGENT=code-generator; " + in_sentences(page)[-1])
-        eventually(lambda: self.caller.parked()["items"] == [], "nothing is parked any more")
+        eventually(lambda: self.caller.parked("?target=code-generator")["items"] == [], "nothing is parked for it any more")
 
     def test_a_command_that_does_not_work_is_found(self):
         self.bad_hour()
