@@ -18,6 +18,7 @@ import yaml
 from harness import Prometheus, Receiver
 from harness.agents import Caller, daemon_with
 from harness.receiver import ack, later, status
+from test_secrets import GITHUB
 
 TOP = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"])
 sys.path.insert(0, str(TOP / "tests/support"))
@@ -52,7 +53,8 @@ class Traffic:
             self.caller.call("PUT", f"/v1/memories/{memory}", {"content": "the gateway retries payments"})
         for _ in range(4):
             self.send("coder", memory_ids=MEMORIES)
-        self.send("coder", task_id="task-open", memory_ids=["ms-1", "ms-2", "ms-3", "ms-lost"])
+        self.send("coder", task_id="task-open", memory_ids=["ms-1", "ms-2", "ms-3", "ms-lost"],
+                  state={"decisions": [f"deploy with {GITHUB}"]})
         first = self.send("coder", task_id="task-h")
         second = self.send("reviewer", task_id="task-h", source_agent="coder", previous_id=first)
         # back to an agent that had it
@@ -152,7 +154,8 @@ class MetricsDocument(unittest.TestCase):
                 "handoff_oldest_in_flight_seconds": {(("target_agent", "reviewer"),)},
                 "handoff_oldest_parked_seconds": {(("target_agent", "broken"),)},
                 "handoff_parked_total": {(("reason", "exhausted"),)},
-                "handoff_replayed_total": {(("target_agent", "coder"),)}}.items():
+                "handoff_replayed_total": {(("target_agent", "coder"),)},
+                "handoff_secrets_total": {(("kind", "github_token"), ("where", "request"))}}.items():
             self.assertEqual(set(self.ask(self.classic, name, QUERIES[name]["example"])), expected, name)
 
     def test_the_worst_of_twenty_envelopes_lies_in_the_bucket_of_three_quarters(self):
