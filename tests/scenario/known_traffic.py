@@ -16,7 +16,7 @@ CONFIG = {
     "hops": {"max": 4},
 }
 SLOWNESS = 0.2
-NOTES = [f"ms-note-{number}" for number in range(16)]
+NOTES = [f"ms-note-{number}" for number in range(50)]
 TARGETS = ("analyst", "coder", "reviewer", "down", "picky", "sleepy", "hurried")
 
 Sent = collections.namedtuple("Sent", "target outcome envelope")
