@@ -63,7 +63,7 @@ const char *handoff_body_type(enum handoff_rendering rendering)
     static const char *const types[] = {
         [HANDOFF_RENDER_STORED] = "Content-Type: " HANDOFF_ENVELOPE_TYPE_2,
         [HANDOFF_RENDER_VERSION_1] = "Content-Type: " HANDOFF_ENVELOPE_TYPE_1,
-        [HANDOFF_RENDER_MARKDOWN] = "Content-Type: " HANDOFF_BRIEF_TYPE,
+        [HANDOFF_RENDER_MARKDOWN] = ("Content-Type: " HANDOFF_BRIEF_TYPE),
     };
     return types[rendering];
 }
