@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/store/handoffs.h"
 #include "client/store/sqlite/migrate.h"
@@ -428,6 +429,9 @@ static void test_a_replaced_one_is_not_continued(void **state)
     const struct made a = accept((struct wanted){.target = "coder"});
     const struct made instead = accept((struct wanted){.target = "coder", .replaces = &a.id});
     ASSERT_CONTINUED("coder", &instead);
+    const struct made edited = accept((struct wanted){.target = "coder", .replaces = &instead.id});
+    ASSERT_CONTINUED("coder", &edited);
+    assert_sound();
 }
 
 static void test_who_began_a_task_is_a_party_and_others_are_not(void **state)
@@ -442,6 +446,100 @@ static void test_who_began_a_task_is_a_party_and_others_are_not(void **state)
     found = find_continued("task", "joiner");
     assert_true(found->is_known && !found->is_party && !found->began_it);
     assert_false(find_continued("another", "planner")->is_known);
+}
+
+static struct made wait_for_alternate(void)
+{
+    const struct made a = accept((struct wanted){.target = "coder"});
+    accept((struct wanted){.target = "tester"}); /* from the second one on, agents are listed */
+    settle(&a, HANDOFF_STATE_READY, "substitute");
+    return a;
+}
+
+static void test_an_alternate_that_lost_it_again_has_nothing_to_continue(void **state)
+{
+    (void)state;
+    const struct made a = wait_for_alternate();
+    ASSERT_CONTINUED("substitute", &a);
+    settle(&a, HANDOFF_STATE_READY, "another");
+    ASSERT_CONTINUED("another", &a);
+    ASSERT_CONTINUED("coder", &a);
+    assert_false(find_continued("task", "substitute")->is_party);
+}
+
+static void test_an_alternate_that_was_tried_may_go_on_where_nothing_is_open(void **state)
+{
+    struct handoff_attempt_record tried = {
+        .attempt = {.number = 1, .target = base_span_text("substitute")}};
+    (void)state;
+    const struct made a = wait_for_alternate();
+    struct handoff_store_move move = {
+        .seq = a.seq,
+        .standing = {.state = HANDOFF_STATE_READY, .target = base_span_text("coder")},
+        .attempts = &tried,
+        .nattempts = 1};
+    assert_int_equal(run(&move.job, submit_move), HANDOFF_OK);
+    ASSERT_CONTINUED("substitute", &a);
+    const struct made b = accept((struct wanted){.target = "substitute"});
+    ASSERT_CONTINUED("substitute", &b);
+    assert_sound();
+}
+
+static void test_a_list_that_lacks_an_agent_is_noticed(void **state)
+{
+    struct handoff_store_report report;
+    (void)state;
+    accept((struct wanted){.target = "coder"});
+    accept((struct wanted){.target = "tester"});
+    open_database();
+    assert_sound();
+    assert_int_equal(
+        handoff_db_exec(&fixture.db, "DELETE FROM addressed WHERE agent = 'coder'", &fixture.error),
+        HANDOFF_OK);
+    assert_int_equal(handoff_store_check(fixture.directory, &report, &fixture.error), HANDOFF_OK);
+    assert_non_null(strstr(report.problem, "who was addressed"));
+}
+
+/* Since the last call, on the reader that a lone caller gets again and again. */
+static int64_t steps_of_reader(void)
+{
+    int64_t steps = 0;
+    struct handoff_db *db = handoff_store_reader(fixture.store, &fixture.error);
+    assert_non_null(db);
+    for (sqlite3_stmt *each = NULL; (each = sqlite3_next_stmt(db->sqlite, each));)
+        steps += sqlite3_stmt_status(each, SQLITE_STMTSTATUS_VM_STEP, 1);
+    handoff_store_reader_done(fixture.store, db);
+    return steps;
+}
+
+static int64_t steps_to_continue(const char *agent, size_t count)
+{
+    steps_of_reader();
+    assert_int_equal(find_continued("task", agent)->nids, count);
+    return steps_of_reader();
+}
+
+static void fan_out(int envelopes)
+{
+    for (int i = 0; i < envelopes; i++)
+        accept((struct wanted){.source = "planner", .target = "coder"});
+}
+
+static void test_what_a_request_continues_is_found_in_any_task_in_as_many_steps(void **state)
+{
+    enum { FEW = 10, MANY = 10000 };
+    (void)state;
+    accept((struct wanted){.task = "small", .source = "planner", .target = "coder"});
+    fan_out(FEW / 2);
+    accept((struct wanted){.source = "planner", .target = "tester"});
+    fan_out(FEW / 2);
+    const int64_t none = steps_to_continue("planner", 0);
+    const int64_t open = steps_to_continue("tester", 1);
+    fan_out(MANY);
+    assert_true(steps_to_continue("planner", 0) <= none);
+    assert_true(steps_to_continue("tester", 1) <= open);
+    find_continued("small", "coder"); /* looks through those that wait for the index of tasks */
+    assert_true(steps_of_reader() < MANY);
 }
 
 /* ---- tasks that may be known ------------------------------------------------------------------
@@ -723,6 +821,10 @@ int main(void)
         WITH_STORE(test_what_was_only_assembled_is_continued_by_its_target),
         WITH_STORE(test_a_replaced_one_is_not_continued),
         WITH_STORE(test_who_began_a_task_is_a_party_and_others_are_not),
+        WITH_STORE(test_an_alternate_that_lost_it_again_has_nothing_to_continue),
+        WITH_STORE(test_an_alternate_that_was_tried_may_go_on_where_nothing_is_open),
+        WITH_STORE(test_a_list_that_lacks_an_agent_is_noticed),
+        WITH_STORE(test_what_a_request_continues_is_found_in_any_task_in_as_many_steps),
         WITH_STORE(test_a_task_may_be_known_from_its_first_commit_on),
         WITH_STORE(test_tasks_are_known_after_a_restart),
         WITH_STORE(test_ancestors_outlive_their_bodies_and_rows_under_a_live_chain),

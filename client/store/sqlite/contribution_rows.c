@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/bodies.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/retained_size.h"
@@ -152,6 +153,18 @@ static enum handoff_code mark_replaced(struct handoff_db *db,
     return handoff_db_do(db, mark, error);
 }
 
+static enum handoff_code take_its_place(struct handoff_db *db,
+                                        const struct handoff_store_put_envelope *put,
+                                        struct handoff_error *error)
+{
+    int64_t replaced = 0;
+    bool ignored;
+    enum handoff_code code = mark_replaced(db, put, error);
+    if (code == HANDOFF_OK)
+        code = find_parent(db, &put->replaces, &replaced, &ignored, error);
+    return code == HANDOFF_OK ? handoff_addressed_anew(db, replaced, error) : code;
+}
+
 enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq,
                                               const struct handoff_store_put_envelope *put,
                                               struct handoff_error *error)
@@ -164,7 +177,7 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
     if (code == HANDOFF_OK && put->nparents > 0)
         code = set_contribution_root(db, seq, error);
     if (code == HANDOFF_OK && !is_nil(&put->replaces))
-        code = mark_replaced(db, put, error);
+        code = take_its_place(db, put, error);
     return code;
 }
 

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/body_log.h"
 #include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/envelope_row.h"
@@ -100,6 +101,11 @@ static enum handoff_code compare_with_stored(struct handoff_db *db,
         "a different envelope with this id is already stored; envelopes never change", "id", text);
 }
 
+static bool may_be_known(struct handoff_db *db, struct base_span task_id)
+{
+    return !db->known_tasks || handoff_known_tasks_may_have(db->known_tasks, task_id);
+}
+
 enum handoff_code handoff_envelope_insert(struct handoff_db *db,
                                           const struct handoff_store_put_envelope *put,
                                           int64_t row_bytes, int64_t *seq,
@@ -116,10 +122,14 @@ enum handoff_code handoff_envelope_insert(struct handoff_db *db,
     *seq = sqlite3_last_insert_rowid(db->sqlite);
     if (outside)
         handoff_body_log_named(db->body_log, &place, *seq);
+    const bool is_known = may_be_known(db, put->task_id);
     if (db->known_tasks)
         handoff_known_tasks_add(db->known_tasks, put->task_id);
     code = insert_state(db, *seq, put, row_bytes, error);
-    return code == HANDOFF_OK ? handoff_contribution_insert(db, *seq, put, error) : code;
+    if (code == HANDOFF_OK)
+        code = handoff_contribution_insert(db, *seq, put, error);
+    return code == HANDOFF_OK && is_known ? handoff_addressed_add(db, *seq, put->task_id, error)
+                                          : code;
 }
 
 static enum handoff_code run_put_envelope(struct handoff_store_job *job, struct handoff_db *db,

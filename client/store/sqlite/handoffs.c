@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/model/model.h"
+#include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/party_rows.h"
@@ -166,6 +167,8 @@ static enum handoff_code run_accept(struct handoff_store_job *job, struct handof
     if (code != HANDOFF_OK || known)
         return code;
     code = insert_handoff(db, accept, error);
+    if (code == HANDOFF_OK)
+        code = handoff_addressed_anew(db, accept->seq, error);
     if (code == HANDOFF_OK)
         code = insert_key(db, accept, error);
     if (code == HANDOFF_OK && accept->stored)

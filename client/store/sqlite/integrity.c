@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/store/sqlite/addressed.h"
 #include "client/store/sqlite/body_files.h"
 #include "client/store/sqlite/data_dir.h"
 #include "client/store/sqlite/database.h"
@@ -221,7 +222,7 @@ static enum handoff_code check_kept(struct handoff_db *db, struct handoff_store_
 static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_store_report *report,
                                       struct handoff_error *error)
 {
-    int64_t lost = 0, stray = 0;
+    int64_t lost = 0, stray = 0, wrong = 0;
     enum handoff_code code =
         handoff_db_number(db,
                           "SELECT count(*) FROM lineage l WHERE l.parent >= l.child"
@@ -236,10 +237,14 @@ static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_stor
             " ELSE c.charged_to NOT IN (SELECT seq FROM envelopes)"
             " OR c.seq NOT IN (SELECT parent FROM lineage) END",
             &stray, error);
+    if (code == HANDOFF_OK)
+        code = handoff_addressed_count_wrong(db, &wrong, error);
     if (lost > 0)
         note(report, "an envelope's ledger lacks one of its ancestors", "");
     if (stray > 0)
         note(report, "the ledger has a contribution that no envelope needs", "");
+    if (wrong > 0)
+        note(report, "the list of who was addressed in a task does not match its handoffs", "");
     return code;
 }
 

@@ -10,7 +10,6 @@
 #include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
-#include "client/store/sqlite/party_rows.h"
 #include "lib/base/error.h"
 
 static bool copy_text(sqlite3_stmt *row, int at, struct base_arena *arena, struct base_span *to)
@@ -278,17 +277,37 @@ enum handoff_code handoff_store_get_ledger(struct handoff_store *store, const st
 /* ---- what a request continues ------------------------------------------------------------------
  */
 
-/* Of what was only assembled, its own target is addressed. */
-#define OF_TASK(is_addressed)                                                                      \
-    "SELECT e.id FROM task_envelopes t JOIN envelopes e ON e.seq = t.seq"                          \
-    " LEFT JOIN handoffs h ON h.seq = t.seq LEFT JOIN contributions c ON c.seq = t.seq"            \
-    " WHERE t.task_id = ?1 AND c.replaced_by IS NULL AND (h.seq IS NULL AND c.target = ?2"         \
-    " OR " is_addressed ")"
-
-static const char select_open[] = OF_TASK("?2 IN (h.asked_target, h.target)") //
-    " AND NOT EXISTS (SELECT 1 FROM lineage l WHERE l.parent = t.seq) ORDER BY t.seq DESC";
+static const char select_open[] =
+    "SELECT e.id FROM addressed a JOIN envelopes e ON e.seq = a.seq"
+    " WHERE a.task_id = ?1 AND a.agent = ?2 AND a.open = 1 ORDER BY a.seq DESC";
 static const char select_newest[] =
-    OF_TASK(HANDOFF_ROW_WAS_SENT_TO("?2")) " ORDER BY t.seq DESC LIMIT 1";
+    "SELECT e.id FROM addressed a JOIN envelopes e ON e.seq = a.seq"
+    " WHERE a.task_id = ?1 AND a.agent = ?2 AND a.open = 0 ORDER BY a.seq DESC LIMIT 1";
+
+/* Of a task that is not listed (addressed.h) there is one. */
+static const char select_only[] = "SELECT id FROM envelopes WHERE seq = ?1"
+                                  " AND ?2 IN (SELECT agent FROM addresses WHERE seq = ?1)";
+
+/* The first that retention has left. */
+static const char select_first[] =
+    "SELECT e.id, coalesce(h.source, c.source) = ?2,"
+    " e.seq, EXISTS (SELECT 1 FROM addressed WHERE seq = e.seq) FROM envelopes e"
+    " LEFT JOIN handoffs h ON h.seq = e.seq LEFT JOIN contributions c ON c.seq = e.seq"
+    " WHERE e.seq = coalesce((SELECT min(seq) FROM addressed"
+    " WHERE task_id = ?1 AND agent = '' AND open = 0),"
+    " (SELECT min(seq) FROM task_envelopes WHERE task_id = ?1))";
+
+static enum handoff_code read_only_one(struct handoff_db *db, int64_t seq, struct base_span agent,
+                                       struct base_arena *arena, struct ids *ids,
+                                       struct handoff_error *error)
+{
+    sqlite3_stmt *select = handoff_db_statement(db, select_only, error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, seq);
+    handoff_db_bind_text(select, 2, agent);
+    return read_ids(db, select, arena, ids, error);
+}
 
 static enum handoff_code read_addressed(struct handoff_db *db, const char *text,
                                         struct base_span task_id, struct base_span agent,
@@ -303,17 +322,17 @@ static enum handoff_code read_addressed(struct handoff_db *db, const char *text,
     return read_ids(db, select, arena, ids, error);
 }
 
-/* The first that retention has left. */
+struct first_envelope {
+    int64_t seq;
+    bool task_is_listed;
+};
+
 static enum handoff_code read_first(struct handoff_db *db, struct base_span task_id,
                                     struct base_span agent, struct handoff_continued *continued,
-                                    struct handoff_error *error)
+                                    struct first_envelope *first, struct handoff_error *error)
 {
-    sqlite3_stmt *select = handoff_db_statement(
-        db,
-        "SELECT e.id, coalesce(h.source, c.source) = ?2 FROM envelopes e"
-        " LEFT JOIN handoffs h ON h.seq = e.seq LEFT JOIN contributions c ON c.seq = e.seq"
-        " WHERE e.seq = (SELECT min(seq) FROM task_envelopes WHERE task_id = ?1)",
-        error);
+    *first = (struct first_envelope){0};
+    sqlite3_stmt *select = handoff_db_statement(db, select_first, error);
     if (!select)
         return handoff_db_failure(db, NULL);
     handoff_db_bind_text(select, 1, task_id);
@@ -322,6 +341,8 @@ static enum handoff_code read_first(struct handoff_db *db, struct base_span task
     if (continued->is_known) {
         copy_id(select, 0, &continued->first);
         continued->began_it = sqlite3_column_int(select, 1) == 1;
+        first->seq = sqlite3_column_int64(select, 2);
+        first->task_is_listed = sqlite3_column_int(select, 3) == 1;
     }
     return handoff_db_end(db, select, error);
 }
@@ -332,11 +353,15 @@ static enum handoff_code read_continued(struct handoff_db *db, struct base_span 
                                         struct handoff_error *error)
 {
     struct ids ids = {0};
-    enum handoff_code code = read_first(db, task_id, agent, continued, error);
+    struct first_envelope first;
+    enum handoff_code code = read_first(db, task_id, agent, continued, &first, error);
     if (code != HANDOFF_OK || !continued->is_known)
         return code;
-    code = read_addressed(db, select_open, task_id, agent, arena, &ids, error);
-    if (code == HANDOFF_OK && ids.count == 0)
+    if (!first.task_is_listed)
+        code = read_only_one(db, first.seq, agent, arena, &ids, error);
+    else
+        code = read_addressed(db, select_open, task_id, agent, arena, &ids, error);
+    if (code == HANDOFF_OK && first.task_is_listed && ids.count == 0)
         code = read_addressed(db, select_newest, task_id, agent, arena, &ids, error);
     continued->ids = ids.at;
     continued->nids = ids.count;

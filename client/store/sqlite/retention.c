@@ -71,6 +71,7 @@ static const char remove_from_index[] =
 static const char *const removals[] = {
     remove_task,
     remove_from_index,
+    "DELETE FROM addressed WHERE seq = ?1",
     "DELETE FROM envelopes WHERE seq = ?1",
     "DELETE FROM handoffs WHERE seq = ?1",
     "DELETE FROM attempts WHERE seq = ?1",

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * addressed.h - which agents were addressed in a task, so that what a request continues is found
+ * without a look at all of the task's envelopes.
+ *
+ * The view `addresses` says who was addressed in an envelope, by its handoff, its attempts and its
+ * contribution: one row for each agent, which is open where the agent may continue the envelope and
+ * nothing does. The table `addressed` is that view for the tasks that have been listed, in the
+ * order of the question, with one more row for each envelope whose agent is ''; the first of those
+ * is the task's first envelope.
+ *
+ * A task is listed when its second envelope comes. Most tasks have one, and names of tasks come in
+ * no order: a row for each would cost a page of the WAL for each handoff (task_index.h). A task
+ * that is not listed has at most one envelope, which the view answers for.
+ *
+ * What changes later comes into the table in the same commits: by triggers, but for the two changes
+ * that are told below.
+ */
+#ifndef HANDOFF_STORE_SQLITE_ADDRESSED_H
+#define HANDOFF_STORE_SQLITE_ADDRESSED_H
+
+#include "client/store/sqlite/database.h"
+
+/* Writer thread, in the transaction that stores the envelope, behind its contribution. Only for a
+   task that may have another envelope. */
+enum handoff_code handoff_addressed_add(struct handoff_db *db, int64_t seq,
+                                        struct base_span task_id,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Writer thread, in the transaction that gave the envelope a handoff, or replaced it. For both, a
+   trigger would cost every handoff more than this look at whether its task is listed. */
+enum handoff_code handoff_addressed_anew(struct handoff_db *db, int64_t seq,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Rows that the table has and should not, or has not and should; tasks that should be listed. */
+enum handoff_code handoff_addressed_count_wrong(struct handoff_db *db, int64_t *wrong,
+                                                struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+#endif
