@@ -900,6 +900,15 @@ enum handoff_code handoff_store_check(const char *path, struct handoff_store_rep
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /*
+ * Folds the ledger of each envelope again and compares it with what the envelope says: its parents
+ * and their digests, its hop, its constraints and intent, and its decisions, open questions and
+ * remaining work, shown or omitted. Adds the problems to a report that handoff_store_check has
+ * filled; otherwise the same holds as for that. Holds one envelope and its ledger in memory.
+ */
+enum handoff_code handoff_store_check_ledgers(const char *path, struct handoff_store_report *report,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/*
  * Copies the store, as it is at one moment, into one new file; may run beside the daemon, which
  * goes on writing. The copy is checked and on the disk before it gets its name. To restore it, stop
  * the daemon, empty the folder that storage.path names, and copy the file there as handoff.db. A

@@ -18,7 +18,10 @@ static int check_store(const char *path)
 {
     struct handoff_store_report report;
     struct handoff_error error;
-    if (handoff_store_check(path, &report, &error) != HANDOFF_OK)
+    enum handoff_code code = handoff_store_check(path, &report, &error);
+    if (code == HANDOFF_OK)
+        code = handoff_store_check_ledgers(path, &report, &error);
+    if (code != HANDOFF_OK)
         return print_store_error(&error);
     printf("%s: schema %d, %lld envelopes, %lld memories, %lld bytes: ", path, report.version,
            (long long)report.envelopes, (long long)report.memories, (long long)report.bytes);

@@ -44,6 +44,26 @@ enum handoff_code handoff_store_get_ledger(struct handoff_store *store, const st
                                            struct handoff_contribution **list, size_t *count,
                                            struct handoff_error *error) HANDOFF_MUST_CHECK;
 
+/* An envelope of a store that is being checked, and its ledger; both of one state of the store. */
+struct handoff_kept_ledger {
+    struct handoff_stored_envelope envelope; /* its body matches its digest */
+    bool has_contribution;                   /* false: an older version stored it, or it is lost */
+    bool is_as_written; /* nothing in the chain was replaced, and all of it has contributions: so
+                           the same ledger is folded from it as when the envelope was made */
+    struct handoff_contribution *list; /* as handoff_store_get_ledger; the envelope's own too,
+                                          unless it was replaced */
+    size_t count;
+};
+
+/* Gives each envelope that has an intact body, one after the other, until one is answered with an
+   error. The path is that of handoff_store_check. The arena is reset for each. A store from before
+   there were ledgers has none. Blocks the calling thread, and may run beside the daemon. */
+enum handoff_code handoff_store_visit_ledgers(
+    const char *path,
+    enum handoff_code (*visit)(void *context, const struct handoff_kept_ledger *kept,
+                               struct base_arena *arena, struct handoff_error *error),
+    void *context, struct handoff_error *error) HANDOFF_MUST_CHECK;
+
 /* What a request of an agent continues when it names a task and no previous envelope. */
 struct handoff_continued {
     struct base_uuid *ids; /* newest first: all envelopes that the agent was addressed in or took

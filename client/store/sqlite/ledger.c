@@ -10,6 +10,7 @@
 #include "client/store/sqlite/contribution_rows.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/sqlite/envelope_row.h"
+#include "client/store/sqlite/ledger_rows.h"
 #include "lib/base/error.h"
 
 static bool copy_text(sqlite3_stmt *row, int at, struct base_arena *arena, struct base_span *to)
@@ -227,24 +228,6 @@ static enum handoff_code complete_rows(struct handoff_db *db, struct rows_read *
     return code;
 }
 
-/* One state of the store. */
-static enum handoff_code read_ledger(struct handoff_db *db, const struct base_uuid *ids,
-                                     size_t nids, struct base_arena *arena, struct rows_read *rows,
-                                     struct handoff_error *error)
-{
-    *rows = (struct rows_read){0};
-    enum handoff_code code = handoff_db_exec(db, "BEGIN", error);
-    for (size_t i = 0; i < nids && code == HANDOFF_OK; i++)
-        code = find_envelope(db, &ids[i], error);
-    if (code == HANDOFF_OK)
-        code = read_contributions(db, base_span((const char *)ids, nids * sizeof *ids), arena, rows,
-                                  error);
-    if (code == HANDOFF_OK)
-        code = complete_rows(db, rows, arena, error);
-    handoff_db_roll_back(db);
-    return code;
-}
-
 static enum handoff_code give_contributions(const struct rows_read *rows, struct base_arena *arena,
                                             struct handoff_contribution **list, size_t *count,
                                             struct handoff_error *error)
@@ -258,20 +241,49 @@ static enum handoff_code give_contributions(const struct rows_read *rows, struct
     return HANDOFF_OK;
 }
 
+enum handoff_code handoff_ledger_rows_read(struct handoff_db *db, const struct base_uuid *ids,
+                                           size_t nids, struct base_arena *arena,
+                                           struct handoff_contribution **list, size_t *count,
+                                           struct handoff_error *error)
+{
+    struct rows_read rows = {0};
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < nids && code == HANDOFF_OK; i++)
+        code = find_envelope(db, &ids[i], error);
+    if (code == HANDOFF_OK)
+        code = read_contributions(db, base_span((const char *)ids, nids * sizeof *ids), arena,
+                                  &rows, error);
+    if (code == HANDOFF_OK)
+        code = complete_rows(db, &rows, arena, error);
+    return code == HANDOFF_OK ? give_contributions(&rows, arena, list, count, error) : code;
+}
+
+/* One state of the store. */
+static enum handoff_code read_ledger(struct handoff_db *db, const struct base_uuid *ids,
+                                     size_t nids, struct base_arena *arena,
+                                     struct handoff_contribution **list, size_t *count,
+                                     struct handoff_error *error)
+{
+    enum handoff_code code = handoff_db_exec(db, "BEGIN", error);
+    if (code == HANDOFF_OK)
+        code = handoff_ledger_rows_read(db, ids, nids, arena, list, count, error);
+    handoff_db_roll_back(db);
+    return code;
+}
+
 enum handoff_code handoff_store_get_ledger(struct handoff_store *store, const struct base_uuid *ids,
                                            size_t nids, struct base_arena *arena,
                                            struct handoff_contribution **list, size_t *count,
                                            struct handoff_error *error)
 {
-    struct rows_read rows;
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
         return error ? error->code : HANDOFF_ERR_STORE_IO;
-    enum handoff_code code = read_ledger(db, ids, nids, arena, &rows, error);
+    enum handoff_code code = read_ledger(db, ids, nids, arena, list, count, error);
     if (code == HANDOFF_ERR_STORE_CORRUPT) /* unless retention took the file after we saw the row */
-        code = read_ledger(db, ids, nids, arena, &rows, error);
+        code = read_ledger(db, ids, nids, arena, list, count, error);
     handoff_store_reader_done(store, db);
-    return code == HANDOFF_OK ? give_contributions(&rows, arena, list, count, error) : code;
+    return code;
 }
 
 /* ---- what a request continues ------------------------------------------------------------------

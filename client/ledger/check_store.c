@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares what each envelope of a store says with its ledger, folded again. Digests hold the
+ * envelopes; the rows beside them, of which later envelopes are made, have none, so a change of
+ * theirs is seen here only.
+ *
+ * On the caller's thread, which may block; handoffctl runs it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/envelope/read.h"
+#include "client/ledger/contribution.h"
+#include "client/ledger/same.h"
+#include "client/store/ledger.h"
+#include "lib/base/check.h"
+#include "lib/base/json.h"
+#include "lib/base/sha256.h"
+
+/* One envelope. */
+struct ledger_check {
+    const struct handoff_kept_ledger *kept;
+    const struct handoff_contribution *own;
+    struct handoff_envelope says;
+    struct base_arena *arena;
+    struct handoff_store_report *report;
+};
+
+static void note_ledger(struct ledger_check *check, const char *what)
+{
+    char id[BASE_UUID_TEXT];
+    base_uuid_format(&check->kept->envelope.id, id);
+    if (check->report->problems++ == 0)
+        snprintf(check->report->problem, sizeof check->report->problem, "%s: %s", what, id);
+}
+
+/* ---- links ------------------------------------------------------------------------------------
+ */
+
+/* NULL: it was replaced. */
+static const struct handoff_contribution *find_contribution(const struct handoff_kept_ledger *kept,
+                                                            const struct base_uuid *id)
+{
+    for (size_t i = 0; i < kept->count; i++) {
+        if (memcmp(&kept->list[i].id, id, sizeof *id) == 0)
+            return &kept->list[i];
+    }
+    return NULL;
+}
+
+static bool names_digest(yyjson_val *parent, const uint8_t digest[BASE_SHA256_BYTES])
+{
+    char text[sizeof "sha256:" + BASE_SHA256_HEX_SIZE] = "sha256:";
+    base_sha256_hex(digest, text + strlen(text));
+    return yyjson_equals_str(yyjson_obj_get(parent, "digest"), text);
+}
+
+static void check_parent(struct ledger_check *check, yyjson_val *parent, const struct base_uuid *id)
+{
+    const struct handoff_contribution *kept = find_contribution(check->kept, id);
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    if (!yyjson_equals_str(yyjson_obj_get(parent, "id"), text))
+        note_ledger(check, "an envelope names a parent that its lineage does not have");
+    else if (kept && !names_digest(parent, kept->digest))
+        note_ledger(check, "an envelope names a parent with another digest than is stored");
+}
+
+static void check_links(struct ledger_check *check)
+{
+    yyjson_val *parents = yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "parents");
+    size_t i, n;
+    yyjson_val *parent;
+    if (check->own->hop != check->says.hop_count)
+        note_ledger(check, "an envelope and its contribution are of different hops");
+    if (yyjson_arr_size(parents) != check->own->nparents) {
+        note_ledger(check, "an envelope and its lineage have different numbers of parents");
+        return;
+    }
+    yyjson_arr_foreach(parents, i, n, parent)
+    {
+        check_parent(check, parent, &check->own->parents[i]);
+    }
+}
+
+/* ---- what is told -----------------------------------------------------------------------------
+ */
+
+static bool tells(yyjson_val *item, yyjson_val *shown)
+{
+    return yyjson_is_obj(item) && yyjson_is_obj(shown) ? handoff_same_step(item, shown)
+                                                       : handoff_same_entry(item, shown);
+}
+
+/* All that is shown stands in the ledger, in its order; the others were counted. */
+static void check_list(struct ledger_check *check, const struct handoff_items *items,
+                       const char *name)
+{
+    yyjson_val *omitted = yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "omitted");
+    yyjson_val *shown = yyjson_obj_get(check->says.state, name);
+    int64_t nomitted = 0;
+    size_t i, n, at = 0;
+    yyjson_val *entry;
+    char what[100];
+    bool differs = false;
+    if (!base_json_whole(yyjson_obj_get(omitted, name), &nomitted))
+        nomitted = 0;
+    yyjson_arr_foreach(shown, i, n, entry)
+    {
+        while (at < items->count && !tells(items->at[at].value, entry))
+            at++;
+        differs |= at++ >= items->count;
+    }
+    if (!differs && (uint64_t)nomitted == items->count - yyjson_arr_size(shown))
+        return;
+    snprintf(what, sizeof what, "the %s of an envelope are not those of its ledger", name);
+    note_ledger(check, what);
+}
+
+static void check_told(struct ledger_check *check, const struct handoff_ledger *ledger)
+{
+    static const struct {
+        enum handoff_item_kind kind;
+        enum handoff_part part;
+    } lists[] = {{HANDOFF_ITEM_DECISION, HANDOFF_PART_DECISIONS},
+                 {HANDOFF_ITEM_UNRESOLVED, HANDOFF_PART_UNRESOLVED},
+                 {HANDOFF_ITEM_REMAINING, HANDOFF_PART_REMAINING}};
+    yyjson_val *constraints = check->says.constraints;
+    if (ledger->constraints ? !base_json_equal(ledger->constraints, constraints)
+                            : yyjson_obj_size(constraints) > 0)
+        note_ledger(check, "the constraints of an envelope are not those of its ledger");
+    if (!base_span_equal(ledger->intent, check->says.intent))
+        note_ledger(check, "the intent of an envelope is not that of its ledger");
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        check_list(check, &ledger->items[lists[i].kind], handoff_part_name(lists[i].part));
+}
+
+/* The envelope's own comes last: the others are those of its ancestors. */
+static enum handoff_code fold_again(struct ledger_check *check, struct handoff_ledger *ledger,
+                                    struct handoff_error *error)
+{
+    const struct handoff_kept_ledger *kept = check->kept;
+    struct handoff_said *said = base_arena_calloc(check->arena, kept->count, sizeof *said);
+    struct handoff_said own;
+    size_t nsaid = 0;
+    enum handoff_code code = said ? HANDOFF_OK : handoff_error_no_memory(error);
+    for (size_t i = 0; i < kept->count && code == HANDOFF_OK; i++)
+        code = handoff_contribution_read(&kept->list[i], base_span(NULL, 0), check->arena,
+                                         &kept->list[i] == check->own ? &own : &said[nsaid++], NULL,
+                                         error);
+    return code == HANDOFF_OK ? handoff_ledger_fold(ledger, check->arena, said, nsaid, &own, error)
+                              : code;
+}
+
+static enum handoff_code check_ledger_of(struct ledger_check *check, struct handoff_error *error)
+{
+    struct handoff_ledger ledger;
+    check_links(check);
+    if (!check->kept->is_as_written)
+        return HANDOFF_OK;
+    enum handoff_code code = fold_again(check, &ledger, error);
+    if (code == HANDOFF_ERR_OUT_OF_MEMORY)
+        return code;
+    if (code == HANDOFF_OK)
+        check_told(check, &ledger);
+    else
+        note_ledger(check, "the ledger of an envelope cannot be folded");
+    return handoff_error_clear(error);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+/* An older version's envelope does not say "parents", and has no contribution. */
+static enum handoff_code check_kept_ledger(void *context, const struct handoff_kept_ledger *kept,
+                                           struct base_arena *arena, struct handoff_error *error)
+{
+    struct ledger_check check = {.kept = kept, .arena = arena, .report = context};
+    enum handoff_code code =
+        handoff_envelope_read_in(arena, kept->envelope.body, &check.says, error);
+    if (code == HANDOFF_ERR_OUT_OF_MEMORY)
+        return code;
+    if (code != HANDOFF_OK) {
+        if (kept->has_contribution)
+            note_ledger(&check, "an envelope cannot be read");
+        return handoff_error_clear(error);
+    }
+    if (!kept->has_contribution) {
+        if (yyjson_obj_get(yyjson_doc_get_root(check.says.doc), "parents"))
+            note_ledger(&check, "an envelope has lost its contribution");
+        return HANDOFF_OK;
+    }
+    check.own = find_contribution(kept, &kept->envelope.id);
+    return check.own ? check_ledger_of(&check, error) : HANDOFF_OK;
+}
+
+enum handoff_code handoff_store_check_ledgers(const char *path, struct handoff_store_report *report,
+                                              struct handoff_error *error)
+{
+    return handoff_store_visit_ledgers(path, check_kept_ledger, report, error);
+}
