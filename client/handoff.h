@@ -909,6 +909,18 @@ enum handoff_code handoff_store_check_ledgers(const char *path, struct handoff_s
                                               struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /*
+ * The same for the envelopes of one task, oldest first. `visit` is given each as a JSON object:
+ * {"id", "digest", "created_at", "source_agent", "target_agent", "hop", "parents", "omitted", from
+ * "digest" on as the envelope has them; "contributions": of how many its ledger is folded;
+ * "removed": retention took its body; "problem": the first of this envelope, or null}. The report
+ * counts envelopes and problems.
+ */
+enum handoff_code handoff_store_audit(const char *path, const char *task_id,
+                                      void (*visit)(void *context, const char *json), void *context,
+                                      struct handoff_store_report *report,
+                                      struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/*
  * Copies the store, as it is at one moment, into one new file; may run beside the daemon, which
  * goes on writing. The copy is checked and on the disk before it gets its name. To restore it, stop
  * the daemon, empty the folder that storage.path names, and copy the file there as handoff.db. A

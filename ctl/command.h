@@ -27,6 +27,7 @@ int ctl_usage_error(const struct ctl_command *command, const char *what);
 
 int ctl_check_config(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_store(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_audit(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_tokens(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_envelope(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_send(const struct ctl_command *command, int argc, char *const argv[]);

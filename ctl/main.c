@@ -48,6 +48,19 @@ static const struct ctl_command commands[] = {
      "  handoffctl store check /var/lib/handoff-exporter\n"
      "  handoffctl store backup /var/lib/handoff-exporter /backup/handoff-monday.db\n",
      ctl_store},
+    {"audit", "PATH TASK [--json]", "Verify the envelopes and ledgers of a task.",
+     "PATH is that of store check; a running daemon is not disturbed. Prints the envelopes of "
+     "TASK,\n"
+     "oldest first: hop, id, agents, parents, and what was omitted. Each digest and link is\n"
+     "verified, and each ledger is folded again and compared with its envelope.\n"
+     "  --json   print one JSON object for each envelope\n"
+     "Exit code: 0 sound, 1 a problem was found, or the store cannot be read, 2 usage error, 4 no\n"
+     "envelope has this task.\n"
+     "\n"
+     "Examples:\n"
+     "  handoffctl audit /var/lib/handoff-exporter task-42\n"
+     "  handoffctl audit /var/lib/handoff-exporter task-42 --json | jq .omitted\n",
+     ctl_audit},
     {"envelope", "[FILE] [OPTION ...]", "Assemble an envelope and print it, without delivering it.",
      CTL_REQUEST_DETAILS
      "The envelope is printed as indented JSON, or\n"

@@ -172,30 +172,120 @@ static enum handoff_code check_ledger_of(struct ledger_check *check, struct hand
  */
 
 /* An older version's envelope does not say "parents", and has no contribution. */
-static enum handoff_code check_kept_ledger(void *context, const struct handoff_kept_ledger *kept,
-                                           struct base_arena *arena, struct handoff_error *error)
+static enum handoff_code check_envelope(struct ledger_check *check, struct handoff_error *error)
 {
-    struct ledger_check check = {.kept = kept, .arena = arena, .report = context};
+    const struct handoff_kept_ledger *kept = check->kept;
     enum handoff_code code =
-        handoff_envelope_read_in(arena, kept->envelope.body, &check.says, error);
+        handoff_envelope_read_in(check->arena, kept->envelope.body, &check->says, error);
     if (code == HANDOFF_ERR_OUT_OF_MEMORY)
         return code;
     if (code != HANDOFF_OK) {
         if (kept->has_contribution)
-            note_ledger(&check, "an envelope cannot be read");
+            note_ledger(check, "an envelope cannot be read");
         return handoff_error_clear(error);
     }
     if (!kept->has_contribution) {
-        if (yyjson_obj_get(yyjson_doc_get_root(check.says.doc), "parents"))
-            note_ledger(&check, "an envelope has lost its contribution");
+        if (yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "parents"))
+            note_ledger(check, "an envelope has lost its contribution");
         return HANDOFF_OK;
     }
-    check.own = find_contribution(kept, &kept->envelope.id);
-    return check.own ? check_ledger_of(&check, error) : HANDOFF_OK;
+    check->own = find_contribution(kept, &kept->envelope.id);
+    return check->own ? check_ledger_of(check, error) : HANDOFF_OK;
+}
+
+/* Damage was found by handoff_store_check. */
+static enum handoff_code visit_to_check(void *context, const struct handoff_kept_ledger *kept,
+                                        struct base_arena *arena, struct handoff_error *error)
+{
+    struct ledger_check check = {.kept = kept, .arena = arena, .report = context};
+    return kept->found == HANDOFF_OK ? check_envelope(&check, error) : HANDOFF_OK;
 }
 
 enum handoff_code handoff_store_check_ledgers(const char *path, struct handoff_store_report *report,
                                               struct handoff_error *error)
 {
-    return handoff_store_visit_ledgers(path, check_kept_ledger, report, error);
+    return handoff_store_visit_ledgers(path, base_span(NULL, 0), visit_to_check, report, error);
+}
+
+/* ---- one task ---------------------------------------------------------------------------------
+ */
+
+/* Of handoff_store_audit. */
+struct task_audit {
+    struct handoff_store_report *report;
+    void (*visit)(void *context, const char *json);
+    void *context;
+};
+
+static void write_told(struct base_buffer *out, const struct handoff_envelope *says)
+{
+    static const char *const members[] = {"digest", "created_at", "source_agent", "target_agent",
+                                          "hop",    "parents",    "omitted"};
+    yyjson_val *root = yyjson_doc_get_root(says->doc);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        yyjson_val *value = yyjson_obj_get(root, members[i]);
+        if (!value)
+            continue;
+        base_buffer_printf(out, ",\"%s\":", members[i]);
+        base_json_write(out, value);
+    }
+}
+
+static void write_audited(struct base_buffer *out, const struct ledger_check *check)
+{
+    const bool removed = check->kept->found == HANDOFF_ERR_ENVELOPE_REMOVED;
+    char id[BASE_UUID_TEXT];
+    base_uuid_format(&check->kept->envelope.id, id);
+    base_buffer_printf(out, "{\"id\":\"%s\"", id);
+    if (check->says.doc)
+        write_told(out, &check->says);
+    base_buffer_printf(out,
+                       ",\"contributions\":%zu,\"removed\":%s,\"problem\":", check->kept->count,
+                       removed ? "true" : "false");
+    if (check->report->problems)
+        base_json_write_string(out, base_span_text(check->report->problem));
+    else
+        base_buffer_text(out, "null");
+    base_buffer_append(out, "}", sizeof "}");
+}
+
+static void add_report(struct handoff_store_report *to, const struct handoff_store_report *from)
+{
+    if (to->problems == 0)
+        memcpy(to->problem, from->problem, sizeof to->problem);
+    to->problems += from->problems;
+    to->envelopes++;
+}
+
+static enum handoff_code visit_to_audit(void *context, const struct handoff_kept_ledger *kept,
+                                        struct base_arena *arena, struct handoff_error *error)
+{
+    struct task_audit *audit = context;
+    struct handoff_store_report report = {0};
+    struct ledger_check check = {.kept = kept, .arena = arena, .report = &report};
+    struct base_buffer out = {.arena = arena};
+    enum handoff_code code = HANDOFF_OK;
+    if (kept->found == HANDOFF_OK)
+        code = check_envelope(&check, error);
+    else if (kept->found != HANDOFF_ERR_ENVELOPE_REMOVED)
+        note_ledger(&check, "an envelope or one of its ancestors is damaged");
+    if (code != HANDOFF_OK)
+        return code;
+    write_audited(&out, &check);
+    if (out.failed)
+        return handoff_error_no_memory(error);
+    add_report(audit->report, &report);
+    audit->visit(audit->context, out.data);
+    return HANDOFF_OK;
+}
+
+enum handoff_code handoff_store_audit(const char *path, const char *task_id,
+                                      void (*visit)(void *context, const char *json), void *context,
+                                      struct handoff_store_report *report,
+                                      struct handoff_error *error)
+{
+    struct task_audit audit = {.report = report, .visit = visit, .context = context};
+    *report = (struct handoff_store_report){0};
+    return handoff_store_visit_ledgers(path, base_span_text(task_id), visit_to_audit, &audit,
+                                       error);
 }

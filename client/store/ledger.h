@@ -46,8 +46,10 @@ enum handoff_code handoff_store_get_ledger(struct handoff_store *store, const st
 
 /* An envelope of a store that is being checked, and its ledger; both of one state of the store. */
 struct handoff_kept_ledger {
-    struct handoff_stored_envelope envelope; /* its body matches its digest */
-    bool has_contribution;                   /* false: an older version stored it, or it is lost */
+    struct handoff_stored_envelope envelope;
+    enum handoff_code found; /* envelope_removed, store_corrupt: it has no body, or a damaged one,
+                                or one of its chain is damaged; then nothing below is set */
+    bool has_contribution;   /* false: an older version stored it, or it is lost */
     bool is_as_written; /* nothing in the chain was replaced, and all of it has contributions: so
                            the same ledger is folded from it as when the envelope was made */
     struct handoff_contribution *list; /* as handoff_store_get_ledger; the envelope's own too,
@@ -55,11 +57,12 @@ struct handoff_kept_ledger {
     size_t count;
 };
 
-/* Gives each envelope that has an intact body, one after the other, until one is answered with an
-   error. The path is that of handoff_store_check. The arena is reset for each. A store from before
-   there were ledgers has none. Blocks the calling thread, and may run beside the daemon. */
+/* Gives each envelope, of one task or, where that is absent, of all, one after the other, until one
+   is answered with an error. The path is that of handoff_store_check. The arena is reset for each.
+   A store from before there were ledgers has none. Blocks the calling thread, and may run beside
+   the daemon. */
 enum handoff_code handoff_store_visit_ledgers(
-    const char *path,
+    const char *path, struct base_span task_id,
     enum handoff_code (*visit)(void *context, const struct handoff_kept_ledger *kept,
                                struct base_arena *arena, struct handoff_error *error),
     void *context, struct handoff_error *error) HANDOFF_MUST_CHECK;

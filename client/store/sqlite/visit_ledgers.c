@@ -14,18 +14,22 @@
 #include "lib/base/memory.h"
 
 /* Of the first envelope behind a number; 0: there is none. */
-static enum handoff_code find_kept(struct handoff_db *db, int64_t *seq, bool *has_contribution,
-                                   struct handoff_error *error)
+static enum handoff_code find_kept(struct handoff_db *db, struct base_span task_id, int64_t *seq,
+                                   bool *has_contribution, struct handoff_error *error)
 {
-    sqlite3_stmt *next = handoff_db_statement(db,
-                                              "SELECT e.seq, c.text IS NOT NULL AND c.form = 0"
-                                              " FROM envelopes e LEFT JOIN contributions c"
-                                              " ON c.seq = e.seq WHERE e.seq > ?1"
-                                              " ORDER BY e.seq LIMIT 1",
-                                              error);
+    sqlite3_stmt *next =
+        handoff_db_statement(db,
+                             "SELECT e.seq, c.text IS NOT NULL AND c.form = 0"
+                             " FROM envelopes e LEFT JOIN contributions c"
+                             " ON c.seq = e.seq WHERE e.seq > ?1"
+                             " AND (?2 IS NULL OR e.seq IN"
+                             " (SELECT seq FROM task_envelopes WHERE task_id = ?2))"
+                             " ORDER BY e.seq LIMIT 1",
+                             error);
     if (!next)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(next, 1, *seq);
+    handoff_db_bind_text(next, 2, task_id);
     const bool found = handoff_db_row(next);
     *seq = found ? sqlite3_column_int64(next, 0) : 0;
     *has_contribution = found && sqlite3_column_int(next, 1) == 1;
@@ -62,20 +66,18 @@ static enum handoff_code read_kept(struct handoff_db *db, int64_t seq, struct ba
     return code;
 }
 
-/* Sets *seq to 0 at the end. What has no body, or a damaged one, is passed over:
- * handoff_store_check reports the damage. */
-static enum handoff_code read_next_kept(struct handoff_db *db, int64_t *seq,
-                                        struct base_arena *arena, struct handoff_kept_ledger *kept,
-                                        bool *readable, struct handoff_error *error)
+/* Sets *seq to 0 at the end. */
+static enum handoff_code read_next_kept(struct handoff_db *db, struct base_span task_id,
+                                        int64_t *seq, struct base_arena *arena,
+                                        struct handoff_kept_ledger *kept,
+                                        struct handoff_error *error)
 {
     *kept = (struct handoff_kept_ledger){0};
-    *readable = false;
     enum handoff_code code = handoff_db_exec(db, "BEGIN", error);
     if (code == HANDOFF_OK)
-        code = find_kept(db, seq, &kept->has_contribution, error);
+        code = find_kept(db, task_id, seq, &kept->has_contribution, error);
     if (code == HANDOFF_OK && *seq != 0) {
-        code = read_kept(db, *seq, arena, kept, error);
-        *readable = code == HANDOFF_OK;
+        code = kept->found = read_kept(db, *seq, arena, kept, error);
         if (code == HANDOFF_ERR_ENVELOPE_REMOVED || code == HANDOFF_ERR_STORE_CORRUPT)
             code = handoff_error_clear(error);
     }
@@ -84,7 +86,7 @@ static enum handoff_code read_next_kept(struct handoff_db *db, int64_t *seq,
 }
 
 static enum handoff_code
-visit_all(struct handoff_db *db,
+visit_all(struct handoff_db *db, struct base_span task_id,
           enum handoff_code (*visit)(void *, const struct handoff_kept_ledger *,
                                      struct base_arena *, struct handoff_error *),
           void *context, struct handoff_error *error)
@@ -92,13 +94,12 @@ visit_all(struct handoff_db *db,
     struct base_arena arena;
     struct handoff_kept_ledger kept;
     int64_t seq = 0;
-    bool readable;
     enum handoff_code code;
     base_arena_init(&arena, 0);
     do {
         base_arena_reset(&arena);
-        code = read_next_kept(db, &seq, &arena, &kept, &readable, error);
-        if (code == HANDOFF_OK && readable)
+        code = read_next_kept(db, task_id, &seq, &arena, &kept, error);
+        if (code == HANDOFF_OK && seq != 0)
             code = visit(context, &kept, &arena, error);
     } while (code == HANDOFF_OK && seq != 0);
     base_arena_free(&arena);
@@ -106,7 +107,7 @@ visit_all(struct handoff_db *db,
 }
 
 enum handoff_code handoff_store_visit_ledgers(
-    const char *path,
+    const char *path, struct base_span task_id,
     enum handoff_code (*visit)(void *context, const struct handoff_kept_ledger *kept,
                                struct base_arena *arena, struct handoff_error *error),
     void *context, struct handoff_error *error)
@@ -120,7 +121,7 @@ enum handoff_code handoff_store_visit_ledgers(
     if (code == HANDOFF_OK)
         code = handoff_migrate_version(&db, &version, error);
     if (code == HANDOFF_OK && version >= HANDOFF_SCHEMA_LEDGER)
-        code = visit_all(&db, visit, context, error);
+        code = visit_all(&db, task_id, visit, context, error);
     handoff_db_close(&db);
     base_free(database);
     return code;

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* handoffctl audit: the envelopes of a task, verified; from the store's files. One thread. */
+#include <stdio.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "client/handoff.h"
+#include "ctl/command.h"
+#include "ctl/show.h"
+
+static void print_json_line(void *context, const char *json)
+{
+    (void)context;
+    puts(json);
+}
+
+static void print_parents_of(yyjson_val *parents)
+{
+    size_t i, n;
+    yyjson_val *parent;
+    yyjson_arr_foreach(parents, i, n, parent)
+    {
+        printf("  continues %s\n", ctl_text(parent, "id"));
+    }
+}
+
+static void print_omitted(yyjson_val *omitted)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    if (!omitted)
+        return;
+    fputs("  omitted:", stdout);
+    yyjson_obj_foreach(omitted, i, n, key, value)
+    {
+        if (yyjson_is_uint(value))
+            printf(" %s %llu", yyjson_get_str(key), (unsigned long long)yyjson_get_uint(value));
+    }
+    putchar('\n');
+}
+
+static void print_audited(void *context, const char *json)
+{
+    yyjson_doc *doc = yyjson_read(json, strlen(json), 0);
+    yyjson_val *root = yyjson_doc_get_root(doc), *hop = yyjson_obj_get(root, "hop");
+    (void)context;
+    printf("hop %lld  %s  ", (long long)yyjson_get_sint(yyjson_obj_get(hop, "count")),
+           ctl_text(root, "id"));
+    if (yyjson_is_true(yyjson_obj_get(root, "removed")))
+        puts("its body was removed by retention");
+    else
+        printf("%s to %s\n", ctl_text(root, "source_agent"), ctl_text(root, "target_agent"));
+    print_parents_of(yyjson_obj_get(root, "parents"));
+    print_omitted(yyjson_obj_get(root, "omitted"));
+    if (yyjson_is_str(yyjson_obj_get(root, "problem")))
+        printf("  problem: %s\n", ctl_text(root, "problem"));
+    yyjson_doc_free(doc);
+}
+
+int ctl_audit(const struct ctl_command *command, int argc, char *const argv[])
+{
+    const bool json = argc == 4 && strcmp(argv[3], "--json") == 0;
+    struct handoff_store_report report;
+    struct handoff_error error;
+    char text[512];
+    if (argc != 3 && !json)
+        return ctl_usage_error(command, "expected PATH TASK, and --json or nothing");
+    if (handoff_store_audit(argv[1], argv[2], json ? print_json_line : print_audited, NULL, &report,
+                            &error) != HANDOFF_OK) {
+        handoff_error_text(&error, text, sizeof text);
+        fprintf(stderr, "handoffctl audit: %s\n", text);
+        return CTL_FAILED;
+    }
+    if (report.envelopes == 0) {
+        fprintf(stderr, "handoffctl audit: no envelopes for task %s\n", argv[2]);
+        return CTL_NOT_FOUND;
+    }
+    if (!json)
+        printf("%lld envelopes, %lld problems\n", (long long)report.envelopes,
+               (long long)report.problems);
+    return report.problems ? CTL_FAILED : CTL_OK;
+}
