@@ -310,6 +310,15 @@ static void keep_beginning(struct handoff_continued_chain *chain)
     chain->task_id = base_span(NULL, 0);
 }
 
+/* Of what it said, its constraints hold; nothing else is left. */
+static void keep_constraints(struct handoff_said *said)
+{
+    *said = (struct handoff_said){.hop = said->hop,
+                                  .constraints = said->constraints,
+                                  .revises = said->revises,
+                                  .accepted = true};
+}
+
 /* The parents of what is replaced, and all that was said but by that. An older version's envelope
  * says what its ancestors did, so it is continued, as it was in that version. */
 static enum handoff_code step_into_its_place(struct continued_read *read,
@@ -317,6 +326,7 @@ static enum handoff_code step_into_its_place(struct continued_read *read,
 {
     struct handoff_continued_chain *chain = &read->assembly->chain;
     const struct handoff_contribution *old = NULL;
+    struct handoff_said replaced;
     for (size_t i = 0; i < read->count; i++) {
         if (is_among_ids(read, &read->list[i].id))
             old = &read->list[i];
@@ -325,6 +335,7 @@ static enum handoff_code step_into_its_place(struct continued_read *read,
         return HANDOFF_OK;
     BASE_CHECK(chain->nparents == 1 && old == &read->list[read->count - 1]);
     chain->replaced = &chain->parents[0];
+    replaced = chain->said[chain->nsaid - 1];
     chain->parents =
         base_arena_calloc(&read->assembly->arena, old->nparents + 1, sizeof *chain->parents);
     if (!chain->parents)
@@ -337,6 +348,8 @@ static enum handoff_code step_into_its_place(struct continued_read *read,
     enum handoff_code code = HANDOFF_OK;
     for (size_t i = 0; i < read->count && code == HANDOFF_OK; i++)
         code = take_ancestor(read, i, error);
+    keep_constraints(&replaced);
+    chain->said[chain->nsaid++] = replaced;
     return code;
 }
 

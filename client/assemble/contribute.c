@@ -25,15 +25,15 @@ struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembl
                                  .revises = assembly->chain.replaced != NULL};
 }
 
-/* What continues a branch has no other ancestor to inherit the task's intent and constraints from.
- */
+/* What continues a branch has no other ancestor to inherit the task's intent and constraints from;
+ * what continues an edit has none to inherit the constraints of the replaced request from. */
 static struct handoff_said said_for_later(const struct handoff_assembly *assembly)
 {
     struct handoff_said own = handoff_assembly_said(assembly);
-    if (!assembly->chain.branches)
-        return own;
-    own.intent = assembly->ledger.items[HANDOFF_ITEM_INTENT].at[0].value;
-    own.constraints = assembly->ledger.constraints;
+    if (assembly->chain.branches)
+        own.intent = assembly->ledger.items[HANDOFF_ITEM_INTENT].at[0].value;
+    if (assembly->chain.branches || assembly->chain.replaced)
+        own.constraints = assembly->ledger.constraints;
     return own;
 }
 

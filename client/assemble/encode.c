@@ -99,6 +99,17 @@ static void write_parents(struct base_buffer *out, const struct handoff_assembly
     base_buffer_byte(out, ']');
 }
 
+/* What an operator's edit stepped into the place of. */
+static void write_replaces(struct base_buffer *out, const struct handoff_parent *replaced)
+{
+    if (!replaced)
+        return;
+    base_buffer_text(out, ",\"replaces\":{");
+    write_text_member(out, "id", replaced->id);
+    write_text_member(out, "digest", replaced->digest);
+    base_buffer_byte(out, '}');
+}
+
 static void write_hop(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     base_buffer_text(out, ",\"hop\":{\"count\":");
@@ -134,6 +145,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_byte(out, '"');
     write_previous(out, assembly);
     write_parents(out, assembly);
+    write_replaces(out, assembly->chain.replaced);
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);
     write_text_member(out, "target_agent", request->target_agent);

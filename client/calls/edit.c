@@ -53,14 +53,44 @@ static void put_all(yyjson_mut_doc *doc, yyjson_val *object)
     }
 }
 
+static void put_origin(yyjson_mut_doc *doc, yyjson_val *envelope)
+{
+    put_edited_member(doc, "source_agent", yyjson_obj_get(envelope, "source_agent"));
+    put_edited_member(doc, "pattern", yyjson_obj_get(envelope, "pattern"));
+    put_edited_member(doc, "channel", yyjson_obj_get(envelope, "channel"));
+}
+
+/* No edit changes it, not even the summary of a first hop that has no other intent. */
+static void put_intent(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
+{
+    put_edited_member(doc, "intent",
+                      yyjson_obj_get(yyjson_obj_get(envelope->context, "task"), "intent"));
+}
+
+/* All that the old request supplied itself: an envelope shows its chain, and only what fits. */
+static void put_contribution(yyjson_mut_doc *doc, yyjson_val *contribution)
+{
+    static const struct {
+        const char *kept, *asked;
+    } members[] = {{"intent", "intent"},
+                   {"summary", "task_summary"},
+                   {"state", "state"},
+                   {"steps", "execution_history"},
+                   {"references", "memory_ids"},
+                   {"expected_output", "expected_output"},
+                   {"scope", "scope"}};
+    static const char *const options[] = {"include_recent", "include_pins", "strategy", "pipeline"};
+    yyjson_val *asked = yyjson_obj_get(contribution, "options");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        put_edited_member(doc, members[i].asked, yyjson_obj_get(contribution, members[i].kept));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        put_edited_member(doc, options[i], yyjson_obj_get(asked, options[i]));
+}
+
 /* Intent, constraints and history are inherited, so the request does not repeat them. */
-static void put_envelope(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
+static void put_shown(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
 {
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
-    put_edited_member(doc, "previous_id", yyjson_obj_get(root, "id"));
-    put_edited_member(doc, "source_agent", yyjson_obj_get(root, "source_agent"));
-    put_edited_member(doc, "pattern", yyjson_obj_get(root, "pattern"));
-    put_edited_member(doc, "channel", yyjson_obj_get(root, "channel"));
     put_edited_member(doc, "strategy", yyjson_obj_get(yyjson_obj_get(root, "tokens"), "strategy"));
     put_edited_member(doc, "memory_ids", yyjson_obj_get(root, "memory_refs"));
     put_edited_member(doc, "task_summary",
@@ -69,7 +99,8 @@ static void put_envelope(yyjson_mut_doc *doc, const struct handoff_envelope *env
     put_edited_member(doc, "expected_output", envelope->expected_output);
 }
 
-static enum handoff_code write_request(const struct handoff_envelope *envelope, yyjson_val *body,
+static enum handoff_code write_request(const struct handoff_envelope *envelope,
+                                       yyjson_val *contribution, yyjson_val *body,
                                        const char *target, char **request, size_t *size,
                                        struct handoff_error *error)
 {
@@ -78,7 +109,13 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope, 
     if (!doc)
         return handoff_error_no_memory(error);
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
-    put_envelope(doc, envelope);
+    put_origin(doc, yyjson_doc_get_root(envelope->doc));
+    if (contribution) {
+        put_intent(doc, envelope);
+        put_contribution(doc, contribution);
+    } else {
+        put_shown(doc, envelope);
+    }
     yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), "target_agent",
                            yyjson_is_str(named) ? yyjson_get_str(named) : target);
     put_all(doc, yyjson_obj_get(body, "edit"));
@@ -87,12 +124,26 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope, 
     return *request ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-enum handoff_code handoff_edit_request(struct base_span envelope, struct base_span body,
-                                       const char *target, char **request, size_t *size,
-                                       struct handoff_error *error)
+/* *doc is NULL for an absent one. */
+static enum handoff_code read_kept_contribution(struct base_span contribution, yyjson_doc **doc,
+                                                struct handoff_error *error)
+{
+    *doc = NULL;
+    if (!contribution.data)
+        return HANDOFF_OK;
+    enum handoff_code code = base_json_read(contribution, "contribution", doc, error);
+    if (code != HANDOFF_ERR_INVALID_JSON)
+        return code;
+    return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
+                             "what an envelope contributed to its chain is damaged", NULL, NULL);
+}
+
+enum handoff_code handoff_edit_request(struct base_span envelope, struct base_span contribution,
+                                       struct base_span body, const char *target, char **request,
+                                       size_t *size, struct handoff_error *error)
 {
     struct handoff_envelope read;
-    yyjson_doc *doc;
+    yyjson_doc *doc, *kept = NULL;
     *request = NULL;
     enum handoff_code code = base_json_read(body, "body", &doc, error);
     if (code != HANDOFF_OK)
@@ -100,11 +151,14 @@ enum handoff_code handoff_edit_request(struct base_span envelope, struct base_sp
     yyjson_val *root = yyjson_doc_get_root(doc);
     code = check_edit(yyjson_obj_get(root, "edit"), error);
     if (code == HANDOFF_OK)
+        code = read_kept_contribution(contribution, &kept, error);
+    if (code == HANDOFF_OK)
         code = handoff_envelope_read(envelope, &read, error);
     if (code == HANDOFF_OK) {
-        code = write_request(&read, root, target, request, size, error);
+        code = write_request(&read, yyjson_doc_get_root(kept), root, target, request, size, error);
         handoff_envelope_free(&read);
     }
+    yyjson_doc_free(kept);
     yyjson_doc_free(doc);
     return code;
 }

@@ -6,11 +6,15 @@
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
-/* What a new handoff would have to ask for to be `envelope` again, with the members of the object
-   `edit` in `body` in their place, for the agent that `body` names as target_agent, or else for
-   `target`. The text is malloc'ed. invalid_json, invalid_request, store_corrupt, out_of_memory. */
-enum handoff_code handoff_edit_request(struct base_span envelope, struct base_span body,
-                                       const char *target, char **request, size_t *size,
+/* What a new handoff would have to ask for to step into the place of `envelope`, whose request
+   supplied `contribution` (absent: an older version stored it, and the request continues the
+   envelope), with the members of the object `edit` in `body` in their place, for the agent that
+   `body` names as target_agent, or else for `target`. The constraints of the old request hold in
+   any case, so the new one does not repeat them. The text is malloc'ed. invalid_json,
+   invalid_request, store_corrupt, out_of_memory. */
+enum handoff_code handoff_edit_request(struct base_span envelope, struct base_span contribution,
+                                       struct base_span body, const char *target, char **request,
+                                       size_t *size,
                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

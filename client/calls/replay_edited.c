@@ -1,54 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replays a parked handoff with an edit: a new envelope that points to the old one is sent, and the
- * old handoff is discarded with the new one's id as its reason.
+ * Replays a parked handoff with an edit: a new envelope replaces the old one, in the same place of
+ * the chain. One commit accepts the new handoff and discards the old one with the new one's id as
+ * its reason, so at no instant there are both, or none.
  *
- * Meanwhile the old handoff is held, which keeps it from being replayed twice. It is discarded only
- * when the new one is durable. A crash between the two leaves both, one in flight and one parked
- * for an operator to see; it never leaves none.
+ * Meanwhile the old handoff is held, which keeps it from being replayed twice. If the new one is
+ * rejected, the old one is let go, and is as it was.
  *
- * On the loop's thread; the request of a long one is written on a worker.
+ * On the loop's thread; a reader thread of the store reads what the old request supplied, and
+ * writes the new one.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yyjson.h>
 
 #include "client/calls/edit.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
+#include "client/calls/send.h"
 #include "client/client.h"
 #include "client/deliver/decide.h"
+#include "client/store/ledger.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-enum { REPLACING_MAGIC = 0x7265706c, WRITTEN_ON_LOOP = 64 * 1024 };
+enum { REPLACING_MAGIC = 0x7265706c };
 
 struct replacing {
     unsigned magic;
     struct handoff_loop *loop;
     handoff_answered *answered;
     void *context;
+    struct base_uuid id;          /* of the old handoff */
     struct handoff_waiter waiter; /* of the old handoff */
+    bool is_over;                 /* the old handoff is */
     struct base_span body;        /* the edit; a copy */
-    struct base_work work;        /* writes a long request */
-    struct base_span old;         /* the envelope of the old handoff */
-    char *kept;                   /* a copy of that envelope, for the worker */
     const char *target;           /* name of the old handoff's agent; lives as long as the
                                      table of agents, so it is not copied */
-    char *request;                /* for the new handoff; yyjson's */
+    char *sent;                   /* the new handoff as JSON, once it is durable */
+
+    /* the reader's, then the loop's */
+    struct handoff_store_read read;
+    struct base_span old; /* the envelope of the old handoff; a copy: it goes with its delivery when
+                             the loop ends */
+    char *request;        /* for the new handoff; yyjson's */
     size_t request_size;
     struct handoff_error error; /* why there is no request */
-    char *sent;                 /* the new handoff as JSON, once it is durable */
 };
 
 static void end_replacing(struct replacing *replacing)
 {
     replacing->loop->pending--;
     base_free(replacing->sent);
-    base_free(replacing->kept);
+    base_free((void *)(uintptr_t)replacing->old.data);
     base_free((void *)(uintptr_t)replacing->body.data);
     replacing->magic = 0;
     base_free(replacing);
@@ -65,23 +70,16 @@ static void answer_and_end(struct replacing *replacing)
     end_replacing(replacing);
 }
 
-/* The old handoff is discarded; or the loop ends while it is held, and sending the new one reports
-   how that ended. */
+/* The old handoff is over; or the loop ends while it is held, and sending the new one reports how
+   that ended. */
 static void old_settled(struct handoff_waiter *waiter, const struct handoff_status *status)
 {
     struct replacing *replacing = BASE_CONTAINER_OF(waiter, struct replacing, waiter);
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     (void)status; /* a failed write is retried later; the new handoff is sent */
+    replacing->is_over = true;
     if (replacing->sent)
         answer_and_end(replacing);
-}
-
-static void name_new(const struct handoff_result *result, char *reason, size_t size)
-{
-    yyjson_doc *doc = yyjson_read(result->body, result->size, 0);
-    const char *id = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), "id"));
-    snprintf(reason, size, "replaced by %s", id ? id : "another");
-    yyjson_doc_free(doc);
 }
 
 static char *copy_result_text(const struct handoff_result *result)
@@ -98,7 +96,6 @@ static char *copy_result_text(const struct handoff_result *result)
 static void new_sent(void *context, const struct handoff_result *result)
 {
     struct replacing *replacing = context;
-    char reason[64];
     BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     if (result->error.code != HANDOFF_OK) {
         handoff_engine_let_go(&replacing->waiter);
@@ -106,10 +103,9 @@ static void new_sent(void *context, const struct handoff_result *result)
         end_replacing(replacing);
         return;
     }
-    name_new(result, reason, sizeof reason);
-    replacing->sent = copy_result_text(result);
-    if (handoff_engine_replace(&replacing->waiter, reason) && replacing->sent)
-        return; /* the answer comes once that is written */
+    replacing->sent = replacing->is_over ? NULL : copy_result_text(result);
+    if (replacing->sent)
+        return; /* the answer comes once the old one is over */
     handoff_waiter_withdraw(&replacing->waiter);
     replacing->answered(replacing->context, result);
     end_replacing(replacing);
@@ -121,16 +117,42 @@ static void refuse_new(struct replacing *replacing, const struct handoff_error *
     new_sent(replacing, &refused);
 }
 
-/* The new request, from the old envelope and the edit. Any thread. */
-static void write_new(struct replacing *replacing)
+/* What the old request supplied; absent: an older version stored it. */
+static enum handoff_code find_contribution(struct replacing *replacing, struct base_arena *arena,
+                                           struct base_span *text, struct handoff_error *error)
 {
-    replacing->error.code =
-        handoff_edit_request(replacing->old, replacing->body, replacing->target,
-                             &replacing->request, &replacing->request_size, &replacing->error);
+    struct handoff_contribution *list;
+    size_t count;
+    enum handoff_code code = handoff_store_get_ledger(
+        replacing->loop->client->store, &replacing->id, 1, arena, &list, &count, error);
+    *text = base_span(NULL, 0);
+    for (size_t i = 0; code == HANDOFF_OK && i < count; i++) {
+        if (memcmp(&list[i].id, &replacing->id, sizeof replacing->id) == 0)
+            *text = list[i].text;
+    }
+    return code;
 }
 
-static void send_new(struct replacing *replacing)
+/* On a reader thread, which owns what is written until new_written. */
+static void write_new(struct handoff_store_read *read)
 {
+    struct replacing *replacing = BASE_CONTAINER_OF(read, struct replacing, read);
+    struct base_span contribution;
+    struct base_arena arena;
+    base_arena_init(&arena, 0);
+    enum handoff_code code = find_contribution(replacing, &arena, &contribution, &replacing->error);
+    if (code == HANDOFF_OK)
+        code =
+            handoff_edit_request(replacing->old, contribution, replacing->body, replacing->target,
+                                 &replacing->request, &replacing->request_size, &replacing->error);
+    replacing->error.code = code;
+    base_arena_free(&arena);
+}
+
+static void new_written(struct handoff_store_read *read)
+{
+    struct replacing *replacing = BASE_CONTAINER_OF(read, struct replacing, read);
+    BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
     char *request = replacing->request; /* sending may free `replacing` */
     const struct handoff_ask ask = {
         .body = request, .size = replacing->request_size, .respond_async = true};
@@ -138,40 +160,9 @@ static void send_new(struct replacing *replacing)
         refuse_new(replacing, &replacing->error);
         return;
     }
-    handoff_send(replacing->loop, &ask, new_sent, replacing);
+    handoff_send_instead(replacing->loop, &ask, &replacing->id, &replacing->waiter, new_sent,
+                         replacing);
     free(request); /* yyjson's */
-}
-
-static void write_new_on_worker(struct base_work *work)
-{
-    write_new(BASE_CONTAINER_OF(work, struct replacing, work));
-}
-
-static void worker_wrote_new(struct base_op *op)
-{
-    struct replacing *replacing = BASE_CONTAINER_OF(op, struct replacing, work.op);
-    BASE_CHECK_MAGIC(replacing, REPLACING_MAGIC);
-    send_new(replacing);
-}
-
-/* The old envelope is copied: it goes with its delivery when the loop ends. */
-static void write_new_later(struct replacing *replacing)
-{
-    struct handoff_loop *loop = replacing->loop;
-    struct handoff_error error;
-    replacing->kept = base_malloc(replacing->old.size + 1);
-    if (!replacing->kept) {
-        handoff_error_no_memory(&error);
-        refuse_new(replacing, &error);
-        return;
-    }
-    memcpy(replacing->kept, replacing->old.data, replacing->old.size);
-    replacing->old.data = replacing->kept;
-    if (base_workers_submit(loop->client->workers, &replacing->work, loop->lane->loop, 0,
-                            write_new_on_worker, worker_wrote_new))
-        return;
-    handoff_refuse_long_request(&error);
-    refuse_new(replacing, &error);
 }
 
 /* The old handoff is held. */
@@ -179,14 +170,20 @@ static void begin_new(struct replacing *replacing)
 {
     struct handoff_status held;
     handoff_engine_held(&replacing->waiter, &held);
-    replacing->old = held.envelope;
-    replacing->target = held.target;
-    if (held.envelope.size + replacing->body.size > WRITTEN_ON_LOOP) {
-        write_new_later(replacing);
+    char *copy = base_malloc(held.envelope.size + 1);
+    if (!copy) {
+        struct handoff_error error;
+        handoff_error_no_memory(&error);
+        refuse_new(replacing, &error);
         return;
     }
-    write_new(replacing);
-    send_new(replacing);
+    memcpy(copy, held.envelope.data, held.envelope.size);
+    replacing->old = base_span(copy, held.envelope.size);
+    replacing->target = held.target;
+    replacing->read.mailbox = replacing->loop->lane->mailbox;
+    replacing->read.run = write_new;
+    replacing->read.done = new_written;
+    handoff_store_submit_read(replacing->loop->client->store, &replacing->read);
 }
 
 static void old_decided(struct handoff_waiter *waiter, const struct handoff_error *error)
@@ -224,7 +221,6 @@ static struct replacing *make_replacing(struct handoff_loop *loop, const char *b
 void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
                            handoff_answered *answered, void *context)
 {
-    struct base_uuid uuid;
     struct handoff_error error;
     struct replacing *replacing = make_replacing(loop, body, size, answered, context);
     if (!replacing) {
@@ -232,8 +228,8 @@ void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char
         return;
     }
     loop->pending++;
-    if (handoff_read_id(id, &uuid, &error) == HANDOFF_OK)
-        handoff_engine_hold(loop->lane, &uuid, &replacing->waiter);
+    if (handoff_read_id(id, &replacing->id, &error) == HANDOFF_OK)
+        handoff_engine_hold(loop->lane, &replacing->id, &replacing->waiter);
     else
         old_decided(&replacing->waiter, &error);
 }

@@ -17,6 +17,7 @@
 #include "client/calls/send.h"
 #include "client/calls/submission.h"
 #include "client/calls/warn.h"
+#include "client/deliver/decide.h"
 #include "lib/base/canonical.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
@@ -157,7 +158,10 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
     submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
     submission.park_reason = base_span_text(sending->park_reason);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
-    return handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
+    return sending->held
+               ? handoff_engine_replace(sending->loop->lane, sending->held, &submission,
+                                        &sending->waiter, error)
+               : handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
 }
 
 static void sender_assembled(struct handoff_assembly *assembly)
@@ -481,8 +485,10 @@ static void begin_send(struct handoff_sending *sending, const struct handoff_ask
         assemble_sending(sending);
 }
 
-struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
-                                     handoff_answered *answered, void *context)
+/* NULL: it was answered, for want of memory. */
+static struct handoff_sending *make_sending(struct handoff_loop *loop,
+                                            const struct handoff_ask *ask,
+                                            handoff_answered *answered, void *context)
 {
     struct handoff_warnings *warnings = handoff_warn_in_answer(&answered, &context);
     struct handoff_assembly *assembly = warnings ? handoff_client_begin_assembly(loop, ask) : NULL;
@@ -495,14 +501,35 @@ struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct han
         return NULL;
     }
     assembly->warnings = warnings;
-    struct handoff_sending *under_way = sending; /* until the request is answered */
     sending->assembly = assembly;
     sending->begin = assemble_sending;
+    return sending;
+}
+
+struct handoff_sending *handoff_send(struct handoff_loop *loop, const struct handoff_ask *ask,
+                                     handoff_answered *answered, void *context)
+{
+    struct handoff_sending *sending = make_sending(loop, ask, answered, context);
+    struct handoff_sending *under_way = sending; /* until the request is answered */
+    if (!sending)
+        return NULL;
     sending->under_way = &under_way;
     begin_send(sending, ask);
     if (under_way)
         under_way->under_way = NULL;
     return under_way;
+}
+
+void handoff_send_instead(struct handoff_loop *loop, const struct handoff_ask *ask,
+                          const struct base_uuid *id, struct handoff_waiter *held,
+                          handoff_answered *answered, void *context)
+{
+    struct handoff_sending *sending = make_sending(loop, ask, answered, context);
+    if (!sending)
+        return;
+    sending->held = held;
+    sending->assembly->replaces = *id;
+    begin_send(sending, ask);
 }
 
 /* What the store or the spine is doing at this moment continues: that is not what takes long. */

@@ -31,7 +31,8 @@ struct handoff_sending {
     enum handoff_code identified;              /* out_of_memory: there is no digest */
     char *park_reason;                         /* NULL: it is delivered */
     struct handoff_waiter waiter;
-    struct handoff_assembly *assembly;     /* NULL: not of a request, or it was handed over */
+    struct handoff_waiter *held;       /* of what it steps into the place of; NULL: of nothing */
+    struct handoff_assembly *assembly; /* NULL: not of a request, or it was handed over */
     struct handoff_stored_sending *stored; /* NULL: of a request */
     struct base_work work;                 /* of a long body with a key */
     struct handoff_sending **under_way;    /* within the call: NULL once answered */
@@ -41,6 +42,11 @@ struct handoff_sending {
 struct handoff_sending *handoff_sending_new(struct handoff_loop *loop,
                                             const struct handoff_ask *ask,
                                             handoff_answered *answered, void *context);
+/* Sends what an operator made of the handoff `id`, which is held (decide.h) until this is answered:
+   it is discarded in the commit that stores the new one, or stays as it is. */
+void handoff_send_instead(struct handoff_loop *loop, const struct handoff_ask *ask,
+                          const struct base_uuid *id, struct handoff_waiter *held,
+                          handoff_answered *answered, void *context);
 /* Answers, and ends it. */
 void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_error *error);
 /* Copies the key of the ask. False: the request was answered, since the key is bad. */

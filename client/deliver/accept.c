@@ -104,6 +104,7 @@ static bool copy_submission(struct handoff_delivery *delivery,
     accept->pattern = submission->pattern;
     accept->deadline_ms = submission->deadline_ms;
     accept->stored = submission->stored;
+    accept->put.job.unit = submission->unit;
     return handoff_delivery_keep(delivery, submission->source, &delivery->source) &&
            handoff_delivery_keep(delivery, submission->target, &delivery->asked_target) &&
            handoff_delivery_keep(delivery, submission->task_id, &delivery->task_id) &&

@@ -340,13 +340,74 @@ void handoff_engine_let_go(struct handoff_waiter *waiter)
         handoff_delivery_leave(delivery);
 }
 
-bool handoff_engine_replace(struct handoff_waiter *waiter, const char *words)
+static enum handoff_code refuse_ended(const struct handoff_lane *lane, struct handoff_error *error)
 {
-    struct handoff_delivery *delivery = waiter->delivery;
+    if (lane->closing)
+        return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
+                                 "the process is shutting down; retry when it is back", NULL, NULL);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                             "the agent has acknowledged the handoff meanwhile", "state",
+                             handoff_state_name(HANDOFF_STATE_ACKNOWLEDGED));
+}
+
+/* The unit was committed, or nothing of it was. The store has it as discarded then; the write that
+   follows repeats this, and reports it. */
+static void replacement_written(struct handoff_store_job *job)
+{
+    struct handoff_delivery *delivery =
+        BASE_CONTAINER_OF(job, struct handoff_delivery, write.move.job);
+    BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
+    BASE_CHECK(delivery->writing);
+    delivery->lane->awaited--;
+    delivery->writing = false;
+    if (job->error.code == HANDOFF_OK && is_held(delivery)) {
+        delivery->replaced = true;
+        carry_out(delivery, HANDOFF_DECISION_DISCARD, delivery->write.move.standing.words.data);
+    } else if (delivery->changed) {
+        handoff_delivery_write(delivery); /* acknowledged meanwhile */
+    }
+}
+
+static void put_discarded(struct handoff_delivery *delivery, struct base_span words,
+                          struct handoff_store_unit *unit)
+{
+    struct handoff_store_move *move = &delivery->write.move;
+    *move = (struct handoff_store_move){
+        .job = {.mailbox = delivery->lane->mailbox, .done = replacement_written, .unit = unit},
+        .seq = delivery->seq,
+        .over = true};
+    handoff_delivery_standing(delivery, &move->standing);
+    move->standing.state = HANDOFF_STATE_DISCARDED;
+    move->standing.reason = HANDOFF_REASON_OTHER;
+    move->standing.words = words;
+    move->standing.settled_ms = handoff_delivery_wall_ms(delivery);
+    handoff_store_move(delivery->lane->engine->options.store, move);
+}
+
+/* The old one comes first in the unit, so it has heard of a failure before the sender of the new
+   one does, who lets it go. */
+enum handoff_code handoff_engine_replace(struct handoff_lane *lane, struct handoff_waiter *held,
+                                         const struct handoff_submission *submission,
+                                         struct handoff_waiter *waiter, struct handoff_error *error)
+{
+    struct handoff_delivery *delivery = held->delivery;
+    struct handoff_submission together = *submission;
+    struct handoff_store_unit unit = {0};
+    char id[BASE_UUID_TEXT];
     if (!is_held(delivery))
-        return false;
-    const char *copy = base_arena_printf(&delivery->arena, "%s", words);
-    delivery->replaced = true;
-    carry_out(delivery, HANDOFF_DECISION_DISCARD, copy ? copy : "replaced");
-    return true;
+        return refuse_ended(lane, error);
+    BASE_CHECK(!delivery->writing && delivery->lane == lane);
+    base_uuid_format(&submission->id, id);
+    const char *words = base_arena_printf(&delivery->arena, "replaced by %s", id);
+    if (!words)
+        return handoff_error_no_memory(error);
+    together.unit = &unit;
+    put_discarded(delivery, base_span_text(words), &unit);
+    enum handoff_code code = handoff_engine_deliver(lane, &together, waiter, error);
+    if (code != HANDOFF_OK)
+        return code; /* nothing of the unit was submitted */
+    delivery->writing = true;
+    lane->awaited++;
+    handoff_store_submit_unit(lane->engine->options.store, &unit, &lane->writes);
+    return HANDOFF_OK;
 }

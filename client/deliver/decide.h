@@ -43,8 +43,13 @@ void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_sta
 /* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more,
    or where the agent has acknowledged it meanwhile. */
 void handoff_engine_let_go(struct handoff_waiter *waiter);
-/* Discards it, because another has taken its place; `words` say which. false: it is not held any
-   more, or the agent has acknowledged it meanwhile. */
-bool handoff_engine_replace(struct handoff_waiter *waiter, const char *words);
+/* Accepts the submission in its place, as handoff_engine_deliver does, and discards it in the same
+   commit. OK: `waiter` is told of the new one, and `settled` of `held` is called once the old one
+   is over, which it is only if the new one was accepted. Otherwise it is held as before; conflict:
+   it is not held any more, or the agent has acknowledged it meanwhile. */
+enum handoff_code handoff_engine_replace(struct handoff_lane *lane, struct handoff_waiter *held,
+                                         const struct handoff_submission *submission,
+                                         struct handoff_waiter *waiter,
+                                         struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

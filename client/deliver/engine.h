@@ -119,6 +119,7 @@ struct handoff_submission {
     bool stored;                      /* its envelope is in the store, and has no handoff */
     struct base_span excerpt_lines;   /* of such an envelope, instead of `excerpt` */
     uint8_t request_digest[BASE_SHA256_BYTES];
+    struct handoff_store_unit *unit; /* which its write joins; NULL: none */
 };
 
 /* What is known about a handoff without its envelope. */

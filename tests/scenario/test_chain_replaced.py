@@ -3,6 +3,7 @@
 """An operator's edit makes an envelope that replaces the old one; the old items are gone from the ledger."""
 
 import json
+import time
 import unittest
 
 from harness.chain import Pushed, parents, state
@@ -38,6 +39,40 @@ class Replaced(Pushed):
         self.assertEqual(state(envelope)["decisions"], ["one", "right"])
         self.assertEqual(self.chain.state(old)["state"], "discarded")
         self.assertNotIn("a mistake", json.dumps(self.chain.ledger(envelope)))
+
+    def test_what_is_not_edited_is_as_it_was_asked_for(self):
+        first, old, reply = self.edited(task_summary="corrected")
+        self.assertEqual(reply.status, 200, reply)
+        before, after = self.chain.envelope(old), self.chain.envelope(reply.json()["id"])
+        self.assertEqual(state(after), state(before))
+        self.assertEqual(after["context"]["history"], before["context"]["history"])
+        self.assertEqual(after["context"]["constraints"], {"max_cost": 5})
+        self.assertEqual(after["hop"], before["hop"])
+
+    def test_an_edit_of_an_edit(self):
+        _, old, reply = self.edited(state={"decisions": ["wrong again"]}, target_agent="coder")
+        self.assertEqual(reply.status, 400, reply)  # target_agent belongs beside `edit`
+        self.receiver.do(status(503))
+        second = self.chain.call("POST", f"/v1/parked/{old}/replay", {"edit": {"state": {"decisions": ["wrong"]}}})
+        second = self.settle(second.json()["id"], "parked")
+        self.receiver.do(ack)
+        reply = self.chain.call("POST", f"/v1/parked/{second}/replay", {"edit": {"state": {"decisions": ["right"]}}})
+        envelope = self.chain.envelope(reply.json()["id"])
+        self.assertEqual((envelope["replaces"]["id"], envelope["hop"]["count"]), (second, 2))
+        self.assertEqual(state(envelope)["decisions"], ["one", "right"])
+
+    def test_a_later_deadline_holds_for_what_follows(self):
+        soon, later = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
+                       for hours in (1, 2))
+        self.receiver.do(status(503))
+        reply = self.chain.ask("tester", "analyst", constraints={"deadline": soon, "max_cost": 5})
+        old = self.settle(reply.json()["id"], "parked")
+        self.receiver.do(ack)
+        reply = self.chain.call("POST", f"/v1/parked/{old}/replay", {"edit": {"constraints": {"deadline": later}}})
+        self.assertEqual(reply.status, 200, reply)
+        self.settle(reply.json()["id"], "acknowledged")
+        envelope = self.chain.hand("analyst", "coder")
+        self.assertEqual(envelope["context"]["constraints"], {"deadline": later, "max_cost": 5})
 
     def test_an_edit_cannot_loosen(self):
         _, old, reply = self.edited(constraints={"max_cost": 6})

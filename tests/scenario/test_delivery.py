@@ -551,7 +551,7 @@ class Edited(Case):
     def envelope(self, handoff):
         return self.caller.call("GET", f"/v1/handoffs/{handoff}/envelope").json()
 
-    def test_a_new_envelope_points_to_the_old(self):
+    def test_a_new_envelope_steps_into_the_place_of_the_old(self):
         self.coder.do(ack)
         reply = self.replay({"task_summary": "Write only the backoff",
                              "constraints": {"max_cost": 0.50}})
@@ -560,7 +560,9 @@ class Edited(Case):
         self.assertNotEqual(new, self.old)
         self.assertEqual(self.caller.wait_for_state(new, "acknowledged")["target_agent"], "coder")
         before, after = self.envelope(self.old), self.envelope(new)
-        self.assertEqual(after["previous"], {"id": self.old, "digest": before["digest"]})
+        self.assertEqual(after["replaces"], {"id": self.old, "digest": before["digest"]})
+        self.assertEqual((after["previous"], after["parents"]), (None, []))
+        self.assertNotIn("replaces", before)
         task = after["context"]["task"]
         self.assertEqual((task["summary"], task["intent"], task["state"]["progress"]),
                          ("Write only the backoff", "pay twice never", "half"))
@@ -568,7 +570,7 @@ class Edited(Case):
                          ("task-1", "analyst", ["ms-1"]))
         self.assertEqual((after["context"]["constraints"], after["context"]["expected_output"]),
                          ({"max_cost": 0.5}, {"format": "diff"}))
-        self.assertEqual(after["hop"]["count"], 2)
+        self.assertEqual(after["hop"]["count"], 1)
         self.assertEqual(after["trace"]["traceparent"].split("-")[1],
                          "0af7651916cd43dd8448eb211c80319c")
         old = self.caller.state(self.old)

@@ -88,18 +88,62 @@ static void test_discarded_with_a_reason(void **state)
     assert_string_equal(error.seen, "discarded");
 }
 
+/* It is held, and another is ready to step into its place. */
+static void hold_and_prepare(struct sender *old, struct sender *next)
+{
+    park(old);
+    handoff_engine_hold(stage.lane, &old->submission.id, &old->waiter);
+    assert_int_equal(until_decided(old), HANDOFF_OK);
+    prepare(next, "coder", 0);
+}
+
+static enum handoff_code replace(struct sender *old, struct sender *next)
+{
+    enum handoff_code code =
+        handoff_engine_replace(stage.lane, &old->waiter, &next->submission, &next->waiter, NULL);
+    temp_envelope_free(&next->envelope);
+    return code;
+}
+
 static void test_replaced_is_told_as_such(void **state)
 {
     (void)state;
-    static struct sender sender;
-    park(&sender);
-    handoff_engine_hold(stage.lane, &sender.submission.id, &sender.waiter);
-    assert_int_equal(until_decided(&sender), HANDOFF_OK);
-    assert_true(handoff_engine_replace(&sender.waiter, "replaced by another"));
+    static struct sender old, next;
+    char id[BASE_UUID_TEXT], reason[64];
+    hold_and_prepare(&old, &next);
+    behave(0, "ack");
+    assert_int_equal(replace(&old, &next), HANDOFF_OK);
+    until_settled(&old);
     assert_int_equal(move_at(0)->to, HANDOFF_STATE_DISCARDED);
     assert_true(move_at(0)->replaced);
-    struct row row = stored(&sender, HANDOFF_STATE_DISCARDED);
-    assert_string_equal(row.reason, "replaced by another");
+    struct row row = stored(&old, HANDOFF_STATE_DISCARDED);
+    base_uuid_format(&next.submission.id, id);
+    snprintf(reason, sizeof reason, "replaced by %s", id);
+    assert_memory_equal(row.reason, reason, strlen(row.reason)); /* a row here cuts it */
+    assert_true(strlen(row.reason) > sizeof "replaced by");
+    until_settled(&next);
+    stored(&next, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
+static void test_what_cannot_be_stored_replaces_nothing(void **state)
+{
+    (void)state;
+    static struct sender old, next;
+    struct base_uuid unknown = base_uuid_make(&stage.ids);
+    hold_and_prepare(&old, &next);
+    next.submission.contribution = base_span_text("{}");
+    next.submission.parents = &unknown;
+    next.submission.nparents = 1;
+    next.submission.hop = 2;
+    assert_int_equal(replace(&old, &next), HANDOFF_OK);
+    until_settled(&next);
+    assert_int_equal(next.status.error.code, HANDOFF_ERR_NOT_FOUND);
+    assert_int_equal(old.settled, 0);
+    handoff_engine_let_go(&old.waiter);
+    stored(&old, HANDOFF_STATE_PARKED);
+    assert_int_equal(decide(&old, HANDOFF_DECISION_DISCARD, NULL, "after all", NULL), HANDOFF_OK);
+    until_settled(&old);
+    stored(&old, HANDOFF_STATE_DISCARDED);
 }
 
 static void test_acknowledged_after_all(void **state)
@@ -361,10 +405,11 @@ static void hold_and_acknowledge(struct sender *sender, struct speaker *speaker)
 static void test_decided_while_its_acknowledgement_is_written(void **state)
 {
     (void)state;
-    static struct sender replaced, released;
+    static struct sender replaced, released, next;
     struct speaker speaker;
     hold_and_acknowledge(&replaced, &speaker);
-    assert_false(handoff_engine_replace(&replaced.waiter, "replaced by another"));
+    prepare(&next, "coder", 0);
+    assert_int_equal(replace(&replaced, &next), HANDOFF_ERR_CONFLICT);
     assert_int_equal(until_replied(&speaker), HANDOFF_OK);
     assert_int_equal(replaced.status.state, HANDOFF_STATE_ACKNOWLEDGED);
     hold_and_acknowledge(&released, &speaker);
@@ -429,6 +474,7 @@ int main(void)
         STAGED(test_a_replay_has_all_its_attempts_and_is_parked_again),
         STAGED(test_discarded_with_a_reason),
         STAGED(test_replaced_is_told_as_such),
+        STAGED(test_what_cannot_be_stored_replaces_nothing),
         STAGED(test_acknowledged_after_all),
         STAGED(test_a_late_word_of_the_agent_ends_the_parking),
         STAGED(test_only_one_decides),
