@@ -536,12 +536,12 @@ enum handoff_code handoff_observe(struct handoff_client *client, const struct ha
                                   struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /*
- * Makes a new handoff of a parked one: the body is {"edit": {...}, "target_agent": ...}, where the
- * edit has fields of a request that take the place of the old ones. Intent, constraints and history
- * are inherited from the old envelope, which the new one names as its previous; so constraints can
- * be tightened and not loosened. When the new one is durable the old one is discarded with the
- * reason "replaced by <id>"; the answer's body is the new one. Where it is refused, the old one
- * stays parked.
+ * Makes a new handoff of a parked or an expired one: the body is {"edit": {...}, "target_agent":
+ * ...}, where the edit has fields of a request that take the place of the old ones. The new
+ * envelope has the parents and the hop of the old one, and names it in `replaces`. Constraints can
+ * be tightened and not loosened, but a deadline may be later. One commit stores the new one and
+ * discards the old one with the reason "replaced by <id>"; what has expired stays so. The answer's
+ * body is the new one. Where it is refused, the old one stays as it is.
  */
 void handoff_replay_edited(struct handoff_loop *loop, const char *id, const char *body, size_t size,
                            handoff_answered *answered, void *context);

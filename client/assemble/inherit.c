@@ -105,7 +105,8 @@ static const struct handoff_parent *farthest_parent(const struct handoff_assembl
 static enum handoff_code check_hop_limit(struct handoff_assembly *assembly,
                                          struct handoff_error *error)
 {
-    assembly->over_limit = assembly->hop_count > assembly->hop_max;
+    /* for an edit, an operator has said that it is delivered */
+    assembly->over_limit = assembly->hop_count > assembly->hop_max && !assembly->chain.replaced;
     if (!assembly->over_limit || assembly->parks_at_limit)
         return HANDOFF_OK;
     handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",

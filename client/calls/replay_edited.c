@@ -34,7 +34,7 @@ struct replacing {
     void *context;
     struct base_uuid id;          /* of the old handoff */
     struct handoff_waiter waiter; /* of the old handoff */
-    bool is_over;                 /* the old handoff is */
+    bool is_over;                 /* the old handoff is, or was from the start: it has expired */
     struct base_span body;        /* the edit; a copy */
     const char *target;           /* name of the old handoff's agent; lives as long as the
                                      table of agents, so it is not copied */
@@ -105,8 +105,8 @@ static void new_sent(void *context, const struct handoff_result *result)
     }
     replacing->sent = replacing->is_over ? NULL : copy_result_text(result);
     if (replacing->sent)
-        return; /* the answer comes once the old one is over */
-    handoff_waiter_withdraw(&replacing->waiter);
+        return;                                /* the answer comes once the old one is over */
+    handoff_engine_let_go(&replacing->waiter); /* it has expired, or there is no memory */
     replacing->answered(replacing->context, result);
     end_replacing(replacing);
 }
@@ -180,6 +180,7 @@ static void begin_new(struct replacing *replacing)
     memcpy(copy, held.envelope.data, held.envelope.size);
     replacing->old = base_span(copy, held.envelope.size);
     replacing->target = held.target;
+    replacing->is_over = held.state == HANDOFF_STATE_EXPIRED;
     replacing->read.mailbox = replacing->loop->lane->mailbox;
     replacing->read.run = write_new;
     replacing->read.done = new_written;

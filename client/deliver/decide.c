@@ -12,6 +12,13 @@
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 
+/* What has expired is over, but an edit makes a new one of it. */
+static bool is_open_to(enum handoff_decision decision, enum handoff_state state)
+{
+    return state == HANDOFF_STATE_PARKED ||
+           (state == HANDOFF_STATE_EXPIRED && decision == HANDOFF_DECISION_HOLD);
+}
+
 static enum handoff_code check_parked(const struct handoff_lane *lane,
                                       const struct handoff_stored *stored,
                                       enum handoff_decision decision, struct handoff_error *error)
@@ -23,10 +30,12 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
             error, HANDOFF_ERR_STORE_NEWER,
             "the store holds a state known only to a newer version of this program; upgrade",
             "state", NULL);
-    if (state != HANDOFF_STATE_PARKED)
+    if (!is_open_to(decision, state))
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                                 "only a parked handoff can be replayed or discarded", "state",
-                                 handoff_state_name(state));
+                                 decision == HANDOFF_DECISION_HOLD
+                                     ? "only a parked or an expired handoff can be edited"
+                                     : "only a parked handoff can be replayed or discarded",
+                                 "state", handoff_state_name(state));
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
         stored->deadline_ms <= base_wall_ms(clock))
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
@@ -127,7 +136,7 @@ static enum handoff_code find_parking_agent(struct handoff_delivery *delivery,
     return delivery->parked_for ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-/* Puts a claimed handoff on its lane, parked as the store has it. */
+/* Puts a claimed handoff on its lane, as the store has it. */
 static enum handoff_code take_up(struct handoff_delivery *delivery,
                                  const struct handoff_stored *stored,
                                  const struct handoff_error *loaded, enum handoff_decision decision,
@@ -149,7 +158,7 @@ static enum handoff_code take_up(struct handoff_delivery *delivery,
     if (code == HANDOFF_OK)
         code = count_in(engine, agent, decision, error);
     if (code == HANDOFF_OK)
-        handoff_delivery_enter(delivery, HANDOFF_STATE_PARKED, agent);
+        handoff_delivery_enter(delivery, (enum handoff_state)stored->standing.state, agent);
     return code;
 }
 
@@ -210,7 +219,8 @@ static void read_parked(struct handoff_store_read *read)
     if (handoff_store_get_handoff(delivery->lane->engine->options.store, &delivery->id,
                                   &delivery->arena, &pending->stored,
                                   &pending->error) == HANDOFF_OK &&
-        pending->claimed && pending->stored.standing.state == HANDOFF_STATE_PARKED)
+        pending->claimed &&
+        is_open_to(pending->decision, (enum handoff_state)pending->stored.standing.state))
         (void)!load(delivery, &pending->stored, pending->decision, &pending->loaded);
 }
 
@@ -329,7 +339,7 @@ void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_sta
 /* False while an acknowledgement is being written, which ends the handoff. */
 static bool is_held(const struct handoff_delivery *delivery)
 {
-    return delivery && delivery->state == HANDOFF_STATE_PARKED;
+    return delivery && is_open_to(HANDOFF_DECISION_HOLD, delivery->state);
 }
 
 void handoff_engine_let_go(struct handoff_waiter *waiter)
@@ -346,8 +356,7 @@ static enum handoff_code refuse_ended(const struct handoff_lane *lane, struct ha
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
                                  "the process is shutting down; retry when it is back", NULL, NULL);
     return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                             "the agent has acknowledged the handoff meanwhile", "state",
-                             handoff_state_name(HANDOFF_STATE_ACKNOWLEDGED));
+                             "the handoff was acknowledged or cancelled meanwhile", NULL, NULL);
 }
 
 /* The unit was committed, or nothing of it was. The store has it as discarded then; the write that
@@ -397,6 +406,8 @@ enum handoff_code handoff_engine_replace(struct handoff_lane *lane, struct hando
     if (!is_held(delivery))
         return refuse_ended(lane, error);
     BASE_CHECK(!delivery->writing && delivery->lane == lane);
+    if (delivery->state == HANDOFF_STATE_EXPIRED)
+        return handoff_engine_deliver(lane, submission, waiter, error);
     base_uuid_format(&submission->id, id);
     const char *words = base_arena_printf(&delivery->arena, "replaced by %s", id);
     if (!words)

@@ -33,20 +33,22 @@ void handoff_engine_decide(struct handoff_lane *lane, const struct base_uuid *id
 /* ---- making a new one of it -------------------------------------------------------------------
  */
 
-/* Holds a parked one on the lane: once `decided` with OK, nobody else decides about it until it is
-   let go or replaced. `settled` of the waiter is called when it was replaced, or when the lane
-   ends; then the store has it as it was. Refused as a replay is, but for its deadline. */
+/* Holds a parked or an expired one on the lane: once `decided` with OK, nobody else decides about
+   it until it is let go or replaced. `settled` of the waiter is called when it was replaced, or
+   when the lane ends; then the store has it as it was. Refused as a replay is, but for its
+   deadline. */
 void handoff_engine_hold(struct handoff_lane *lane, const struct base_uuid *id,
                          struct handoff_waiter *waiter);
 /* How it stands with the one that is held. */
 void handoff_engine_held(const struct handoff_waiter *waiter, struct handoff_status *status);
-/* It is parked as before, and the waiter is told nothing. Harmless where nothing is held any more,
+/* It is as before, and the waiter is told nothing. Harmless where nothing is held any more,
    or where the agent has acknowledged it meanwhile. */
 void handoff_engine_let_go(struct handoff_waiter *waiter);
 /* Accepts the submission in its place, as handoff_engine_deliver does, and discards it in the same
    commit. OK: `waiter` is told of the new one, and `settled` of `held` is called once the old one
    is over, which it is only if the new one was accepted. Otherwise it is held as before; conflict:
-   it is not held any more, or the agent has acknowledged it meanwhile. */
+   it is not held any more, or the agent has acknowledged it meanwhile. What has
+   expired stays so: it is held until it is let go, and `settled` is not called. */
 enum handoff_code handoff_engine_replace(struct handoff_lane *lane, struct handoff_waiter *held,
                                          const struct handoff_submission *submission,
                                          struct handoff_waiter *waiter,

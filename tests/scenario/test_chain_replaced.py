@@ -2,6 +2,7 @@
 # variants: release asan
 """An operator's edit makes an envelope that replaces the old one; the old items are gone from the ledger."""
 
+import datetime
 import json
 import time
 import unittest
@@ -73,6 +74,26 @@ class Replaced(Pushed):
         self.settle(reply.json()["id"], "acknowledged")
         envelope = self.chain.hand("analyst", "coder")
         self.assertEqual(envelope["context"]["constraints"], {"deadline": later, "max_cost": 5})
+
+    def test_only_an_edit_with_a_later_deadline_revives_what_has_expired(self):
+        soon, later = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+                       for seconds in (1, 3600))
+        self.receiver.do(lambda request: self.chain.wait_for_state(request.id, "expired"))
+        reply = self.chain.ask("tester", "analyst", state={"decisions": ["too late"]},
+                               constraints={"deadline": soon.isoformat()})
+        old = self.settle(reply.json()["id"], "expired")
+        self.receiver.do(ack)
+        for body, code, name in ((None, 409, "conflict"), ({"edit": {}}, 422, "deadline_passed")):
+            reply = self.chain.call("POST", f"/v1/parked/{old}/replay", body)
+            self.assertEqual((reply.status, reply.json()["code"]), (code, name), reply)
+        edit = {"edit": {"constraints": {"deadline": later.isoformat()}}}
+        reply = self.chain.call("POST", f"/v1/parked/{old}/replay", edit)
+        self.assertEqual(reply.status, 200, reply)
+        new = self.settle(reply.json()["id"], "acknowledged")
+        self.assertEqual(self.chain.envelope(new)["replaces"]["id"], old)
+        self.assertEqual(self.chain.state(old)["state"], "expired")
+        again = self.chain.call("POST", f"/v1/parked/{old}/replay", edit)
+        self.assertEqual((again.status, again.json()["code"]), (409, "conflict"), again)
 
     def test_an_edit_cannot_loosen(self):
         _, old, reply = self.edited(constraints={"max_cost": 6})

@@ -79,6 +79,14 @@ class HopLimit(Pushed):
         pulled = self.chain.call("GET", "/v1/agents/coder/inbox?wait=20s")
         self.assertEqual(pulled.json()["id"], handoff)
 
+    def test_an_operator_edits_it(self):
+        old = self.over().json()["handoff"]["id"]
+        reply = self.chain.call("POST", f"/v1/parked/{old}/replay", {"edit": {"state": {"decisions": ["five"]}}})
+        self.assertEqual(reply.status, 200, reply)
+        pulled = self.chain.call("GET", "/v1/agents/coder/inbox?wait=20s").json()
+        self.assertEqual((pulled["id"], pulled["hop"]["count"]), (reply.json()["id"], 4))
+        self.assertEqual(self.chain.state(old)["state"], "discarded")
+
     def test_what_is_parked_at_the_limit_is_counted_so(self):
         self.over()
         lines = self.daemon.web.get("/metrics").text.splitlines()
