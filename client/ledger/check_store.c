@@ -38,8 +38,8 @@ static void note_ledger(struct ledger_check *check, const char *what)
  */
 
 /* NULL: it was replaced. */
-static const struct handoff_contribution *find_contribution(const struct handoff_kept_ledger *kept,
-                                                            const struct base_uuid *id)
+static const struct handoff_contribution *
+find_checked_contribution(const struct handoff_kept_ledger *kept, const struct base_uuid *id)
 {
     for (size_t i = 0; i < kept->count; i++) {
         if (memcmp(&kept->list[i].id, id, sizeof *id) == 0)
@@ -57,7 +57,7 @@ static bool names_digest(yyjson_val *parent, const uint8_t digest[BASE_SHA256_BY
 
 static void check_parent(struct ledger_check *check, yyjson_val *parent, const struct base_uuid *id)
 {
-    const struct handoff_contribution *kept = find_contribution(check->kept, id);
+    const struct handoff_contribution *kept = find_checked_contribution(check->kept, id);
     char text[BASE_UUID_TEXT];
     base_uuid_format(id, text);
     if (!yyjson_equals_str(yyjson_obj_get(parent, "id"), text))
@@ -189,7 +189,7 @@ static enum handoff_code check_envelope(struct ledger_check *check, struct hando
             note_ledger(check, "an envelope has lost its contribution");
         return HANDOFF_OK;
     }
-    check->own = find_contribution(kept, &kept->envelope.id);
+    check->own = find_checked_contribution(kept, &kept->envelope.id);
     return check->own ? check_ledger_of(check, error) : HANDOFF_OK;
 }
 
