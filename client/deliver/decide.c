@@ -38,10 +38,11 @@ static enum handoff_code check_parked(const struct handoff_lane *lane,
                                  "state", handoff_state_name(state));
     if (decision == HANDOFF_DECISION_REPLAY && stored->deadline_ms &&
         stored->deadline_ms <= base_wall_ms(clock))
-        return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
-                                 "the deadline has passed; discard the handoff, or send a new one "
-                                 "without previous_id, because a child cannot extend the deadline",
-                                 "constraints.deadline", NULL);
+        return handoff_error_set(
+            error, HANDOFF_ERR_CONFLICT,
+            "the deadline has passed; discard the handoff, or replay it with an "
+            "edit that has a later deadline",
+            "constraints.deadline", NULL);
     return HANDOFF_OK;
 }
 
