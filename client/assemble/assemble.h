@@ -105,9 +105,9 @@ struct handoff_assembly {
     const char *bound;       /* the caller's scopes, separated by commas; NULL: not bound */
     struct base_span given_traceparent, given_tracestate; /* absent, or not yet checked */
     struct handoff_warnings *warnings; /* of the answer; they outlive the assembly */
-    bool lenient;                      /* unknown fields are ignored, with a warning */
+    int64_t hop_max;                   /* the configured limit; inherit lowers it to the parents' */
     bool parks_at_limit;       /* the envelope is made beyond that limit, too: it will be parked */
-    int64_t hop_max;           /* the configured limit; inherit lowers it to the parents' */
+    bool lenient;              /* unknown fields are ignored, with a warning */
     bool any_task;             /* the source need not be a party to its task */
     bool forbids_new_chain;    /* the configuration does */
     struct base_uuid replaces; /* the envelope in whose place it steps; nil: none */
@@ -145,7 +145,6 @@ struct handoff_assembly {
 
     /* inherit */
     struct handoff_store_read chain_read;
-    bool chain_is_read; /* also if that failed */
     struct handoff_continued_chain chain;
     struct handoff_ledger ledger;
     yyjson_val *mentioned;  /* ids in summary and intent; NULL: none */
@@ -156,6 +155,7 @@ struct handoff_assembly {
     struct handoff_scopes scopes; /* whose memories it sees */
     int64_t hop_count;
     bool over_limit;        /* it is beyond the limit */
+    bool chain_is_read;     /* also if that failed */
     size_t history_dropped; /* steps of the parent, where retention removed its body */
 
     /* resolve: one slot or one missing entry per requested memory */

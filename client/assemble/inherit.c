@@ -131,6 +131,7 @@ static enum handoff_code count_hop(struct handoff_assembly *assembly, struct han
     assembly->hop_count = chain->replaced ? chain->replaced->hop.hop
                           : farthest      ? farthest->hop.hop + 1
                                           : 1;
+    BASE_CHECK(chain->parents || chain->nparents == 0);
     for (size_t i = 0; i < chain->nparents; i++)
         lower_hop_max(assembly, &chain->parents[i].way);
     if (chain->replaced)

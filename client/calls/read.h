@@ -44,7 +44,7 @@ enum handoff_code handoff_read_ledger(struct handoff_client *client, const char 
                                       struct handoff_text *text,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Reads a cursor that is a number. */
-enum handoff_code handoff_read_cursor(const char *cursor, int64_t *number,
+enum handoff_code handoff_read_cursor(const char *cursor, int64_t *after,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* A handoff, for a caller that may see it, as `view` has it where its state is not 0. */
 enum handoff_code handoff_read_view(struct handoff_client *client, const struct base_uuid *id,

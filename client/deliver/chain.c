@@ -21,13 +21,9 @@ static bool is_nil_id(const struct base_uuid *id)
 static const char *write_id_header(struct base_arena *arena, const char *name,
                                    const struct base_uuid *id)
 {
-    const size_t size = strlen(name);
-    char *text = base_arena_alloc(arena, size + BASE_UUID_TEXT);
-    if (!text)
-        return NULL;
-    memcpy(text, name, size);
-    base_uuid_format(id, text + size);
-    return text;
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return base_arena_printf(arena, "%s%s", name, text);
 }
 
 /* A header is ASCII; everything else in a name is percent-encoded, and the percent sign. */

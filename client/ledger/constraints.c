@@ -259,7 +259,7 @@ static int next_letter(struct base_span name, size_t *at)
         ++*at;
     if (*at == name.size)
         return 0;
-    int letter = name.data[(*at)++];
+    int letter = (unsigned char)name.data[(*at)++];
     if (letter >= 'A' && letter <= 'Z')
         letter += 'a' - 'A';
     return letter == 's' && *at == name.size && name.size > 1 ? 0 : letter;

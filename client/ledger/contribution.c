@@ -5,6 +5,7 @@
 
 #include "client/envelope/inheritance.h"
 #include "client/envelope/read.h"
+#include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -256,7 +257,7 @@ static enum handoff_code read_older(const struct handoff_contribution *stored,
                                     struct base_arena *arena, struct handoff_said *said,
                                     struct handoff_way *way, struct handoff_error *error)
 {
-    struct handoff_envelope envelope;
+    struct handoff_envelope envelope = {0};
     enum handoff_code code;
     if (stored->body.data)
         code = handoff_envelope_read_in(arena, stored->body, &envelope, error);
@@ -267,6 +268,7 @@ static enum handoff_code read_older(const struct handoff_contribution *stored,
         code = removed_whole(error);
     if (code != HANDOFF_OK)
         return code;
+    BASE_CHECK(envelope.doc);
     take_shown(&envelope, said);
     if (!way)
         return HANDOFF_OK;

@@ -45,7 +45,7 @@ struct fold {
 static struct fold_entry *add_entry(struct fold *fold, enum handoff_item_kind kind,
                                     yyjson_val *value)
 {
-    BASE_CHECK(fold->count < fold->room);
+    BASE_CHECK(fold->entries && fold->count < fold->room);
     struct fold_entry *entry = &fold->entries[fold->count++];
     *entry = (struct fold_entry){.item = {.from = fold->hop, .value = value}, .kind = kind};
     return entry;

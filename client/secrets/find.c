@@ -438,7 +438,7 @@ static const struct form forms[] = {
     {HANDOFF_SECRET_##kind,                                                                        \
      PREFIX_IS_PART,                                                                               \
      prefix,                                                                                       \
-     sizeof prefix - 1,                                                                            \
+     sizeof(prefix) - 1,                                                                           \
      run,                                                                                          \
      least,                                                                                        \
      most,                                                                                         \
@@ -448,16 +448,24 @@ static const struct form forms[] = {
     {HANDOFF_SECRET_##kind,                                                                        \
      PREFIX_GOES_BEFORE,                                                                           \
      prefix,                                                                                       \
-     sizeof prefix - 1,                                                                            \
+     sizeof(prefix) - 1,                                                                           \
      run,                                                                                          \
      least,                                                                                        \
      most,                                                                                         \
      looks,                                                                                        \
      NULL},
 #define NAMED(kind, name, run, least, most, looks)                                                 \
-    {HANDOFF_SECRET_##kind, NAME_GOES_BEFORE, name, sizeof name - 1, run, least, most, looks, NULL},
+    {HANDOFF_SECRET_##kind,                                                                        \
+     NAME_GOES_BEFORE,                                                                             \
+     name,                                                                                         \
+     sizeof(name) - 1,                                                                             \
+     run,                                                                                          \
+     least,                                                                                        \
+     most,                                                                                         \
+     looks,                                                                                        \
+     NULL},
 #define SHAPE(kind, prefix, match)                                                                 \
-    {HANDOFF_SECRET_##kind, OWN_SHAPE, prefix, sizeof prefix - 1, ALNUM, 0, 0, NULL, match},
+    {HANDOFF_SECRET_##kind, OWN_SHAPE, prefix, sizeof(prefix) - 1, ALNUM, 0, 0, NULL, match},
 #include "client/secrets/forms.def"
 };
 enum { FORMS = sizeof forms / sizeof *forms };

@@ -65,8 +65,9 @@ static void copy_chain(const struct handoff_delivery *delivery,
         if (!header)
             continue;
         const char *value = strchr(header, ' ') + 1;
-        request->chain[i] = strcpy(to, value);
-        to += strlen(value) + 1;
+        const size_t size = strlen(value) + 1;
+        request->chain[i] = memcpy(to, value, size);
+        to += size;
     }
 }
 

@@ -313,8 +313,8 @@ static const char *const steps[] = {
     "  request TEXT NOT NULL);",
 
     /* 14: the newest progress that the agent with the handoff reported, and when; NULL: nothing */
-    "ALTER TABLE handoffs ADD COLUMN progress TEXT;"
-    "ALTER TABLE handoffs ADD COLUMN progress_at INTEGER;",
+    ("ALTER TABLE handoffs ADD COLUMN progress TEXT;"
+     "ALTER TABLE handoffs ADD COLUMN progress_at INTEGER;"),
 };
 
 int handoff_migrate_newest(void)
