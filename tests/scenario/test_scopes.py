@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import tempfile
+import time
 import unittest
 
 from harness import Receiver
@@ -259,6 +260,7 @@ class Recent(Case):
         operator = self.by["operator"]
         for i in range(3):
             operator.put(f"own-{i}", content="a bare fact", task_id="task-own", importance="low")
+            time.sleep(0.002)  # or two of them are equally new, to the millisecond
         for i in range(40):
             operator.put(f"other-{i}", content="the summary asks for this", importance="critical",
                          **({"task_id": f"task-{i}"} if i % 2 else {}))
