@@ -37,8 +37,11 @@ static void check_steps(yyjson_val *steps)
     yyjson_arr_foreach(steps, i, n, step)
     {
         base_buffer_clear(&out);
-        base_buffer_text(&out, "{\"agent");
         handoff_segment_step_write(&out, step);
+        BASE_CHECK(base_json_read(base_buffer_span(&out), "step", &doc, NULL) == HANDOFF_OK);
+        yyjson_doc_free(doc);
+        base_buffer_clear(&out);
+        handoff_segment_step_write_short(&out, step);
         BASE_CHECK(base_json_read(base_buffer_span(&out), "step", &doc, NULL) == HANDOFF_OK);
         yyjson_doc_free(doc);
     }
