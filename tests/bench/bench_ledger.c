@@ -114,6 +114,7 @@ static void assemble_chain(struct handoff_assembly *assembly, const struct chain
     if (handoff_request_read(&assembly->arena, assembly->body, base_span(NULL, 0), NULL, NULL,
                              false, &assembly->request, &assembly->error) != HANDOFF_OK)
         die(assembly->error.message);
+    assembly->request.strategy = HANDOFF_STRATEGY_PRIORITY;
     struct handoff_said *said = base_arena_calloc(&assembly->arena, chain->count + 1, sizeof *said);
     const int64_t began = base_monotonic_ns(&base_clock_system);
     for (size_t i = 0; i < chain->count; i++) {
