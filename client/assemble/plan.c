@@ -215,26 +215,50 @@ static enum handoff_form least_form(const struct handoff_trim_memory *memory)
     return memory->cost[HANDOFF_FORM_ID] > 0 ? HANDOFF_FORM_ID : HANDOFF_FORM_REFERENCE;
 }
 
+/* What becomes of the next in age. One that has no room is the last that is looked at: it
+ * and all older ones go. But what is larger than the whole quota hides no other. */
+enum keeping { KEPT, PASSED_OVER, NO_ROOM };
+
+static enum keeping judge_price(int64_t price, int64_t quota, int64_t room)
+{
+    return price <= room ? KEPT : price > quota ? PASSED_OVER : NO_ROOM;
+}
+
+static enum keeping keep_question(struct walk *walk, size_t entry, int64_t quota, int64_t room)
+{
+    struct handoff_trim_list *list = walk->plan->lists[HANDOFF_PART_UNRESOLVED];
+    const int64_t price = list->price(list, entry, quota);
+    const enum keeping keeping = judge_price(price, quota, room);
+    if (keeping == KEPT)
+        keep_entry(walk, list, entry, price);
+    return keeping;
+}
+
+static enum keeping keep_id(struct walk *walk, size_t place, int64_t quota, int64_t room)
+{
+    const enum handoff_form form = least_form(&walk->plan->memories[place]);
+    const enum keeping keeping = judge_price(memory_price(walk, place, form), quota, room);
+    if (keeping == KEPT)
+        keep_memory(walk, place, form);
+    return keeping;
+}
+
 /* Unresolved entries and ids, newest first, as far as the quota goes. */
 static void keep_open_questions_and_ids(struct walk *walk, int64_t quota)
 {
-    struct handoff_trim_plan *plan = walk->plan;
-    struct handoff_trim_list *list = plan->lists[HANDOFF_PART_UNRESOLVED];
+    const struct handoff_trim_plan *plan = walk->plan;
+    const struct handoff_trim_list *list = plan->lists[HANDOFF_PART_UNRESOLVED];
     const size_t requested = count_requested(plan);
     const int64_t most = walk->spent + quota;
     size_t left = list ? list->count : 0, next = 0;
-    while (left > 0 || next < requested) {
+    enum keeping keeping = KEPT;
+    while (keeping != NO_ROOM && (left > 0 || next < requested)) {
+        const int64_t room = most - walk->spent;
         if (left > 0 &&
-            (next == requested || list->age(list, left - 1) >= plan->memories[next].age)) {
-            const int64_t price = list->price(list, --left, most - walk->spent);
-            if (price <= most - walk->spent)
-                keep_entry(walk, list, left, price);
-        } else {
-            const enum handoff_form form = least_form(&plan->memories[next]);
-            if (memory_price(walk, next, form) <= most - walk->spent)
-                keep_memory(walk, next, form);
-            next++;
-        }
+            (next == requested || list->age(list, left - 1) >= plan->memories[next].age))
+            keeping = keep_question(walk, --left, quota, room);
+        else
+            keeping = keep_id(walk, next++, quota, room);
     }
 }
 

@@ -19,11 +19,12 @@
  *   7. memories that were found
  *   8. the reasons of decisions, newest first
  *
- * What does not fit is left out and does not block what comes after it. The first group is never
+ * What does not fit is left out and does not block what comes after it. The first group is not
  * trimmed: if it does not fit, the plan is rejected with the budget it needs. But its entries and
- * ids get half of the budget at most; where they need more, the oldest go. So a plan is rejected
- * only where the fixed parts take more than half of the budget themselves, and a budget of twice
- * their size is always enough.
+ * ids get half of the budget at most; where they need more, the oldest are omitted: all that is
+ * older than the first one without room. (One that is larger than that half by itself is omitted
+ * and does not count.) So a plan is rejected only where the fixed parts take more than half of the
+ * budget themselves, and a budget of twice their size is always enough.
  *
  * Forms of a memory, best first: full: full. priority: full, summary, id. summary: summary,
  * reference, id. lazy: reference, id. Strategy full keeps everything in full, or rejects the plan.

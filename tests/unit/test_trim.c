@@ -223,6 +223,39 @@ static void test_open_questions_get_half_of_the_budget_and_the_oldest_go(void **
     assert_int_equal(unresolved.list.kept, 4);
 }
 
+/* Not some older one that happens to be smaller. */
+static void test_behind_the_first_open_question_without_room_all_older_ones_go(void **state)
+{
+    (void)state;
+    const uint32_t costs[] = {5, 200, 100};
+    struct numbers unresolved = numbers(3, costs);
+    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_INHERITED, 0, 0)};
+    struct handoff_trim_plan plan = plan_of(500, memories, 1);
+    memories[0].age = 2; /* as old as the last question */
+    plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.form[2], HANDOFF_ENTRY_WHOLE);
+    assert_int_equal(memories[0].form, R);
+    assert_int_equal(unresolved.form[1], HANDOFF_ENTRY_OMITTED);
+    assert_int_equal(unresolved.form[0], HANDOFF_ENTRY_OMITTED);
+}
+
+static void test_an_open_question_larger_than_half_of_the_budget_hides_no_other(void **state)
+{
+    (void)state;
+    const uint32_t costs[] = {5, 300, 100};
+    struct numbers unresolved = numbers(3, costs);
+    struct handoff_trim_memory memories[] = {memory(HANDOFF_RANK_INHERITED, 0, 0)};
+    struct handoff_trim_plan plan = plan_of(500, memories, 1);
+    memories[0].age = 0;
+    plan.lists[HANDOFF_PART_UNRESOLVED] = &unresolved.list;
+    assert_true(handoff_trim(&plan));
+    assert_int_equal(unresolved.form[1], HANDOFF_ENTRY_OMITTED);
+    assert_int_equal(unresolved.form[0], HANDOFF_ENTRY_WHOLE);
+    assert_int_equal(unresolved.form[2], HANDOFF_ENTRY_WHOLE);
+    assert_int_equal(memories[0].form, R);
+}
+
 static void test_open_questions_within_half_are_never_trimmed(void **state)
 {
     (void)state;
@@ -486,6 +519,8 @@ int main(void)
         cmocka_unit_test(test_the_best_form_goes_to_pins_then_to_this_hop_then_to_steps),
         cmocka_unit_test(test_decisions_and_remaining_go_newest_first_before_pins),
         cmocka_unit_test(test_open_questions_get_half_of_the_budget_and_the_oldest_go),
+        cmocka_unit_test(test_behind_the_first_open_question_without_room_all_older_ones_go),
+        cmocka_unit_test(test_an_open_question_larger_than_half_of_the_budget_hides_no_other),
         cmocka_unit_test(test_open_questions_within_half_are_never_trimmed),
         cmocka_unit_test(test_reasons_are_the_first_to_go),
         cmocka_unit_test(test_full_is_all_or_nothing),
