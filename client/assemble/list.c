@@ -8,9 +8,7 @@
 #include "lib/base/json.h"
 
 enum {
-    /* Entries that have only a lead are counted again with each other one: a list of nothing but
-     * exclamation marks could otherwise take seconds. Those that make a longer run are omitted. */
-    RUN_MAX = 512,
+    RUN_MAX = 512,  /* bytes of a run that is counted again with each entry */
     LEAST_STEP = 4, /* tokens: a step has at least the words agent and action, and what follows */
 };
 
@@ -73,12 +71,12 @@ void handoff_list_prepare(struct handoff_list_runs *runs, struct handoff_counter
 
 static struct handoff_run_side usual_left(int usual)
 {
-    return (struct handoff_run_side){lefts[usual], usual};
+    return (struct handoff_run_side){.text = lefts[usual], .usual = usual};
 }
 
 static struct handoff_run_side usual_right(int usual)
 {
-    return (struct handoff_run_side){rights[usual], usual};
+    return (struct handoff_run_side){.text = rights[usual], .usual = usual};
 }
 
 static struct handoff_run_side opening(const struct handoff_list *list)
@@ -89,17 +87,19 @@ static struct handoff_run_side opening(const struct handoff_list *list)
 /* The right side of a list without entries. */
 static struct handoff_run_side ending(const struct handoff_list *list)
 {
-    return list->next_key.data ? (struct handoff_run_side){list->next_key, -1}
+    return list->next_key.data ? (struct handoff_run_side){.text = list->next_key, .usual = -1}
                                : usual_right(HANDOFF_RUN_END + (int)list->end);
 }
 
 static uint32_t cost_of_run(const struct handoff_list *list, const struct handoff_run_side *left,
                             const struct handoff_run_side *right)
 {
+    const bool comma = needs_comma(left->usual, right->usual);
     if (left->usual >= 0 && right->usual >= 0)
         return list->runs->cost[left->usual][right->usual];
-    return count_run(list->counter, left->text, right->text,
-                     needs_comma(left->usual, right->usual));
+    if (right->long_bytes)
+        return (uint32_t)(left->text.size + comma + right->long_bytes);
+    return count_run(list->counter, left->text, right->text, comma);
 }
 
 /* ---- the texts of entries ------------------------------------------------------------------- */
@@ -194,7 +194,8 @@ static struct handoff_run_side unusual_side(struct handoff_list *list, struct ba
     char *copy = base_arena_copy(list->counter->scratch.arena, text.data, text.size);
     if (!copy)
         list->counter->failed = true;
-    return (struct handoff_run_side){copy ? base_span(copy, text.size) : base_span("", 0), -1};
+    return (struct handoff_run_side){.text = copy ? base_span(copy, text.size) : base_span("", 0),
+                                     .usual = -1};
 }
 
 static struct handoff_run_side lead_of(struct handoff_list *list,
@@ -221,7 +222,7 @@ static struct handoff_run_side trail_of(const struct handoff_list *list,
         if (base_span_equal(trail, lefts[usual]))
             return usual_left(usual);
     }
-    return (struct handoff_run_side){trail, -1};
+    return (struct handoff_run_side){.text = trail, .usual = -1};
 }
 
 /* ---- building ------------------------------------------------------------------------------- */
@@ -232,7 +233,8 @@ static void clear_list(struct handoff_trim_list *trim)
     const struct handoff_run_side open = opening(list);
     list->front = ending(list);
     list->front_cost = cost_of_run(list, &open, &list->front);
-    trim->empty = list->front_cost;
+    trim->empty = list->total = list->front_cost;
+    list->has_long_run = false;
     for (size_t i = 0; i < trim->count; i++)
         list->entries[i].form = HANDOFF_ENTRY_OMITTED;
 }
@@ -241,13 +243,16 @@ static void clear_list(struct handoff_trim_list *trim)
 static struct handoff_run_side extended_front(struct handoff_list *list,
                                               const struct handoff_list_text *text)
 {
+    const bool comma = list->front.usual < HANDOFF_RUN_END;
+    const size_t size = text->size + comma + list->front.text.size + list->front.long_bytes;
     struct base_buffer joined = {.arena = list->counter->scratch.arena};
-    join_sides(&joined, written_text(list, text), list->front.text,
-               list->front.usual < HANDOFF_RUN_END);
+    if (size > RUN_MAX)
+        return (struct handoff_run_side){.text = base_span("", 0), .usual = -1, .long_bytes = size};
+    join_sides(&joined, written_text(list, text), list->front.text, comma);
     if (joined.failed)
         list->counter->failed = true;
-    return (struct handoff_run_side){joined.failed ? base_span("", 0) : base_buffer_span(&joined),
-                                     -1};
+    return (struct handoff_run_side){
+        .text = joined.failed ? base_span("", 0) : base_buffer_span(&joined), .usual = -1};
 }
 
 static int64_t price_entry(struct handoff_trim_list *trim, size_t entry, int64_t room)
@@ -262,8 +267,6 @@ static int64_t price_entry(struct handoff_trim_list *trim, size_t entry, int64_t
     if (list->texts->failed)
         return HANDOFF_PRICE_TOO_HIGH;
     if (text->joins) {
-        if (text->size + list->front.text.size > RUN_MAX)
-            return HANDOFF_PRICE_TOO_HIGH;
         list->priced_front = extended_front(list, text);
     } else {
         const struct handoff_run_side trail = trail_of(list, text);
@@ -271,7 +274,8 @@ static int64_t price_entry(struct handoff_trim_list *trim, size_t entry, int64_t
         price += (int64_t)text->middle + cost_of_run(list, &trail, &list->front);
     }
     list->priced_front_cost = cost_of_run(list, &open, &list->priced_front);
-    return price + list->priced_front_cost;
+    list->priced = price + list->priced_front_cost;
+    return list->priced;
 }
 
 static bool may_be_shorter(const struct handoff_list *list, size_t entry)
@@ -288,6 +292,8 @@ static void keep_priced_entry(struct handoff_trim_list *trim, size_t entry)
         may_be_shorter(list, entry) ? HANDOFF_ENTRY_SHORT : HANDOFF_ENTRY_WHOLE;
     list->front = list->priced_front;
     list->front_cost = list->priced_front_cost;
+    list->total += list->priced;
+    list->has_long_run |= list->front.long_bytes > 0;
 }
 
 /* The lead stays the same, since every step begins with its agent. */
@@ -305,13 +311,28 @@ static int64_t price_of_reason(struct handoff_trim_list *trim, size_t entry)
         usual_right(step->is_last ? HANDOFF_RUN_END + (int)list->end : HANDOFF_RUN_OBJECT);
     const struct handoff_run_side trail = trail_of(list, &step->text),
                                   whole_trail = trail_of(list, &step->whole);
-    return (int64_t)step->whole.middle - (int64_t)step->text.middle +
-           cost_of_run(list, &whole_trail, &right) - cost_of_run(list, &trail, &right);
+    list->priced = (int64_t)step->whole.middle - (int64_t)step->text.middle +
+                   cost_of_run(list, &whole_trail, &right) - cost_of_run(list, &trail, &right);
+    return list->priced;
 }
 
 static void keep_entry_reason(struct handoff_trim_list *trim, size_t entry)
 {
-    list_of_trim(trim)->entries[entry].form = HANDOFF_ENTRY_WHOLE;
+    struct handoff_list *list = list_of_trim(trim);
+    list->entries[entry].form = HANDOFF_ENTRY_WHOLE;
+    list->total += list->priced;
+}
+
+/* Where a long run was priced by its bytes: what the whole list costs less than that. */
+static int64_t settle_list(struct handoff_trim_list *trim)
+{
+    struct handoff_list *list = list_of_trim(trim);
+    if (!list->has_long_run)
+        return 0;
+    base_buffer_clear(&list->counter->scratch);
+    handoff_list_write(&list->counter->scratch, list);
+    const int64_t exact = handoff_cost_of_scratch(list->counter);
+    return list->counter->failed ? 0 : exact - list->total;
 }
 
 /* ---- age ------------------------------------------------------------------------------------ */
@@ -345,6 +366,7 @@ bool handoff_list_init(struct handoff_list *list, enum handoff_part kind, enum h
                                             .clear = clear_list,
                                             .price = price_entry,
                                             .keep = keep_priced_entry,
+                                            .settle = settle_list,
                                             .price_reason = steps ? price_of_reason : NULL,
                                             .keep_reason = steps ? keep_entry_reason : NULL};
     return list->entries != NULL;

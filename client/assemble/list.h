@@ -11,6 +11,10 @@
  * looked at before they are kept: so a ledger of thousands of items costs little more than what
  * is shown of it.
  *
+ * Entries that have only a lead ("!!", "🙂") make one run, which would be counted again with each
+ * of them. Once it is long, every byte of it is taken for a token, which is never too few; when the
+ * list is built, it is counted once as a whole.
+ *
  * A list belongs to the thread that runs the assembly.
  */
 #ifndef HANDOFF_ASSEMBLE_LIST_H
@@ -66,7 +70,8 @@ struct handoff_list_entry {
 /* One side of a run. */
 struct handoff_run_side {
     struct base_span text;
-    int usual; /* HANDOFF_RUN_..., or -1 */
+    int usual;         /* HANDOFF_RUN_..., or -1 */
+    size_t long_bytes; /* of a text too long to be counted with each entry; 0: `text` has it */
 };
 
 struct handoff_list {
@@ -84,6 +89,8 @@ struct handoff_list {
     /* the list as it is built so far */
     struct handoff_run_side front, priced_front; /* its text up to the first cut, or all of it */
     int64_t front_cost, priced_front_cost;       /* with the opening bracket */
+    int64_t total, priced;                       /* of what is kept; of the entry priced last */
+    bool has_long_run;                           /* so `total` is too high */
 };
 
 /* Counts the runs. */

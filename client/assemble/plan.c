@@ -307,6 +307,17 @@ static bool keep_what_must_be(struct walk *walk)
     return true;
 }
 
+/* Prices were never too low, so this cannot exceed a budget. */
+static void settle_prices(struct walk *walk)
+{
+    for (int i = 0; i < HANDOFF_LISTS; i++) {
+        struct handoff_trim_list *list = walk->plan->lists[i];
+        const int64_t back = list && list->settle ? list->settle(list) : 0;
+        BASE_CHECK(back <= 0);
+        walk->spent += back;
+    }
+}
+
 /* ---- the strategies ------------------------------------------------------------------------- */
 
 static void keep_everything(struct walk *walk)
@@ -321,6 +332,7 @@ static void keep_everything(struct walk *walk)
         if (plan->lists[i])
             keep_whole_list(walk, plan->lists[i]);
     }
+    settle_prices(walk);
     plan->needed = (uint64_t)walk->spent;
 }
 
@@ -335,6 +347,7 @@ static void fill_the_rest(struct walk *walk)
     keep_rank(walk, HANDOFF_RANK_INHERITED);
     keep_rank(walk, HANDOFF_RANK_FOUND);
     keep_reasons(walk, plan->lists[HANDOFF_PART_STEPS]);
+    settle_prices(walk);
 }
 
 bool handoff_trim(struct handoff_trim_plan *plan)

@@ -96,6 +96,8 @@ struct handoff_trim_list {
     /* What the reason of a kept entry adds; TOO_HIGH if it has none. NULL: no entry has one. */
     int64_t (*price_reason)(struct handoff_trim_list *list, size_t entry);
     void (*keep_reason)(struct handoff_trim_list *list, size_t entry);
+    /* What was priced too high comes back: 0 or less. Once all are kept; NULL: prices are exact. */
+    int64_t (*settle)(struct handoff_trim_list *list);
     int64_t empty; /* what it costs with no entry */
     size_t kept;   /* answer: how many entries */
 };

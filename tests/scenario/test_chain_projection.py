@@ -66,6 +66,15 @@ class Keeping(Chained):
         self.assertEqual(state(envelope)["unresolved"], questions)
         self.assertEqual(set(omitted(envelope)), {"decisions", "remaining", "steps"})
 
+    def test_unresolved_items_of_nothing_but_symbols_are_kept_like_any_others(self):
+        questions = ["?" * (1 + number) for number in range(24)]
+        questions += ["\N{THINKING FACE}" * (1 + number) for number in range(24)]
+        self.chain.hand("researcher", "analyst", state={"unresolved": questions})
+        for fields in {"strategy": "full"}, {"strategy": "priority"}:
+            envelope = self.chain.hand("analyst", "coder", constraints={"max_tokens": 30000}, **fields)
+            self.assertEqual(state(envelope)["unresolved"], questions)
+            self.assertEqual(envelope["tokens"]["count"], tokens(envelope["context"]))
+
     def test_the_bare_id_of_each_reference_is_kept(self):
         names = self.remember(20)
         self.chain.hand("researcher", "analyst", memory_ids=names, execution_history=steps(60))

@@ -293,30 +293,53 @@ static void test_stored_counts_are_used(void **state)
     close_world();
 }
 
-/* A list of nothing but symbols would be one run, counted again for every entry. */
-static void test_a_run_without_end_is_cut_short(void **state)
+/* A list of nothing but symbols is one run. */
+static void keep_all_of(const char *entry, int count, int64_t *sum)
 {
-    (void)state;
-    struct base_buffer json = {0};
-    int64_t longest = 0;
-    if (!open_world("o200k_base"))
-        skip();
+    struct base_buffer json = {.arena = &world.arena};
     base_buffer_byte(&json, '[');
-    for (int i = 0; i < 2000; i++)
-        base_buffer_text(&json, i ? ",\"!\"" : "\"!\"");
-    base_buffer_byte(&json, ']');
-    make_list(json.data, HANDOFF_PART_DECISIONS, HANDOFF_LIST_END_STATE);
+    for (int i = 0; i < count; i++)
+        base_buffer_printf(&json, "%s%s", i ? "," : "", entry);
+    base_buffer_text(&json, "]");
+    make_list(json.data, HANDOFF_PART_UNRESOLVED, HANDOFF_LIST_END_STATE);
     struct handoff_trim_list *trim = &world.list.trim;
     trim->clear(trim);
+    *sum = trim->empty;
     for (size_t i = trim->count; i > 0; i--) {
-        if (trim->price(trim, i - 1, 100000) == HANDOFF_PRICE_TOO_HIGH)
-            continue;
+        *sum += trim->price(trim, i - 1, 100000);
         trim->keep(trim, i - 1);
-        longest++;
     }
-    assert_in_range(longest, 100, 200);
-    base_buffer_free(&json);
+}
+
+static void test_a_run_without_end_loses_no_entry_and_is_exact_in_the_end(void **state)
+{
+    (void)state;
+    static const char *const entries[] = {"\"!\"", "\"🙂\"", "\"?!\",\"two words\",\"\""};
+    if (!open_world("o200k_base"))
+        skip();
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        int64_t sum;
+        keep_all_of(entries[i], 2000, &sum);
+        sum += world.list.trim.settle(&world.list.trim);
+        assert_int_equal(sum, count_whole(HANDOFF_PART_UNRESOLVED));
+    }
     close_world();
+}
+
+/* What is counted and copied grows with the list, not with its square. */
+static void test_a_run_without_end_is_not_copied_for_each_entry(void **state)
+{
+    (void)state;
+    size_t held[2];
+    for (int twice = 0; twice < 2; twice++) {
+        int64_t sum;
+        if (!open_world("o200k_base"))
+            skip();
+        keep_all_of("\"🙂🙂🙂🙂🙂🙂🙂🙂\"", 20000 << twice, &sum);
+        held[twice] = world.arena.held;
+        close_world();
+    }
+    assert_true(held[1] < held[0] * 3);
 }
 
 int main(void)
@@ -325,7 +348,8 @@ int main(void)
         cmocka_unit_test(test_entries_of_every_kind),
         cmocka_unit_test(test_random_lists),
         cmocka_unit_test(test_stored_counts_are_used),
-        cmocka_unit_test(test_a_run_without_end_is_cut_short),
+        cmocka_unit_test(test_a_run_without_end_loses_no_entry_and_is_exact_in_the_end),
+        cmocka_unit_test(test_a_run_without_end_is_not_copied_for_each_entry),
     };
     return RUN_TESTS(tests);
 }
