@@ -64,11 +64,17 @@ static uint64_t hash_kind(enum handoff_item_kind kind, uint64_t hash)
     return (hash ^ (uint64_t)kind) * 0x9e3779b97f4a7c15u;
 }
 
+/* Nothing finds it again, and the set forgets it. */
+static bool entry_is_past(const void *fold, size_t number)
+{
+    return ((const struct fold *)fold)->entries[number].past;
+}
+
 static const struct fold_entry *candidate(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
     const struct fold_entry *entry = &wanted->fold->entries[number];
-    return entry->kind == wanted->kind && !entry->past ? entry : NULL;
+    return entry->kind == wanted->kind ? entry : NULL;
 }
 
 static bool equals_value(const void *context, size_t number)
@@ -455,9 +461,11 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
         fold->room += most_entries(&said[i]);
     fold->entries = base_arena_alloc(fold->arena, fold->room * sizeof *fold->entries);
     /* An entry with an id is found by that as well. */
-    return fold->entries && handoff_set_init(&fold->set, fold->arena, 2 * fold->room)
-               ? HANDOFF_OK
-               : handoff_error_no_memory(error);
+    if (!fold->entries || !handoff_set_init(&fold->set, fold->arena, 2 * fold->room))
+        return handoff_error_no_memory(error);
+    fold->set.is_gone = entry_is_past;
+    fold->set.owner = fold;
+    return HANDOFF_OK;
 }
 
 static struct handoff_items *list_for_entry(struct handoff_ledger *ledger,

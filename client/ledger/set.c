@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table with open addressing that never grows; see set.h. One thread. */
+/* A table with open addressing that never grows, of lists; see set.h. One thread. */
 #include "client/ledger/set.h"
 
 #include "lib/base/check.h"
@@ -11,28 +11,59 @@ bool handoff_set_init(struct handoff_set *set, struct base_arena *arena, size_t 
     size_t slots = SLOTS_LEAST;
     while (slots / 2 < most && slots < UINT32_MAX)
         slots *= 2;
-    *set = (struct handoff_set){.mask = slots - 1, .room = slots / 2};
+    *set = (struct handoff_set){.mask = slots - 1, .room = most};
+    if (slots / 2 < most)
+        return false;
     set->slots = base_arena_calloc(arena, slots, sizeof *set->slots);
-    return set->slots && most <= set->room;
+    set->list = base_arena_alloc(arena, (most + 1) * sizeof *set->list);
+    return set->slots && set->list;
 }
 
-void handoff_set_add(struct handoff_set *set, uint64_t hash, size_t number)
+/* That of the hash, or a free one. */
+static struct handoff_set_slot *find_slot(struct handoff_set *set, uint64_t hash)
 {
     size_t at = hash & set->mask;
-    BASE_CHECK(set->room > 0 && number < UINT32_MAX);
-    while (set->slots[at].number)
+    while (set->slots[at].last && set->slots[at].hash != hash)
         at = (at + 1) & set->mask;
-    set->slots[at] = (struct handoff_set_slot){hash, (uint32_t)number + 1};
-    set->room--;
+    return &set->slots[at];
 }
 
-size_t handoff_set_find(const struct handoff_set *set, uint64_t hash,
+/* A slot whose numbers are all gone keeps its place, and `last`. */
+void handoff_set_add(struct handoff_set *set, uint64_t hash, size_t number)
+{
+    struct handoff_set_slot *slot = find_slot(set, hash);
+    BASE_CHECK(set->count < set->room && number < UINT32_MAX);
+    set->list[set->count++] = (struct handoff_set_number){.number = (uint32_t)number};
+    if (slot->first)
+        set->list[slot->last - 1].next = (uint32_t)set->count;
+    else
+        slot->first = (uint32_t)set->count;
+    slot->last = (uint32_t)set->count;
+    slot->hash = hash;
+}
+
+static bool is_gone(const struct handoff_set *set, size_t number)
+{
+    return set->is_gone && set->is_gone(set->owner, number);
+}
+
+/* Unlinks what is gone on its way. */
+size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
                         bool (*is_it)(const void *context, size_t number), const void *context)
 {
-    for (size_t at = hash & set->mask; set->slots[at].number; at = (at + 1) & set->mask) {
-        const size_t number = set->slots[at].number - 1;
-        if (set->slots[at].hash == hash && is_it(context, number))
-            return number;
+    struct handoff_set_slot *slot = find_slot(set, hash);
+    uint32_t *link = &slot->first, before = 0;
+    while (*link) {
+        struct handoff_set_number *at = &set->list[*link - 1];
+        if (is_gone(set, at->number)) {
+            slot->last = at->next || !before ? slot->last : before;
+            *link = at->next;
+            continue;
+        }
+        if (is_it(context, at->number))
+            return at->number;
+        before = *link;
+        link = &at->next;
     }
     return HANDOFF_SET_NONE;
 }

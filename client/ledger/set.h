@@ -3,7 +3,9 @@
  * set.h - numbers under hashes, to find what was said before without comparing all with all.
  *
  * The caller gives its size, keeps what the numbers stand for, and says which of those with the
- * hash is meant. In an arena; one thread.
+ * hash is meant. Numbers under one hash are a list, so that many of them (thousands of entries with
+ * one id) are added in no time; those of which the caller says that they are gone leave it the next
+ * time that it is searched. In an arena; one thread.
  */
 #ifndef HANDOFF_LEDGER_SET_H
 #define HANDOFF_LEDGER_SET_H
@@ -17,9 +19,16 @@
 struct handoff_set {
     struct handoff_set_slot {
         uint64_t hash;
-        uint32_t number; /* plus 1; 0: the slot is free */
+        uint32_t first, last; /* places in `list`, plus 1. Both 0: the slot is free */
     } * slots;
-    size_t mask, room;
+    struct handoff_set_number {
+        uint32_t number, next; /* next: as first; 0: it is the last */
+    } * list;
+    size_t mask, room, count;
+
+    /* NULL: nothing is ever gone */
+    bool (*is_gone)(const void *owner, size_t number);
+    const void *owner;
 };
 
 #define HANDOFF_SET_NONE SIZE_MAX
@@ -28,7 +37,7 @@ struct handoff_set {
 bool handoff_set_init(struct handoff_set *set, struct base_arena *arena, size_t most);
 void handoff_set_add(struct handoff_set *set, uint64_t hash, size_t number);
 /* The first number with this hash that `is_it` accepts, or HANDOFF_SET_NONE. */
-size_t handoff_set_find(const struct handoff_set *set, uint64_t hash,
+size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
                         bool (*is_it)(const void *context, size_t number), const void *context);
 
 #endif
