@@ -620,6 +620,8 @@ void handoff_pull_withdraw(struct handoff_puller *pull);
 
 /* ---- memories ------------------------------------------------------------------------------ */
 
+enum { HANDOFF_MEMORY_ID_MAX = 128 }; /* bytes of an id, of A-Z a-z 0-9 . _ : - */
+
 /*
  * A memory belongs to the agent that put it, and is in a scope, such as `user:alice`, or shared.
  * Who asks, where that is known; what is not, is NULL, and so is a caller of which nothing is

@@ -73,7 +73,7 @@ struct handoff_slot {
 struct handoff_missing {
     struct base_span id;
     enum handoff_absence reason;
-    int64_t since_hop; /* the hop that first asked for it; 0: it is no reference */
+    int64_t since_hop; /* since when it is missing; 0: it is no reference */
 };
 
 /* An id that this hop or an earlier one refers to. */
@@ -161,9 +161,10 @@ struct handoff_assembly {
     /* resolve: one slot or one missing entry per requested memory */
     struct handoff_spine_resolve resolve;
     struct handoff_reference *references; /* sorted by id */
-    struct base_span *ids;                /* their ids */
     size_t nreferences;
-    size_t beyond;              /* older ones, of more than may be asked for at once */
+    struct base_span *ids; /* theirs, but for those that no memory can have */
+    size_t nids;
+    size_t beyond;              /* of more than may be asked for at once: those that were not */
     bool ranked;                /* relevance to the summary was requested */
     bool resolved;              /* the awaited answer of the spine has arrived */
     int64_t asked_ns, spine_ns; /* when it was asked, and its total time */
@@ -171,6 +172,7 @@ struct handoff_assembly {
     size_t nslots;
     struct handoff_missing *missing;
     size_t nmissing;
+    bool search_failed; /* so one of them stands for what was not requested: *recent */
 
     /* trim */
     uint64_t budget;
@@ -238,6 +240,10 @@ enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_resolve(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_trim(struct handoff_assembly *assembly);
 enum handoff_progress handoff_stage_encode(struct handoff_assembly *assembly);
+
+/* What is referred to by this id; NULL: nothing refers to it. */
+const struct handoff_reference *handoff_assembly_reference(const struct handoff_assembly *assembly,
+                                                           struct base_span id);
 
 /* What the request itself said. */
 struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembly);

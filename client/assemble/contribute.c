@@ -37,6 +37,39 @@ static struct handoff_said said_for_later(const struct handoff_assembly *assembl
     return own;
 }
 
+static bool is_news(const struct handoff_reference *reference, bool found)
+{
+    const struct handoff_item *item = reference->item;
+    return found ? item->mentioned || item->missing_since > 0
+                 : !item->mentioned && item->missing_since == 0;
+}
+
+static const struct base_span *list_news(struct handoff_assembly *assembly, bool found,
+                                         size_t *count)
+{
+    const size_t most = found ? assembly->nslots : assembly->nmissing;
+    struct base_span *news = base_arena_alloc(&assembly->arena, (most + 1) * sizeof *news);
+    for (size_t i = 0; news && i < most; i++) {
+        const struct base_span id = found ? assembly->slots[i].show.id : assembly->missing[i].id;
+        const struct handoff_reference *reference = handoff_assembly_reference(assembly, id);
+        if (reference && is_news(reference, found))
+            news[(*count)++] = id;
+    }
+    return news;
+}
+
+/* What a later hop cannot see in the request: since when a reference is missing, and that what
+ * stands in a text is one. */
+static bool list_looked_up(struct handoff_assembly *assembly, struct handoff_looked_up *looked_up)
+{
+    *looked_up = (struct handoff_looked_up){0};
+    if (assembly->nreferences == 0)
+        return true;
+    looked_up->missing = list_news(assembly, false, &looked_up->nmissing);
+    looked_up->found = list_news(assembly, true, &looked_up->nfound);
+    return looked_up->missing && looked_up->found;
+}
+
 bool handoff_assembly_contribute(struct handoff_assembly *assembly)
 {
     const struct handoff_said own = said_for_later(assembly);
@@ -47,10 +80,13 @@ bool handoff_assembly_contribute(struct handoff_assembly *assembly)
                                     .nscopes = assembly->scopes.count,
                                     .traceparent = assembly->traceparent,
                                     .tracestate = assembly->tracestate};
+    struct handoff_looked_up looked_up;
+    if (!list_looked_up(assembly, &looked_up))
+        return false;
     assembly->contribution.arena = &assembly->arena;
     base_buffer_reserve(&assembly->contribution, assembly->body.size);
     handoff_contribution_write(
-        &assembly->contribution, &own, &assembly->ledger, &way,
+        &assembly->contribution, &own, &assembly->ledger, &way, &looked_up,
         yyjson_doc_get_root(assembly->request.doc),
         base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)));
     return !assembly->contribution.failed;

@@ -40,7 +40,7 @@ static enum handoff_presence presence_of(enum handoff_form form)
                                             : HANDOFF_PRESENCE_PRESENT;
 }
 
-/* What was found was not requested. What is there in any form is included. */
+/* What was found, or would have been, was not requested. What is there in any form is included. */
 static void count_memories(struct handoff_assembly *assembly)
 {
     size_t *references = assembly->items.of[HANDOFF_PART_REFERENCES];
@@ -53,7 +53,7 @@ static void count_memories(struct handoff_assembly *assembly)
     }
     assembly->memories = (struct handoff_memory_counts){
         .included = references[HANDOFF_PRESENCE_PRESENT] + references[HANDOFF_PRESENCE_REFERENCED],
-        .missing = assembly->nmissing,
+        .missing = assembly->nmissing - assembly->search_failed,
         .trimmed = references[HANDOFF_PRESENCE_OMITTED]};
     assembly->memories.requested =
         assembly->memories.included + assembly->memories.missing + assembly->memories.trimmed;

@@ -66,14 +66,14 @@ static struct handoff_reference *find_reference(struct handoff_reference *sorted
     return count ? bsearch(&wanted, sorted, count, sizeof *sorted, compare_references) : NULL;
 }
 
-static const struct handoff_reference *reference_of(const struct handoff_assembly *assembly,
-                                                    struct base_span id)
+const struct handoff_reference *handoff_assembly_reference(const struct handoff_assembly *assembly,
+                                                           struct base_span id)
 {
     return find_reference(assembly->references, assembly->nreferences, id);
 }
 
 /* Everything that the ledger refers to, and what of it this hop asks for, sorted by id. */
-static struct handoff_reference *sort_references(struct handoff_assembly *assembly, size_t *count)
+static struct handoff_reference *list_references(struct handoff_assembly *assembly, size_t *count)
 {
     const struct handoff_items *items = &assembly->ledger.items[HANDOFF_ITEM_REFERENCE];
     struct handoff_reference *all =
@@ -97,40 +97,56 @@ static struct handoff_reference *sort_references(struct handoff_assembly *assemb
     return all;
 }
 
-/* Of more than may be asked for at once, those of this hop, then the newest. */
-static size_t leave_out_oldest(struct handoff_assembly *assembly, struct handoff_reference *all,
-                               size_t count)
+/* Of more than may be asked for at once: what this hop asks for, first by memory_ids; then what
+ * earlier ones did; then what only stands in texts, which may be no id. */
+static int class_of(const struct handoff_reference *reference)
 {
-    const struct handoff_item *items = assembly->ledger.items[HANDOFF_ITEM_REFERENCE].at;
-    size_t kept = 0, asked = 0, room;
-    for (size_t i = 0; i < count; i++)
-        asked += all[i].asked;
-    room = asked < HANDOFF_MEMORY_IDS_MAX ? HANDOFF_MEMORY_IDS_MAX - asked : 0;
-    for (size_t i = 0; i < count; i++) {
-        const bool is_new = (size_t)(all[i].item - items) + room >= count;
-        if ((all[i].asked || is_new) && kept < HANDOFF_MEMORY_IDS_MAX)
-            all[kept++] = all[i];
-        else
-            assembly->beyond += !all[i].item->mentioned;
-    }
-    return kept;
+    return reference->named ? 0 : reference->item->mentioned ? 3 : reference->asked ? 1 : 2;
+}
+
+/* Of one class the newest first: items are in the order of the ledger. */
+static int compare_importance_of_asking(const void *left, const void *right)
+{
+    const struct handoff_reference *a = left, *b = right;
+    if (class_of(a) != class_of(b))
+        return class_of(a) - class_of(b);
+    return (a->item < b->item) - (a->item > b->item);
+}
+
+/* The others are not looked up, and count as omitted. */
+static size_t choose_references(struct handoff_assembly *assembly, struct handoff_reference *all,
+                                size_t count)
+{
+    if (count <= HANDOFF_MEMORY_IDS_MAX)
+        return count;
+    qsort(all, count, sizeof *all, compare_importance_of_asking);
+    qsort(all, HANDOFF_MEMORY_IDS_MAX, sizeof *all, compare_references);
+    assembly->beyond = count - HANDOFF_MEMORY_IDS_MAX;
+    return HANDOFF_MEMORY_IDS_MAX;
+}
+
+/* A step may name anything. */
+static bool can_be_asked_for(const struct handoff_reference *reference)
+{
+    return handoff_memory_validate_id(reference->id, "memory_id", NULL) == HANDOFF_OK;
 }
 
 static bool take_references(struct handoff_assembly *assembly)
 {
     size_t count = 0;
-    struct handoff_reference *all = sort_references(assembly, &count);
+    struct handoff_reference *all = list_references(assembly, &count);
     if (!all)
         return false;
-    if (count > HANDOFF_MEMORY_IDS_MAX)
-        count = leave_out_oldest(assembly, all, count);
-    assembly->ids = base_arena_calloc(&assembly->arena, count + 1, sizeof *assembly->ids);
+    assembly->references = all;
+    assembly->nreferences = choose_references(assembly, all, count);
+    assembly->ids =
+        base_arena_calloc(&assembly->arena, assembly->nreferences + 1, sizeof *assembly->ids);
     if (!assembly->ids)
         return false;
-    for (size_t i = 0; i < count; i++)
-        assembly->ids[i] = all[i].id;
-    assembly->references = all;
-    assembly->nreferences = count;
+    for (size_t i = 0; i < assembly->nreferences; i++) {
+        if (can_be_asked_for(&all[i]))
+            assembly->ids[assembly->nids++] = all[i].id;
+    }
     return true;
 }
 
@@ -143,7 +159,8 @@ static enum handoff_rank rank_of(const struct handoff_assembly *assembly,
         return HANDOFF_RANK_PINNED;
     if (!(found->origin & HANDOFF_ORIGIN_ASKED))
         return HANDOFF_RANK_FOUND;
-    const struct handoff_reference *reference = reference_of(assembly, found->memory.id);
+    const struct handoff_reference *reference =
+        handoff_assembly_reference(assembly, found->memory.id);
     return !reference || reference->asked ? HANDOFF_RANK_ASKED : HANDOFF_RANK_INHERITED;
 }
 
@@ -151,7 +168,8 @@ static handoff_age age_of_memory(const struct handoff_assembly *assembly, enum h
                                  struct base_span id)
 {
     return rank == HANDOFF_RANK_INHERITED
-               ? handoff_age_of(reference_of(assembly, id)->item->from, &assembly->ledger.own)
+               ? handoff_age_of(handoff_assembly_reference(assembly, id)->item->from,
+                                &assembly->ledger.own)
                : HANDOFF_AGE_OWN;
 }
 
@@ -207,21 +225,39 @@ static int compare_slots(const void *left, const void *right)
     return compare_spans(&a->show.id, &b->show.id);
 }
 
-/* What only stands in a text and was not found is perhaps no id of a memory. */
+/* What only stands in a text and was never found is perhaps no id of a memory. */
 static bool may_be_no_id(const struct handoff_reference *reference, enum handoff_absence reason)
 {
     return reference && reference->item->mentioned && !reference->named &&
-           (reason == HANDOFF_ABSENCE_NOT_FOUND || reason == HANDOFF_ABSENCE_SPINE_UNAVAILABLE);
+           reason == HANDOFF_ABSENCE_NOT_FOUND;
+}
+
+/* The hop since which a reference is missing: this one, unless it was before. */
+static int64_t missing_since(const struct handoff_assembly *assembly,
+                             const struct handoff_reference *reference)
+{
+    if (!reference)
+        return 0;
+    return reference->item->missing_since ? reference->item->missing_since : assembly->hop_count;
 }
 
 static void add_missing(struct handoff_assembly *assembly, struct base_span id,
                         enum handoff_absence reason)
 {
-    const struct handoff_reference *reference = reference_of(assembly, id);
-    if (may_be_no_id(reference, reason))
+    const struct handoff_reference *reference = handoff_assembly_reference(assembly, id);
+    if (!may_be_no_id(reference, reason))
+        assembly->missing[assembly->nmissing++] = (struct handoff_missing){
+            .id = id, .reason = reason, .since_hop = missing_since(assembly, reference)};
+}
+
+static void add_impossible_ids(struct handoff_assembly *assembly)
+{
+    if (assembly->nids == assembly->nreferences)
         return;
-    assembly->missing[assembly->nmissing++] = (struct handoff_missing){
-        .id = id, .reason = reason, .since_hop = reference ? reference->item->from->hop : 0};
+    for (size_t i = 0; i < assembly->nreferences; i++) {
+        if (!can_be_asked_for(&assembly->references[i]))
+            add_missing(assembly, assembly->references[i].id, HANDOFF_ABSENCE_NOT_FOUND);
+    }
 }
 
 /* In strategy full nothing goes by its id alone. */
@@ -235,6 +271,7 @@ static bool is_withheld(const struct handoff_assembly *assembly, enum handoff_ab
 static bool sort_out(struct handoff_assembly *assembly)
 {
     const struct handoff_spine_resolve *resolve = &assembly->resolve;
+    add_impossible_ids(assembly);
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
     for (size_t i = 0; i < resolve->found_count; i++) {
@@ -259,12 +296,14 @@ static bool sort_out(struct handoff_assembly *assembly)
 static void add_all_missing(struct handoff_assembly *assembly)
 {
     const enum handoff_absence reason = HANDOFF_ABSENCE_SPINE_UNAVAILABLE;
-    for (size_t i = 0; i < assembly->nreferences; i++)
-        add_missing(assembly, assembly->references[i].id, reason);
+    for (size_t i = 0; i < assembly->nids; i++)
+        add_missing(assembly, assembly->ids[i], reason);
+    add_impossible_ids(assembly);
     if (assembly->request.include_pins)
         add_missing(assembly, base_span_text(all_pinned), reason);
     if (assembly->request.include_recent > 0)
         add_missing(assembly, base_span_text(all_recent), reason);
+    assembly->search_failed = assembly->request.include_recent > 0;
 }
 
 /* Keeps the counts of the first run. The order changes only where relevance moved a memory, so a
@@ -295,9 +334,10 @@ static enum handoff_progress take_spine_answer(struct handoff_assembly *assembly
     const struct handoff_slot *earlier = assembly->slots;
     size_t nearlier = assembly->nslots;
     size_t nfound = failed ? 0 : resolve->found_count;
-    size_t nmissing = nfound + (failed ? resolve->id_count + 2 : resolve->missing_count);
+    size_t nmissing = nfound + assembly->nreferences + 2; /* all pinned, all found */
     assembly->spine_ns += base_monotonic_ns(assembly->with->clock) - assembly->asked_ns;
     assembly->nslots = assembly->nmissing = 0;
+    assembly->search_failed = false;
     if (resolve->call.error.code != HANDOFF_OK && !failed) {
         assembly->error = resolve->call.error;
         return HANDOFF_PROGRESS_FAILED;
@@ -361,7 +401,7 @@ static bool prepare_question(struct handoff_assembly *assembly)
         .scopes = assembly->scopes,
         .task = assembly->task_id,
         .ids = assembly->ids,
-        .id_count = assembly->nreferences,
+        .id_count = assembly->nids,
         .pins = request->include_pins,
         .recent = (size_t)request->include_recent,
         .query = assembly->ranked ? request->task_summary : base_span(NULL, 0),

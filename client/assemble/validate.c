@@ -106,8 +106,21 @@ const struct handoff_fields handoff_step_fields = {
     .rows = step_rows, .count = HANDOFF_FIELDS_COUNT(step_rows), .name = "Step", .open = true};
 static const struct handoff_field step_item = {
     .name = "execution_history", .type = HANDOFF_FIELD_OBJECT, .members = &handoff_step_fields};
-static const struct handoff_field id_item = {
-    .name = "memory_ids", .type = HANDOFF_FIELD_ID, .least = 1, .most = HANDOFF_ID_MAX};
+
+static enum handoff_code check_memory_id(const struct handoff_field *field, yyjson_val *value,
+                                         void *at, struct handoff_error *error)
+{
+    (void)at;
+    if (!yyjson_is_str(value))
+        return handoff_field_refuse_type(error, field->name, value, "the id of a memory");
+    return handoff_memory_validate_id(base_json_span(value), field->name, error);
+}
+
+static const struct handoff_field id_item = {.name = "memory_ids",
+                                             .type = HANDOFF_FIELD_ID,
+                                             .least = 1,
+                                             .most = HANDOFF_MEMORY_ID_MAX,
+                                             .check = check_memory_id};
 static const struct handoff_field previous_item = {
     .name = "previous_id", .type = HANDOFF_FIELD_UUID, .doc = "the id of a handoff"};
 

@@ -70,7 +70,7 @@ static const struct handoff_field missing_rows[] = {
     ROW("id", TEXT, .doc = "the memory; `*pinned` or `*recent` if they could not be looked up"),
     ROW("reason", TEXT, .doc = "why it is unavailable"),
     ROW("since_hop", WHOLE,
-        .doc = "the hop that first asked for it; absent for `*pinned` and `*recent`"),
+        .doc = "the hop since which it is missing; absent for `*pinned` and `*recent`"),
 };
 static const struct handoff_fields missing_fields = {
     .rows = missing_rows, .count = HANDOFF_FIELDS_COUNT(missing_rows), .open = true};

@@ -117,7 +117,8 @@ static void write_all_counts(struct base_buffer *out, const struct handoff_said 
 
 void handoff_contribution_write(struct base_buffer *out, const struct handoff_said *own,
                                 const struct handoff_ledger *ledger, const struct handoff_way *way,
-                                yyjson_val *options, struct base_span encoding)
+                                const struct handoff_looked_up *looked_up, yyjson_val *options,
+                                struct base_span encoding)
 {
     base_buffer_byte(out, '{');
     write_kept_value(out, "intent", own->intent);
@@ -128,6 +129,10 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
     write_kept_value(out, "steps", own->steps);
     write_kept_value(out, "references", own->references);
     write_kept_value(out, "mentioned", own->mentioned);
+    if (looked_up->nmissing)
+        write_names(out, "missing", looked_up->missing, looked_up->nmissing);
+    if (looked_up->nfound)
+        write_names(out, "found", looked_up->found, looked_up->nfound);
     if (own->revises)
         base_buffer_text(out, ",\"revises\":true");
     write_way(out, way);
@@ -203,6 +208,8 @@ static void take_said(yyjson_val *root, struct base_span encoding, struct handof
     said->steps = array_member(root, "steps");
     said->references = array_member(root, "references");
     said->mentioned = array_member(root, "mentioned");
+    said->missing = array_member(root, "missing");
+    said->found = array_member(root, "found");
     said->revises = yyjson_is_true(yyjson_obj_get(root, "revises"));
     said->tokens = counts_of(root, encoding);
 }

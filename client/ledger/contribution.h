@@ -8,6 +8,7 @@
  *
  *   {"intent", "summary", "constraints", "expected_output", "state", "steps",
  *    "references": [...], "mentioned": [...], "scope": [...],      absent where empty
+ *    "missing": [...], "found": [...],      references that this hop missed or found first
  *    "revises": true,        an operator's edit; absent otherwise
  *    "options": {...},           what else was asked for and does not stand in the envelope
  *    "hop": {"max", "path"}, "trace": {"traceparent", "tracestate"},
@@ -41,11 +42,20 @@ struct handoff_way {
     yyjson_val *scope; /* as it was read: an array of them; NULL: none */
 };
 
+/* What became of references: ids. */
+struct handoff_looked_up {
+    const struct base_span *missing; /* now, and were not before */
+    size_t nmissing;
+    const struct base_span *found; /* which were missing, or only stood in a text */
+    size_t nfound;
+};
+
 /* Appends the contribution of a request. `ledger` has its counts; `options` is the request, of
  * which the members are taken that an envelope does not show. */
 void handoff_contribution_write(struct base_buffer *out, const struct handoff_said *own,
                                 const struct handoff_ledger *ledger, const struct handoff_way *way,
-                                yyjson_val *options, struct base_span encoding);
+                                const struct handoff_looked_up *looked_up, yyjson_val *options,
+                                struct base_span encoding);
 
 /* Reads one as it was stored. The way may be NULL. Errors: envelope_removed (an older version's
  * envelope that left nothing), store_corrupt, out_of_memory. */

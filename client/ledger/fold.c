@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "client/handoff.h"
 #include "client/ledger/constraints.h"
 #include "client/ledger/same.h"
 #include "client/ledger/set.h"
@@ -18,7 +19,7 @@
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
 
-enum { REFERENCE_MAX = 256 }; /* bytes of a memory's id, as requests have it */
+enum { REFERENCE_MAX = 256 }; /* bytes of what a step may name; nothing longer is meant as an id */
 
 struct fold_entry {
     struct handoff_item item;
@@ -286,20 +287,25 @@ static void fold_state(struct fold *fold)
 /* ---- references and steps ----------------------------------------------------------------------
  */
 
-static bool can_be_reference(yyjson_val *id)
+/* What a step names may be no possible id: then it is missing. A text has only possible ones. */
+static bool can_be_reference(yyjson_val *id, bool mentioned)
 {
     const struct base_span text = base_json_span(id);
-    return text.size > 0 && text.size <= REFERENCE_MAX;
+    return text.size > 0 && text.size <= (mentioned ? HANDOFF_MEMORY_ID_MAX : REFERENCE_MAX);
+}
+
+static struct fold_entry *find_reference_to(struct fold *fold, struct base_span name)
+{
+    return find_said(fold, HANDOFF_ITEM_REFERENCE, handoff_hash_text(name), has_name, NULL, name);
 }
 
 /* An id that was asked for is more than one that was mentioned. */
 static void fold_reference(struct fold *fold, yyjson_val *id, bool mentioned)
 {
-    if (!can_be_reference(id))
+    if (!can_be_reference(id, mentioned))
         return;
     const struct base_span name = base_json_span(id);
-    const uint64_t hash = handoff_hash_text(name);
-    struct fold_entry *older = find_said(fold, HANDOFF_ITEM_REFERENCE, hash, has_name, NULL, name);
+    struct fold_entry *older = find_reference_to(fold, name);
     if (older && (mentioned || !older->item.mentioned))
         return;
     if (older)
@@ -307,7 +313,34 @@ static void fold_reference(struct fold *fold, yyjson_val *id, bool mentioned)
     struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_REFERENCE, id);
     entry->item.name = name;
     entry->item.mentioned = mentioned;
-    remember_entry(fold, entry, hash);
+    remember_entry(fold, entry, handoff_hash_text(name));
+}
+
+/* What was found once is an id, wherever it stands. */
+static void fold_found(struct fold *fold)
+{
+    size_t i, n;
+    yyjson_val *id;
+    yyjson_arr_foreach(fold->at->found, i, n, id)
+    {
+        struct fold_entry *entry = find_reference_to(fold, base_json_span(id));
+        if (!entry)
+            continue;
+        entry->item.mentioned = false;
+        entry->item.missing_since = 0;
+    }
+}
+
+static void fold_missing(struct fold *fold)
+{
+    size_t i, n;
+    yyjson_val *id;
+    yyjson_arr_foreach(fold->at->missing, i, n, id)
+    {
+        struct fold_entry *entry = find_reference_to(fold, base_json_span(id));
+        if (entry && !entry->item.missing_since)
+            entry->item.missing_since = fold->hop->hop;
+    }
 }
 
 static void fold_references(struct fold *fold)
@@ -326,6 +359,8 @@ static void fold_references(struct fold *fold)
     {
         fold_reference(fold, value, true);
     }
+    fold_found(fold);
+    fold_missing(fold);
 }
 
 static void fold_step(struct fold *fold, yyjson_val *step, uint32_t tokens)

@@ -52,7 +52,8 @@ struct handoff_item {
     struct base_span name; /* of the member of `constraints` or `state`; absent for other kinds */
     yyjson_val *value;     /* as it was supplied */
     uint32_t tokens; /* of its segment in a context; 0: not counted yet, and who counts sets it */
-    bool mentioned;  /* a reference that only stands in a text: it counts where it exists */
+    bool mentioned; /* a reference that only stands in a text, and was never found: perhaps no id */
+    int64_t missing_since; /* of a reference: since which hop; 0: it was there, or is new */
 };
 
 /* Oldest first. */
@@ -79,6 +80,7 @@ struct handoff_said {
     yyjson_val *steps;               /* an array of objects */
     yyjson_val *references,
         *mentioned;              /* arrays of ids: asked for; standing in summary or intent */
+    yyjson_val *missing, *found; /* arrays of ids: what looking them up has changed */
     yyjson_val *expected_output; /* an object */
     yyjson_val *tokens;          /* counts of the items, as contribution.h keeps them */
     size_t steps_lost;

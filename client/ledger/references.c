@@ -6,11 +6,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/handoff.h"
 #include "lib/base/buffer.h"
 #include "lib/base/json.h"
 
 enum {
-    ID_MAX = 256,    /* bytes of a memory's id, as requests have it */
     DIGITS_MAX = 15, /* of a number at the end of an id that a range begins with */
 };
 
@@ -49,7 +49,7 @@ static bool is_other(char c)
 static bool looks_like_id(struct base_span word)
 {
     bool letter = false, digit = false, joint = false;
-    if (word.size > ID_MAX)
+    if (word.size > HANDOFF_MEMORY_ID_MAX)
         return false;
     for (size_t i = 0; i < word.size; i++) {
         letter |= is_mention_letter(word.data[i]);
@@ -124,7 +124,7 @@ static bool ends_range(struct base_span first, struct base_span word, bool dots,
 
 static void add_range(struct mentions *mentions, struct base_span first, struct base_span last)
 {
-    char id[ID_MAX + DIGITS_MAX + 1];
+    char id[HANDOFF_MEMORY_ID_MAX + DIGITS_MAX + 1];
     const struct base_span number = number_of(first);
     const size_t before = first.size - number.size;
     if (number.size > DIGITS_MAX || last.size > DIGITS_MAX)
@@ -139,7 +139,8 @@ static void add_range(struct mentions *mentions, struct base_span first, struct 
         int64_t rest = value;
         for (size_t i = digits; i-- > 0; rest /= 10)
             id[before + i] = (char)('0' + rest % 10);
-        add_mention(mentions, base_span(id, before + digits));
+        if (before + digits <= HANDOFF_MEMORY_ID_MAX)
+            add_mention(mentions, base_span(id, before + digits));
     }
 }
 

@@ -22,8 +22,6 @@ const struct handoff_memory_limits handoff_memory_limits_default = {
     .page = 1000,
 };
 
-enum { ID_BYTES = 128 };
-
 /* ---- validation ---------------------------------------------------------------------------- */
 
 static bool is_id_byte(char byte)
@@ -38,12 +36,12 @@ enum handoff_code handoff_memory_validate_id(struct base_span id, const char *fi
     size_t good = 0;
     while (good < id.size && is_id_byte(id.data[good]))
         good++;
-    if (id.data && good == id.size && id.size >= 1 && id.size <= ID_BYTES)
+    if (id.data && good == id.size && id.size >= 1 && id.size <= HANDOFF_MEMORY_ID_MAX)
         return HANDOFF_OK;
     enum handoff_code code =
         handoff_error_set(error, HANDOFF_ERR_INVALID, "not a valid memory id", field, NULL);
-    handoff_error_allow(error, "1 to %d characters of A-Z a-z 0-9 . _ : -", ID_BYTES);
-    if (good < id.size && good < ID_BYTES)
+    handoff_error_allow(error, "1 to %d characters of A-Z a-z 0-9 . _ : -", HANDOFF_MEMORY_ID_MAX);
+    if (good < id.size && good < HANDOFF_MEMORY_ID_MAX)
         handoff_error_seen(error, "byte 0x%02x at %zu", (unsigned)(unsigned char)id.data[good],
                            good);
     else

@@ -150,7 +150,8 @@ static struct base_span contribution_of(struct handoff_assembly *assembly)
     struct base_buffer out = {0};
     const struct handoff_said own = said_by(&assembly->request, assembly->hop_count);
     const struct handoff_way way = {.hop_max = 12, .traceparent = assembly->traceparent};
-    handoff_contribution_write(&out, &own, &assembly->ledger, &way, NULL,
+    const struct handoff_looked_up looked_up = {0};
+    handoff_contribution_write(&out, &own, &assembly->ledger, &way, &looked_up, NULL,
                                base_span_text(handoff_tokenizer_encoding(assembler.tokenizer)));
     return base_buffer_span(&out);
 }

@@ -236,6 +236,37 @@ class References(Chained):
         self.assertEqual(missing(envelope)["brief-1"]["reason"], "not_found")
         self.assertNotIn("brief-1", memories(envelope))
 
+    def test_missing_is_told_since_the_hop_that_missed_it_not_since_it_was_asked_for(self):
+        self.put("went-1")
+        self.chain.hand("researcher", "analyst", memory_ids=["went-1"])
+        self.chain.hand("analyst", "coder")
+        self.chain.forget("went-1")
+        for hop, source, target in (3, "coder", "tester"), (4, "tester", "reviewer"):
+            self.assertEqual(missing(self.chain.hand(source, target))["went-1"]["since_hop"], 3, hop)
+        self.put("went-1")
+        self.assertEqual(self.chain.hand("reviewer", "coder")["missing"], [])
+        self.chain.forget("went-1")
+        self.assertEqual(missing(self.chain.hand("coder", "tester"))["went-1"]["since_hop"], 6)
+
+    def test_what_a_summary_named_and_was_there_is_missing_when_it_is_gone(self):
+        self.put("told-7")
+        self.chain.hand("researcher", "analyst", summary="Read told-7 and utf-8")
+        self.chain.forget("told-7")
+        envelope = self.chain.hand("analyst", "coder")
+        self.assertEqual(list(missing(envelope)), ["told-7"])
+        self.assertEqual(envelope["completeness"]["requested"], 1)
+
+    def test_an_id_that_no_memory_can_have_refuses_nothing_in_a_step(self):
+        envelope = self.chain.hand("researcher", "analyst", summary="see " + "x-1" * 60, execution_history=[
+            {"agent": "researcher", "action": "noted", "memory_id": "my notes/7"}])
+        self.assertEqual({name: entry["reason"] for name, entry in missing(envelope).items()},
+                         {"my notes/7": "not_found"})
+        self.assertEqual(list(missing(self.chain.hand("analyst", "coder"))), ["my notes/7"])
+
+    def test_an_id_that_no_memory_can_have_is_refused_by_its_place_in_memory_ids(self):
+        self.assert_refused(self.chain.refused("researcher", "analyst", memory_ids=["fine-1", "my notes/7"]),
+                            400, "invalid_request", "memory_ids[1]", "A-Z a-z 0-9 . _ : -")
+
     def test_pins_are_looked_up_anew(self):
         self.put("pin-1", "pin-2")
         self.addCleanup(self.chain.call, "DELETE", "/v1/memories/pin-2/pin")

@@ -191,6 +191,18 @@ static size_t omitted_at(yyjson_val *root, const char *name)
     return (size_t)number;
 }
 
+/* `*recent` stands for what would have been found, which nobody requested. */
+static size_t count_missing_requested(yyjson_val *root)
+{
+    size_t i, n, count = 0;
+    yyjson_val *entry;
+    yyjson_arr_foreach(yyjson_obj_get(root, "missing"), i, n, entry)
+    {
+        count += !yyjson_equals_str(yyjson_obj_get(entry, "id"), "*recent");
+    }
+    return count;
+}
+
 /* What was found was not requested; what is there in any form is included. */
 static void check_completeness(const struct handoff_assembly *assembly, yyjson_val *root)
 {
@@ -205,7 +217,7 @@ static void check_completeness(const struct handoff_assembly *assembly, yyjson_v
     }
     assert_int_equal(included, number_at(root, "completeness", "included"));
     assert_int_equal(left_out, omitted_at(root, "references"));
-    assert_int_equal(included + left_out + yyjson_arr_size(yyjson_obj_get(root, "missing")),
+    assert_int_equal(included + left_out + count_missing_requested(root),
                      number_at(root, "completeness", "requested"));
 }
 
@@ -852,8 +864,110 @@ static void test_a_spine_that_is_away(void **state)
     assert_string_equal(text_at(doc, "/missing/2/id"), "*pinned");
     assert_string_equal(text_at(doc, "/missing/3/id"), "*recent");
     assert_string_equal(text_at(doc, "/missing/3/reason"), "spine_unavailable");
-    assert_int_equal(number_at(yyjson_doc_get_root(doc), "completeness", "requested"), 4);
+    assert_int_equal(number_at(yyjson_doc_get_root(doc), "completeness", "requested"), 3);
     yyjson_doc_free(doc);
+}
+
+/* Whether a word is an id of a memory is not known while the spine is away. */
+static void test_what_a_text_names_is_missing_while_the_spine_is_away(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    world.spine.failure = HANDOFF_ERR_STORE_IO;
+    yyjson_doc *doc = assembled("{\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":"
+                                "\"Use ms-1 through ms-2\",\"include_pins\":false}");
+    assert_string_equal(text_at(doc, "/missing/0/id"), "ms-1");
+    assert_string_equal(text_at(doc, "/missing/1/id"), "ms-2");
+    assert_string_equal(text_at(doc, "/missing/1/reason"), "spine_unavailable");
+    assert_int_equal(number_at(yyjson_doc_get_root(doc), "completeness", "requested"), 2);
+    yyjson_doc_free(doc);
+}
+
+static void test_what_no_memory_can_be_called_is_missing(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    for (int away = 0; away < 2; away++) {
+        fake_spine_init(&world.spine);
+        fake_add(&world.spine, "m-1", "content", NULL);
+        world.spine.failure = away ? HANDOFF_ERR_STORE_IO : HANDOFF_OK;
+        yyjson_doc *doc = assembled(
+            BASE ",\"include_pins\":false,\"memory_ids\":[\"m-1\"],\"execution_history\":"
+                 "[{\"agent\":\"a\",\"action\":\"wrote\",\"memory_id\":\"the note/1\"}]}");
+        yyjson_val *missing = yyjson_obj_get(yyjson_doc_get_root(doc), "missing");
+        assert_int_equal(yyjson_arr_size(missing), away ? 2 : 1);
+        yyjson_val *last = yyjson_arr_get_last(missing);
+        assert_string_equal(yyjson_get_str(yyjson_obj_get(last, "id")), "the note/1");
+        assert_string_equal(yyjson_get_str(yyjson_obj_get(last, "reason")), "not_found");
+        yyjson_doc_free(doc);
+    }
+}
+
+/* ---- more references than may be asked for at once ------------------------------------------- */
+
+static void add_numbered_ids(struct base_buffer *out, const char *prefix, int count)
+{
+    for (int i = 1; i <= count; i++)
+        base_buffer_printf(out, "%s\"%s-%d\"", i > 1 ? "," : "", prefix, i);
+}
+
+static size_t count_asked(const struct handoff_assembly *assembly, const char *prefix)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < assembly->nids; i++)
+        count += strncmp(assembly->ids[i].data, prefix, strlen(prefix)) == 0;
+    return count;
+}
+
+static void test_of_too_many_references_the_newest_are_looked_up(void **state)
+{
+    (void)state;
+    struct handoff_assembly first, second;
+    struct base_buffer body = {0};
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    world.token_budget = 100000;
+    base_buffer_text(&body, BASE ",\"memory_ids\":[");
+    add_numbered_ids(&body, "old", 900);
+    base_buffer_text(&body, "]}");
+    assert_int_equal(assemble(&first, body.data), HANDOFF_OK);
+    persist(&first);
+    base_buffer_clear(&body);
+    base_buffer_printf(&body, BASE ",\"previous_id\":\"%s\",\"memory_ids\":[", first.id_text);
+    add_numbered_ids(&body, "new", 500);
+    base_buffer_text(&body, "]}");
+    assert_int_equal(assemble(&second, body.data), HANDOFF_OK);
+    assert_int_equal(count_asked(&second, "new-"), 500);
+    assert_int_equal(count_asked(&second, "old-"), 500);
+    assert_int_equal(second.beyond, 400);
+    check_envelope(&second);
+    handoff_assembly_free(&first);
+    handoff_assembly_free(&second);
+    base_buffer_free(&body);
+}
+
+static void test_what_stands_in_texts_displaces_nothing_that_was_asked_for(void **state)
+{
+    (void)state;
+    struct handoff_assembly assembly;
+    struct base_buffer body = {0};
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    world.token_budget = 100000;
+    base_buffer_text(&body, "{\"source_agent\":\"a\",\"target_agent\":\"b\",\"task_summary\":"
+                            "\"Look at said-1 through said-950\",\"memory_ids\":[");
+    add_numbered_ids(&body, "asked", 700);
+    base_buffer_text(&body, "],\"execution_history\":[{\"agent\":\"a\",\"action\":\"x\","
+                            "\"memory_id\":\"step-1\"}]}");
+    assert_int_equal(assemble(&assembly, body.data), HANDOFF_OK);
+    assert_int_equal(count_asked(&assembly, "asked-"), 700);
+    assert_int_equal(count_asked(&assembly, "step-"), 1);
+    assert_int_equal(count_asked(&assembly, "said-"), 299);
+    assert_int_equal(assembly.beyond, 651); /* counted: nobody knows whether they exist */
+    check_envelope(&assembly);
+    handoff_assembly_free(&assembly);
+    base_buffer_free(&body);
 }
 
 static void test_what_may_not_go_in_full(void **state)
@@ -1094,6 +1208,10 @@ int main(void)
         cmocka_unit_test(test_repeated_history_is_not_added_twice),
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_a_spine_that_is_away),
+        cmocka_unit_test(test_what_a_text_names_is_missing_while_the_spine_is_away),
+        cmocka_unit_test(test_what_no_memory_can_be_called_is_missing),
+        cmocka_unit_test(test_of_too_many_references_the_newest_are_looked_up),
+        cmocka_unit_test(test_what_stands_in_texts_displaces_nothing_that_was_asked_for),
         cmocka_unit_test(test_what_may_not_go_in_full),
         cmocka_unit_test(test_rank_order),
         cmocka_unit_test(test_relevance_is_asked_for_when_it_matters),

@@ -106,6 +106,54 @@ static void test_the_intent_is_the_first_and_unchanged(void **state)
     STANDS(INTENT, "1:\"s\"");
 }
 
+static const struct handoff_item *reference_to(const char *id)
+{
+    const struct handoff_items *items = &world.ledger.items[HANDOFF_ITEM_REFERENCE];
+    for (size_t i = 0; i < items->count; i++) {
+        if (yyjson_equals_str(items->at[i].value, id))
+            return &items->at[i];
+    }
+    fail_msg("no reference to %s", id);
+    return NULL;
+}
+
+static void test_a_reference_is_missing_since_the_hop_that_missed_it_first(void **state)
+{
+    (void)state;
+    FOLD("{\"references\":[\"m-1\",\"m-2\"],\"missing\":[\"m-2\"]}", "{\"missing\":[\"m-1\"]}",
+         "{}");
+    assert_int_equal(reference_to("m-1")->missing_since, 2);
+    assert_int_equal(reference_to("m-2")->missing_since, 1);
+    FOLD("{\"references\":[\"m-1\"],\"missing\":[\"m-1\"]}", "{\"found\":[\"m-1\"]}",
+         "{\"missing\":[\"m-1\"]}", "{\"references\":[\"m-1\"]}");
+    assert_int_equal(reference_to("m-1")->missing_since, 3);
+    FOLD("{\"references\":[\"m-1\"],\"missing\":[\"m-1\"]}", "{\"found\":[\"m-1\"]}", "{}");
+    assert_int_equal(reference_to("m-1")->missing_since, 0);
+}
+
+static void test_what_a_text_names_is_a_reference_once_it_was_found(void **state)
+{
+    (void)state;
+    FOLD("{\"mentioned\":[\"m-1\",\"utf-8\"],\"found\":[\"m-1\"]}", "{\"mentioned\":[\"m-1\"]}");
+    assert_false(reference_to("m-1")->mentioned);
+    assert_true(reference_to("utf-8")->mentioned);
+}
+
+/* A step may name anything, and a text only what can be an id. */
+static void test_what_no_memory_can_be_called(void **state)
+{
+    (void)state;
+    static char long_id[HANDOFF_MEMORY_ID_MAX + 2];
+    memset(long_id, '7', sizeof long_id - 1);
+    memcpy(long_id, "m-", 2);
+    FOLD(base_arena_printf(&world.arena,
+                           "{\"steps\":[{\"agent\":\"a\",\"memory_id\":\"the note/1\"}],"
+                           "\"mentioned\":[\"%s\"]}",
+                           long_id));
+    assert_non_null(reference_to("the note/1"));
+    assert_int_equal(world.ledger.items[HANDOFF_ITEM_REFERENCE].count, 1);
+}
+
 static const char *joined(void)
 {
     base_buffer_clear(&world.text);
@@ -337,6 +385,8 @@ static void test_a_contribution_is_read_as_it_was_written(void **state)
                                     .npath = 2,
                                     .traceparent = {"00-1", 4},
                                     .tracestate = {"v=1", 3}};
+    static const struct base_span lost = {"m-3", 3}, there = {"m-4", 3};
+    const struct handoff_looked_up looked_up = {&lost, 1, &there, 1};
     struct handoff_way read;
     struct handoff_said said, again;
     struct base_buffer text = {.arena = &world.arena};
@@ -352,11 +402,12 @@ static void test_a_contribution_is_read_as_it_was_written(void **state)
                                                       "\"target_agent\":\"b\"}"),
                                        "options", &options, NULL),
                      HANDOFF_OK);
-    handoff_contribution_write(&text, &said, &world.ledger, &way, yyjson_doc_get_root(options),
-                               ENCODING);
+    handoff_contribution_write(&text, &said, &world.ledger, &way, &looked_up,
+                               yyjson_doc_get_root(options), ENCODING);
     const char *expected = base_arena_printf(
         &world.arena,
-        "%s,\"hop\":{\"max\":7,\"path\":[\"a\",\"b\"]},\"trace\":{\"traceparent\":\"00-1\","
+        "%s,\"missing\":[\"m-3\"],\"found\":[\"m-4\"],\"hop\":{\"max\":7,\"path\":[\"a\",\"b\"]},"
+        "\"trace\":{\"traceparent\":\"00-1\","
         "\"tracestate\":\"v=1\"},\"options\":{\"include_recent\":5},\"tokens\":{\"encoding\":"
         "\"o200k_base\",\"decisions\":[11,0,12],\"steps\":[13]}}",
         request);
@@ -386,9 +437,11 @@ static void test_an_empty_contribution_is_short(void **state)
 {
     (void)state;
     const struct handoff_way way = {.hop_max = 1};
+    const struct handoff_looked_up looked_up = {0};
     struct base_buffer text = {.arena = &world.arena};
     FOLD("{\"summary\":\"s\",\"state\":{},\"steps\":[],\"references\":[]}");
-    handoff_contribution_write(&text, &world.said[0], &world.ledger, &way, NULL, ENCODING);
+    handoff_contribution_write(&text, &world.said[0], &world.ledger, &way, &looked_up, NULL,
+                               ENCODING);
     assert_string_equal(text.data, "{\"summary\":\"s\",\"hop\":{\"max\":1,\"path\":[]},\"tokens\":{"
                                    "\"encoding\":\"o200k_base\"}}");
 }
@@ -451,6 +504,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_the_intent_is_the_first_and_unchanged),
+        TEST(test_a_reference_is_missing_since_the_hop_that_missed_it_first),
+        TEST(test_what_a_text_names_is_a_reference_once_it_was_found),
+        TEST(test_what_no_memory_can_be_called),
         TEST(test_constraints_accumulate),
         TEST(test_a_refused_constraint_names_the_value_its_hop_and_agent),
         TEST(test_a_deadline_comes_only_earlier),
