@@ -58,7 +58,7 @@ static int compare_ids(const void *left, const void *right)
     return memcmp(left, right, sizeof(struct base_uuid));
 }
 
-/* They are sorted: a task may have thousands that nothing continues. */
+/* They are sorted. */
 static bool is_among_ids(const struct continued_read *read, const struct base_uuid *id)
 {
     return bsearch(id, read->ids, read->nids, sizeof *id, compare_ids) != NULL;
@@ -114,6 +114,17 @@ static enum handoff_code refuse_task(struct base_span task_id, bool known_caller
                              "task_id", task_id.data);
 }
 
+/* The newest come first. The others are left for the agent's next request. */
+static void take_newest(struct continued_read *read, const struct handoff_continued *continued)
+{
+    read->ids = continued->ids;
+    read->nids = continued->nids;
+    if (read->nids <= HANDOFF_PARENTS_MAX)
+        return;
+    read->assembly->chain.not_continued = read->nids - HANDOFF_PARENTS_MAX;
+    read->nids = HANDOFF_PARENTS_MAX;
+}
+
 /* A request without previous_id. Where no token says who calls, the source does; then a new chain
  * shows it nothing. */
 static enum handoff_code take_task(struct continued_read *read, struct handoff_error *error)
@@ -138,8 +149,7 @@ static enum handoff_code take_task(struct continued_read *read, struct handoff_e
     if (request->new_chain)
         return HANDOFF_OK;
     read->branches = continued.nids == 0;
-    read->ids = continued.ids;
-    read->nids = continued.nids;
+    take_newest(read, &continued);
     if (!read->branches)
         return HANDOFF_OK;
     read->first = continued.first;

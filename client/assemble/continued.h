@@ -15,6 +15,9 @@
  * caller is no party to: what a request continues, its envelope shows. An operator may name any
  * task, and begins a branch of it. Without tokens, anybody may begin a new chain in any task.
  *
+ * Of more than HANDOFF_PARENTS_MAX of a task the newest are continued. The others are still to be
+ * continued, which the next request of the agent does; envelope and answer say how many.
+ *
  * A request that replaces another (an operator's edit) continues what that one continued.
  */
 #ifndef HANDOFF_ASSEMBLE_CONTINUED_H
@@ -28,7 +31,7 @@
 #include "lib/base/span.h"
 #include "lib/base/uuid.h"
 
-enum { HANDOFF_PARENTS_MAX = 100 }; /* that a request names; a task may have more to continue */
+enum { HANDOFF_PARENTS_MAX = 100 }; /* of one envelope */
 
 /* An envelope that the request continues. */
 struct handoff_parent {
@@ -48,7 +51,8 @@ struct handoff_continued_chain {
     struct base_span task_id; /* theirs; absent: there are none */
     bool branches; /* what was said is the beginning of the task, and no part of the chain */
     struct handoff_parent *replaced; /* what the request replaces; NULL: nothing */
-    size_t size;                     /* of all that was read */
+    size_t not_continued; /* older ones of the task, of more than may be continued at once */
+    size_t size;          /* of all that was read */
 };
 
 struct handoff_assembly;

@@ -99,6 +99,15 @@ static void write_parents(struct base_buffer *out, const struct handoff_assembly
     base_buffer_byte(out, ']');
 }
 
+/* Of a task with more than one envelope may have as parents. */
+static void write_not_continued(struct base_buffer *out, size_t count)
+{
+    if (count == 0)
+        return;
+    base_buffer_text(out, ",\"not_continued\":");
+    base_buffer_number(out, (int64_t)count);
+}
+
 /* What an operator's edit stepped into the place of. */
 static void write_replaces(struct base_buffer *out, const struct handoff_parent *replaced)
 {
@@ -145,6 +154,7 @@ static void write_origin(struct base_buffer *out, struct handoff_assembly *assem
     base_buffer_byte(out, '"');
     write_previous(out, assembly);
     write_parents(out, assembly);
+    write_not_continued(out, assembly->chain.not_continued);
     write_replaces(out, assembly->chain.replaced);
     write_text_member(out, "task_id", assembly->task_id);
     write_text_member(out, "source_agent", request->source_agent);

@@ -6,11 +6,13 @@
  *
  * The thread that runs the assembly; a reader thread of the store reads the chain.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "client/assemble/assemble.h"
 #include "client/assemble/inherit_scopes.h"
 #include "client/ledger/references.h"
+#include "client/model/warnings.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/json.h"
@@ -200,6 +202,24 @@ static enum handoff_code fold_ledger(struct handoff_assembly *assembly, struct h
     return code;
 }
 
+/* The sender learns that its next request has more to continue. */
+static enum handoff_code warn_of_rest(struct handoff_assembly *assembly,
+                                      struct handoff_error *error)
+{
+    char detail[160];
+    (void)error;
+    if (assembly->chain.not_continued == 0 || !assembly->warnings)
+        return HANDOFF_OK;
+    snprintf(
+        detail, sizeof detail,
+        "the newest %d handoffs of this task to %.*s are continued; the next request continues "
+        "%zu older ones",
+        HANDOFF_PARENTS_MAX, (int)assembly->request.source_agent.size,
+        assembly->request.source_agent.data, assembly->chain.not_continued);
+    handoff_warn(assembly->warnings, "task_id", detail); /* out of memory: the envelope says it */
+    return HANDOFF_OK;
+}
+
 /* A deadline that was inherited may have passed: then the handoff expires at once. But nobody asks
  * for that, nor revives work without giving it more time. */
 static enum handoff_code check_deadline(struct handoff_assembly *assembly,
@@ -257,8 +277,8 @@ static enum handoff_code inherit_trace(struct handoff_assembly *assembly,
 enum handoff_progress handoff_stage_inherit(struct handoff_assembly *assembly)
 {
     static enum handoff_code (*const steps[])(struct handoff_assembly *, struct handoff_error *) = {
-        inherit_task,   count_hop,   inherit_path,   inherit_scopes,
-        find_mentioned, fold_ledger, check_deadline, inherit_trace,
+        inherit_task, count_hop,      inherit_path,  inherit_scopes, find_mentioned,
+        fold_ledger,  check_deadline, inherit_trace, warn_of_rest,
     };
     const enum handoff_progress loaded = load_chain(assembly);
     if (loaded != HANDOFF_PROGRESS_NEXT)

@@ -318,6 +318,15 @@ static void write_omitted_items(struct base_buffer *out, yyjson_val *omitted)
     base_buffer_byte(out, '\n');
 }
 
+static void write_not_continued_handoffs(struct base_buffer *out, yyjson_val *root, int64_t count)
+{
+    base_buffer_printf(out, "- %lld older handoffs of this task to ", (long long)count);
+    write_inline(out, text_member(root, "source_agent"));
+    base_buffer_text(out, " are not part of it: see the task ");
+    write_inline(out, text_member(root, "task_id"));
+    base_buffer_byte(out, '\n');
+}
+
 static void write_each(struct base_buffer *out, yyjson_val *list,
                        void (*write)(struct base_buffer *, yyjson_val *))
 {
@@ -336,7 +345,10 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
                *trimmed = yyjson_obj_get(root, "trimmed"),
                *omitted = yyjson_obj_get(root, "omitted");
     const bool some = yyjson_obj_size(omitted) > 0;
-    if (yyjson_arr_size(missing) + yyjson_arr_size(trimmed) == 0 && !some)
+    int64_t not_continued = 0;
+    if (!base_json_whole(yyjson_obj_get(root, "not_continued"), &not_continued))
+        not_continued = 0;
+    if (yyjson_arr_size(missing) + yyjson_arr_size(trimmed) == 0 && !some && !not_continued)
         return;
     write_heading(out, "Not included");
     base_buffer_text(out,
@@ -344,6 +356,8 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
                      "say so if you had to work without it.\n\n");
     if (some)
         write_omitted_items(out, omitted);
+    if (not_continued > 0)
+        write_not_continued_handoffs(out, root, not_continued);
     write_each(out, missing, write_missing_memory);
     write_each(out, trimmed, write_trimmed_memory);
 }

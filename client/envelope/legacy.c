@@ -30,11 +30,14 @@ static void write_v1_head(struct base_buffer *out, struct base_span source_agent
 static void write_v1_gaps(struct base_buffer *out, yyjson_val *root)
 {
     yyjson_val *missing = yyjson_obj_get(root, "missing"),
-               *omitted = yyjson_obj_get(root, "omitted");
+               *omitted = yyjson_obj_get(root, "omitted"),
+               *not_continued = yyjson_obj_get(root, "not_continued");
     if (yyjson_arr_size(missing) > 0)
         write_v1_value(out, "missing", missing);
     if (yyjson_obj_size(omitted) > 0)
         write_v1_value(out, "omitted", omitted);
+    if (not_continued)
+        write_v1_value(out, "not_continued", not_continued);
 }
 
 void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope *envelope)

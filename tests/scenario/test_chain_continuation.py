@@ -99,6 +99,21 @@ class ByTask(Chained):
         self.assert_continues(again, back, hop=3)
         self.assertEqual(told(again), ["mine", "more"])
 
+    def test_of_more_than_a_hundred_the_newest_are_continued_and_the_rest_by_the_next(self):
+        sent = [self.say("researcher", "writer", f"part {number}") for number in range(103)]
+        reply = self.chain.ask("writer", "reviewer")
+        joined = self.chain.envelope(reply.json()["id"])
+        self.assertEqual(parents(joined), [envelope["id"] for envelope in reversed(sent[3:])])
+        self.assertEqual(told(joined), [f"part {number}" for number in range(3, 103)])
+        self.assertEqual(joined["not_continued"], 3)
+        self.assertIn("3 older ones", reply.json()["warnings"][0]["detail"])
+        self.assertIn("3 older handoffs of this task to writer", self.chain.brief(joined))
+        self.assertEqual(self.chain.form(joined, "application/vnd.handoff.envelope+json; version=1")
+                         .json()["not_continued"], 3)
+        rest = self.say("writer", "reviewer", "the rest")
+        self.assertEqual(parents(rest), [envelope["id"] for envelope in reversed(sent[:3])])
+        self.assertNotIn("not_continued", rest)
+
     def test_two_open_handoffs_answered_without_previous_id_are_both_continued(self):
         first = self.say("researcher", "analyst", "one")
         left = self.say("analyst", "coder", "left", previous_id=first["id"])
