@@ -24,7 +24,8 @@ struct continued_read {
     size_t nids;
     struct handoff_contribution *list;
     size_t count;
-    struct base_uuid first; /* of the task */
+    const struct handoff_contribution *replaced; /* by an edit, which this is; NULL: nothing */
+    struct base_uuid first;                      /* of the task */
     bool branches; /* `ids` is the task's first envelope, of which only a part is inherited */
 };
 
@@ -198,15 +199,6 @@ static enum handoff_code name_chain_parent(struct base_arena *arena,
     return parent->id.data && parent->digest.data ? HANDOFF_OK : handoff_error_no_memory(error);
 }
 
-static bool is_parent(const struct handoff_continued_chain *chain, const struct base_uuid *id)
-{
-    for (size_t i = 0; i < chain->nparents; i++) {
-        if (compare_ids(&chain->parents[i].uuid, id) == 0)
-            return true;
-    }
-    return false;
-}
-
 static enum handoff_code refuse_other_task(const struct base_uuid *id, struct handoff_error *error)
 {
     char text[BASE_UUID_TEXT];
@@ -217,56 +209,78 @@ static enum handoff_code refuse_other_task(const struct base_uuid *id, struct ha
     return HANDOFF_ERR_INVALID;
 }
 
+/* Where the way of what is being read goes; NULL: it is no more than an ancestor. */
+static struct handoff_parent *role_of(const struct continued_read *read,
+                                      const struct handoff_contribution *stored)
+{
+    struct handoff_continued_chain *chain = &read->assembly->chain;
+    if (stored == read->replaced)
+        return chain->replaced;
+    return is_among_ids(read, &stored->id) ? &chain->parents[chain->nparents] : NULL;
+}
+
+static enum handoff_code take_continued(struct continued_read *read,
+                                        const struct handoff_contribution *stored,
+                                        struct handoff_parent *parent, struct handoff_error *error)
+{
+    struct handoff_continued_chain *chain = &read->assembly->chain;
+    if (chain->task_id.data && !base_span_equal(chain->task_id, stored->task_id))
+        return refuse_other_task(&stored->id, error);
+    chain->task_id = stored->task_id;
+    chain->nparents += parent != chain->replaced;
+    return name_chain_parent(&read->assembly->arena, stored, parent, error);
+}
+
 /* The ancestors come oldest first; those that are continued are parents as well. */
 static enum handoff_code take_ancestor(struct continued_read *read, size_t index,
                                        struct handoff_error *error)
 {
     struct handoff_continued_chain *chain = &read->assembly->chain;
     const struct handoff_contribution *stored = &read->list[index];
-    struct base_arena *arena = &read->assembly->arena;
-    struct handoff_said *said = &chain->said[chain->nsaid];
-    struct handoff_parent *parent =
-        is_among_ids(read, &stored->id) ? &chain->parents[chain->nparents] : NULL;
-    enum handoff_code code = handoff_contribution_read(stored, encoding_of(read->assembly), arena,
-                                                       said, parent ? &parent->way : NULL, error);
-    if (code != HANDOFF_OK)
-        return code;
-    chain->nsaid++;
+    struct handoff_said *said = &chain->said[chain->nsaid++];
+    struct handoff_parent *parent = role_of(read, stored);
+    enum handoff_code code =
+        handoff_contribution_read(stored, encoding_of(read->assembly), &read->assembly->arena, said,
+                                  parent ? &parent->way : NULL, error);
     chain->size += stored->text.size + stored->body.size + stored->inheritance.size;
-    if (!parent)
-        return HANDOFF_OK;
-    if (chain->nparents && !base_span_equal(chain->task_id, stored->task_id))
-        return refuse_other_task(&stored->id, error);
-    chain->task_id = stored->task_id;
-    chain->nparents++;
+    if (code != HANDOFF_OK || !parent)
+        return code;
     parent->hop = said->hop;
-    return name_chain_parent(arena, stored, parent, error);
+    if (!read->replaced || stored == read->replaced)
+        chain->places[chain->nplaces++] = index;
+    return take_continued(read, stored, parent, error);
 }
 
+/* What is replaced comes last, and has no children among them. */
 static enum handoff_code take_ancestors(struct continued_read *read, struct handoff_error *error)
 {
     struct handoff_continued_chain *chain = &read->assembly->chain;
+    struct base_arena *arena = &read->assembly->arena;
     enum handoff_code code = HANDOFF_OK;
-    chain->said = base_arena_alloc(&read->assembly->arena, (read->count + 1) * sizeof *chain->said);
-    chain->parents =
-        base_arena_calloc(&read->assembly->arena, read->nids + 1, sizeof *chain->parents);
-    if (!chain->said || !chain->parents)
+    chain->said = base_arena_alloc(arena, (read->count + 1) * sizeof *chain->said);
+    chain->parents = base_arena_calloc(arena, read->nids + 1, sizeof *chain->parents);
+    chain->places = base_arena_calloc(arena, read->nids + 1, sizeof *chain->places);
+    if (!chain->said || !chain->parents || !chain->places)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < read->count && code == HANDOFF_OK; i++)
         code = take_ancestor(read, i, error);
+    if (code == HANDOFF_OK)
+        code = handoff_contributions_link(read->list, read->count, arena, chain->said, error);
+    if (code == HANDOFF_OK && read->replaced)
+        handoff_said_reduce(&chain->said[read->count - 1], false);
     return code;
 }
 
-/* The store leaves out what was replaced. */
-static enum handoff_code check_all_there(const struct continued_read *read,
-                                         struct handoff_error *error)
+/* An edit was committed before it was chosen, or since. */
+static enum handoff_code check_current(const struct continued_read *read,
+                                       struct handoff_error *error)
 {
-    const struct handoff_continued_chain *chain = &read->assembly->chain;
     char text[BASE_UUID_TEXT];
-    for (size_t i = 0; i < read->nids && chain->nparents < read->nids; i++) {
-        if (is_parent(chain, &read->ids[i]))
+    for (size_t i = 0; i < read->count; i++) {
+        const struct handoff_contribution *stored = &read->list[i];
+        if (!stored->replaced || !is_among_ids(read, &stored->id))
             continue;
-        base_uuid_format(&read->ids[i], text);
+        base_uuid_format(&stored->id, text);
         return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                                  "an operator has replaced this envelope by an edited one; "
                                  "continue that one",
@@ -309,58 +323,31 @@ static enum handoff_code check_visible(const struct handoff_assembly *assembly,
 /* Of the envelope that began the task, the intent and the constraints. */
 static void keep_beginning(struct handoff_continued_chain *chain)
 {
-    for (size_t i = 0; i < chain->nsaid; i++) {
-        const struct handoff_said *whole = &chain->said[i];
-        yyjson_val *intent = whole->intent ? whole->intent : whole->summary;
-        chain->said[i] = (struct handoff_said){
-            .hop = whole->hop, .intent = i == 0 ? intent : NULL, .constraints = whole->constraints};
-    }
+    for (size_t i = 0; i < chain->nsaid; i++)
+        handoff_said_reduce(&chain->said[i], i == 0);
     chain->branches = true;
     chain->nparents = 0;
     chain->task_id = base_span(NULL, 0);
 }
 
-/* Of what it said, its constraints hold; nothing else is left. */
-static void keep_constraints(struct handoff_said *said)
-{
-    *said = (struct handoff_said){.hop = said->hop,
-                                  .constraints = said->constraints,
-                                  .revises = said->revises,
-                                  .accepted = true};
-}
-
-/* The parents of what is replaced, and all that was said but by that. An older version's envelope
- * says what its ancestors did, so it is continued, as it was in that version. */
+/* The edit has the parents of what it replaces, even where those were replaced as well. An older
+ * version's envelope says what its ancestors did, so it is continued, as it was in that version. */
 static enum handoff_code step_into_its_place(struct continued_read *read,
                                              struct handoff_error *error)
 {
+    const struct handoff_contribution *old = &read->list[read->count - 1];
     struct handoff_continued_chain *chain = &read->assembly->chain;
-    const struct handoff_contribution *old = NULL;
-    struct handoff_said replaced;
-    for (size_t i = 0; i < read->count; i++) {
-        if (is_among_ids(read, &read->list[i].id))
-            old = &read->list[i];
-    }
-    if (!old || !old->text.data)
+    BASE_CHECK(read->count > 0 && is_among_ids(read, &old->id));
+    if (!old->text.data)
         return HANDOFF_OK;
-    BASE_CHECK(chain->nparents == 1 && old == &read->list[read->count - 1]);
-    chain->replaced = &chain->parents[0];
-    replaced = chain->said[chain->nsaid - 1];
-    chain->parents =
-        base_arena_calloc(&read->assembly->arena, old->nparents + 1, sizeof *chain->parents);
-    if (!chain->parents)
+    chain->replaced = base_arena_calloc(&read->assembly->arena, 1, sizeof *chain->replaced);
+    if (!chain->replaced)
         return handoff_error_no_memory(error);
-    chain->nparents = chain->nsaid = 0;
+    read->replaced = old;
     read->ids = old->parents;
     read->nids = old->nparents;
-    read->count--;
     sort_ids(read);
-    enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; i < read->count && code == HANDOFF_OK; i++)
-        code = take_ancestor(read, i, error);
-    keep_constraints(&replaced);
-    chain->said[chain->nsaid++] = replaced;
-    return code;
+    return HANDOFF_OK;
 }
 
 static enum handoff_code order_parents(struct handoff_assembly *assembly,
@@ -389,14 +376,14 @@ enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
     sort_ids(&read);
     code = handoff_store_get_ledger(assembly->with->store, read.ids, read.nids, &assembly->arena,
                                     &read.list, &read.count, error);
-    if (code == HANDOFF_OK)
-        code = take_ancestors(&read, error);
     if (code == HANDOFF_OK && !read.branches)
-        code = check_all_there(&read, error);
-    if (code == HANDOFF_OK && assembly->request.previous_id)
-        code = check_visible(assembly, error);
+        code = check_current(&read, error);
     if (code == HANDOFF_OK && replaces_another(assembly))
         code = step_into_its_place(&read, error);
+    if (code == HANDOFF_OK)
+        code = take_ancestors(&read, error);
+    if (code == HANDOFF_OK && assembly->request.previous_id)
+        code = check_visible(assembly, error);
     if (code != HANDOFF_OK)
         return code;
     if (read.branches)

@@ -18,7 +18,9 @@
  * Of more than HANDOFF_PARENTS_MAX of a task the newest are continued. The others are still to be
  * continued, which the next request of the agent does; envelope and answer say how many.
  *
- * A request that replaces another (an operator's edit) continues what that one continued.
+ * A request that replaces another (an operator's edit) continues what that one continued, and
+ * inherits the constraints of that one. A task whose first envelope was replaced begins with the
+ * edit.
  */
 #ifndef HANDOFF_ASSEMBLE_CONTINUED_H
 #define HANDOFF_ASSEMBLE_CONTINUED_H
@@ -48,6 +50,8 @@ struct handoff_continued_chain {
     size_t nparents;
     struct handoff_said *said; /* of all ancestors, oldest first */
     size_t nsaid;
+    size_t *places; /* in `said`, of what the request inherits from */
+    size_t nplaces;
     struct base_span task_id; /* theirs; absent: there are none */
     bool branches; /* what was said is the beginning of the task, and no part of the chain */
     struct handoff_parent *replaced; /* what the request replaces; NULL: nothing */

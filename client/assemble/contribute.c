@@ -4,7 +4,9 @@
  * runs the assembly.
  */
 #include "client/assemble/assemble.h"
+#include "client/ledger/constraints.h"
 #include "client/ledger/contribution.h"
+#include "lib/base/json.h"
 
 struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembly)
 {
@@ -22,19 +24,40 @@ struct handoff_said handoff_assembly_said(const struct handoff_assembly *assembl
                                  .references = request->memory_ids,
                                  .mentioned = assembly->mentioned,
                                  .expected_output = request->expected_output,
+                                 .parents = assembly->chain.places,
+                                 .nparents = assembly->chain.nplaces,
                                  .revises = assembly->chain.replaced != NULL};
 }
 
-/* What continues a branch has no other ancestor to inherit the task's intent and constraints from;
- * what continues an edit has none to inherit the constraints of the replaced request from. */
-static struct handoff_said said_for_later(const struct handoff_assembly *assembly)
+/* Those of the replaced request hold, and those of the edit. NULL: out of memory. */
+static yyjson_val *constraints_of_edit(struct handoff_assembly *assembly)
 {
-    struct handoff_said own = handoff_assembly_said(assembly);
-    if (assembly->chain.branches)
-        own.intent = assembly->ledger.items[HANDOFF_ITEM_INTENT].at[0].value;
-    if (assembly->chain.branches || assembly->chain.replaced)
-        own.constraints = assembly->ledger.constraints;
-    return own;
+    const struct handoff_continued_chain *chain = &assembly->chain;
+    struct base_buffer out = {.arena = &assembly->arena};
+    struct handoff_join_refusal refusal;
+    yyjson_doc *doc = NULL;
+    handoff_join_constraints(&out, chain->said[chain->nsaid - 1].constraints,
+                             assembly->request.constraints, HANDOFF_JOIN_ANY_DEADLINE, &refusal);
+    if (refusal.count) /* by rules that were others when the replaced request was accepted */
+        return assembly->ledger.constraints;
+    if (out.failed || base_json_read_in(&assembly->arena, base_buffer_span(&out), "constraints",
+                                        &doc, NULL) != HANDOFF_OK)
+        return NULL;
+    return yyjson_doc_get_root(doc);
+}
+
+/* What continues a branch has no other ancestor to inherit the task's intent and constraints from;
+ * what continues an edit has none to inherit the constraints of the replaced request from. False:
+ * out of memory. */
+static bool add_for_later(struct handoff_assembly *assembly, struct handoff_said *own)
+{
+    if (assembly->chain.branches) {
+        own->intent = assembly->ledger.items[HANDOFF_ITEM_INTENT].at[0].value;
+        own->constraints = assembly->ledger.constraints;
+    }
+    if (assembly->chain.replaced)
+        own->constraints = constraints_of_edit(assembly);
+    return own->constraints || !assembly->chain.replaced;
 }
 
 static bool is_news(const struct handoff_reference *reference, bool found)
@@ -72,7 +95,9 @@ static bool list_looked_up(struct handoff_assembly *assembly, struct handoff_loo
 
 bool handoff_assembly_contribute(struct handoff_assembly *assembly)
 {
-    const struct handoff_said own = said_for_later(assembly);
+    struct handoff_said own = handoff_assembly_said(assembly);
+    if (!add_for_later(assembly, &own))
+        return false;
     const struct handoff_way way = {.hop_max = assembly->hop_max,
                                     .path = assembly->path,
                                     .npath = assembly->npath,

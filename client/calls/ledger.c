@@ -8,6 +8,7 @@
 #include "client/calls/read.h"
 #include "client/ledger/contribution.h"
 #include "client/store/parties.h"
+#include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
 #include "lib/base/rfc3339.h"
@@ -112,7 +113,7 @@ static enum handoff_code check_party(struct handoff_client *client, const struct
 {
     const struct base_span agent = base_span_text(caller);
     bool sees = !caller;
-    if (!sees && hop)
+    if (!sees)
         sees = base_span_equal(agent, hop->agent) || base_span_equal(agent, hop->target);
     if (sees)
         return HANDOFF_OK;
@@ -120,7 +121,7 @@ static enum handoff_code check_party(struct handoff_client *client, const struct
     return code != HANDOFF_OK || sees ? code : HANDOFF_ERR_NOT_FOUND;
 }
 
-/* What each has said; the last is the envelope itself, unless it was replaced. */
+/* What each has said; the last is the envelope itself. */
 static enum handoff_code read_said(struct handoff_client *client, const struct base_uuid *id,
                                    struct base_arena *arena, struct handoff_said **said,
                                    size_t *nsaid, struct handoff_error *error)
@@ -130,13 +131,15 @@ static enum handoff_code read_said(struct handoff_client *client, const struct b
         handoff_store_get_ledger(client->store, id, 1, arena, &list, nsaid, error);
     if (code != HANDOFF_OK)
         return code;
+    BASE_CHECK(*nsaid > 0);
     *said = base_arena_calloc(arena, *nsaid + 1, sizeof **said);
     if (!*said)
         return handoff_error_no_memory(error);
     for (size_t i = 0; i < *nsaid && code == HANDOFF_OK; i++)
         code = handoff_contribution_read(&list[i], base_span(NULL, 0), arena, &(*said)[i], NULL,
                                          error);
-    return code;
+    return code == HANDOFF_OK ? handoff_contributions_link(list, *nsaid, arena, *said, error)
+                              : code;
 }
 
 static enum handoff_code answer_page(struct handoff_client *client, const struct base_uuid *id,
@@ -144,14 +147,17 @@ static enum handoff_code answer_page(struct handoff_client *client, const struct
                                      struct ledger_page *page, struct handoff_error *error)
 {
     struct handoff_ledger ledger;
-    struct handoff_said *said, *own;
+    struct handoff_said *said;
     size_t nsaid;
     enum handoff_code code = read_said(client, id, arena, &said, &nsaid, error);
     if (code != HANDOFF_OK)
         return code;
-    const bool has_own = nsaid > 0 && memcmp(&said[nsaid - 1].hop.id, id, sizeof *id) == 0;
-    own = &said[has_own ? --nsaid : nsaid];
-    code = check_party(client, id, has_own ? &own->hop : NULL, caller, error);
+    const struct handoff_said *own = &said[--nsaid];
+    if (memcmp(&own->hop.id, id, sizeof *id) != 0)
+        return handoff_error_set(error, HANDOFF_ERR_STORE_CORRUPT,
+                                 "an ancestor of this envelope has its hop or a later one", NULL,
+                                 NULL);
+    code = check_party(client, id, &own->hop, caller, error);
     if (code == HANDOFF_OK)
         code = handoff_ledger_fold(&ledger, arena, said, nsaid, own, error);
     if (code == HANDOFF_OK)

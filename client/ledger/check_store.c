@@ -37,7 +37,7 @@ static void note_ledger(struct ledger_check *check, const char *what)
 /* ---- links ------------------------------------------------------------------------------------
  */
 
-/* NULL: it was replaced. */
+/* NULL: the rows are damaged. */
 static const struct handoff_contribution *
 find_checked_contribution(const struct handoff_kept_ledger *kept, const struct base_uuid *id)
 {
@@ -141,15 +141,18 @@ static enum handoff_code fold_again(struct ledger_check *check, struct handoff_l
 {
     const struct handoff_kept_ledger *kept = check->kept;
     struct handoff_said *said = base_arena_calloc(check->arena, kept->count, sizeof *said);
-    struct handoff_said own;
-    size_t nsaid = 0;
+    const size_t own = kept->count - 1;
     enum handoff_code code = said ? HANDOFF_OK : handoff_error_no_memory(error);
+    if (check->own != &kept->list[own])
+        return HANDOFF_ERR_STORE_CORRUPT;
     for (size_t i = 0; i < kept->count && code == HANDOFF_OK; i++)
-        code = handoff_contribution_read(&kept->list[i], base_span(NULL, 0), check->arena,
-                                         &kept->list[i] == check->own ? &own : &said[nsaid++], NULL,
-                                         error);
-    return code == HANDOFF_OK ? handoff_ledger_fold(ledger, check->arena, said, nsaid, &own, error)
-                              : code;
+        code = handoff_contribution_read(&kept->list[i], base_span(NULL, 0), check->arena, &said[i],
+                                         NULL, error);
+    if (code == HANDOFF_OK)
+        code = handoff_contributions_link(kept->list, kept->count, check->arena, said, error);
+    return code == HANDOFF_OK
+               ? handoff_ledger_fold(ledger, check->arena, said, own, &said[own], error)
+               : code;
 }
 
 static enum handoff_code check_ledger_of(struct ledger_check *check, struct handoff_error *error)

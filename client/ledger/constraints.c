@@ -35,11 +35,16 @@ static bool number_is_tighter(struct base_span name, yyjson_val *inherited, yyjs
            (name_begins(name, "min_") && to > from);
 }
 
+bool handoff_deadline_is_earlier(yyjson_val *deadline, yyjson_val *other)
+{
+    int64_t one, two;
+    return base_json_time(deadline, &one) && base_json_time(other, &two) && one < two;
+}
+
 static bool deadline_is_tighter(struct base_span name, yyjson_val *inherited, yyjson_val *added)
 {
-    int64_t from, to;
-    return base_span_equal(name, base_span_text("deadline")) && base_json_time(inherited, &from) &&
-           base_json_time(added, &to) && to < from;
+    return base_span_equal(name, base_span_text("deadline")) &&
+           handoff_deadline_is_earlier(added, inherited);
 }
 
 static bool is_tighter(struct base_span name, yyjson_val *inherited, yyjson_val *added)
@@ -174,13 +179,19 @@ static yyjson_val *same_member(yyjson_val *object, yyjson_val *key)
     return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
 }
 
+static bool is_left_out(const struct join_walk *walk, yyjson_val *key)
+{
+    return (walk->join & HANDOFF_JOIN_NO_DEADLINE) && walk->path.size == 0 &&
+           yyjson_equals_str(key, "deadline");
+}
+
 static void join_inherited(struct join_walk *walk, yyjson_val *inherited, yyjson_val *added)
 {
     size_t i, n;
     yyjson_val *key, *value;
     yyjson_obj_foreach(inherited, i, n, key, value)
     {
-        join_member(walk, key, value, same_member(added, key));
+        join_member(walk, key, value, is_left_out(walk, key) ? NULL : same_member(added, key));
     }
 }
 
@@ -190,7 +201,7 @@ static void add_new(struct join_walk *walk, yyjson_val *inherited, yyjson_val *a
     yyjson_val *key, *value;
     yyjson_obj_foreach(added, i, n, key, value)
     {
-        if (same_member(inherited, key))
+        if (same_member(inherited, key) || is_left_out(walk, key))
             continue;
         base_json_write_key(walk->out, base_json_span(key));
         base_json_write(walk->out, value);

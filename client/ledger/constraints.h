@@ -40,6 +40,7 @@ enum {
     HANDOFF_JOIN_CHILD = 0,        /* they may only tighten the first */
     HANDOFF_JOIN_SIBLING = 1,      /* neither inherits from the other */
     HANDOFF_JOIN_ANY_DEADLINE = 2, /* an operator's edit, which may have a later one */
+    HANDOFF_JOIN_NO_DEADLINE = 4,  /* another hop's holds */
 };
 
 /* What could not be joined. In the arena of the output, where that has one. */
@@ -56,6 +57,9 @@ struct handoff_join_refusal {
 void handoff_join_constraints(struct base_buffer *out, yyjson_val *inherited, yyjson_val *added,
                               unsigned join, struct handoff_join_refusal *refusal);
 void handoff_join_refusal_free(struct handoff_join_refusal *refusal);
+
+/* Whether a deadline comes before the other. False where one is no time. */
+bool handoff_deadline_is_earlier(yyjson_val *deadline, yyjson_val *other);
 
 /* The value at a path that a refusal names; NULL: there is none. */
 yyjson_val *handoff_constraint_at(yyjson_val *constraints, struct base_span path);

@@ -3,6 +3,9 @@
  */
 #include "client/ledger/contribution.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "client/envelope/inheritance.h"
 #include "client/envelope/read.h"
 #include "lib/base/check.h"
@@ -296,6 +299,78 @@ enum handoff_code handoff_contribution_read(const struct handoff_contribution *s
                                           .agent = stored->source,
                                           .target = stored->target},
                                   .accepted = true};
-    return stored->text.data ? read_kept_text(stored, encoding, arena, said, way, error)
-                             : read_older(stored, arena, said, way, error);
+    enum handoff_code code = stored->text.data
+                                 ? read_kept_text(stored, encoding, arena, said, way, error)
+                                 : read_older(stored, arena, said, way, error);
+    if (code == HANDOFF_OK && stored->replaced)
+        handoff_said_reduce(said, stored->nparents == 0);
+    return code;
+}
+
+void handoff_said_reduce(struct handoff_said *said, bool begins)
+{
+    yyjson_val *intent = said->intent ? said->intent : said->summary;
+    *said = (struct handoff_said){.hop = said->hop,
+                                  .intent = begins ? intent : NULL,
+                                  .constraints = said->constraints,
+                                  .parents = said->parents,
+                                  .nparents = said->nparents,
+                                  .revises = said->revises,
+                                  .accepted = said->accepted};
+}
+
+/* ---- a list of them ---------------------------------------------------------------------------
+ */
+
+/* Where an envelope stands in the list, sorted by its id. */
+struct place {
+    struct base_uuid id;
+    size_t place;
+};
+
+static int compare_places(const void *left, const void *right)
+{
+    return memcmp(left, right, sizeof(struct base_uuid));
+}
+
+static struct place *sort_places(const struct handoff_contribution *list, size_t count,
+                                 struct base_arena *arena)
+{
+    struct place *sorted = base_arena_calloc(arena, count + 1, sizeof *sorted);
+    for (size_t i = 0; sorted && i < count; i++)
+        sorted[i] = (struct place){list[i].id, i};
+    if (sorted && count > 1)
+        qsort(sorted, count, sizeof *sorted, compare_places);
+    return sorted;
+}
+
+/* In damaged rows, a parent may be missing or come later; it is left out. NULL: out of memory. */
+static const size_t *find_places(const struct place *sorted, size_t count,
+                                 const struct handoff_contribution *of, size_t at,
+                                 struct base_arena *arena, size_t *nplaces)
+{
+    size_t *places = base_arena_calloc(arena, of->nparents + 1, sizeof *places);
+    *nplaces = 0;
+    for (size_t i = 0; places && i < of->nparents; i++) {
+        const struct place *found =
+            bsearch(&of->parents[i], sorted, count, sizeof *sorted, compare_places);
+        if (found && found->place < at)
+            places[(*nplaces)++] = found->place;
+    }
+    return places;
+}
+
+enum handoff_code handoff_contributions_link(const struct handoff_contribution *list, size_t count,
+                                             struct base_arena *arena, struct handoff_said *said,
+                                             struct handoff_error *error)
+{
+    const struct place *sorted = sort_places(list, count, arena);
+    if (!sorted)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        said[i].parents = find_places(sorted, count, &list[i], i, arena, &said[i].nparents);
+        if (!said[i].parents)
+            return handoff_error_no_memory(error);
+    }
+    return HANDOFF_OK;
 }

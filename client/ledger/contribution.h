@@ -18,6 +18,9 @@
  * later hop with the same encoding counts nothing again. `hop` and `trace` are for a child, which
  * needs no more than this text of its parent.
  *
+ * Of an envelope that an edit replaced, what continued it before keeps the constraints, since none
+ * may be lost, and the intent where it began a chain; nothing else that it supplied counts.
+ *
  * An older version's envelope has no contribution. What it shows, or what is left of it, stands for
  * it and for all of its ancestors; which of its memories were only found is not known, so it adds
  * no references.
@@ -57,11 +60,19 @@ void handoff_contribution_write(struct base_buffer *out, const struct handoff_sa
                                 const struct handoff_looked_up *looked_up, yyjson_val *options,
                                 struct base_span encoding);
 
-/* Reads one as it was stored. The way may be NULL. Errors: envelope_removed (an older version's
- * envelope that left nothing), store_corrupt, out_of_memory. */
+/* Of what it supplied, what an edit leaves of it. `begins`: it has no parents. */
+void handoff_said_reduce(struct handoff_said *said, bool begins);
+
+/* Reads one as it was stored, without its parents. The way may be NULL. Errors: envelope_removed
+ * (an older version's envelope that left nothing), store_corrupt, out_of_memory. */
 enum handoff_code handoff_contribution_read(const struct handoff_contribution *stored,
                                             struct base_span encoding, struct base_arena *arena,
                                             struct handoff_said *said, struct handoff_way *way,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Sets the parents of each, where `said` has a list of handoff_store_get_ledger in its order. */
+enum handoff_code handoff_contributions_link(const struct handoff_contribution *list, size_t count,
+                                             struct base_arena *arena, struct handoff_said *said,
+                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 #endif

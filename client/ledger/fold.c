@@ -38,6 +38,8 @@ struct fold {
     const struct handoff_hop *hop; /* its hop, as the items name it */
     bool own;                      /* it is the request's */
     yyjson_val *handed;            /* array: a step for the summary of each that was said before */
+    bool was_revised;              /* an edit was among them, so only one deadline holds: */
+    yyjson_val *deadline;
 };
 
 /* ---- entries ----------------------------------------------------------------------------------
@@ -586,7 +588,7 @@ static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *
     struct handoff_join_refusal refusal;
     struct base_buffer out = {.arena = fold->arena};
     yyjson_doc *doc;
-    if (!added || !ledger->constraints) {
+    if (!added || (!ledger->constraints && !(join & HANDOFF_JOIN_NO_DEADLINE))) {
         ledger->constraints = added ? added : ledger->constraints;
         return HANDOFF_OK;
     }
@@ -602,23 +604,60 @@ static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *
     return code;
 }
 
-static unsigned how_to_join(const struct handoff_said *said)
+/* A deadline that an edit made later holds for what continues the edit, and of siblings the earlier
+ * one holds. So where there was an edit, what is inherited is not the earliest of all ancestors'.
+ * NULL: there is none. */
+static yyjson_val *deadline_from(yyjson_val *const *deadlines, const struct handoff_said *said)
 {
-    return (said->accepted ? HANDOFF_JOIN_SIBLING : HANDOFF_JOIN_CHILD) |
-           (said->revises ? HANDOFF_JOIN_ANY_DEADLINE : 0);
+    yyjson_val *own = yyjson_obj_get(said->constraints, "deadline"), *earliest = NULL;
+    if (own && said->revises)
+        return own;
+    for (size_t i = 0; i < said->nparents; i++) {
+        yyjson_val *theirs = deadlines[said->parents[i]];
+        if (!earliest || handoff_deadline_is_earlier(theirs, earliest))
+            earliest = theirs;
+    }
+    return !earliest || handoff_deadline_is_earlier(own, earliest) ? own : earliest;
+}
+
+/* What `own` inherits, or, where it was accepted, has. */
+static enum handoff_code find_deadline(struct fold *fold, const struct handoff_said *said,
+                                       size_t nsaid, const struct handoff_said *own,
+                                       struct handoff_error *error)
+{
+    const struct handoff_said inherits = {.parents = own->parents, .nparents = own->nparents};
+    yyjson_val **deadlines = base_arena_calloc(fold->arena, nsaid + 1, sizeof *deadlines);
+    if (!deadlines)
+        return handoff_error_no_memory(error);
+    for (size_t i = 0; i < nsaid; i++) {
+        fold->was_revised |= said[i].revises;
+        deadlines[i] = deadline_from(deadlines, &said[i]);
+    }
+    fold->was_revised |= own->accepted && own->revises;
+    fold->deadline = deadline_from(deadlines, own->accepted ? own : &inherits);
+    return HANDOFF_OK;
+}
+
+static unsigned how_to_join(const struct fold *fold, const struct handoff_said *said)
+{
+    if (!said->accepted)
+        return HANDOFF_JOIN_CHILD | (said->revises ? HANDOFF_JOIN_ANY_DEADLINE : 0);
+    const bool other =
+        fold->was_revised && yyjson_obj_get(said->constraints, "deadline") != fold->deadline;
+    return HANDOFF_JOIN_SIBLING | (other ? HANDOFF_JOIN_NO_DEADLINE : 0);
 }
 
 static enum handoff_code join_all(struct fold *fold, const struct handoff_said *said, size_t nsaid,
                                   const struct handoff_said *own, struct handoff_error *error)
 {
-    enum handoff_code code = HANDOFF_OK;
+    enum handoff_code code = find_deadline(fold, said, nsaid, own, error);
     for (size_t i = 0; i < nsaid && code == HANDOFF_OK; i++)
-        code = join_hop(fold, said, nsaid, said[i].constraints, how_to_join(&said[i]), error);
+        code = join_hop(fold, said, nsaid, said[i].constraints, how_to_join(fold, &said[i]), error);
     if (code == HANDOFF_OK && !own->accepted)
         code = handoff_check_spelling(own->constraints, fold->ledger->constraints, error);
     if (code != HANDOFF_OK)
         return code;
-    return join_hop(fold, said, nsaid, own->constraints, how_to_join(own), error);
+    return join_hop(fold, said, nsaid, own->constraints, how_to_join(fold, own), error);
 }
 
 enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base_arena *arena,

@@ -84,6 +84,8 @@ struct handoff_said {
     yyjson_val *expected_output; /* an object */
     yyjson_val *tokens;          /* counts of the items, as contribution.h keeps them */
     size_t steps_lost;
+    const size_t *parents; /* whom it continues, as their places among what was said before */
+    size_t nparents;
     bool revises;  /* an operator's edit of a request, which may come with a later deadline */
     bool accepted; /* an envelope was made of it: its constraints need no judging */
 };

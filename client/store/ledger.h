@@ -32,13 +32,13 @@ struct handoff_contribution {
                                      `body` is: it left nothing */
     uint8_t digest[BASE_SHA256_BYTES]; /* of the envelope */
     bool envelope_is_gone;             /* retention removed its row */
+    bool replaced;                     /* an edit took its place (client/ledger/contribution.h) */
     struct base_uuid *parents;         /* the newest first */
     size_t nparents;
 };
 
 /* The ancestors of these envelopes and themselves, oldest first (by hop, time, id), each once.
-   Envelopes that were replaced are left out, their ancestors are not. not_found: one of `ids` is
-   not there; the detail names `previous_id`. */
+   not_found: one of `ids` is not there; the detail names `previous_id`. */
 enum handoff_code handoff_store_get_ledger(struct handoff_store *store, const struct base_uuid *ids,
                                            size_t nids, struct base_arena *arena,
                                            struct handoff_contribution **list, size_t *count,
@@ -52,8 +52,7 @@ struct handoff_kept_ledger {
     bool has_contribution;   /* false: an older version stored it, or it is lost */
     bool is_as_written; /* nothing in the chain was replaced, and all of it has contributions: so
                            the same ledger is folded from it as when the envelope was made */
-    struct handoff_contribution *list; /* as handoff_store_get_ledger; the envelope's own too,
-                                          unless it was replaced */
+    struct handoff_contribution *list; /* as handoff_store_get_ledger */
     size_t count;
 };
 
@@ -77,7 +76,8 @@ struct handoff_continued {
     bool is_party; /* parties.h; an envelope that was only assembled for the agent counts too */
     bool began_it; /* the agent is the source of the task's first envelope. False also where an
                       older version assembled that one for nobody: then its body says */
-    struct base_uuid first; /* the task's first envelope, if it is known */
+    struct base_uuid first; /* the task's first envelope, if it is known; where an edit replaced
+                               that, the edit's */
 };
 
 /* An absent agent is a party to every task, and was addressed in none. */

@@ -122,6 +122,9 @@ static void assemble_chain(struct handoff_assembly *assembly, const struct chain
                                       &assembly->error) != HANDOFF_OK)
             die(assembly->error.message);
     }
+    if (handoff_contributions_link(chain->stored, chain->count, &assembly->arena, said,
+                                   &assembly->error) != HANDOFF_OK)
+        die(assembly->error.message);
     const int64_t read = base_monotonic_ns(&base_clock_system);
     const struct handoff_said own = said_by(&assembly->request, (int64_t)chain->count + 1);
     if (handoff_ledger_fold(&assembly->ledger, &assembly->arena, said, chain->count, &own,
@@ -161,13 +164,16 @@ static void add_hop(struct chain *chain, const char *body)
     struct handoff_assembly assembly;
     int64_t took[TIMES];
     assemble_chain(&assembly, chain, body, HANDOFF_BUDGET_MAX, took);
-    chain->stored[chain->count++] =
-        (struct handoff_contribution){.id = assembly.id,
-                                      .hop = assembly.hop_count,
-                                      .created_ms = assembly.created_ms,
-                                      .source = base_span_text("a"),
-                                      .target = base_span_text("b"),
-                                      .text = contribution_of(&assembly)};
+    chain->stored[chain->count] = (struct handoff_contribution){
+        .id = assembly.id,
+        .hop = assembly.hop_count,
+        .created_ms = assembly.created_ms,
+        .source = base_span_text("a"),
+        .target = base_span_text("b"),
+        .parents = chain->count ? &chain->stored[chain->count - 1].id : NULL,
+        .nparents = chain->count > 0,
+        .text = contribution_of(&assembly)};
+    chain->count++;
     handoff_assembly_free(&assembly);
 }
 

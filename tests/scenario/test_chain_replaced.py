@@ -7,7 +7,7 @@ import json
 import time
 import unittest
 
-from harness.chain import Pushed, parents, state
+from harness.chain import Pushed, constraints, parents, state
 from harness.receiver import ack, status
 
 
@@ -94,6 +94,97 @@ class Replaced(Pushed):
         self.assertEqual(self.chain.state(old)["state"], "expired")
         again = self.chain.call("POST", f"/v1/parked/{old}/replay", edit)
         self.assertEqual((again.status, again.json()["code"]), (409, "conflict"), again)
+
+    # ---- chains that continued what is replaced later
+
+    def parked(self, source, **fields):
+        self.receiver.do(status(503))
+        reply = self.chain.ask(source, "analyst", **fields)
+        self.assertEqual(reply.status, 202, reply)
+        return self.settle(reply.json()["id"], "parked")
+
+    def edit(self, handoff, **edit):
+        self.receiver.do(ack)
+        reply = self.chain.call("POST", f"/v1/parked/{handoff}/replay", {"edit": edit})
+        self.assertEqual(reply.status, 200, reply)
+        return self.chain.envelope(self.settle(reply.json()["id"], "acknowledged"))
+
+    def test_what_continued_it_keeps_its_constraints_and_its_intent(self):
+        old = self.parked("researcher", intent="the user's own words", state={"decisions": ["a mistake"]},
+                          constraints={"max_cost": 5, "must_not": ["leak"]})
+        child = self.chain.hand("analyst", "coder", previous_id=old)
+        self.edit(old, task_summary="corrected", state={"decisions": ["right"]}, constraints={"max_cost": 4})
+        envelope = self.chain.hand("coder", "tester", previous_id=child["id"])
+        self.assertEqual(constraints(envelope), {"max_cost": 5, "must_not": ["leak"]})
+        self.assertEqual(envelope["context"]["task"]["intent"], "the user's own words")
+        self.assertEqual(state(envelope).get("decisions", []), [])
+        self.assertNotIn("a mistake", json.dumps(self.chain.ledger(envelope)))
+        answer = self.chain.refused("tester", "reviewer", previous_id=envelope["id"], constraints={"max_cost": 6})
+        self.assertEqual((answer[0], answer[1]["code"]), (422, "constraint_loosened"), answer)
+
+    def test_an_intent_that_was_its_summary_stays_the_intent(self):
+        old = self.parked("researcher", summary="what the first one asked for")
+        child = self.chain.hand("analyst", "coder", previous_id=old)
+        self.edit(old, task_summary="corrected")
+        envelope = self.chain.hand("coder", "tester", previous_id=child["id"])
+        self.assertEqual(envelope["context"]["task"]["intent"], "what the first one asked for")
+
+    def test_what_was_replaced_is_not_continued(self):
+        old = self.parked("researcher")
+        new = self.edit(old, task_summary="corrected")
+        answer = self.chain.refused("analyst", "coder", previous_id=old)
+        self.assertEqual((answer[0], answer[1]["code"]), (409, "conflict"), answer)
+        self.assertEqual(parents(self.chain.hand("analyst", "coder")), [new["id"]])
+
+    def test_an_edit_of_what_continues_a_replaced_one(self):
+        first = self.chain.hand("researcher", "tester", intent="the user's own words", state={"decisions": ["one"]},
+                                constraints={"max_cost": 5})
+        old = self.parked("tester", state={"decisions": ["a mistake"]}, constraints={"min_tests": 3})
+        self.receiver.do(status(503))
+        reply = self.chain.ask("writer", "analyst", previous_id=old, state={"decisions": ["three"]})
+        third = self.settle(reply.json()["id"], "parked")
+        self.edit(old, state={"decisions": ["right"]})
+        envelope = self.edit(third, state={"decisions": ["third"]})
+        self.assertEqual((parents(envelope), envelope["hop"]["count"]), ([old], 3))
+        self.assertEqual(envelope["context"]["task"]["intent"], "the user's own words")
+        self.assertEqual(constraints(envelope), {"max_cost": 5, "min_tests": 3})
+        self.assertEqual(state(envelope)["decisions"], ["one", "third"])
+        self.assertEqual({item["envelope_id"] for item in self.chain.ledger(envelope, "decision")},
+                         {first["id"], envelope["id"]})
+
+    def test_a_branch_of_a_task_whose_first_envelope_was_replaced(self):
+        old = self.parked("researcher", intent="the user's own words", state={"decisions": ["a mistake"]},
+                          constraints={"max_cost": 5})
+        self.edit(old, constraints={"min_tests": 3})
+        envelope = self.chain.hand("researcher", "coder")
+        self.assertEqual((parents(envelope), envelope["hop"]["count"]), ([], 1))
+        self.assertEqual(envelope["context"]["task"]["intent"], "the user's own words")
+        self.assertEqual(constraints(envelope), {"max_cost": 5, "min_tests": 3})
+
+    def test_a_branch_of_a_task_whose_first_deadline_an_edit_made_later(self):
+        soon, later, latest = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600))
+                               for hours in (1, 2, 3))
+        old = self.parked("researcher", constraints={"deadline": soon})
+        self.receiver.do(status(503))
+        reply = self.chain.call("POST", f"/v1/parked/{old}/replay", {"edit": {"constraints": {"deadline": later}}})
+        second = self.settle(reply.json()["id"], "parked")
+        self.edit(second, constraints={"deadline": latest})
+        self.assertEqual(constraints(self.chain.hand("researcher", "coder")), {"deadline": latest})
+
+    def test_a_later_deadline_loosens_no_siblings(self):
+        times = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + hours * 3600)) for hours in range(1, 4)]
+        for theirs in {"deadline": times[1], "max_tokens": 3000}, {"max_tokens": 3000}:
+            with self.subTest(theirs):
+                self.chain.task = f"siblings-{len(theirs)}"
+                first = self.chain.hand("researcher", "tester", constraints={"max_tokens": 9000, "deadline": times[1]})
+                old = self.parked("tester", previous_id=first["id"], constraints={"deadline": times[0]})
+                sibling = self.chain.hand("tester", "coder", previous_id=first["id"], constraints=theirs)
+                new = self.edit(old, constraints={"deadline": times[2]})
+                self.assertEqual(constraints(new)["deadline"], times[2])
+                both = self.chain.hand("coder", "reviewer", previous_id=[new["id"], sibling["id"]])
+                self.assertEqual(constraints(both), {"deadline": times[1], "max_tokens": 3000})
+                alone = self.chain.hand("analyst", "reviewer", previous_id=new["id"])
+                self.assertEqual(constraints(alone), {"deadline": times[2], "max_tokens": 9000})
 
     def test_an_edit_cannot_loosen(self):
         _, old, reply = self.edited(constraints={"max_cost": 6})

@@ -57,17 +57,36 @@ static struct handoff_said said_as(int64_t hop, const char *source, const char *
 }
 
 /* Contributions of agents a, b, c ..., each handing to the next, up to NULL; the last is the
- * request. */
-static enum handoff_code fold(const char *const texts[])
+ * request. `parents` has those of each as digits: "0 01 2"; NULL: each continues the one before. */
+static enum handoff_code fold_chain(const char *parents, const char *const texts[])
 {
     static const char names[] = "a\0b\0c\0d\0e\0f\0g\0h";
+    static size_t places[HOPS_MAX][HOPS_MAX];
     size_t n = 0;
-    for (; texts[n]; n++)
+    for (; texts[n]; n++) {
         world.said[n] = said_as((int64_t)n + 1, names + 2 * n, names + 2 * n + 2, texts[n]);
+        world.said[n].parents = places[n];
+        if (!parents && n > 0)
+            places[n][world.said[n].nparents++] = n - 1;
+        for (; parents && n > 0 && *parents >= '0'; parents++)
+            places[n][world.said[n].nparents++] = (size_t)(*parents - '0');
+        parents += parents && n > 0 && *parents;
+    }
     world.said[n - 1].accepted = false;
     return handoff_ledger_fold(&world.ledger, &world.arena, world.said, n - 1, &world.said[n - 1],
                                &world.error);
 }
+
+static enum handoff_code fold(const char *const texts[])
+{
+    return fold_chain(NULL, texts);
+}
+
+#define FOLD_AS(parents, ...)                                                                      \
+    do {                                                                                           \
+        const char *const hops[] = {__VA_ARGS__, NULL};                                            \
+        assert_int_equal(fold_chain(parents, hops), HANDOFF_OK);                                   \
+    } while (0)
 
 #define FOLD(...)                                                                                  \
     do {                                                                                           \
@@ -207,11 +226,35 @@ static void test_an_edit_may_have_a_later_deadline(void **state)
                                  "{\"constraints\":{\"max_cost\":1,\"deadline\":"
                                  "\"2031-01-01T00:00:00Z\"},\"revises\":true}",
                                  "{\"constraints\":{\"max_cost\":1}}", NULL};
-    const char *const edited = "{\"deadline\":\"2031-01-01T00:00:00Z\",\"max_cost\":1}";
     FOLD(texts[0], texts[1]);
-    assert_string_equal(joined(), edited);
+    assert_string_equal(joined(), "{\"deadline\":\"2031-01-01T00:00:00Z\",\"max_cost\":1}");
     FOLD(texts[0], texts[1], texts[2]);
-    assert_string_equal(joined(), edited);
+    assert_string_equal(joined(), "{\"max_cost\":1,\"deadline\":\"2031-01-01T00:00:00Z\"}");
+}
+
+#define DEADLINE(year) "{\"deadline\":\"" #year "-01-01T00:00:00Z\"}"
+#define NAMES(year)    "{\"constraints\":" DEADLINE(year) "}"
+#define REVISES(year)  "{\"constraints\":" DEADLINE(year) ",\"revises\":true}"
+
+static void test_a_later_deadline_of_an_edit_is_for_what_continues_it(void **state)
+{
+    (void)state;
+    FOLD_AS("0 0 2", NAMES(2031), NAMES(2030), REVISES(2035), "{}");
+    assert_string_equal(joined(), DEADLINE(2035));
+    FOLD_AS("0 0 1", NAMES(2031), NAMES(2030), REVISES(2035), "{}");
+    assert_string_equal(joined(), DEADLINE(2030));
+    FOLD_AS("0 0 12", NAMES(2031), NAMES(2030), REVISES(2035), "{}");
+    assert_string_equal(joined(), DEADLINE(2030));
+    FOLD_AS("0 0 12", NAMES(2031), REVISES(2035), "{}", "{}");
+    assert_string_equal(joined(), DEADLINE(2031));
+    FOLD_AS("0 0 12", "{}", REVISES(2035), "{}", "{}");
+    assert_string_equal(joined(), DEADLINE(2035));
+    FOLD_AS("0 1 0 3", NAMES(2031), REVISES(2035), REVISES(2037), NAMES(2030), NAMES(2029));
+    assert_string_equal(joined(), DEADLINE(2029));
+    const char *const later[] = {NAMES(2031), NAMES(2030), REVISES(2035), NAMES(2032), NULL};
+    assert_int_equal(fold_chain("0 0 12", later), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+    assert_string_equal(world.error.allowed,
+                        "deadline \"2030-01-01T00:00:00Z\" of hop 2 (b), or tighter");
 }
 
 static void test_max_tokens_is_a_budget(void **state)
@@ -511,6 +554,7 @@ int main(void)
         TEST(test_a_refused_constraint_names_the_value_its_hop_and_agent),
         TEST(test_a_deadline_comes_only_earlier),
         TEST(test_an_edit_may_have_a_later_deadline),
+        TEST(test_a_later_deadline_of_an_edit_is_for_what_continues_it),
         TEST(test_max_tokens_is_a_budget),
         TEST(test_a_look_alike_of_an_inherited_constraint_is_refused),
         TEST(test_siblings_that_disagree_are_not_joined),

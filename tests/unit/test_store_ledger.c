@@ -341,15 +341,45 @@ static void test_a_handoff_knows_its_root_and_its_newest_parent(void **state)
     assert_chain(&d, &a, &c);
 }
 
-static void test_a_replaced_one_does_not_count_and_its_ancestors_do(void **state)
+static void test_a_replaced_one_is_marked_where_it_was_continued_before(void **state)
 {
     (void)state;
     const struct made a = accept((struct wanted){0});
     const struct made b = accept((struct wanted){.parents = {&a}});
-    const struct made instead = accept((struct wanted){.parents = {&a}, .replaces = &b.id});
     const struct made c = accept((struct wanted){.parents = {&b}});
+    ASSERT_LEDGER(&c, &a, &b, &c);
+    assert_false(fixture.list[1].replaced);
+    const struct made instead = accept((struct wanted){.parents = {&a}, .replaces = &b.id});
     ASSERT_LEDGER(&instead, &a, &instead);
-    ASSERT_LEDGER(&c, &a, &c);
+    ASSERT_LEDGER(&c, &a, &b, &c);
+    assert_true(fixture.list[1].replaced);
+    assert_false(fixture.list[0].replaced || fixture.list[2].replaced);
+    assert_sound();
+}
+
+static void test_what_was_replaced_meanwhile_is_neither_continued_nor_replaced_again(void **state)
+{
+    struct made made;
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    const struct made other = accept((struct wanted){.parents = {&a}, .replaces = &b.id});
+    assert_int_equal(try_to_accept((struct wanted){.parents = {&b}}, &made), HANDOFF_ERR_CONFLICT);
+    assert_int_equal(try_to_accept((struct wanted){.parents = {&a}, .replaces = &b.id}, &made),
+                     HANDOFF_ERR_CONFLICT);
+    accept((struct wanted){.parents = {&other}});
+    assert_sound();
+}
+
+static void test_an_edit_keeps_a_parent_that_was_replaced(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){0});
+    const struct made b = accept((struct wanted){.parents = {&a}});
+    const struct made c = accept((struct wanted){.parents = {&b}});
+    accept((struct wanted){.parents = {&a}, .replaces = &b.id});
+    const struct made edited = accept((struct wanted){.parents = {&b}, .replaces = &c.id});
+    ASSERT_LEDGER(&edited, &a, &b, &edited);
     assert_sound();
 }
 
@@ -432,6 +462,16 @@ static void test_a_replaced_one_is_not_continued(void **state)
     const struct made edited = accept((struct wanted){.target = "coder", .replaces = &instead.id});
     ASSERT_CONTINUED("coder", &edited);
     assert_sound();
+}
+
+static void test_a_task_whose_first_envelope_was_replaced_begins_with_the_edit(void **state)
+{
+    (void)state;
+    const struct made a = accept((struct wanted){.source = "planner", .target = "coder"});
+    const struct made once = accept((struct wanted){.target = "coder", .replaces = &a.id});
+    const struct made twice = accept((struct wanted){.target = "coder", .replaces = &once.id});
+    assert_memory_equal(&find_continued("task", "planner")->first, &twice.id, sizeof twice.id);
+    assert_true(fixture.continued.began_it);
 }
 
 static void test_who_began_a_task_is_a_party_and_others_are_not(void **state)
@@ -814,12 +854,15 @@ int main(void)
         WITH_STORE(test_a_child_of_a_removed_parent_is_not_stored),
         WITH_STORE(test_the_target_is_who_has_it),
         WITH_STORE(test_a_handoff_knows_its_root_and_its_newest_parent),
-        WITH_STORE(test_a_replaced_one_does_not_count_and_its_ancestors_do),
+        WITH_STORE(test_a_replaced_one_is_marked_where_it_was_continued_before),
+        WITH_STORE(test_what_was_replaced_meanwhile_is_neither_continued_nor_replaced_again),
+        WITH_STORE(test_an_edit_keeps_a_parent_that_was_replaced),
         WITH_STORE(test_an_agent_continues_all_that_nothing_continues),
         WITH_STORE(test_where_all_is_continued_it_is_the_newest),
         WITH_STORE(test_who_took_it_over_continues_it),
         WITH_STORE(test_what_was_only_assembled_is_continued_by_its_target),
         WITH_STORE(test_a_replaced_one_is_not_continued),
+        WITH_STORE(test_a_task_whose_first_envelope_was_replaced_begins_with_the_edit),
         WITH_STORE(test_who_began_a_task_is_a_party_and_others_are_not),
         WITH_STORE(test_an_alternate_that_lost_it_again_has_nothing_to_continue),
         WITH_STORE(test_an_alternate_that_was_tried_may_go_on_where_nothing_is_open),

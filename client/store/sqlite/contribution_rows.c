@@ -67,24 +67,27 @@ static enum handoff_code insert_contribution(struct handoff_db *db, int64_t seq,
     return handoff_db_do(db, insert, error);
 }
 
-/* seq 0: it is not there. */
-static enum handoff_code find_parent(struct handoff_db *db, const struct base_uuid *id,
-                                     int64_t *seq, bool *has_contribution,
-                                     struct handoff_error *error)
+struct found_envelope {
+    int64_t seq; /* 0: it is not there */
+    bool has_contribution, replaced;
+};
+
+static enum handoff_code find_by_id(struct handoff_db *db, const struct base_uuid *id,
+                                    struct found_envelope *found, struct handoff_error *error)
 {
-    sqlite3_stmt *find = handoff_db_statement(db,
-                                              "SELECT e.seq, c.seq IS NOT NULL FROM envelopes e"
-                                              " LEFT JOIN contributions c ON c.seq = e.seq"
-                                              " WHERE e.id = ?1",
-                                              error);
-    *seq = 0;
+    sqlite3_stmt *find = handoff_db_statement(
+        db,
+        "SELECT e.seq, c.seq IS NOT NULL, c.replaced_by IS NOT NULL FROM envelopes e"
+        " LEFT JOIN contributions c ON c.seq = e.seq WHERE e.id = ?1",
+        error);
+    *found = (struct found_envelope){0};
     if (!find)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_blob(find, 1, id->bytes, sizeof id->bytes, SQLITE_STATIC);
-    if (handoff_db_row(find)) {
-        *seq = sqlite3_column_int64(find, 0);
-        *has_contribution = sqlite3_column_int(find, 1) == 1;
-    }
+    if (handoff_db_row(find))
+        *found = (struct found_envelope){.seq = sqlite3_column_int64(find, 0),
+                                         .has_contribution = sqlite3_column_int(find, 1) == 1,
+                                         .replaced = sqlite3_column_int(find, 2) == 1};
     return handoff_db_end(db, find, error);
 }
 
@@ -93,6 +96,17 @@ static enum handoff_code parent_is_gone(const struct base_uuid *id, struct hando
     char text[BASE_UUID_TEXT];
     base_uuid_format(id, text);
     return handoff_error_set(error, HANDOFF_ERR_NOT_FOUND, "no envelope with this id",
+                             "previous_id", text);
+}
+
+/* The request was assembled before the edit was committed. */
+static enum handoff_code parent_is_replaced(const struct base_uuid *id, struct handoff_error *error)
+{
+    char text[BASE_UUID_TEXT];
+    base_uuid_format(id, text);
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                             "an operator has just replaced this envelope by an edited one; retry, "
+                             "or continue that one",
                              "previous_id", text);
 }
 
@@ -109,19 +123,23 @@ static enum handoff_code insert_lineage(struct handoff_db *db, int64_t child, si
     return handoff_db_do(db, insert, error);
 }
 
-/* A parent that an older version stored gets a row without a text: its envelope stands for it. */
+/* A parent that an older version stored gets a row without a text: its envelope stands for it. An
+ * edit has the parents of what it replaces, even where they were replaced meanwhile. */
 static enum handoff_code link_parent(struct handoff_db *db, int64_t child, size_t place,
-                                     const struct base_uuid *id, struct handoff_error *error)
+                                     const struct base_uuid *id, bool is_edit,
+                                     struct handoff_error *error)
 {
-    int64_t parent;
-    bool has_contribution = false;
-    enum handoff_code code = find_parent(db, id, &parent, &has_contribution, error);
-    if (code == HANDOFF_OK && parent == 0)
+    struct found_envelope parent;
+    enum handoff_code code = find_by_id(db, id, &parent, error);
+    if (code == HANDOFF_OK && parent.seq == 0)
         return parent_is_gone(id, error);
-    if (code == HANDOFF_OK && !has_contribution)
-        code = do_with(db, "INSERT INTO contributions (seq, hop) VALUES (?1, 0)", parent, 0, error);
-    BASE_CHECK(code != HANDOFF_OK || parent < child);
-    return code == HANDOFF_OK ? insert_lineage(db, child, place, parent, error) : code;
+    if (code == HANDOFF_OK && parent.replaced && !is_edit)
+        return parent_is_replaced(id, error);
+    if (code == HANDOFF_OK && !parent.has_contribution)
+        code = do_with(db, "INSERT INTO contributions (seq, hop) VALUES (?1, 0)", parent.seq, 0,
+                       error);
+    BASE_CHECK(code != HANDOFF_OK || parent.seq < child);
+    return code == HANDOFF_OK ? insert_lineage(db, child, place, parent.seq, error) : code;
 }
 
 static enum handoff_code set_contribution_root(struct handoff_db *db, int64_t seq,
@@ -157,12 +175,13 @@ static enum handoff_code take_its_place(struct handoff_db *db,
                                         const struct handoff_store_put_envelope *put,
                                         struct handoff_error *error)
 {
-    int64_t replaced = 0;
-    bool ignored;
-    enum handoff_code code = mark_replaced(db, put, error);
+    struct found_envelope old;
+    enum handoff_code code = find_by_id(db, &put->replaces, &old, error);
+    if (code == HANDOFF_OK && old.replaced)
+        return parent_is_replaced(&put->replaces, error);
     if (code == HANDOFF_OK)
-        code = find_parent(db, &put->replaces, &replaced, &ignored, error);
-    return code == HANDOFF_OK ? handoff_addressed_anew(db, replaced, error) : code;
+        code = mark_replaced(db, put, error);
+    return code == HANDOFF_OK ? handoff_addressed_anew(db, old.seq, error) : code;
 }
 
 enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq,
@@ -173,7 +192,7 @@ enum handoff_code handoff_contribution_insert(struct handoff_db *db, int64_t seq
     if (put->contribution.data || put->nparents > 0)
         code = insert_contribution(db, seq, put, error);
     for (size_t i = 0; i < put->nparents && code == HANDOFF_OK; i++)
-        code = link_parent(db, seq, i, &put->parents[i], error);
+        code = link_parent(db, seq, i, &put->parents[i], !is_nil(&put->replaces), error);
     if (code == HANDOFF_OK && put->nparents > 0)
         code = set_contribution_root(db, seq, error);
     if (code == HANDOFF_OK && !is_nil(&put->replaces))

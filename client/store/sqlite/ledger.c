@@ -94,10 +94,9 @@ static const char select_ledger[] =
     " SELECT up.seq, coalesce(e.id, c.id), coalesce(c.hop, 0),"
     " coalesce(e.created_at, c.created_at), coalesce(e.task_id, c.task_id),"
     " coalesce(h.source, c.source), coalesce(h.target, c.target), c.text, c.form,"
-    " coalesce(e.digest, c.digest), e.seq IS NULL FROM up"
+    " coalesce(e.digest, c.digest), e.seq IS NULL, c.replaced_by IS NOT NULL FROM up"
     " LEFT JOIN contributions c ON c.seq = up.seq LEFT JOIN envelopes e ON e.seq = up.seq"
-    " LEFT JOIN handoffs h ON h.seq = up.seq"
-    " WHERE c.replaced_by IS NULL ORDER BY 3, 4, 2";
+    " LEFT JOIN handoffs h ON h.seq = up.seq ORDER BY 3, 4, 2";
 
 enum {
     SEQ_AT,
@@ -110,7 +109,8 @@ enum {
     TEXT_AT,
     FORM_AT,
     DIGEST_AT,
-    GONE_AT
+    GONE_AT,
+    REPLACED_AT
 };
 
 /* A contribution and its number, until its parents and its body were read. */
@@ -146,6 +146,7 @@ static bool read_contribution(sqlite3_stmt *row, struct base_arena *arena, struc
     is->hop = sqlite3_column_int64(row, HOP_AT);
     is->created_ms = sqlite3_column_int64(row, CREATED_AT);
     is->envelope_is_gone = sqlite3_column_int(row, GONE_AT) == 1;
+    is->replaced = sqlite3_column_int(row, REPLACED_AT) == 1;
     if (digest.size == sizeof is->digest)
         memcpy(is->digest, digest.data, digest.size);
     return copy_text(row, TASK_AT, arena, &is->task_id) &&
@@ -303,7 +304,8 @@ static const char select_only[] = "SELECT id FROM envelopes WHERE seq = ?1"
 /* The first that retention has left. */
 static const char select_first[] =
     "SELECT e.id, coalesce(h.source, c.source) = ?2,"
-    " e.seq, EXISTS (SELECT 1 FROM addressed WHERE seq = e.seq) FROM envelopes e"
+    " e.seq, EXISTS (SELECT 1 FROM addressed WHERE seq = e.seq), c.replaced_by IS NOT NULL"
+    " FROM envelopes e"
     " LEFT JOIN handoffs h ON h.seq = e.seq LEFT JOIN contributions c ON c.seq = e.seq"
     " WHERE e.seq = coalesce((SELECT min(seq) FROM addressed"
     " WHERE task_id = ?1 AND agent = '' AND open = 0),"
@@ -336,8 +338,39 @@ static enum handoff_code read_addressed(struct handoff_db *db, const char *text,
 
 struct first_envelope {
     int64_t seq;
-    bool task_is_listed;
+    bool task_is_listed, replaced;
 };
+
+/* What replaced this one; 0: retention removed it, or nothing did. */
+static enum handoff_code read_replacement(struct handoff_db *db, int64_t seq, int64_t *replacement,
+                                          struct base_uuid *id, struct handoff_error *error)
+{
+    *replacement = 0;
+    sqlite3_stmt *select = handoff_db_statement(
+        db,
+        "SELECT e.id, e.seq FROM contributions c JOIN envelopes e ON e.id = c.replaced_by"
+        " WHERE c.seq = ?1",
+        error);
+    if (!select)
+        return handoff_db_failure(db, NULL);
+    sqlite3_bind_int64(select, 1, seq);
+    if (handoff_db_row(select)) {
+        copy_id(select, 0, id);
+        *replacement = sqlite3_column_int64(select, 1);
+    }
+    return handoff_db_end(db, select, error);
+}
+
+/* The edit of the first envelope stands for it, and an edit of that for both. */
+static enum handoff_code follow_edits(struct handoff_db *db, const struct first_envelope *first,
+                                      struct base_uuid *id, struct handoff_error *error)
+{
+    int64_t seq = first->replaced ? first->seq : 0, next = 0;
+    enum handoff_code code = HANDOFF_OK;
+    for (; code == HANDOFF_OK && seq != 0; seq = next > seq ? next : 0)
+        code = read_replacement(db, seq, &next, id, error);
+    return code;
+}
 
 static enum handoff_code read_first(struct handoff_db *db, struct base_span task_id,
                                     struct base_span agent, struct handoff_continued *continued,
@@ -355,6 +388,7 @@ static enum handoff_code read_first(struct handoff_db *db, struct base_span task
         continued->began_it = sqlite3_column_int(select, 1) == 1;
         first->seq = sqlite3_column_int64(select, 2);
         first->task_is_listed = sqlite3_column_int(select, 3) == 1;
+        first->replaced = sqlite3_column_int(select, 4) == 1;
     }
     return handoff_db_end(db, select, error);
 }
@@ -367,6 +401,8 @@ static enum handoff_code read_continued(struct handoff_db *db, struct base_span 
     struct ids ids = {0};
     struct first_envelope first;
     enum handoff_code code = read_first(db, task_id, agent, continued, &first, error);
+    if (code == HANDOFF_OK)
+        code = follow_edits(db, &first, &continued->first, error);
     if (code != HANDOFF_OK || !continued->is_known)
         return code;
     if (!first.task_is_listed)
