@@ -152,7 +152,7 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
 void handoff_store_submit_batch(struct handoff_store *store, struct handoff_store_batch *batch);
 
 /* A zeroed unit is empty. The changes run in the order in which they were submitted. `batch`: as
-   for a job. */
+   for a job. A unit that is not submitted is simply forgotten, and so are its changes. */
 void handoff_store_submit_unit(struct handoff_store *store, struct handoff_store_unit *unit,
                                struct handoff_store_batch *batch);
 

@@ -284,6 +284,30 @@ static void run_unit_in_group(struct handoff_store *store, struct base_mailbox *
     }
 }
 
+static void test_a_unit_that_is_not_submitted_waits_for_nothing(void **state)
+{
+    char *directory = temp_directory();
+    struct base_mailbox mailbox;
+    struct handoff_store_unit unit = {0};
+    struct handoff_store_put_envelope put;
+    struct handoff_store_stats stats;
+    (void)state;
+    assert_int_equal(base_mailbox_init(&mailbox, &error), HANDOFF_OK);
+    struct handoff_store *store = open_store(directory, HANDOFF_DURABILITY_FULL);
+    temp_envelope(&put, &ids, "task", 500);
+    put.job.mailbox = &mailbox;
+    put.job.done = count_done;
+    put.job.unit = &unit;
+    handoff_store_put_envelope(store, &put);
+    handoff_store_stats(store, &stats);
+    assert_int_equal(stats.waiting, 0);
+    assert_false(has(store, &put.id));
+    temp_envelope_free(&put);
+    handoff_store_close(&store);
+    base_mailbox_free(&mailbox);
+    temp_remove(directory);
+}
+
 static void test_a_unit_is_stored_whole_or_not_at_all(void **state)
 {
     char *directory = temp_directory();
@@ -736,6 +760,7 @@ int main(void)
         cmocka_unit_test(test_a_batch_is_one_commit),
         cmocka_unit_test(test_a_bad_job_fails_alone),
         cmocka_unit_test(test_a_unit_is_stored_whole_or_not_at_all),
+        cmocka_unit_test(test_a_unit_that_is_not_submitted_waits_for_nothing),
         cmocka_unit_test(test_durability_decides_on_syncs),
         cmocka_unit_test(test_the_wal_stays_bounded),
         cmocka_unit_test(test_every_nth_sync_fails),

@@ -156,10 +156,20 @@ static unsigned count_unit_bodies(const struct handoff_store_job *unit)
     return count;
 }
 
+static unsigned count_unit(const struct handoff_store_job *unit)
+{
+    unsigned count = 0;
+    for (; unit; unit = unit->with)
+        count++;
+    return count;
+}
+
+/* What joined a unit counts only now: a unit may also be dropped. */
 static void enqueue_unit(struct handoff_store *store, struct handoff_store_job *job,
                          struct handoff_store_batch *batch)
 {
     const bool lazy = is_unit_lazy(job);
+    atomic_fetch_add_explicit(&store->waiting, count_unit(job), memory_order_relaxed);
     job->lazy = lazy; /* from now on, of all of it */
     if (!batch) {
         const struct handoff_store_batch alone = {&job->mail, &job->mail.next, !lazy};
@@ -188,7 +198,6 @@ void handoff_store_submit(struct handoff_store *store, struct handoff_store_job 
     job->mail.next = NULL;
     job->mail.deliver = deliver_completion;
     job->with = NULL;
-    atomic_fetch_add_explicit(&store->waiting, 1, memory_order_relaxed);
     if (job->unit)
         join_unit(job->unit, job);
     else
