@@ -25,15 +25,17 @@ struct open_task {
     bool waits;                              /* it is in the heap */
     struct open_task *parent, *left, *right; /* of the heap */
     LIST_ENTRY(open_task) chain;
-    TAILQ_ENTRY(open_task) completed; /* if completed_ms is set */
+    TAILQ_ENTRY(open_task) completed; /* if completed_ms is set, and it is not busy */
 };
 
 struct handoff_open_tasks {
     unsigned magic;
     pthread_mutex_t lock; /* of all that follows */
     LIST_HEAD(open_task_chain, open_task) chains[CHAINS];
-    struct open_task *heap;                               /* the least acked_ms is the root */
-    TAILQ_HEAD(open_task_completed, open_task) completed; /* the first is the oldest */
+    struct open_task *heap; /* the least acked_ms is the root */
+    /* Nearly the oldest first: one that was completed while it was busy comes behind those that
+       were completed until it no longer was. */
+    TAILQ_HEAD(open_task_completed, open_task) completed;
 };
 
 /* ---- the heap -------------------------------------------------------------------------------- */
@@ -124,14 +126,28 @@ static struct open_task *lock_task(struct handoff_open_tasks *tasks, const uint8
     return task;
 }
 
+/* Before a change. One that is busy is in neither list. */
+static void unplace_task(struct handoff_open_tasks *tasks, struct open_task *task)
+{
+    if (task->waits)
+        remove_waiting(tasks, task);
+    else if (task->busy == 0 && task->completed_ms > 0)
+        TAILQ_REMOVE(&tasks->completed, task, completed);
+}
+
 /* Puts it where it belongs after a change. Returns it if there is nothing left to remember. */
 static struct open_task *place_task(struct handoff_open_tasks *tasks, struct open_task *task)
 {
-    const bool waits = task->busy == 0 && task->acked_ms > 0 && task->completed_ms == 0;
-    if (waits)
-        add_waiting(tasks, task);
-    if (waits || task->busy > 0 || task->completed_ms > 0)
+    if (task->busy > 0)
         return NULL;
+    if (task->completed_ms > 0) {
+        TAILQ_INSERT_TAIL(&tasks->completed, task, completed);
+        return NULL;
+    }
+    if (task->acked_ms > 0) {
+        add_waiting(tasks, task);
+        return NULL;
+    }
     LIST_REMOVE(task, chain);
     return task;
 }
@@ -168,8 +184,7 @@ void handoff_open_tasks_moved(struct handoff_open_tasks *tasks, struct base_span
     struct open_task *spare = base_calloc(1, sizeof *spare);
     struct open_task *task = lock_task(tasks, key, &spare);
     if (task) {
-        if (task->waits)
-            remove_waiting(tasks, task);
+        unplace_task(tasks, task);
         count_move(task, from, to, settled_ms);
         gone = place_task(tasks, task);
     }
@@ -187,10 +202,9 @@ void handoff_open_tasks_completed(struct handoff_open_tasks *tasks, struct base_
     struct open_task *spare = base_calloc(1, sizeof *spare);
     struct open_task *task = lock_task(tasks, key, &spare);
     if (task && task->completed_ms == 0) {
-        if (task->waits)
-            remove_waiting(tasks, task);
+        unplace_task(tasks, task);
         task->completed_ms = completed_ms;
-        TAILQ_INSERT_TAIL(&tasks->completed, task, completed);
+        (void)place_task(tasks, task);
     }
     pthread_mutex_unlock(&tasks->lock);
     base_free(spare);
@@ -208,8 +222,9 @@ static struct open_task *take_removed(struct handoff_open_tasks *tasks, int64_t 
         return task;
     }
     task = TAILQ_FIRST(&tasks->completed);
-    if (!task || task->completed_ms >= kept_ms || task->busy > 0)
+    if (!task || task->completed_ms >= kept_ms)
         return NULL;
+    BASE_CHECK(task->busy == 0);
     TAILQ_REMOVE(&tasks->completed, task, completed);
     LIST_REMOVE(task, chain);
     return task;

@@ -112,12 +112,38 @@ static void test_a_completed_task_that_goes_on_does_not_wait(void **state)
     handoff_open_tasks_free(&tasks);
 }
 
+static void test_a_busy_completed_task_keeps_no_other_one(void **state)
+{
+    (void)state;
+    struct handoff_open_tasks *tasks = handoff_open_tasks_new();
+    const struct base_span parked = base_span_text("task-1");
+    handoff_open_tasks_moved(tasks, parked, HANDOFF_STATE_NONE, HANDOFF_STATE_READY, 0);
+    handoff_open_tasks_moved(tasks, parked, HANDOFF_STATE_READY, HANDOFF_STATE_PARKED, 110);
+    handoff_open_tasks_completed(tasks, parked, 150);
+    acknowledge(tasks, "task-2", 120);
+    handoff_open_tasks_completed(tasks, base_span_text("task-2"), 160);
+    assert_int_equal(handoff_open_tasks_oldest_ms(tasks, 500), 0);
+    acknowledge(tasks, "task-2", 900); /* nobody knows that it was completed */
+    assert_int_equal(handoff_open_tasks_oldest_ms(tasks, 500), 900);
+
+    /* the busy one is remembered until it is idle, and then forgotten as well */
+    handoff_open_tasks_completed(tasks, base_span_text("task-2"), 950);
+    acknowledge(tasks, "task-1", 960);
+    assert_int_equal(handoff_open_tasks_oldest_ms(tasks, 500), 0);
+    handoff_open_tasks_moved(tasks, parked, HANDOFF_STATE_PARKED, HANDOFF_STATE_DISCARDED, 0);
+    assert_int_equal(handoff_open_tasks_oldest_ms(tasks, 970), 0);
+    acknowledge(tasks, "task-1", 980);
+    assert_int_equal(handoff_open_tasks_oldest_ms(tasks, 970), 980);
+    handoff_open_tasks_free(&tasks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_oldest_is_that_of_a_list),
         cmocka_unit_test(test_what_retention_removed_is_forgotten),
         cmocka_unit_test(test_a_completed_task_that_goes_on_does_not_wait),
+        cmocka_unit_test(test_a_busy_completed_task_keeps_no_other_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
