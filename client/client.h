@@ -89,6 +89,11 @@ static inline enum handoff_secret_policy handoff_client_secrets(struct handoff_c
     return (enum handoff_secret_policy)atomic_load(&client->secrets);
 }
 
+/* forbidden: the agent with these settings does not take handoffs from the source. NULL: not
+ * configured, which is refused elsewhere. */
+enum handoff_code handoff_client_check_sender(const struct handoff_settings *settings,
+                                              struct base_span source,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Tells the observer about credentials that were found. */
 void handoff_client_tell_secrets(const struct handoff_client *client,
                                  const struct handoff_secrets *secrets);

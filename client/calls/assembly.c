@@ -50,9 +50,12 @@ static void give_back_arena(struct handoff_loop *loop, struct base_arena *arena)
         base_arena_free(arena);
 }
 
-static enum handoff_code refuse_sender(const struct handoff_agent_options *options,
-                                       struct base_span source, struct handoff_error *error)
+enum handoff_code handoff_client_check_sender(const struct handoff_settings *settings,
+                                              struct base_span source, struct handoff_error *error)
 {
+    const struct handoff_agent_options *options = settings ? &settings->options : NULL;
+    if (!options || handoff_agent_takes_from(options, source))
+        return HANDOFF_OK;
     char names[sizeof error->allowed] = "";
     for (size_t i = 0; i < options->nfrom; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
@@ -81,8 +84,7 @@ static enum handoff_code look_up_target(struct handoff_assembly *assembly)
                                  : atomic_load(&client->default_token_budget);
     assembly->dual = settings && settings->options.emit == HANDOFF_EMIT_DUAL;
     assembly->usual_strategy = settings ? settings->options.strategy : HANDOFF_STRATEGY_PRIORITY;
-    if (settings && !handoff_agent_takes_from(&settings->options, request->source_agent))
-        code = refuse_sender(&settings->options, request->source_agent, &assembly->error);
+    code = handoff_client_check_sender(settings, request->source_agent, &assembly->error);
     handoff_settings_release(&settings);
     return code;
 }
@@ -122,6 +124,7 @@ struct handoff_assembly *handoff_client_begin_assembly(struct handoff_loop *loop
 void handoff_client_end_assembly(struct handoff_assembly **assembly)
 {
     struct handoff_loop *loop = (*assembly)->loop;
+    handoff_client_tell_secrets(loop->client, &(*assembly)->secrets);
     TAILQ_REMOVE(&loop->assemblies, *assembly, entry);
     struct base_arena arena = handoff_assembly_end(*assembly);
     *assembly = NULL;

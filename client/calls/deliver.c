@@ -223,6 +223,19 @@ static enum handoff_code check_hops(const struct handoff_stored_sending *stored,
     return HANDOFF_ERR_HOP_LIMIT;
 }
 
+/* As its configuration says now, not when the envelope was assembled. */
+static enum handoff_code check_sender_again(const struct handoff_stored_sending *stored,
+                                      struct handoff_error *error)
+{
+    const struct handoff_envelope *envelope = &stored->envelope;
+    struct handoff_agent *agent =
+        handoff_agents_find(stored->sending->loop->client->agents, envelope->target_agent);
+    struct handoff_settings *settings = agent ? handoff_agent_settings(agent) : NULL;
+    enum handoff_code code = handoff_client_check_sender(settings, envelope->source_agent, error);
+    handoff_settings_release(&settings);
+    return code;
+}
+
 static int64_t deadline_of_stored(const struct handoff_envelope *envelope)
 {
     int64_t wall_ms = 0;
@@ -261,6 +274,8 @@ static enum handoff_code hand_over_stored(struct handoff_stored_sending *stored,
         .park_reason = base_span_text(sending->park_reason)};
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     enum handoff_code code = check_hops(stored, error);
+    if (code == HANDOFF_OK)
+        code = check_sender_again(stored, error);
     if (code == HANDOFF_OK)
         code = handoff_engine_deliver(sending->loop->lane, &submission, &sending->waiter, error);
     return code;

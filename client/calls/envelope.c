@@ -39,7 +39,6 @@ static void answer_assembling(struct assembling *assembling, const struct handof
     struct handoff_assembly *assembly = assembling->assembly;
     struct handoff_result text = {.error = *error};
     struct handoff_event event;
-    handoff_client_tell_secrets(assembling->loop->client, &assembly->secrets);
     handoff_client_describe(assembly, &event);
     event.code = error->code;
     event.of.assembled.envelope_only = true;

@@ -176,7 +176,6 @@ static void sender_assembled(struct handoff_assembly *assembly)
         if (hand_over(sending, &error) != HANDOFF_OK)
             assembly->error = error;
     }
-    handoff_client_tell_secrets(sending->loop->client, &assembly->secrets);
     tell_assembled(sending); /* also if it was rejected: then nothing was stored */
     if (assembly->error.code != HANDOFF_OK)
         handoff_sending_fail(sending, &assembly->error);
@@ -393,18 +392,30 @@ static void was_identified(struct base_op *op)
         fail_unidentified(sending, verdict == BASE_OP_CANCELLED);
 }
 
+static enum handoff_code check_key(struct handoff_client *client, const char *key,
+                                   struct handoff_error *error)
+{
+    struct handoff_secrets secrets = {.policy = handoff_client_secrets(client)};
+    const size_t size = strlen(key);
+    enum handoff_code code = handoff_secrets_in_id(
+        &secrets, "Idempotency-Key", HANDOFF_SECRET_PLACE_REQUEST, base_span_text(key), error);
+    handoff_client_tell_secrets(client, &secrets);
+    if (code != HANDOFF_OK || (size > 0 && size <= HANDOFF_IDEMPOTENCY_KEY_MAX))
+        return code;
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "Idempotency-Key has the wrong length",
+                      "Idempotency-Key", key);
+    handoff_error_allow(error, "1 to %d bytes", HANDOFF_IDEMPOTENCY_KEY_MAX);
+    return HANDOFF_ERR_INVALID;
+}
+
 bool handoff_sending_take_key(struct handoff_sending *sending, const struct handoff_ask *ask)
 {
     struct handoff_error error;
-    size_t size = strlen(ask->idempotency_key);
-    if (size == 0 || size > HANDOFF_IDEMPOTENCY_KEY_MAX) {
-        handoff_error_set(&error, HANDOFF_ERR_INVALID, "Idempotency-Key has the wrong length",
-                          "Idempotency-Key", ask->idempotency_key);
-        handoff_error_allow(&error, "1 to %d bytes", HANDOFF_IDEMPOTENCY_KEY_MAX);
+    if (check_key(sending->loop->client, ask->idempotency_key, &error) != HANDOFF_OK) {
         handoff_sending_fail(sending, &error);
         return false;
     }
-    memcpy(sending->key, ask->idempotency_key, size + 1);
+    memcpy(sending->key, ask->idempotency_key, strlen(ask->idempotency_key) + 1);
     return true;
 }
 
@@ -413,12 +424,7 @@ static void send_with_key(struct handoff_sending *sending, const struct handoff_
     struct handoff_error error;
     if (!handoff_sending_take_key(sending, ask))
         return;
-    if (handoff_secrets_in_id(&sending->assembly->secrets, "Idempotency-Key",
-                              HANDOFF_SECRET_PLACE_REQUEST, base_span_text(sending->key),
-                              &error) != HANDOFF_OK) {
-        handoff_client_tell_secrets(sending->loop->client, &sending->assembly->secrets);
-        handoff_sending_fail(sending, &error);
-    } else if (!handoff_assembly_keep_texts(sending->assembly)) {
+    if (!handoff_assembly_keep_texts(sending->assembly)) {
         handoff_error_no_memory(&error);
         handoff_sending_fail(sending, &error);
     } else if (ask->size <= HASHED_ON_LOOP) {

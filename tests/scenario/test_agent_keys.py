@@ -99,6 +99,20 @@ class Case(unittest.TestCase):
         self.assertEqual(self.caller.send(source_agent="analyst", task_id="t").status, 403)
         self.assertEqual(self.caller.send(source_agent="writer", task_id="u").status, 200)
 
+    def test_a_stored_envelope_is_checked_again(self):
+        self.start(coder={})
+        body = {"source_agent": "analyst", "target_agent": "coder", "task_summary": "x"}
+        envelopes = [self.caller.call("POST", "/v1/envelopes", body).json()["id"] for _ in range(2)]
+        self.reload("coder", **{"from": ["planner"]})
+        for path, body in ((f"/v1/envelopes/{envelopes[0]}/deliver", None),
+                           ("/v1/parked", {"reason": "wait", "envelope_id": envelopes[1]})):
+            reply = self.caller.call("POST", path, body)
+            self.assertEqual((reply.status, reply.json()["code"], reply.json()["field"]),
+                             (403, "forbidden", "source_agent"), path)
+        self.assertEqual(self.receiver.requests, [])
+        self.reload("coder", **{"from": ["planner", "analyst"]})
+        self.assertEqual(self.caller.call("POST", f"/v1/envelopes/{envelopes[0]}/deliver").status, 200)
+
     def test_an_alternate_that_does_not_take_from_the_source_is_passed_over(self):
         self.start(status(500), coder={"alternates": ["spare"], "retries": 0}, spare={"from": ["planner"]})
         reply = self.caller.send()
