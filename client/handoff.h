@@ -451,12 +451,13 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
                          const char *reason, const char *caller, handoff_answered *answered,
                          void *context);
 
-/* Acknowledges, and hands on in the same commit: `next` is a request as for handoff_send, which
+/* Acknowledges, and hands on in the same commit: the body is a request as for handoff_send, which
    continues this handoff in the name of the agent that has it. The acknowledgement counts whatever
-   `next` says; the error is then why there is no successor, and the request is kept with the task.
-   Of a handoff that was acknowledged before, nothing more is handed on. */
-void handoff_hand_on(struct handoff_loop *loop, const char *id, const char *next, size_t size,
-                     const char *caller, handoff_answered *answered, void *context);
+   the request says; the error is then why there is no successor, and the request is kept with the
+   task. Of a handoff that was acknowledged before, nothing more is handed on. Of the ask, the body,
+   the caller and its scopes are used. */
+void handoff_hand_on(struct handoff_loop *loop, const char *id, const struct handoff_ask *ask,
+                     handoff_answered *answered, void *context);
 
 /* Takes back what is not acknowledged: it is discarded, also if it is parked. Parks what is not
    acknowledged, for an operator to decide about. Both break off an attempt that is out, and both

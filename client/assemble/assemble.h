@@ -110,6 +110,7 @@ struct handoff_assembly {
     bool lenient;              /* unknown fields are ignored, with a warning */
     bool any_task;             /* the source need not be a party to its task */
     bool forbids_new_chain;    /* the configuration does */
+    bool begins_shared;        /* where it begins a chain, it sees only shared memories */
     struct base_uuid replaces; /* the envelope in whose place it steps; nil: none */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */

@@ -116,7 +116,9 @@ enum handoff_code handoff_assembly_inherit_scopes(struct handoff_assembly *assem
         return HANDOFF_OK;
     enum handoff_code code = handoff_scopes_of_json(named, "scope", arena, &asked, error);
     if (code == HANDOFF_OK)
-        code = handoff_scopes_of_text(assembly->bound, "scope", arena, &bound, error);
+        code =
+            handoff_scopes_of_text(assembly->begins_shared && nparents == 0 ? "" : assembly->bound,
+                                   "scope", arena, &bound, error);
     if (code == HANDOFF_OK)
         code = read_parent_scopes(arena, parents, nparents, &inherited, error);
     if (code != HANDOFF_OK)

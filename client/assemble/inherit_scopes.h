@@ -8,7 +8,8 @@
  * whoever is not bound and names none sees what is shared.
  *
  * Who is bound to scopes asks only within them: it may name no other, and of what is inherited it
- * sees only its own. Pure; any thread.
+ * sees only its own. Who answers a push shows no token: what it hands on sees what the chain saw,
+ * and where it begins a chain, only what is shared. Pure; any thread.
  */
 #ifndef HANDOFF_ASSEMBLE_INHERIT_SCOPES_H
 #define HANDOFF_ASSEMBLE_INHERIT_SCOPES_H

@@ -24,6 +24,7 @@ struct answering {
     void *context;
     char caller[129];
     char *next;     /* a copy of the next request, or NULL */
+    char *scopes;   /* of the caller, for that request; NULL: it is not bound */
     char *progress; /* NULL: none */
     struct handoff_reply reply;
 };
@@ -32,6 +33,7 @@ static void end_answering(struct answering *answering)
 {
     base_free(answering->progress);
     base_free(answering->next);
+    base_free(answering->scopes);
     answering->magic = 0;
     base_free(answering);
 }
@@ -61,21 +63,24 @@ static void word_told(struct handoff_reply *reply)
     end_answering(answering);
 }
 
-static bool copy_next(struct answering *answering, const char *next, size_t size)
+/* `ask`: NULL: nothing is handed on. False: out of memory. */
+static bool copy_next(struct answering *answering, const struct handoff_ask *ask)
 {
-    if (!next)
+    if (!ask)
         return true;
-    answering->next = base_malloc(size + 1);
-    if (!answering->next)
+    answering->next = base_malloc(ask->size + 1);
+    answering->scopes = ask->scopes ? base_strdup(ask->scopes) : NULL;
+    if (!answering->next || (ask->scopes && !answering->scopes))
         return false;
-    memcpy(answering->next, next, size);
-    answering->next[size] = '\0';
-    answering->reply.next = base_span(answering->next, size);
+    memcpy(answering->next, ask->body, ask->size);
+    answering->next[ask->size] = '\0';
+    answering->reply.next = base_span(answering->next, ask->size);
+    answering->reply.scopes = answering->scopes;
     return true;
 }
 
 static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_answer_word word,
-                        const char *reason, struct base_span next, const char *caller,
+                        const char *reason, const struct handoff_ask *next, const char *caller,
                         handoff_answered *answered, void *context)
 {
     static const enum handoff_word words[] = {
@@ -92,7 +97,7 @@ static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_
     }
     struct answering *answering = base_calloc(1, sizeof *answering);
     const char *progress = word == HANDOFF_ANSWER_EXTEND ? reason : NULL;
-    if (!answering || !copy_next(answering, next.data, next.size) ||
+    if (!answering || !copy_next(answering, next) ||
         (progress && !keep_progress(loop->client, answering, progress))) {
         if (answering)
             end_answering(answering);
@@ -119,12 +124,11 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
                          const char *reason, const char *caller, handoff_answered *answered,
                          void *context)
 {
-    answer_word(loop, id, word, reason, base_span(NULL, 0), caller, answered, context);
+    answer_word(loop, id, word, reason, NULL, caller, answered, context);
 }
 
-void handoff_hand_on(struct handoff_loop *loop, const char *id, const char *next, size_t size,
-                     const char *caller, handoff_answered *answered, void *context)
+void handoff_hand_on(struct handoff_loop *loop, const char *id, const struct handoff_ask *ask,
+                     handoff_answered *answered, void *context)
 {
-    answer_word(loop, id, HANDOFF_ANSWER_ACK, NULL, base_span(next, size), caller, answered,
-                context);
+    answer_word(loop, id, HANDOFF_ANSWER_ACK, NULL, ask, ask->caller, answered, context);
 }

@@ -138,7 +138,8 @@ void handoff_object_write_refusals(struct base_buffer *out,
         render_time(out, "at", list[i].at_ms);
         render_text(out, "code", list[i].code);
         render_text(out, "detail", list[i].detail);
-        render_text(out, "request", list[i].request);
+        if (list[i].request.size > 0)
+            render_text(out, "request", list[i].request);
         base_buffer_byte(out, '}');
     }
     base_buffer_byte(out, ']');

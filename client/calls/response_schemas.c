@@ -162,7 +162,9 @@ static const struct handoff_field refusal_rows[] = {
     ROW("at", TIME),
     ROW("code", TEXT, .doc = "of the problem"),
     ROW("detail", TEXT, .doc = "what is wrong with it"),
-    ROW("request", TEXT, .doc = "as it came, JSON"),
+    MAYBE("request", TEXT,
+          .doc = "the request as JSON, with markers in place of credentials; only for the agent "
+                 "that sent it, and operators"),
 };
 static SHAPE(handoff_shape_refusal, refusal_rows, "RefusedNext",
              "The next request of an acknowledgement, and why it was refused.");

@@ -219,6 +219,7 @@ struct handoff_reply {
     struct base_span progress; /* of an extension; absent: none is told. Lent until `told`. */
     uint32_t attempt;          /* of a return: which lease */
     struct base_span next;     /* of an acknowledgement: the next request; absent: none. Lent */
+    const char *scopes;        /* of the calling agent, as in handoff_ask; of `next`. Lent */
 
     /* result: OK (also for a repeated acknowledgement): written; not_found, forbidden, conflict,
        shutting_down; a store error: it counts, but a crash now would undo it */

@@ -43,6 +43,7 @@ static struct handoff_hand_on *make_hand_on(struct handoff_delivery *delivery,
 
 static void free_hand_on(struct handoff_hand_on *on)
 {
+    base_buffer_free(&on->kept);
     on->magic = 0;
     base_free(on);
 }
@@ -149,7 +150,7 @@ static void put_refused(struct handoff_hand_on *on)
         .at_ms = handoff_delivery_wall_ms(on->delivery),
         .code = base_span_text(on->code),
         .detail = base_span_text(on->detail),
-        .request = on->request};
+        .request = base_buffer_span(&on->kept)};
     handoff_store_refuse_next(engine->options.store, &on->refuse);
 }
 
@@ -174,30 +175,44 @@ static bool is_shutting_down(const struct handoff_error *problem)
     return problem->code == HANDOFF_ERR_SHUTTING_DOWN || problem->code == HANDOFF_ERR_CANCELLED;
 }
 
-void handoff_hand_on_commit(struct handoff_hand_on *on, const struct handoff_submission *submission,
-                            const struct handoff_error *problem)
+static void submit_handed_on(struct handoff_hand_on *on)
 {
     struct handoff_delivery *delivery = on->delivery;
-    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
-    if (!delivery) {
-        free_hand_on(on);
-        return;
-    }
-    if (problem)
-        on->problem = *problem;
-    if (submission)
-        (void)!handoff_engine_deliver_next(on->lane, submission, &on->unit, &on->problem);
-    if (is_shutting_down(&on->problem)) {
-        const struct handoff_error error = on->problem;
-        deliver_again(delivery, on, &error);
-        return;
-    }
-    if (on->problem.code != HANDOFF_OK)
-        put_refused(on);
     put_acknowledged(on);
     delivery->writing = true;
     on->lane->awaited++;
     handoff_store_submit_unit(on->lane->engine->options.store, &on->unit, &on->lane->writes);
+}
+
+bool handoff_hand_on_commit(struct handoff_hand_on *on, const struct handoff_submission *submission)
+{
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    if (!on->delivery) {
+        free_hand_on(on);
+        return true;
+    }
+    if (handoff_engine_deliver_next(on->lane, submission, &on->unit, &on->problem) != HANDOFF_OK)
+        return false;
+    submit_handed_on(on);
+    return true;
+}
+
+void handoff_hand_on_refuse(struct handoff_hand_on *on, const struct handoff_error *problem)
+{
+    struct handoff_delivery *delivery = on->delivery;
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    BASE_CHECK(problem->code != HANDOFF_OK);
+    if (!delivery) {
+        free_hand_on(on);
+        return;
+    }
+    on->problem = *problem;
+    if (is_shutting_down(&on->problem)) {
+        deliver_again(delivery, on, problem);
+        return;
+    }
+    put_refused(on);
+    submit_handed_on(on);
 }
 
 void handoff_hand_on_assembled(struct handoff_hand_on *on)

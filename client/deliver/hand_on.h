@@ -10,6 +10,7 @@
  *
  *     acknowledged, with next ─▶ handoff_hand_on_begin ─▶ options.hand_on (the host assembles)
  *     handoff_hand_on_assembled ─▶ on->take, once no write is under way ─▶ handoff_hand_on_commit
+ *                                                               or else ─▶ handoff_hand_on_refuse
  *
  * On the lane of the delivery.
  */
@@ -18,6 +19,7 @@
 
 #include "client/deliver/engine.h"
 #include "client/protocol/protocol.h"
+#include "lib/base/buffer.h"
 
 struct handoff_hand_on {
     unsigned magic;
@@ -28,6 +30,9 @@ struct handoff_hand_on {
     /* The host's: commits what it has assembled, or why it could not. */
     void (*take)(struct handoff_hand_on *on);
     void *host;
+    /* Also the host's to fill: the request as it is stored where it is refused, which is without
+       its credentials. Empty: only the problem is stored. */
+    struct base_buffer kept;
 
     /* the lane's */
     struct handoff_delivery *delivery; /* NULL: it has gone */
@@ -48,9 +53,12 @@ bool handoff_hand_on_begin(struct handoff_delivery *delivery, struct handoff_rep
 
 /* From the host: what it has is ready. */
 void handoff_hand_on_assembled(struct handoff_hand_on *on);
-/* From `take`: the successor, or NULL and why there is none. Ends `on`. */
-void handoff_hand_on_commit(struct handoff_hand_on *on, const struct handoff_submission *submission,
-                            const struct handoff_error *problem);
+/* From `take`: the successor. False: there can be none, as on->problem says; the host fills
+   on->kept and refuses it. Else it ends `on`. */
+bool handoff_hand_on_commit(struct handoff_hand_on *on,
+                            const struct handoff_submission *submission) HANDOFF_MUST_CHECK;
+/* From `take`: there is none, and why. Ends `on`. */
+void handoff_hand_on_refuse(struct handoff_hand_on *on, const struct handoff_error *problem);
 
 /* A write of the delivery has ended. */
 void handoff_hand_on_continue(struct handoff_delivery *delivery);

@@ -97,7 +97,8 @@ struct handoff_store_refuse_next {
     struct handoff_store_job job;
     int64_t seq; /* of the acknowledged handoff */
     int64_t at_ms;
-    struct base_span code, detail, request;
+    struct base_span code, detail;
+    struct base_span request; /* without credentials; absent: it is not kept */
 };
 
 void handoff_store_refuse_next(struct handoff_store *store,
@@ -165,11 +166,13 @@ enum handoff_code handoff_store_find_key(struct handoff_store *store, struct bas
                                          uint8_t request_digest[BASE_SHA256_BYTES],
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
 
-/* The refused requests of a task, oldest first; `party`: only of handoffs that it is a party to. */
+/* The refused requests of a task, oldest first; `party`: only of handoffs that it is a party to,
+   and without the requests that another agent sent. */
 struct handoff_stored_refusal {
     struct base_uuid id; /* of the acknowledged handoff */
     int64_t at_ms;
-    struct base_span code, detail, request;
+    struct base_span code, detail;
+    struct base_span request; /* empty: it is not kept, or not the party's */
 };
 
 enum handoff_code handoff_store_refused_next(struct handoff_store *store, struct base_span task_id,

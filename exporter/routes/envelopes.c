@@ -13,6 +13,7 @@
 #include "client/calls/call.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
+#include "exporter/routes/ask.h"
 
 static const char *const content_types[] = {
     [HANDOFF_RENDER_STORED] = HANDOFF_ENVELOPE_TYPE_2,
@@ -93,14 +94,7 @@ static void respond_assembled(struct exporter_request *request, const struct han
 void exporter_call_assemble_envelope(struct exporter_request *request, void *context)
 {
     struct handoff_loop *loop = exporter_client_host_loop(context, exporter_request_loop(request));
-    struct handoff_ask ask = {.caller = exporter_request_caller(request),
-                              .any_task = exporter_request_is_operator(request),
-                              .sender = exporter_request_sender(request),
-                              .scopes = exporter_request_scopes(request),
-                              .traceparent = exporter_request_header(request, "traceparent"),
-                              .tracestate = exporter_request_header(request, "tracestate"),
-                              .lenient = exporter_request_is_lenient(request)};
-    ask.body = exporter_request_body(request, &ask.size);
+    const struct handoff_ask ask = exporter_ask(request);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_assembled);
     if (pending != NULL)
         handoff_envelope_assemble(loop, &ask, exporter_pending_call_done, pending);

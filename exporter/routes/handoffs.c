@@ -20,6 +20,7 @@
 #include "exporter/http/pending_call.h"
 #include "exporter/http/polls.h"
 #include "exporter/http/problem.h"
+#include "exporter/routes/ask.h"
 #include "lib/base/check.h"
 #include "lib/base/json.h"
 
@@ -108,17 +109,8 @@ static void cancel_sending(void *arg)
 
 void exporter_call_send_handoff(struct exporter_request *request, void *context)
 {
-    struct handoff_ask ask = {.caller = exporter_request_caller(request),
-                              .any_task = exporter_request_is_operator(request),
-                              .sender = exporter_request_sender(request),
-                              .scopes = exporter_request_scopes(request),
-                              .traceparent = exporter_request_header(request, "traceparent"),
-                              .tracestate = exporter_request_header(request, "tracestate"),
-                              .idempotency_key =
-                                  exporter_request_header(request, "Idempotency-Key"),
-                              .lenient = exporter_request_is_lenient(request)};
+    struct handoff_ask ask = exporter_ask(request);
     take_preferences(request, &ask);
-    ask.body = exporter_request_body(request, &ask.size);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
     if (pending == NULL)
         return;
@@ -130,9 +122,7 @@ void exporter_call_send_handoff(struct exporter_request *request, void *context)
 
 void exporter_call_deliver_envelope(struct exporter_request *request, void *context)
 {
-    struct handoff_ask ask = {.caller = exporter_request_caller(request),
-                              .idempotency_key =
-                                  exporter_request_header(request, "Idempotency-Key")};
+    struct handoff_ask ask = exporter_ask(request);
     take_preferences(request, &ask);
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_sent);
     if (pending != NULL)
@@ -218,8 +208,9 @@ static void answer_for(struct exporter_request *request, void *context,
 
 static void hand_on_by_call(struct exporter_request *request, void *context, yyjson_val *next)
 {
-    size_t size;
-    char *text = yyjson_val_write(next, YYJSON_WRITE_NOFLAG, &size);
+    struct handoff_ask ask = exporter_ask(request);
+    char *text = yyjson_val_write(next, YYJSON_WRITE_NOFLAG, &ask.size);
+    ask.body = text;
     if (text == NULL) {
         static const struct handoff_error no_memory = {.code = HANDOFF_ERR_OUT_OF_MEMORY,
                                                        .message = "out of memory (request)"};
@@ -228,9 +219,8 @@ static void hand_on_by_call(struct exporter_request *request, void *context, yyj
     }
     struct exporter_pending_call *pending = exporter_pending_call_start(request, respond_handoff);
     if (pending != NULL)
-        handoff_hand_on(handoffs_loop(request, context), exporter_request_input(request)->id, text,
-                        size, exporter_request_caller(request), exporter_pending_call_done,
-                        pending);
+        handoff_hand_on(handoffs_loop(request, context), exporter_request_input(request)->id, &ask,
+                        exporter_pending_call_done, pending);
     free(text); /* yyjson's; the client has a copy */
 }
 
@@ -318,16 +308,10 @@ void exporter_call_park_request(struct exporter_request *request, void *context)
         return;
     if (input->park.request != NULL)
         base_json_write(&body, input->park.request);
-    struct handoff_ask ask = {.body = body.data,
-                              .size = body.size,
-                              .caller = exporter_request_caller(request),
-                              .sender = exporter_request_sender(request),
-                              .lenient = exporter_request_is_lenient(request),
-                              .traceparent = exporter_request_header(request, "traceparent"),
-                              .tracestate = exporter_request_header(request, "tracestate"),
-                              .idempotency_key =
-                                  exporter_request_header(request, "Idempotency-Key"),
-                              .park_reason = input->park.reason};
+    struct handoff_ask ask = exporter_ask(request);
+    ask.body = body.data;
+    ask.size = body.size;
+    ask.park_reason = input->park.reason;
     if (body.failed)
         exporter_respond_problem(request, &no_memory);
     else

@@ -5,15 +5,14 @@
 #include "client/calls/call.h"
 #include "exporter/client_host.h"
 #include "exporter/http/pending_call.h"
+#include "exporter/routes/ask.h"
 
 /* Answered at once: a full batch takes about two milliseconds. */
 void exporter_call_observe(struct exporter_request *request, void *context)
 {
-    struct handoff_ask ask = {.caller = exporter_request_caller(request),
-                              .sender = exporter_request_sender(request)};
+    const struct handoff_ask ask = exporter_ask(request);
     struct handoff_text text;
     struct handoff_error error;
-    ask.body = exporter_request_body(request, &ask.size);
     if (handoff_observe(exporter_client_host_client(context), &ask, &text, &error) != HANDOFF_OK) {
         exporter_respond_error(request, &error);
         return;

@@ -255,6 +255,83 @@ class Chain(Case):
         self.assertEqual(self.receiver.requests[-1].json()["scope"], [ALICE])
 
 
+class EveryWay(Case):
+    """A token is bound to its scopes by whichever call its bearer sends."""
+
+    REQUEST = {"target_agent": "coder", "task_summary": "content of the bank"}
+
+    def send(self, way, request, caller="alice"):
+        """(reply, the envelope or None)"""
+        by = self.by[caller]
+        if way == "next":
+            sent = self.by["operator"].call("POST", "/v1/handoffs", {
+                "source_agent": "planner", "target_agent": by.agent, "task_summary": "x",
+                "scope": [ALICE, BOB]}, prefer="respond-async").json()["id"]
+            self.assertEqual(by.call("GET", f"/v1/agents/{by.agent}/inbox?wait=5s").status, 200)
+            reply = by.call("POST", f"/v1/handoffs/{sent}/ack", {"next": request})
+            task = self.by["operator"].call("GET", f"/v1/handoffs/{sent}").json()["task_id"]
+            made = self.task(task)[1:] or ([] if reply.status >= 400 else self.made_by(by.agent))
+        elif way == "parked":
+            reply = by.call("POST", "/v1/parked", {"reason": "wait", "request": request})
+            made = [reply.json()] if reply.status == 200 else []
+        else:
+            reply = by.call("POST", f"/v1/{way}", request, prefer="respond-async")
+            made = [reply.json()] if reply.status in (200, 202) else []
+        return reply, self.envelope_of(made[-1]["id"]) if made else None
+
+    def task(self, task):
+        return self.by["operator"].call("GET", f"/v1/tasks/{task}").json()["items"]
+
+    def made_by(self, agent):
+        return self.by["operator"].call("GET", f"/v1/handoffs?source={agent}&limit=1000").json()["items"]
+
+    def envelope_of(self, envelope):
+        return self.by["operator"].call("GET", f"/v1/envelopes/{envelope}").json()
+
+    def test_no_way_leads_out(self):
+        self.fill()
+        for way in ("handoffs", "envelopes", "parked", "next"):
+            for fields in ({"new_chain": True}, {"new_chain": True, "task_id": "elsewhere"}, {}):
+                with self.subTest(way=way, fields=fields):
+                    request = {**self.REQUEST, **fields}
+                    reply, envelope = self.send(way, {**request, "scope": BOB})
+                    self.assert_problem(reply, 403, "forbidden", "scope")
+                    self.assertIsNone(envelope)
+                    reply, envelope = self.send(way, {**request, "memory_ids": ["in-bob", "in-alice"]})
+                    self.assertEqual(envelope["scope"], [ALICE], reply)
+                    self.assertEqual(sorted(envelope["memory_refs"]), ["in-alice", "in-shared"])
+
+    def test_an_answer_to_a_push_begins_a_chain_with_shared_memories_only(self):
+        """It shows no token."""
+        self.fill()
+        for fields, scope in (({}, [ALICE, BOB]), ({"scope": BOB}, [BOB]), ({"new_chain": True}, None),
+                              ({"new_chain": True, "scope": BOB}, "forbidden")):
+            with self.subTest(fields=fields):
+                self.receiver.do(lambda got, fields=fields: got.answer(200, {"ack": got.id, "next": {
+                    **self.REQUEST, "memory_ids": ["in-bob"], "include_pins": False, **fields}}))
+                sent = self.by["operator"].call("POST", "/v1/handoffs", {
+                    "source_agent": "planner", "target_agent": "receiver", "task_summary": "x",
+                    "scope": [ALICE, BOB]})
+                self.assertEqual(sent.status, 200, sent)
+                task = sent.json()["task_id"]
+                if scope == "forbidden":
+                    reply = self.by["operator"].call("GET", f"/v1/tasks/{task}").json()
+                    self.assertEqual(reply["next_refused"][0]["code"], "forbidden")
+                    continue
+                envelope = self.envelope_of(self.made_by("receiver")[-1]["id"])
+                self.assertEqual(envelope.get("scope"), scope)
+                self.assertEqual(envelope["memory_refs"], ["in-bob"] if scope else [])
+
+    def test_an_operator_parks_in_any_task(self):
+        self.by["anybody"].call("POST", "/v1/handoffs", {**self.REQUEST, "task_id": "of-planner"},
+                                prefer="respond-async")
+        for path, body in (("/v1/handoffs", {}), ("/v1/parked", {"reason": "wait"})):
+            request = {**self.REQUEST, "source_agent": "stranger", "task_id": "of-planner"}
+            reply = self.by["operator"].call("POST", path, {**body, "request": request} if body else request,
+                                             prefer="respond-async")
+            self.assertIn(reply.status, (200, 202), reply)
+
+
 class Recent(Case):
     def test_memories_of_the_task_come_before_those_of_others(self):
         operator = self.by["operator"]

@@ -153,6 +153,24 @@ class Case(unittest.TestCase):
         self.assertEqual(self.coder.requests, [])
         self.assert_nowhere(GITHUB)
 
+    def test_a_key_is_refused_wherever_one_is_taken(self):
+        self.start()
+        body = {"source_agent": "analyst", "target_agent": "coder", "task_summary": "x"}
+        envelope = self.caller.call("POST", "/v1/envelopes", body).json()["id"]
+        for count, (path, body) in enumerate((
+                ("/v1/handoffs", body),
+                (f"/v1/envelopes/{envelope}/deliver", None),
+                ("/v1/parked", {"reason": "wait", "envelope_id": envelope}),
+                ("/v1/parked", {"reason": "wait", "request": body})), 1):
+            for key in (GITHUB, "." * 300 + GITHUB):
+                reply = self.caller.call("POST", path, body, idempotency_key=key)
+                self.assertEqual((reply.status, reply.json()["code"], reply.json()["field"]),
+                                 (422, "secret_in_request", "Idempotency-Key"), path)
+                self.assertNotIn(GITHUB, reply.text)
+            self.wait_for_count("github_token", "request", 2 * count)
+        self.assertEqual(self.coder.requests, [])
+        self.assert_nowhere(GITHUB)
+
     def test_an_error_does_not_repeat_the_credential(self):
         self.start()
         for fields in ({GITHUB: 1}, {"strategy": GITHUB}, {"include_recent": GITHUB}, {"constraints": {"deadline": GITHUB}}):
@@ -220,6 +238,62 @@ class Case(unittest.TestCase):
         self.wait_for_count("github_token", "reason", 1)
         self.wait_for_count("npm_token", "reason", 2)
         self.assert_nowhere(GITHUB, PASSWORD, NPM)
+
+    # ---- the next request of an acknowledgement ----
+
+    def refused_next(self, next_, over_api):
+        """The handoff that was acknowledged with it, and what is kept of it."""
+        target = "puller" if over_api else "coder"
+        self.coder.do(lambda got: got.answer(200, {"ack": got.id, "next": next_}))
+        handoff = self.caller.send_async(target, task_id=None)
+        if over_api:
+            self.assertEqual(self.caller.call("GET", "/v1/agents/puller/inbox?wait=5s").status, 200)
+            reply = self.caller.call("POST", f"/v1/handoffs/{handoff}/ack", {"next": next_})
+            self.assertGreaterEqual(reply.status, 400)
+            self.assertNotIn(GITHUB, reply.text)
+        self.caller.wait_for_state(handoff, "acknowledged")
+        task = self.caller.call("GET", f"/v1/handoffs/{handoff}").json()["task_id"]
+        (kept,) = self.caller.call("GET", f"/v1/tasks/{task}").json()["next_refused"]
+        self.assertEqual(kept["id"], handoff)
+        return kept
+
+    def test_a_refused_next_is_kept_with_markers(self):
+        for policy in ("redact", "refuse"):
+            self.start(secrets=policy)
+            for over_api in (True, False):
+                for fields, code in (({"target_agent": "nobody"}, "unknown_agent"),
+                                     ({"slip": {GITHUB: NPM}}, "invalid_request"),
+                                     ({"memory_ids": [NPM]}, "secret_in_request")):
+                    next_ = {"target_agent": "coder", "task_summary": f"use {GITHUB}", **fields}
+                    with self.subTest(policy=policy, over_api=over_api, code=code):
+                        kept = self.refused_next(next_, over_api)
+                        self.assertEqual(kept["code"], code if policy == "redact" else "secret_in_request")
+                        text = json.dumps(next_).replace(GITHUB, "[redacted: github token]")
+                        self.assertEqual(json.loads(kept["request"]),
+                                         json.loads(text.replace(NPM, "[redacted: npm token]")))
+            self.assertGreater(self.count("github_token", "request"), 0)
+            self.assert_nowhere(GITHUB, NPM)
+
+    def test_a_long_refused_next_is_searched_on_a_worker(self):
+        self.start()
+        kept = self.refused_next({"target_agent": "nobody", "task_summary": "x",
+                                  "state": {"log": ["word " * 40_000, GITHUB]}}, True)
+        self.assertEqual(json.loads(kept["request"])["state"]["log"][1], "[redacted: github token]")
+        self.assert_nowhere(GITHUB)
+
+    def test_the_credentials_of_a_next_are_counted(self):
+        self.start()
+        self.coder.do(lambda got: got.answer(200, {"ack": got.id, "next": {
+            "target_agent": "puller", "task_summary": f"use {GITHUB}"}}))
+        self.assertEqual(self.caller.send().status, 200)
+        self.wait_for_count("github_token", "request", 1)
+        self.assertIn("[redacted: github token]", self.caller.call("GET", "/v1/agents/puller/inbox").text)
+        self.assert_nowhere(GITHUB)
+
+    def test_what_is_allowed_is_kept_as_it_came(self):
+        self.start(secrets="allow")
+        kept = self.refused_next({"target_agent": "nobody", "task_summary": f"use {GITHUB}"}, True)
+        self.assertIn(GITHUB, kept["request"])
 
     # ---- traces ----
 

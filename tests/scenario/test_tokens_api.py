@@ -100,6 +100,25 @@ def temporary_folder():
         yield folder
 
 
+class RefusedNext(Case):
+    """The next request of an acknowledgement is for the agent that sent it, and for operators."""
+
+    def test_only_its_sender_and_operators_see_it(self):
+        self.start()
+        self.assertEqual(self.by["analyst"].send(respond_async=True).status, 202)
+        handoff = self.by["coder"].call("GET", "/v1/agents/coder/inbox?wait=5s").header("Handoff-Id")
+        next_ = {"target_agent": "nobody", "task_summary": "what analyst is not to read"}
+        reply = self.by["coder"].call("POST", f"/v1/handoffs/{handoff}/ack", {"next": next_})
+        self.assert_problem(reply, 404, "unknown_agent")
+        for who, sees in (("coder", True), ("@operator", True), ("analyst", False)):
+            reply = self.by[who].call("GET", "/v1/tasks/task-1")
+            (refused,) = reply.json()["next_refused"]
+            self.assertEqual((refused["id"], refused["code"], "request" in refused),
+                             (handoff, "unknown_agent", sees), who)
+            self.assertEqual("what analyst is not to read" in reply.text, sees, who)
+        self.assertEqual(self.by["spare"].call("GET", "/v1/tasks/task-1").json().get("next_refused"), None)
+
+
 class Strangers(Case):
     """Without a known token, every path under /v1 is 401, never 404."""
 

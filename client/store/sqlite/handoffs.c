@@ -712,7 +712,8 @@ enum handoff_code handoff_store_refused_next(struct handoff_store *store, struct
     enum handoff_code code;
     sqlite3_stmt *select = handoff_db_statement(
         db,
-        "SELECT e.id, r.at, r.code, r.detail, r.request FROM task_envelopes t"
+        "SELECT e.id, r.at, r.code, r.detail,"
+        " CASE WHEN ?2 IS NULL OR h.target = ?2 THEN r.request ELSE '' END FROM task_envelopes t"
         " JOIN refused_next r ON r.seq = t.seq JOIN envelopes e ON e.seq = t.seq"
         " JOIN handoffs h ON h.seq = t.seq WHERE t.task_id = ?1"
         " AND (?2 IS NULL OR " HANDOFF_ROW_CONCERNS("?2") ") ORDER BY t.seq",

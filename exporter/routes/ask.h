@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ask.h - who asks, and how, as the client takes it. Every call that assembles or sends begins
+ * with this, so that none forgets whose request it is.
+ *
+ * On the loop of the request.
+ */
+#ifndef EXPORTER_ROUTES_ASK_H
+#define EXPORTER_ROUTES_ASK_H
+
+#include "client/handoff.h"
+#include "exporter/http/http.h"
+
+/* The body, the caller with what its token is bound to, and the headers. Lent like the body. What
+ * `Prefer` says about waiting is left to the calls that wait. */
+struct handoff_ask exporter_ask(struct exporter_request *request);
+
+#endif
