@@ -454,8 +454,9 @@ void handoff_acknowledge(struct handoff_loop *loop, const char *id, enum handoff
 /* Acknowledges, and hands on in the same commit: the body is a request as for handoff_send, which
    continues this handoff in the name of the agent that has it. The acknowledgement counts whatever
    the request says; the error is then why there is no successor, and the request is kept with the
-   task. Of a handoff that was acknowledged before, nothing more is handed on. Of the ask, the body,
-   the caller and its scopes are used. */
+   task. With out_of_memory, too_many_in_flight, shutting_down or a store error nothing was stored,
+   and the agent that holds the handoff may repeat the call. Of a handoff that was acknowledged
+   before, nothing more is handed on. Of the ask, the body, the caller and its scopes are used. */
 void handoff_hand_on(struct handoff_loop *loop, const char *id, const struct handoff_ask *ask,
                      handoff_answered *answered, void *context);
 

@@ -228,7 +228,8 @@ void handoff_client_hand_on(void *host, struct handoff_hand_on *on)
     struct next *next = make_next(loop, on);
     (void)host;
     if (!next) {
-        refuse_for_memory(on);
+        on->take = refuse_for_memory;
+        handoff_hand_on_assembled(on);
         return;
     }
     on->host = next;

@@ -7,6 +7,7 @@
 
 #include "client/deliver/backoff.h"
 #include "client/deliver/delivery.h"
+#include "client/deliver/hand_on.h"
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
 #include "lib/base/utf8.h"
@@ -200,8 +201,13 @@ void handoff_delivery_attempt_ended(struct handoff_delivery *delivery,
                                     const struct handoff_finding *finding)
 {
     BASE_CHECK(delivery->state == HANDOFF_STATE_IN_FLIGHT);
-    handoff_delivery_set_attempting(delivery, false);
     note_facts(delivery, finding);
+    if (finding->next && delivery->lane->engine->options.hand_on) {
+        if (!handoff_hand_on_begin(delivery, NULL, finding))
+            handoff_delivery_not_attempted(delivery, HANDOFF_SHORTAGE_MEMORY);
+        return;
+    }
+    handoff_delivery_set_attempting(delivery, false);
     delivery->attempts++;
     handoff_delivery_judged(delivery, finding);
 }

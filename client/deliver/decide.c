@@ -368,14 +368,13 @@ static void replacement_written(struct handoff_store_job *job)
         BASE_CONTAINER_OF(job, struct handoff_delivery, write.move.job);
     BASE_CHECK_MAGIC(delivery, HANDOFF_DELIVERY_MAGIC);
     BASE_CHECK(delivery->writing);
+    BASE_CHECK(is_held(delivery) && !delivery->changed); /* nobody could do anything about it */
     delivery->lane->awaited--;
-    delivery->writing = false;
-    if (job->error.code == HANDOFF_OK && is_held(delivery)) {
-        delivery->replaced = true;
-        carry_out(delivery, HANDOFF_DECISION_DISCARD, delivery->write.move.standing.words.data);
-    } else if (delivery->changed) {
-        handoff_delivery_write(delivery); /* acknowledged meanwhile */
-    }
+    delivery->writing = delivery->replacing = false;
+    if (job->error.code != HANDOFF_OK)
+        return;
+    delivery->replaced = true;
+    carry_out(delivery, HANDOFF_DECISION_DISCARD, delivery->write.move.standing.words.data);
 }
 
 static void put_discarded(struct handoff_delivery *delivery, struct base_span words,
@@ -418,7 +417,7 @@ enum handoff_code handoff_engine_replace(struct handoff_lane *lane, struct hando
     enum handoff_code code = handoff_engine_deliver(lane, &together, waiter, error);
     if (code != HANDOFF_OK)
         return code; /* nothing of the unit was submitted */
-    delivery->writing = true;
+    delivery->writing = delivery->replacing = true;
     lane->awaited++;
     handoff_store_submit_unit(lane->engine->options.store, &unit, &lane->writes);
     return HANDOFF_OK;

@@ -220,11 +220,17 @@ static void refuse_while_handed_on(struct handoff_reply *reply)
         NULL);
 }
 
+static void refuse_while_replaced(struct handoff_reply *reply)
+{
+    handoff_error_set(&reply->error, HANDOFF_ERR_CONFLICT,
+                      "the handoff is being replaced by an edited one; retry", NULL, NULL);
+}
+
 /* Acknowledges a live one, with the next request. */
 static bool hands_on(const struct handoff_reply *reply, const struct handoff_delivery *delivery)
 {
     return reply->word == HANDOFF_WORD_ACK && reply->next.data &&
-           handoff_state_is_live(delivery->state) &&
+           delivery->lane->engine->options.hand_on && handoff_state_is_live(delivery->state) &&
            may_speak(reply, base_span(delivery->agent->name, delivery->agent->name_size),
                      delivery->source);
 }
@@ -236,16 +242,10 @@ static void hand_on(struct handoff_reply *reply, struct handoff_delivery *delive
     handoff_error_clear(&reply->next_problem);
     finding.next = (char *)(uintptr_t)reply->next.data;
     finding.next_size = reply->next.size;
-    if (delivery->state == HANDOFF_STATE_READY)
-        delivery->attempt.number = 0; /* that attempt was recorded when it timed out */
-    delivery->attempts += delivery->state == HANDOFF_STATE_IN_FLIGHT;
-    handoff_delivery_break_off(delivery);
     if (handoff_hand_on_begin(delivery, reply, &finding))
         return;
     handoff_error_no_memory(&reply->error);
-    handoff_delivery_take_reply(delivery, reply);
-    finding = word_findings[HANDOFF_WORD_NACK_RETRY];
-    handoff_delivery_judged(delivery, &finding);
+    handoff_reply_send(reply);
 }
 
 static void on_owning_lane(struct base_mail *mail)
@@ -267,6 +267,9 @@ static void on_owning_lane(struct base_mail *mail)
         handoff_reply_send(reply);
     } else if (delivery->hand_on) {
         refuse_while_handed_on(reply);
+        handoff_reply_send(reply);
+    } else if (delivery->replacing) {
+        refuse_while_replaced(reply);
         handoff_reply_send(reply);
     } else if (hands_on(reply, delivery)) {
         hand_on(reply, delivery);

@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "client/deliver/backoff.h"
-#include "client/deliver/hand_on.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/utf8.h"
@@ -25,6 +24,7 @@
 enum {
     PROBE_LOOK_MS = 250,    /* how often a handoff checks while another one is the probe */
     CIRCUIT_LOOK_MS = 1000, /* and during the cooldown, which an operator may end */
+    OWN_FAILURE_MS = 1000,  /* what we could not store is not asked for again before that */
 };
 
 /* ---- clocks --------------------------------------------------------------------------------- */
@@ -192,6 +192,36 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
         handoff_delivery_move(delivery, HANDOFF_STATE_READY);
 }
 
+/* Its work is done, and it would do it again: not at once, whatever the agent's options are. */
+static void deliver_again_later(struct handoff_delivery *delivery)
+{
+    const struct handoff_agent_options *options = &delivery->settings->options;
+    const struct handoff_backoff backoff = {options->backoff_base_ms, options->backoff_max_ms};
+    handoff_delivery_set_due_in(
+        delivery, OWN_FAILURE_MS + handoff_backoff_draw_ms(&backoff, delivery->attempts,
+                                                           delivery->lane->engine->options.random));
+    handoff_delivery_move(delivery, HANDOFF_STATE_READY);
+}
+
+void handoff_delivery_not_acknowledged(struct handoff_delivery *delivery,
+                                       const struct handoff_finding *finding)
+{
+    struct handoff_progress_note *none = NULL;
+    struct handoff_finding recorded = *finding;
+    if (delivery->state == HANDOFF_STATE_IN_FLIGHT && !handoff_delivery_is_taken(delivery)) {
+        recorded.reason = "acknowledged, but the next handoff could not be stored";
+        delivery->attempts++;
+        note_finding(delivery, &recorded);
+        delivery->probe = false;
+        handoff_delivery_learn(delivery, HANDOFF_BREAKER_ANSWERED);
+        deliver_again_later(delivery);
+        return;
+    }
+    (void)handoff_delivery_extend(delivery, &none); /* where the agent holds it, it repeats that */
+    if (!delivery->writing)
+        handoff_delivery_advance(delivery);
+}
+
 static void await_ack(struct handoff_delivery *delivery)
 {
     int64_t wait = delivery->settings->options.ack_timeout_ms;
@@ -203,14 +233,6 @@ static void await_ack(struct handoff_delivery *delivery)
 void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding)
 {
-    static const struct handoff_finding no_memory = {.verdict = HANDOFF_VERDICT_RETRY,
-                                                     .result = HANDOFF_RESULT_ACK,
-                                                     .reason = "out of memory (next handoff)"};
-    if (finding->next && delivery->lane->engine->options.hand_on) {
-        if (handoff_hand_on_begin(delivery, NULL, finding))
-            return; /* and comes back without it */
-        finding = &no_memory;
-    }
     note_finding(delivery, finding);
     if (finding->verdict != HANDOFF_VERDICT_RETRY) {
         delivery->probe = false;

@@ -77,7 +77,8 @@ struct handoff_delivery {
     bool replaced;           /* discarded, because an edited one took its place */
     bool by_hand;            /* parked by hand; the reason is in somebody's words */
     bool probe;              /* the outstanding attempt is the breaker's probe */
-    bool attempting;         /* an attempt of ours is outstanding; shutdown waits for it */
+    bool attempting;         /* an attempt of ours is outstanding, or it is handed on; shutdown
+                                waits for it */
     uint32_t attempts, failures, alternate, replays;
     int64_t due_mono_ms;      /* monotonic clock; 0: now */
     int64_t circuit_until_ms; /* monotonic; end of its wait for a circuit. 0: not waiting yet */
@@ -86,6 +87,8 @@ struct handoff_delivery {
     int64_t parked_ms;
     int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
+    bool replacing; /* an edited one takes its place, and that is being written: nothing else may
+                       happen to it until then */
     struct handoff_hand_on *hand_on; /* acknowledged with a next request (hand_on.h): nothing else
                                         happens to it until that is stored. NULL: it is not */
     LIST_HEAD(handoff_watches, handoff_watch) watches; /* of callers on any lane (watch.h) */
@@ -212,6 +215,11 @@ void handoff_delivery_break_off(struct handoff_delivery *delivery);
 /* What an agent said about it, in an answer or through the API. */
 void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding);
+/* It acknowledged with a next request, and we could not store that: an agent that holds it keeps
+   it, for another lease; what it was sent is sent again. Nothing of it counts as the agent's
+   failure. */
+void handoff_delivery_not_acknowledged(struct handoff_delivery *delivery,
+                                       const struct handoff_finding *finding);
 
 /* It was not accepted: tells the waiter why, and releases it. Nothing is outstanding. */
 void handoff_delivery_drop(struct handoff_delivery *delivery, const struct handoff_error *error);

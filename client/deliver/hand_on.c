@@ -52,12 +52,16 @@ bool handoff_hand_on_begin(struct handoff_delivery *delivery, struct handoff_rep
                            const struct handoff_finding *finding)
 {
     const struct handoff_engine_options *options = &delivery->lane->engine->options;
-    BASE_CHECK(!delivery->hand_on);
-    struct handoff_hand_on *on = options->hand_on ? make_hand_on(delivery, finding) : NULL;
+    BASE_CHECK(!delivery->hand_on && options->hand_on);
+    BASE_CHECK(finding->verdict == HANDOFF_VERDICT_ACKNOWLEDGED);
+    struct handoff_hand_on *on = make_hand_on(delivery, finding);
     if (!on)
         return false;
     on->reply = reply;
     delivery->hand_on = on;
+    if (delivery->protocol)
+        delivery->protocol->break_off(delivery);
+    handoff_delivery_set_attempting(delivery, true); /* or it stays so: a drain sees no gap */
     base_timers_stop(delivery->lane->timers, &delivery->timer);
     options->hand_on(options->hand_on_host, on);
     return true;
@@ -80,39 +84,44 @@ void handoff_hand_on_forget(struct handoff_delivery *delivery)
 /* ---- how it ended -----------------------------------------------------------------------------
  */
 
-/* Ends `on`. The agent is told once that is written. */
-static void judge_handed_on(struct handoff_delivery *delivery, struct handoff_hand_on *on,
-                            const struct handoff_finding *finding)
+static bool is_being_attempted(const struct handoff_delivery *delivery)
 {
-    if (on->reply)
+    return delivery->state == HANDOFF_STATE_IN_FLIGHT;
+}
+
+static void end_hand_on(struct handoff_delivery *delivery)
+{
+    delivery->hand_on = NULL;
+    handoff_delivery_set_attempting(delivery, false);
+}
+
+/* Both are stored: the rest is as without a successor. The second write has the attempt, and the
+   agent is told once that is written. */
+static void settle_handed_on(struct handoff_delivery *delivery, struct handoff_hand_on *on)
+{
+    end_hand_on(delivery);
+    delivery->attempts += is_being_attempted(delivery);
+    if (on->reply) {
+        on->reply->next_problem = on->problem;
         handoff_delivery_take_reply(delivery, on->reply);
-    handoff_delivery_judged(delivery, finding);
+    }
+    handoff_delivery_judged(delivery, &on->finding);
     if (on->reply)
         handoff_delivery_view(delivery, &on->reply->view);
     free_hand_on(on);
 }
 
-/* Both are stored: the rest is as without a successor. The second write has the attempt. */
-static void settle_handed_on(struct handoff_delivery *delivery, struct handoff_hand_on *on)
+/* Neither is stored, and nothing was changed that would have to be. */
+static void undo_hand_on(struct handoff_delivery *delivery, struct handoff_hand_on *on,
+                         const struct handoff_error *error)
 {
-    delivery->hand_on = NULL;
-    if (on->reply)
-        on->reply->next_problem = on->problem;
-    judge_handed_on(delivery, on, &on->finding);
-}
-
-/* Neither is stored. */
-static void deliver_again(struct handoff_delivery *delivery, struct handoff_hand_on *on,
-                          const struct handoff_error *error)
-{
-    const struct handoff_finding finding = {
-        .verdict = HANDOFF_VERDICT_RETRY,
-        .result = HANDOFF_RESULT_ACK,
-        .reason = "acknowledged, but the next handoff could not be stored"};
-    delivery->hand_on = NULL;
-    if (on->reply)
+    end_hand_on(delivery);
+    if (on->reply) {
         on->reply->error = *error;
-    judge_handed_on(delivery, on, &finding);
+        handoff_reply_send(on->reply);
+    }
+    handoff_delivery_not_acknowledged(delivery, &on->finding);
+    free_hand_on(on);
 }
 
 static void unit_written(struct handoff_store_job *job)
@@ -127,7 +136,7 @@ static void unit_written(struct handoff_store_job *job)
         settle_handed_on(delivery, on);
     } else {
         const struct handoff_error error = job->error;
-        deliver_again(delivery, on, &error);
+        undo_hand_on(delivery, on, &error);
     }
 }
 
@@ -164,20 +173,24 @@ static void put_acknowledged(struct handoff_hand_on *on)
         .over = true};
     handoff_delivery_standing(delivery, &on->move.standing);
     on->move.standing.state = HANDOFF_STATE_ACKNOWLEDGED;
+    on->move.standing.attempts += is_being_attempted(delivery);
     on->move.standing.reason = HANDOFF_REASON_NONE;
     on->move.standing.due_ms = 0;
     on->move.standing.settled_ms = handoff_delivery_wall_ms(delivery);
     handoff_store_move(on->lane->engine->options.store, &on->move);
 }
 
-static bool is_shutting_down(const struct handoff_error *problem)
+/* We could not, which says nothing about the request. */
+static bool is_our_own(const struct handoff_error *problem)
 {
-    return problem->code == HANDOFF_ERR_SHUTTING_DOWN || problem->code == HANDOFF_ERR_CANCELLED;
+    const enum handoff_class kind = handoff_code_class(problem->code);
+    return kind == HANDOFF_CLASS_UNAVAILABLE || kind == HANDOFF_CLASS_BUSY;
 }
 
 static void submit_handed_on(struct handoff_hand_on *on)
 {
     struct handoff_delivery *delivery = on->delivery;
+    BASE_CHECK(!delivery->writing);
     put_acknowledged(on);
     delivery->writing = true;
     on->lane->awaited++;
@@ -207,8 +220,8 @@ void handoff_hand_on_refuse(struct handoff_hand_on *on, const struct handoff_err
         return;
     }
     on->problem = *problem;
-    if (is_shutting_down(&on->problem)) {
-        deliver_again(delivery, on, problem);
+    if (is_our_own(&on->problem)) {
+        undo_hand_on(delivery, on, &on->problem);
         return;
     }
     put_refused(on);

@@ -5,12 +5,16 @@
  * The handoff stays with its agent until the host has assembled that request; then the successor's
  * acceptance and the acknowledgement are one commit. The acknowledgement counts whatever the
  * request says: where no handoff can be made of it, it is stored with the task as refused, in the
- * same commit. Where neither can be stored, the acknowledgement failed too, and the handoff is
- * delivered again.
+ * same commit. Where neither can be stored, the acknowledgement failed too, and it was we who
+ * failed: an agent that holds the handoff keeps it and may repeat its call, and what it was sent is
+ * sent again. Neither counts as a failure of the agent.
  *
  *     acknowledged, with next ─▶ handoff_hand_on_begin ─▶ options.hand_on (the host assembles)
  *     handoff_hand_on_assembled ─▶ on->take, once no write is under way ─▶ handoff_hand_on_commit
  *                                                               or else ─▶ handoff_hand_on_refuse
+ *
+ * Until it has ended, nothing else happens to the handoff, and a drain waits for it as for an
+ * attempt: the agent has done its work and would do it again.
  *
  * On the lane of the delivery.
  */
@@ -46,18 +50,18 @@ struct handoff_hand_on {
     char code[32], detail[512]; /* of the problem, for the store */
 };
 
-/* finding->next is the request. false: out of memory, or the engine's host takes none; then nothing
-   has begun. */
+/* finding->next is the request; of an attempt that has not been counted yet. false: out of memory;
+   then nothing has begun. */
 bool handoff_hand_on_begin(struct handoff_delivery *delivery, struct handoff_reply *reply,
                            const struct handoff_finding *finding);
 
-/* From the host: what it has is ready. */
+/* From the host, also from within options.hand_on: what it has is ready, and `take` is set. */
 void handoff_hand_on_assembled(struct handoff_hand_on *on);
-/* From `take`: the successor. False: there can be none, as on->problem says; the host fills
+/* From `take` alone: the successor. False: there can be none, as on->problem says; the host fills
    on->kept and refuses it. Else it ends `on`. */
 bool handoff_hand_on_commit(struct handoff_hand_on *on,
                             const struct handoff_submission *submission) HANDOFF_MUST_CHECK;
-/* From `take`: there is none, and why. Ends `on`. */
+/* From `take` alone: there is none, and why. Ends `on`. */
 void handoff_hand_on_refuse(struct handoff_hand_on *on, const struct handoff_error *problem);
 
 /* A write of the delivery has ended. */

@@ -182,16 +182,14 @@ static enum handoff_code resume_one(struct handoff_lane *lane, const struct hand
     return HANDOFF_OK;
 }
 
-enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct handoff_lane **lanes,
-                                        size_t count, struct handoff_error *error)
+static enum handoff_code resume_state(struct handoff_engine *engine, enum handoff_state state,
+                                      struct handoff_lane **lanes, size_t count, size_t *next,
+                                      struct handoff_error *error)
 {
-    struct handoff_store_filter filter = {
-        .states = 1u << HANDOFF_STATE_READY | 1u << HANDOFF_STATE_AWAITING_ACK,
-        .limit = RESUME_PAGE,
-    };
+    struct handoff_store_filter filter = {.states = 1u << state, .limit = RESUME_PAGE};
     struct base_arena arena;
     struct handoff_stored *page;
-    size_t found = RESUME_PAGE, next = 0;
+    size_t found = RESUME_PAGE;
     enum handoff_code code = HANDOFF_OK;
     base_arena_init(&arena, 0);
     while (code == HANDOFF_OK && found == RESUME_PAGE) {
@@ -199,9 +197,22 @@ enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct ha
         code = handoff_store_list(engine->options.store, &filter, &arena, &page, &found, error);
         for (size_t i = 0; code == HANDOFF_OK && i < found; i++) {
             filter.after_seq = page[i].seq;
-            code = resume_one(lanes[next++ % count], &page[i], error);
+            code = resume_one(lanes[(*next)++ % count], &page[i], error);
         }
     }
     base_arena_free(&arena);
+    return code;
+}
+
+/* Those that an agent holds first: with `ordered` they have the turn, and one that was replayed may
+   be older (order.c). */
+enum handoff_code handoff_engine_resume(struct handoff_engine *engine, struct handoff_lane **lanes,
+                                        size_t count, struct handoff_error *error)
+{
+    size_t next = 0;
+    enum handoff_code code =
+        resume_state(engine, HANDOFF_STATE_AWAITING_ACK, lanes, count, &next, error);
+    if (code == HANDOFF_OK)
+        code = resume_state(engine, HANDOFF_STATE_READY, lanes, count, &next, error);
     return code;
 }

@@ -5,8 +5,9 @@
  * An agent with `ordered` is given one handoff of a task at a time: the next one when the one
  * before is settled, and that is written. Every live handoff takes its place behind those that
  * were accepted before it, for the same agent and task, and keeps it through retries; so a reload
- * can turn `ordered` on and off, and a restart, which takes them up in order, needs nothing of its
- * own. Who is first has the turn. A replay, or an alternate that takes over, goes to the end.
+ * can turn `ordered` on and off. A restart takes up those that an agent holds first, then the
+ * others in order (resume.c). Who is first has the turn. A replay, or an alternate that takes over,
+ * goes to the end.
  *
  * Handoffs of a task may be on different lanes. The table is split into shards, each with a lock
  * that is held for a lookup; who is first from now on is told by mail.

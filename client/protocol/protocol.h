@@ -60,6 +60,8 @@ struct handoff_finding {
     int64_t retry_after_ms;     /* for RETRY */
     char *next; /* ACKNOWLEDGED: the next request that came with it, JSON, lent; NULL: none */
     size_t next_size;
+    /* what we lacked to read the answer: it is then no finding, and nothing else is set */
+    enum handoff_shortage shortage;
 
     /* what a request of ours observed; zero where there was none. Texts are lent for the call. */
     int status;          /* of HTTP; 0: no answer */

@@ -75,7 +75,8 @@ static struct {
     struct handoff_agent_options options[3]; /* coder, coder-b, reviewer */
     char urls[3][96];
     unsigned max_in_flight, max_per_agent;
-    const char *vfs; /* of the store; NULL: the system's */
+    const char *vfs;                                         /* of the store; NULL: the system's */
+    void (*hand_on)(void *host, struct handoff_hand_on *on); /* NULL: nobody hands on */
     const struct base_random *random;
     struct seen events[EVENTS_MAX];
     size_t nevents;
@@ -112,6 +113,7 @@ static inline void open_idle_engine(void)
         .clock = &stage_time.clock,
         .random = stage.random,
         .observe = watch,
+        .hand_on = stage.hand_on,
     };
     assert_int_equal(handoff_engine_new(&stage.engine, &options, NULL), HANDOFF_OK);
     handoff_engine_limit(stage.engine, stage.max_in_flight, stage.max_per_agent);

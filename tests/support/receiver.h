@@ -5,6 +5,8 @@
  * the Handoff-Attempt header tells, so the receiver remembers nothing.
  *
  *   ack        {"ack": id}              silent    reads on and never answers
+ *   next       the same with a next     once      as ack when so many connections as `once_from`
+ *              request                            have come, then reads on in silence
  *   header     204, Handoff-Ack: id     close     closes without an answer
  *   wrong      {"ack": another id}      break     half an answer, then closes
  *   bare       200 without a word       garbage   not HTTP
@@ -16,7 +18,6 @@
  *   line       the same in one line
  *   hint       Handoff-Ack: id in a 103, and 200 without a word
  *   more       as ack, and another answer when `may_say_more` was set
- *   once       as ack when so many connections as `once_from` have come, then reads on in silence
  *   NNN        that status; "503wait=7.5" has Retry-After: 7.5, "503date" a date there
  *
  * One thread for each connection, started by tests only.
@@ -175,6 +176,9 @@ static inline bool receiver_answer(int fd, const struct receiver_request *reques
         snprintf(text, sizeof text, "{\"ack\":\"%s\"}", request->id);
         receiver_send_body(fd, 200, "", text);
         return IS("ack");
+    } else if (IS("next")) {
+        snprintf(text, sizeof text, "{\"ack\":\"%s\",\"next\":{\"n\":1}}", request->id);
+        receiver_send_body(fd, 200, "", text);
     } else if (IS("once")) {
         while (atomic_load(&receiver.connections) < atomic_load(&receiver.once_from))
             sched_yield();

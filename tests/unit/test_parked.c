@@ -466,6 +466,30 @@ static void test_a_replay_goes_on_after_a_restart(void **state)
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
 }
 
+/* An acknowledgement, or a cancel, that comes while its replacement is being written: the store
+   will have it as replaced, so neither may be confirmed. */
+static void test_no_word_counts_while_it_is_being_replaced(void **state)
+{
+    (void)state;
+    static const enum handoff_word words[] = {HANDOFF_WORD_ACK, HANDOFF_WORD_CANCEL};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        static struct sender old, next;
+        struct speaker speaker;
+        hold_and_prepare(&old, &next);
+        behave(0, "ack");
+        begin_to_say(&speaker, &old, words[i], "", NULL);
+        speaker.reply.words = "";
+        assert_int_equal(replace(&old, &next), HANDOFF_OK); /* the word is in the mailbox */
+        assert_int_equal(until_replied(&speaker), HANDOFF_ERR_CONFLICT);
+        until_settled(&old);
+        assert_int_equal(old.status.state, HANDOFF_STATE_DISCARDED);
+        stored(&old, HANDOFF_STATE_DISCARDED);
+        until_settled(&next);
+        stored(&next, HANDOFF_STATE_ACKNOWLEDGED);
+        stage.nevents = 0;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +499,7 @@ int main(void)
         STAGED(test_discarded_with_a_reason),
         STAGED(test_replaced_is_told_as_such),
         STAGED(test_what_cannot_be_stored_replaces_nothing),
+        STAGED(test_no_word_counts_while_it_is_being_replaced),
         STAGED(test_acknowledged_after_all),
         STAGED(test_a_late_word_of_the_agent_ends_the_parking),
         STAGED(test_only_one_decides),

@@ -104,11 +104,37 @@ static void test_a_damaged_one_can_still_be_acknowledged(void **state)
     stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
 }
 
+/* The agent takes one at a time and holds the newer one, since the older was parked meanwhile:
+   after a start it is not sent that one as well. */
+static void test_what_an_agent_holds_keeps_the_turn(void **state)
+{
+    (void)state;
+    static struct sender older, newer;
+    close_engine();
+    stage.options[0].ordered = true;
+    open_engine();
+    behave(0, "nack");
+    send_and_wait(&older, "coder");
+    stored(&older, HANDOFF_STATE_PARKED);
+    while (handoff_live_state(handoff_engine_live(stage.engine), &older.submission.id) != 0)
+        turn();
+    behave(0, "202,ack");
+    send_to(&newer, "coder");
+    stored(&newer, HANDOFF_STATE_AWAITING_ACK);
+    assert_int_equal(decide(&older, HANDOFF_DECISION_REPLAY), HANDOFF_OK);
+    stored(&older, HANDOFF_STATE_READY);
+    restart();
+    assert_int_equal(count_moves(HANDOFF_STATE_IN_FLIGHT), 0); /* a start sends at once */
+    assert_int_equal(say(&newer, HANDOFF_WORD_ACK, "coder"), HANDOFF_OK);
+    stored(&older, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGED(test_a_damaged_envelope_is_parked_and_the_others_go_on),
         STAGED(test_a_damaged_one_can_still_be_acknowledged),
+        STAGED(test_what_an_agent_holds_keeps_the_turn),
     };
     return cmocka_run_group_tests(tests, receiver_start, receiver_stop);
 }

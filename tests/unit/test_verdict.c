@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 #include "client/protocol/push/verdict.h"
+#include "lib/base/memory.h"
+#include "tests/support/failing_memory.h"
 
 #define OUR_ID   "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 #define OTHER_ID "0199a1b2-c3d4-7e5f-8a9b-ffffffffffff"
@@ -141,6 +143,57 @@ static void test_retry_after_is_passed_on(void **state)
     assert_int_equal(finding.retry_after_ms, 7000);
 }
 
+static struct handoff_finding judge_body(int status, const char *body)
+{
+    const struct handoff_answer answer = {
+        .answered = true, .status = status, .body = body, .body_size = strlen(body)};
+    struct handoff_finding finding;
+    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    return finding;
+}
+
+static void test_only_an_acknowledgement_has_a_next(void **state)
+{
+    (void)state;
+    struct handoff_finding acked =
+        judge_body(200, "{\"ack\":\"" OUR_ID "\",\"next\":{\"n\":1.50}}");
+    assert_int_equal(acked.verdict, HANDOFF_VERDICT_ACKNOWLEDGED);
+    assert_int_equal(acked.next_size, 10);
+    assert_memory_equal(acked.next, "{\"n\":1.50}", 10);
+    base_free(acked.next);
+    struct handoff_finding failed = judge_body(503, "{\"ack\":\"" OUR_ID "\",\"next\":{\"n\":1}}");
+    assert_int_equal(failed.verdict, HANDOFF_VERDICT_RETRY);
+    assert_null(failed.next);
+    struct handoff_finding both =
+        judge_body(200, "{\"ack\":\"" OUR_ID "\",\"nack\":\"" OUR_ID "\",\"next\":{\"n\":1}}");
+    assert_int_equal(both.verdict, HANDOFF_VERDICT_RETRY);
+    assert_null(both.next);
+}
+
+/* What cannot be read for want of memory is neither a protocol error of the agent nor, where any
+   2xx acknowledges, an acknowledgement without its next request. */
+static void test_an_answer_that_no_memory_is_left_for_is_not_judged(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"ack\":\"" OUR_ID "\",\"next\":{\"n\":1}}";
+    const struct handoff_answer answer = {
+        .answered = true, .status = 200, .body = body, .body_size = sizeof body - 1};
+    bool reached = true;
+    long n = 1;
+    for (; reached; n++) {
+        struct handoff_finding finding;
+        failing_memory_at(n);
+        handoff_judge(&answer, OUR_ID, HANDOFF_ACK_STATUS, &finding);
+        reached = atomic_load(&failing_memory_hit);
+        failing_memory_at(0);
+        assert_int_equal(finding.shortage,
+                         reached ? HANDOFF_SHORTAGE_MEMORY : HANDOFF_SHORTAGE_NONE);
+        assert_true(reached == (finding.next == NULL));
+        base_free(finding.next);
+    }
+    assert_true(n > 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +201,8 @@ int main(void)
         cmocka_unit_test(test_the_agents_own_words_are_kept),
         cmocka_unit_test(test_long_words_are_cut_between_characters),
         cmocka_unit_test(test_retry_after_is_passed_on),
+        cmocka_unit_test(test_only_an_acknowledgement_has_a_next),
+        cmocka_unit_test(test_an_answer_that_no_memory_is_left_for_is_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

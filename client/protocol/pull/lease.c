@@ -109,7 +109,8 @@ bool handoff_pull_lease(struct handoff_delivery *delivery, struct handoff_poller
     if (delivery->protocol != &handoff_protocol_pull || delivery->agent != request->agent)
         return false; /* since then it went to an alternate, or its agent has a URL */
     withdraw_offer(delivery);
-    if (delivery->state != HANDOFF_STATE_READY || delivery->writing || !delivery->settings)
+    if (delivery->state != HANDOFF_STATE_READY || delivery->writing || delivery->hand_on ||
+        !delivery->settings)
         return false;
     if (handoff_inbox_is_gone(request) || handoff_delivery_until_deadline(delivery) <= 0) {
         /* it is offered to the next, or expires */

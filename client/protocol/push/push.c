@@ -6,7 +6,6 @@
  */
 #include "client/protocol/push/push.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/deliver/delivery.h"
@@ -16,6 +15,7 @@
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/decimal.h"
+#include "lib/base/memory.h"
 
 #define ID_HEADER      "Handoff-Id: "
 #define KEY_HEADER     "Idempotency-Key: "
@@ -89,12 +89,16 @@ static void on_post_done(struct handoff_post *post, const struct handoff_answer 
     }
     push->unheard = !answer->answered && answer->failure == HANDOFF_RESULT_TIMEOUT;
     handoff_judge(answer, delivery->id_text, delivery->settings->options.ack, &finding);
+    if (finding.shortage != HANDOFF_SHORTAGE_NONE) {
+        handoff_delivery_not_attempted(delivery, finding.shortage);
+        return;
+    }
     finding.status = answer->answered ? answer->status : 0;
     finding.duration_us = facts->duration_us;
     finding.peer = facts->peer;
     finding.fault = facts->error;
     handoff_delivery_attempt_ended(delivery, &finding);
-    free(finding.next); /* yyjson's */
+    base_free(finding.next);
 }
 
 static bool begin_push(struct handoff_delivery *delivery)

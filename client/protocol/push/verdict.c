@@ -8,6 +8,34 @@
 
 #include "client/secrets/redact.h"
 #include "lib/base/check.h"
+#include "lib/base/memory.h"
+
+/* ---- memory that may run out ------------------------------------------------------------------
+ */
+
+static void *answer_malloc(void *unused, size_t size)
+{
+    (void)unused;
+    return base_malloc(size);
+}
+
+static void *answer_realloc(void *unused, void *pointer, size_t old_size, size_t size)
+{
+    (void)unused;
+    (void)old_size;
+    return base_realloc(pointer, size);
+}
+
+static void answer_free(void *unused, void *pointer)
+{
+    (void)unused;
+    base_free(pointer);
+}
+
+static const yyjson_alc answer_memory = {answer_malloc, answer_realloc, answer_free, NULL};
+
+/* ---- what the answer says --------------------------------------------------------------------
+ */
 
 /* What the answer says about ids, from its header and its body together. */
 struct statement {
@@ -58,19 +86,25 @@ static void read_object(struct statement *statement, struct handoff_finding *fin
 static void read_next(struct handoff_finding *finding, yyjson_val *root)
 {
     yyjson_val *next = yyjson_obj_get(root, "next");
-    if (next && !yyjson_is_null(next))
-        finding->next = yyjson_val_write(next, 0, &finding->next_size);
+    if (!next || yyjson_is_null(next))
+        return;
+    finding->next = yyjson_val_write_opts(next, 0, &answer_memory, &finding->next_size, NULL);
+    if (!finding->next)
+        finding->shortage = HANDOFF_SHORTAGE_MEMORY;
 }
 
 static void read_body(struct statement *statement, struct handoff_finding *finding,
                       const struct handoff_answer *answer, const char *id)
 {
-    /* anything but an object (a page of an error, say) is no statement; so is what memory denies */
-    yyjson_doc *doc = answer->body_size
-                          ? yyjson_read(answer->body, answer->body_size, YYJSON_READ_NUMBER_AS_RAW)
-                          : NULL;
-    if (!doc)
+    if (answer->body_size == 0)
         return;
+    yyjson_read_err why;
+    yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)answer->body, answer->body_size,
+                                       YYJSON_READ_NUMBER_AS_RAW, &answer_memory, &why);
+    if (!doc && why.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        finding->shortage = HANDOFF_SHORTAGE_MEMORY;
+    if (!doc)
+        return; /* anything but an object (a page of an error, say) is no statement */
     if (yyjson_is_obj(yyjson_doc_get_root(doc))) {
         read_object(statement, finding, yyjson_doc_get_root(doc), id);
         if (statement->acks_ours)
@@ -139,6 +173,26 @@ static void judge_status(struct handoff_finding *finding, int status)
                     "the agent answered with an error status");
 }
 
+static void judge_answer(struct handoff_finding *finding, int status,
+                         const struct statement *statement, enum handoff_ack_mode mode)
+{
+    if (statement->nacks_ours && (statement->retry_said || !is_refusal(status)))
+        set_finding(finding, statement->retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
+                    HANDOFF_RESULT_NACK, "the agent declined the handoff");
+    else if (status >= 200 && status < 300)
+        judge_success(finding, status, statement, mode);
+    else
+        judge_status(finding, status);
+}
+
+/* What is not acknowledged has no next. */
+static void drop_next(struct handoff_finding *finding)
+{
+    base_free(finding->next);
+    finding->next = NULL;
+    finding->next_size = 0;
+}
+
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
                    enum handoff_ack_mode mode, struct handoff_finding *finding)
 {
@@ -152,12 +206,9 @@ void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
     if (answer->ack_header)
         read_header(&statement, answer->ack_header, handoff_id);
     read_body(&statement, finding, answer, handoff_id);
-
-    if (statement.nacks_ours && (statement.retry_said || !is_refusal(answer->status)))
-        set_finding(finding, statement.retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
-                    HANDOFF_RESULT_NACK, "the agent declined the handoff");
-    else if (answer->status >= 200 && answer->status < 300)
-        judge_success(finding, answer->status, &statement, mode);
-    else
-        judge_status(finding, answer->status);
+    if (finding->shortage != HANDOFF_SHORTAGE_NONE)
+        return;
+    judge_answer(finding, answer->status, &statement, mode);
+    if (finding->verdict != HANDOFF_VERDICT_ACKNOWLEDGED)
+        drop_next(finding);
 }

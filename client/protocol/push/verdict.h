@@ -22,8 +22,8 @@
 #include "client/protocol/protocol.h"
 #include "client/transport/transport.h"
 
-/* All of the finding but what the request observed, which is zero. finding->next is yyjson's, and
-   the caller's to free. */
+/* All of the finding but what the request observed, which is zero. finding->next is the caller's to
+   base_free(). */
 void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
                    enum handoff_ack_mode mode, struct handoff_finding *finding);
 
