@@ -6,9 +6,9 @@
  * 10 ms or not at all has a fast "acknowledged" and a slow "exhausted", and a mean of the two would
  * tell neither. What was refused before it was accepted (hop_limit, an open circuit) took no time.
  *
- * Only direct handoffs have their series from the start. With those of the other patterns,
- * durations would be four fifths of the samples of an agent, and most agents see one pattern. A
- * duration need not begin at 0 as a count of failures must: what its first sample loses to a rate
+ * Only direct handoffs have their series from the start, and of those not the rejected ones, a
+ * fault of the set-up. With the others, durations would be four fifths of the samples of an agent.
+ * A duration need not begin at 0 as a count of failures must: what its first sample loses to a rate
  * is one observation.
  *
  * Any thread.
@@ -52,7 +52,7 @@ void collectors_latency_resolve(struct collectors *collectors, struct collectors
 {
     for (int i = 0; i < HANDOFF_OUTCOME_COUNT; i++) {
         enum handoff_outcome end = (enum handoff_outcome)i;
-        if (is_timed(end))
+        if (is_timed(end) && end != HANDOFF_OUTCOME_REJECTED)
             atomic_init(&target->duration[HANDOFF_PATTERN_DIRECT][end],
                         resolve_duration(collectors, target, HANDOFF_PATTERN_DIRECT, end));
     }

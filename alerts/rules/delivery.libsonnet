@@ -20,14 +20,14 @@ function(config)
     scope: 'target',
     expr: |||
       sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome="exhausted"}[%(window)s])
+        increase(handoff_handoffs_total{%(selector)s, outcome=~"exhausted|rejected"}[%(window)s])
       ) > 0
     ||| % (of { window: config.failed.window }),
     waiting: alert.now,
-    summary: 'A handoff used up all its retries',
+    summary: 'A handoff could not be delivered',
     description: |||
       At least one handoff to {{ $labels.target_agent }} in the last %(window)s was never acknowledged and is now parked.
-      A single failure needs no action; likely causes are an agent restart, a brief network fault, or one request that the agent cannot process.
+      A single failure needs no action; likely causes are an agent restart, a brief network fault, one request that the agent cannot process, or a wrong url or token (reason rejected).
     ||| % config.failed,
   });
 
@@ -43,8 +43,8 @@ function(config)
     waiting: alert.now,
     summary: 'Several handoffs in a row to one agent failed',
     description: |||
-      {{ $value }} handoffs in a row to {{ $labels.target_agent }} used up their retries.
-      Likely causes: the agent is down or crash-looping, its answer does not name the handoff it acknowledges, it is slower than its timeout, or its address or certificate changed.
+      {{ $value }} handoffs in a row to {{ $labels.target_agent }} failed.
+      Likely causes: the agent is down or crash-looping, its answer does not name the handoff it acknowledges, it is slower than its timeout or the senders' deadlines, or its url, token or certificate is wrong.
     |||,
   });
 

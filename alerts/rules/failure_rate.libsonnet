@@ -32,7 +32,7 @@ function(config)
   // alphabetical order. Empty if there are none, so it includes its leading space.
   local worst =
     local selector = std.join(',', [label + '=%q' for label in config.groupLabels]);
-    local query = 'topk(3, sum by (target_agent) (increase(handoff_handoffs_total{%s,outcome="exhausted"}[1h])) > 0)' % selector;
+    local query = 'topk(3, sum by (target_agent) (increase(handoff_handoffs_total{%s,outcome=~"exhausted|rejected"}[1h])) > 0)' % selector;
     ('{{ with printf `%s` %s | query }} In the last hour most failures were handoffs to' +
      '{{ range sortByLabel "target_agent" . }} {{ .Labels.target_agent }}{{ end }}.{{ end }}') % [
       query,
@@ -48,7 +48,7 @@ function(config)
     waiting: alert.now,
     summary: 'Handoff failure rate above %g %%' % (tier.above * 100),
     description: |||
-      {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s used up their retries; more than %(percent)g %% is %(meaning)s.
+      {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s failed; more than %(percent)g %% is %(meaning)s.
       Likely causes: %(causes)s.
     ||| % { long: tier.long, percent: tier.above * 100, meaning: meaning, causes: causes },
     lastSentence: worst,
@@ -65,7 +65,7 @@ function(config)
     waiting: alert.now,
     summary: 'Failed handoffs are burning the error budget too fast',
     description: |||
-      {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s used up their retries, and failures continue.
+      {{ $value | humanizePercentage }} of the handoffs attempted in the last %(long)s failed, and failures continue.
       The error budget of the %(objective)g %% objective is burning more than %(factor)g times too fast: about %(spent)s of the 30-day budget is gone.
       Likely causes: an agent that fails some of its handoffs but never three in a row, or a shared fault (network, certificates, the spine).
     ||| % (rule { objective: config.objective * 100 }),

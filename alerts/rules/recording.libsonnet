@@ -43,7 +43,7 @@ function(config)
   local unique(windows) = std.set(windows, names.seconds);
 
   // --- failures of all handoffs ------------------------------------------------------------------
-  // Handoffs rejected by a circuit or the hop limit were never attempted, so they are not in the rate.
+  // Handoffs that a circuit or the hop limit stopped were never attempted, so they are not in the rate.
 
   local failureWindows = unique(
     [config.tile] +
@@ -55,8 +55,8 @@ function(config)
 
   local failures = std.flattenArrays([
     [
-      counted(names.failures, 'handoff_handoffs_total', ['outcome="exhausted"'], window),
-      counted(names.settled, 'handoff_handoffs_total', ['outcome=~"acknowledged|exhausted|refused|expired"'], window),
+      counted(names.failures, 'handoff_handoffs_total', ['outcome=~"exhausted|rejected"'], window),
+      counted(names.settled, 'handoff_handoffs_total', ['outcome=~"acknowledged|exhausted|rejected|refused|expired"'], window),
       record(names.failureRatio(window), divide(names.failures(window), names.settled(window))),
     ]
     for window in failureWindows

@@ -251,14 +251,15 @@ bool handoff_agent_is_open(struct handoff_agent *agent, int64_t now_ms, int64_t 
     return open;
 }
 
-/* As the breaker counts its own: an agent that acknowledges or rejects is up. */
+/* As the breaker counts its own: an agent that acknowledges or refuses is up. */
 void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outcome outcome)
 {
     BASE_CHECK_MAGIC(agent, MAGIC);
     pthread_mutex_lock(&agent->lock);
     if (outcome == HANDOFF_OUTCOME_ACKNOWLEDGED || outcome == HANDOFF_OUTCOME_REFUSED)
         agent->observed_failures = 0;
-    else if (outcome == HANDOFF_OUTCOME_EXHAUSTED && agent->observed_failures < UINT32_MAX)
+    else if ((outcome == HANDOFF_OUTCOME_EXHAUSTED || outcome == HANDOFF_OUTCOME_REJECTED) &&
+             agent->observed_failures < UINT32_MAX)
         agent->observed_failures++;
     pthread_mutex_unlock(&agent->lock);
 }

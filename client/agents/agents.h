@@ -97,7 +97,7 @@ enum handoff_breaker_event {
     HANDOFF_BREAKER_DEFERRED,        /* it will acknowledge later, it says */
     HANDOFF_BREAKER_PROBE_FAILED,    /* the probe's attempt failed */
     HANDOFF_BREAKER_PROBE_ABANDONED, /* the probe found nothing out */
-    HANDOFF_BREAKER_EXHAUSTED,       /* a handoff used up its attempts */
+    HANDOFF_BREAKER_EXHAUSTED,       /* a handoff used up its attempts, or was rejected */
     HANDOFF_BREAKER_RESET,           /* by hand */
 };
 

@@ -9,8 +9,8 @@
  *      +-------------------- the probe was answered, or a reset by hand -----+
  *
  * One breaker for each agent, so that one that is down does not stop the others. What counts is a
- * handoff that used up all its attempts, not each attempt. Half open lets exactly one attempt
- * through, the probe; all others wait for what it finds.
+ * handoff that used up all its attempts, or was rejected, not each attempt. Half open lets exactly
+ * one attempt through, the probe; all others wait for what it finds.
  *
  * A pure state machine: it knows no thread and reads no clock. Its owner (agents.c) holds a lock
  * around each call and tells the time. Functions return what changed, so that the owner can tell
@@ -26,7 +26,7 @@
 
 struct handoff_breaker {
     enum handoff_circuit circuit;
-    unsigned consecutive_failures; /* exhausted handoffs since the last final answer */
+    unsigned consecutive_failures; /* exhausted or rejected handoffs since the last final answer */
     int64_t open_until_ms;         /* while OPEN; on the clock of the caller's `now_ms` */
     bool opened; /* it opened with the last thing it was told, maybe not for the first time */
     bool closed; /* it was not, before the last thing it was told */
@@ -64,7 +64,7 @@ bool handoff_breaker_probe_failed(struct handoff_breaker *breaker, int64_t now_m
 /* The probe ended without a finding (its handoff expired, or the process stops): the next may
  * probe. */
 bool handoff_breaker_probe_abandoned(struct handoff_breaker *breaker, int64_t now_ms);
-/* A handoff used up its attempts. */
+/* A handoff used up its attempts, or was rejected. */
 bool handoff_breaker_exhausted(struct handoff_breaker *breaker, int64_t now_ms);
 /* By hand: closed, nothing remembered. */
 bool handoff_breaker_reset(struct handoff_breaker *breaker);

@@ -10,6 +10,8 @@ static enum handoff_code code_of_parking(enum handoff_reason reason)
     switch (reason) {
     case HANDOFF_REASON_REFUSED:
         return HANDOFF_ERR_REFUSED;
+    case HANDOFF_REASON_REJECTED:
+        return HANDOFF_ERR_REJECTED;
     case HANDOFF_REASON_HOP_LIMIT:
         return HANDOFF_ERR_HOP_LIMIT;
     default:

@@ -193,7 +193,7 @@ static const struct handoff_field agent_rows[] = {
         .doc = "false if it was removed from the configuration; it may still have handoffs"),
     ROW("delivery", WORD, .nullable = true, .words = handoff_protocol_names, .doc = protocols_doc),
     ROW("circuit", WORD, .words = circuit_names, .doc = "current state of its circuit"),
-    ROW("consecutive_failures", WHOLE, .doc = "exhausted handoffs in a row"),
+    ROW("consecutive_failures", WHOLE, .doc = "failed handoffs in a row"),
     ROW("retry_after_seconds", WHOLE, .doc = "time until an open circuit is probed"),
     ROW("in_flight", WHOLE, .doc = "handoffs in flight to it"),
 };

@@ -222,6 +222,14 @@ void handoff_delivery_not_acknowledged(struct handoff_delivery *delivery,
         handoff_delivery_advance(delivery);
 }
 
+/* Another attempt would be answered alike, but an alternate has another address. */
+static void leave_to_alternates(struct handoff_delivery *delivery)
+{
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_FAILED);
+    handoff_delivery_learn(delivery, HANDOFF_BREAKER_EXHAUSTED);
+    handoff_delivery_give_up(delivery, HANDOFF_REASON_REJECTED);
+}
+
 static void await_ack(struct handoff_delivery *delivery)
 {
     int64_t wait = delivery->settings->options.ack_timeout_ms;
@@ -230,11 +238,16 @@ static void await_ack(struct handoff_delivery *delivery)
     handoff_delivery_wake_in(delivery, wait);
 }
 
+static bool is_answer_of_agent(enum handoff_verdict verdict)
+{
+    return verdict != HANDOFF_VERDICT_RETRY && verdict != HANDOFF_VERDICT_REJECTED;
+}
+
 void handoff_delivery_judged(struct handoff_delivery *delivery,
                              const struct handoff_finding *finding)
 {
     note_finding(delivery, finding);
-    if (finding->verdict != HANDOFF_VERDICT_RETRY) {
+    if (is_answer_of_agent(finding->verdict)) {
         delivery->probe = false;
         handoff_delivery_learn(delivery, finding->verdict == HANDOFF_VERDICT_DEFERRED
                                              ? HANDOFF_BREAKER_DEFERRED
@@ -252,6 +265,9 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
         /* a decision, not a failure: no alternate is asked */
         delivery->reason = HANDOFF_REASON_REFUSED;
         handoff_delivery_move(delivery, HANDOFF_STATE_PARKED);
+        break;
+    case HANDOFF_VERDICT_REJECTED:
+        leave_to_alternates(delivery);
         break;
     case HANDOFF_VERDICT_RETRY:
         retry(delivery, finding);

@@ -45,7 +45,8 @@ enum handoff_chain_header {
 enum handoff_verdict {
     HANDOFF_VERDICT_ACKNOWLEDGED,
     HANDOFF_VERDICT_DEFERRED,
-    HANDOFF_VERDICT_REFUSED,
+    HANDOFF_VERDICT_REFUSED,  /* this handoff, for good */
+    HANDOFF_VERDICT_REJECTED, /* every handoff: the agent's address or our credentials are wrong */
     HANDOFF_VERDICT_RETRY,
 };
 
@@ -54,7 +55,8 @@ struct handoff_finding {
     enum handoff_verdict verdict;
     enum handoff_attempt_result result;
     const char *reason; /* constant text for the log and the attempt's row; "" when acknowledged */
-    /* the nack's own reason, without credentials and cut to fit at a character, or "" */
+    /* the nack's own reason, or what its answer lacked; without credentials and cut to fit at a
+       character, or "" */
     char said[HANDOFF_SAID_SIZE];
     handoff_secret_set secrets; /* that were in it */
     int64_t retry_after_ms;     /* for RETRY */

@@ -123,11 +123,11 @@ const circuitLine = states({
 
 const outcomeBars = lines({
     title: 'Outcomes', unit: 'suffix: /s', stack: 'normal', min: 0,
-    names: ['acknowledged', 'exhausted', 'refused', 'expired', 'hop_limit', 'circuit_open'],
+    names: ['acknowledged', 'exhausted', 'rejected', 'refused', 'expired', 'hop_limit', 'circuit_open'],
     queries: [series(rate(handoffs, target(), 'outcome'), '{{outcome}}')],
     about: 'Finished handoffs per second, by outcome.',
     good: 'green.',
-    otherwise: 'exhausted: no attempt was acknowledged; refused: the agent refused it; expired: the deadline passed; circuit_open: rejected.',
+    otherwise: 'exhausted: no attempt was acknowledged; rejected: wrong url or token; refused: by the agent; expired: the deadline passed; circuit_open: not sent.',
     runbooks: ['HandoffFailed'],
 });
 

@@ -210,14 +210,14 @@ const targetTable = table({
 
 // --- over time --------------------------------------------------------------------------------------
 
-const outcomes = ['acknowledged', 'exhausted', 'refused', 'expired', 'hop_limit', 'circuit_open'];
+const outcomes = ['acknowledged', 'exhausted', 'rejected', 'refused', 'expired', 'hop_limit', 'circuit_open'];
 
 const outcomeLines = lines({
     title: 'Handoffs by outcome', unit: 'suffix: /s', stack: 'normal', names: outcomes, min: 0,
     queries: [series(rate(handoffs, target(), 'outcome'), '{{outcome}}')],
     about: 'Finished handoffs per second, by outcome.',
     good: 'green, following your workload.',
-    otherwise: 'exhausted: an agent does not answer; refused: it does not accept; expired: deadlines are too short; circuit_open: rejected; hop_limit: a loop.',
+    otherwise: 'exhausted: an agent does not answer; rejected: wrong url or token; refused: it does not accept; expired: deadlines are too short; circuit_open: not sent; hop_limit: a loop.',
     runbooks: ['HandoffFailed'],
 });
 

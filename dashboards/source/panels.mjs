@@ -30,7 +30,7 @@ export const neutral = 'blue';
 
 // Success is green, failure is red, and rule-based outcomes are in between.
 const meaning = {
-    acknowledged: 'green', exhausted: 'red', refused: 'orange', expired: 'purple', hop_limit: 'yellow',
+    acknowledged: 'green', exhausted: 'red', rejected: 'dark-red', refused: 'orange', expired: 'purple', hop_limit: 'yellow',
     circuit_open: 'dark-red',
     ack: 'green', nack: 'orange', timeout: 'red', connect: 'dark-red', http: 'purple', protocol: 'yellow',
     included: 'green', missing: 'red', trimmed: 'orange',

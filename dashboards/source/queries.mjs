@@ -73,11 +73,11 @@ export function heat(histogram, selector) {
 // --- the measures of the specification ------------------------------------------------------------
 
 export const handoffs = 'handoff_handoffs_total';
-// Handoffs rejected by a circuit or the hop limit were never attempted and are not in the failure rate.
-const settled = 'outcome=~"acknowledged|exhausted|refused|expired"';
+// Handoffs that a circuit or the hop limit stopped were never attempted and are not in the failure rate.
+const settled = 'outcome=~"acknowledged|exhausted|rejected|refused|expired"';
 
 export const failureRate = (window, ...labels) => share(
-    increase(handoffs, target('outcome="exhausted"'), window, ...labels),
+    increase(handoffs, target('outcome=~"exhausted|rejected"'), window, ...labels),
     increase(handoffs, target(settled), window, ...labels),
 );
 export const settledHandoffs = (window, ...labels) => increase(handoffs, target(settled), window, ...labels);

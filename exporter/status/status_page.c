@@ -289,7 +289,8 @@ static const char *outcome_words(enum handoff_outcome outcome)
     static const char *const words[HANDOFF_OUTCOME_COUNT] = {
         [HANDOFF_OUTCOME_NONE] = "could not be stored",
         [HANDOFF_OUTCOME_EXHAUSTED] = "gave up after the last attempt",
-        [HANDOFF_OUTCOME_REFUSED] = "rejected permanently",
+        [HANDOFF_OUTCOME_REFUSED] = "refused by the agent",
+        [HANDOFF_OUTCOME_REJECTED] = "wrong address or credentials",
         [HANDOFF_OUTCOME_EXPIRED] = "deadline exceeded",
         [HANDOFF_OUTCOME_CIRCUIT_OPEN] = "not sent: circuit open",
         [HANDOFF_OUTCOME_HOP_LIMIT] = "hop limit reached",

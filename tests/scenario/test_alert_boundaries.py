@@ -142,10 +142,10 @@ def latency():
 # ---- failure rate and error budget ----------------------------------------------------------------
 
 def rate(long, short, settled=1000, failed=30, over=(1, 1)):
-    ratio = "job:handoff_handoffs_exhausted_per_settled:ratio_increase"
+    ratio = "job:handoff_handoffs_failed_per_settled:ratio_increase"
     return {recorded(ratio + long): over[0], recorded(ratio + short): over[1],
             recorded("job:handoff_handoffs_settled:increase" + long): settled,
-            recorded("job:handoff_handoffs_exhausted:increase" + long): failed}
+            recorded("job:handoff_handoffs_failed:increase" + long): failed}
 
 
 def thresholds(bound, windows, minutes, **labels):

@@ -174,7 +174,7 @@ class Parked(Case):
         other = self.receiver(ack)
         coder = self.receiver(status(302, location=other.url))
         caller = self.daemon({"coder": coder})
-        self.check_parked(caller.send(), "exhausted", "exhausted", 3)
+        self.check_parked(caller.send(), "rejected", "rejected", 1)
         self.assertEqual(other.requests, [])
 
     def test_refused_by_status_is_not_tried_again(self):

@@ -207,7 +207,7 @@ class Known(unittest.TestCase):
     def check_start(self, samples):
         """Everything is there at 0."""
         for agent in AGENTS + ("other",):
-            for outcome in ("acknowledged", "exhausted", "refused", "expired", "hop_limit",
+            for outcome in ("acknowledged", "exhausted", "refused", "rejected", "expired", "hop_limit",
                             "circuit_open"):
                 for pattern in ("direct", "broadcast", "choreographed"):
                     self.assertEqual(samples("handoff_handoffs_total", target_agent=agent,
@@ -389,7 +389,7 @@ class Measures(Known):
         self.assertIn("handoff_exporter_series_dropped_total 0", lines)
         for agent in ("agent-0000", "agent-0999"):
             mine = [line for line in lines if f'target_agent="{agent}"' in line]
-            self.assertEqual(len(mine), 205)
+            self.assertEqual(len(mine), 209)
 
     def test_the_cap_holds_for_agents_too(self):
         agents = {f"agent-{i:04}": {} for i in range(30)}

@@ -67,7 +67,7 @@ class Traffic:
         # patterns without any other traffic, and an invalid observation
         told = {"source_agent": "coder", "target_agent": "reviewer", "outcome": "circuit_open", "latency_seconds": 1}
         self.caller.call("POST", "/v1/observations", {"items": [
-            {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {}]})
+            {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {**told, "outcome": "rejected"}, {}]})
         completed = self.caller.call("POST", "/v1/tasks/task-h/complete", {})
         assert completed.status in (200, 204) or "handoff_task_handoffs" not in DECLARED, completed
 
@@ -81,7 +81,7 @@ class Traffic:
         agent = "target_agent"
         return {
             "handoff_memory_refs_total": {(): 19 / 20},
-            "handoff_handoffs_total": {(): 3 / 11},
+            "handoff_handoffs_total": {(): 4 / 12},
             "handoff_consecutive_failures": {((agent, "broken"),): 3},
             "handoff_circuit_state": {((agent, "broken"),): 1},
             "handoff_in_flight": {((agent, "reviewer"),): 1},

@@ -115,7 +115,7 @@ class Answers(Case):
     def test_302(self):
         other = self.receiver(ack)
         self.start(status(302, location=other.url))
-        self.check_parked("http")
+        self.check_parked("http", "rejected", 1)
         self.assertEqual(other.requests, [])
 
     def test_503_with_retry_after_is_tried_again_when_it_says(self):
@@ -126,13 +126,26 @@ class Answers(Case):
         self.assertGreaterEqual(begun[1] - begun[0], datetime.timedelta(seconds=1))
 
     def test_refused_for_good(self):
-        for script in (status(400), status(404), nack("no", retry=False)):
+        for script in (status(400), status(409), nack("no", retry=False)):
             with self.subTest(script=script):
                 self.setUp()
                 self.start(script)
                 self.check_parked("nack" if "nack" in repr(script) else "http", "refused", 1)
                 self.assertEqual(len(self.coder.requests), 1)
                 self.stack.close()
+
+    def test_rejected_at_the_first_answer(self):
+        for code, setting in ((401, "token_file"), (403, "token_file"), (404, "url"), (405, "url"), (407, "url"),
+                              (410, "url"), (301, "url")):
+            with self.subTest(code=code):
+                self.setUp()
+                self.start(status(code, "<html>no</html>"))
+                self.check_parked("http", "rejected", 1, error=setting)
+                self.stack.close()
+
+    def test_a_404_that_names_the_id_is_the_agents_own(self):
+        self.start(nack("no", retry=False, code=404))
+        self.check_parked("nack", "refused", 1)
 
     def test_it_recovers_from_each(self):
         self.start(hang_up, garbage, cut, status(500), ack_wrong, ack, retries=5)
@@ -429,7 +442,7 @@ class Secrets(Case):
     def test_a_redirect_does_not_carry_it_away(self):
         other = self.receiver(ack)
         self.start_with_token(status(307, location=other.url))
-        self.check_parked("http")
+        self.check_parked("http", "rejected", 1)
         self.assertEqual(other.requests, [])
         self.assert_no_trace()
 

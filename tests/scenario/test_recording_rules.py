@@ -34,7 +34,7 @@ def counter(name, per_minute, **labels):
 def inputs():
     target = {"target_agent": "analyst"}
     found = {}
-    for outcome, rate in (("acknowledged", 10), ("exhausted", 1), ("refused", 2), ("expired", 3),
+    for outcome, rate in (("acknowledged", 10), ("exhausted", 1), ("rejected", 4), ("refused", 2), ("expired", 3),
                           ("circuit_open", 100), ("hop_limit", 100)):
         found |= counter("handoff_handoffs_total", rate, **target, pattern="direct", outcome=outcome)
     for outcome, rate in ("included", 6), ("missing", 1), ("trimmed", 3):
@@ -54,9 +54,9 @@ def expected():
     job, agent = 'job="handoff"', 'job="handoff", target_agent="analyst"'
     pattern = 'job="handoff", pattern="direct"'
     for window, minutes in ("5m", 5), ("15m", 15), ("30m", 30), ("1h", 60), ("2h", 120 + TILE), ("6h", 360 + TILE):
-        yield f"job:handoff_handoffs_exhausted:increase{window}", job, 3 * minutes
-        yield f"job:handoff_handoffs_settled:increase{window}", job, 3 * 16 * minutes
-        yield f"job:handoff_handoffs_exhausted_per_settled:ratio_increase{window}", job, 1 / 16
+        yield f"job:handoff_handoffs_failed:increase{window}", job, 3 * 5 * minutes
+        yield f"job:handoff_handoffs_settled:increase{window}", job, 3 * 20 * minutes
+        yield f"job:handoff_handoffs_failed_per_settled:ratio_increase{window}", job, 5 / 20
     for window, minutes in ("15m", 15), ("1h", 60):
         yield f"job:handoff_memory_refs_included:increase{window}", job, 3 * 6 * minutes
         yield f"job:handoff_memory_refs_requested:increase{window}", job, 3 * 10 * minutes
@@ -102,7 +102,7 @@ class RecordingRules(unittest.TestCase):
         # at 50 minutes b began again at 0: one step of it is lost, and nothing is counted twice
         lost = 2
         status, text = promtool(RULES, now=60, values=[
-            ("job:handoff_handoffs_exhausted:increase15m", 'job="handoff"', 3 * 15 - lost),
+            ("job:handoff_handoffs_failed:increase15m", 'job="handoff"', 5 * (3 * 15 - lost)),
             ("job:handoff_memory_refs_included:increase15m", 'job="handoff"', 6 * (3 * 15 - lost)),
             ("job:handoff_memory_refs_requested:increase15m", 'job="handoff"', 10 * (3 * 15 - lost)),
             ("job:handoff_envelopes:increase15m", 'job="handoff"', 4 * (3 * 15 - lost))])

@@ -98,7 +98,7 @@ class Troubled(unittest.TestCase):
         self.assertIn("Failing", seen)
         self.assertIn("The circuit to coder is open after 2 consecutive failures", seen)
         self.assertIn("3 handoffs could not be delivered and are waiting for a decision", seen)
-        self.assertIn("rejected permanently", seen)
+        self.assertIn("refused by the agent", seen)
         self.assertIn(HOSTILE, seen)
         self.assertIn(self.status["version"], seen)
 

@@ -262,7 +262,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->api.max_body_bytes, 4194304);
     assert_int_equal(config->api.max_in_flight, 10000);
     assert_int_equal(config->api.max_in_flight_per_agent, 1000);
-    assert_int_equal(config->metrics.max_series_per_family, 20000);
+    assert_int_equal(config->metrics.max_series_per_family, 25000);
     assert_false(config->metrics.created);
     assert_int_equal(config->metrics.scrapes, 4);
     assert_null(exporter_config_agent(config, "coder"));

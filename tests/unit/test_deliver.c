@@ -103,9 +103,9 @@ static void test_exhausted_after_three_retries_and_no_wait_after_the_last(void *
 static void test_every_transient_failure_is_tried_again(void **state)
 {
     (void)state;
-    static const char *const scripts[] = {
-        "503,ack",     "408,ack",  "425,ack",   "429,ack",  "302,ack",   "close,ack",   "break,ack",
-        "garbage,ack", "long,ack", "wrong,ack", "bare,ack", "later,ack", "redirect,ack"};
+    static const char *const scripts[] = {"503,ack",   "408,ack",   "425,ack",     "429,ack",
+                                          "close,ack", "break,ack", "garbage,ack", "long,ack",
+                                          "wrong,ack", "bare,ack",  "later,ack"};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         static struct sender sender;
         behave(0, scripts[i]);
@@ -163,7 +163,7 @@ static void test_silence_is_tried_again_over_a_new_connection(void **state)
 static void test_refused_for_good_at_the_first_answer(void **state)
 {
     (void)state;
-    static const char *const scripts[] = {"400", "401", "404", "nack"};
+    static const char *const scripts[] = {"400", "409", "422", "nack"};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         static struct sender sender;
         behave(0, scripts[i]);
@@ -173,6 +173,55 @@ static void test_refused_for_good_at_the_first_answer(void **state)
         assert_int_equal(sender.status.attempts, 1);
     }
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_REFUSED), 4);
+}
+
+static const char *const coder_b[] = {"coder-b"};
+
+/* It is about the agent's settings, so another attempt would be answered alike. */
+static void test_rejected_at_the_first_answer(void **state)
+{
+    (void)state;
+    static const char *const scripts[] = {"401", "404", "302", "redirect"};
+    stage.options[0].breaker_failures = 0;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        static struct sender sender;
+        behave(0, scripts[i]);
+        send_and_wait(&sender, "coder");
+        assert_int_equal(sender.status.state, HANDOFF_STATE_PARKED);
+        assert_int_equal(sender.status.reason, HANDOFF_REASON_REJECTED);
+        assert_int_equal(sender.status.attempts, 1);
+        struct row row = stored(&sender, HANDOFF_STATE_PARKED);
+        assert_string_equal(row.reason, "rejected");
+        assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_HTTP);
+    }
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_REJECTED), 4);
+}
+
+static void test_an_alternate_is_tried_after_a_rejection(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    stage.options[0].alternates = coder_b;
+    stage.options[0].nalternates = 1;
+    behave(0, "404");
+    behave(1, "ack");
+    send_and_wait(&sender, "coder");
+    struct row row = stored(&sender, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(row.nrecorded, 2);
+    assert_string_equal(sender.status.target, "coder-b");
+}
+
+static void test_rejections_open_the_circuit(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    struct handoff_error error;
+    stage.options[0].breaker_failures = 2;
+    behave(0, "404,401");
+    send_and_wait(&sender, "coder");
+    send_and_wait(&sender, "coder");
+    assert_int_equal(sender.status.reason, HANDOFF_REASON_REJECTED);
+    assert_int_equal(try_send(&sender, "coder", &error), HANDOFF_ERR_CIRCUIT_OPEN);
 }
 
 static void test_the_nacks_words_are_recorded(void **state)
@@ -251,8 +300,6 @@ static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
 }
 
 /* ---- escalation ----------------------------------------------------------------------------- */
-
-static const char *const coder_b[] = {"coder-b"};
 
 static void test_an_alternate_takes_over(void **state)
 {
@@ -674,6 +721,9 @@ int main(void)
         STAGED(test_silence_times_out_and_is_tried_again),
         STAGED(test_silence_is_tried_again_over_a_new_connection),
         STAGED(test_refused_for_good_at_the_first_answer),
+        STAGED(test_rejected_at_the_first_answer),
+        STAGED(test_an_alternate_is_tried_after_a_rejection),
+        STAGED(test_rejections_open_the_circuit),
         STAGED(test_the_nacks_words_are_recorded),
         STAGED(test_expires_at_its_deadline),
         STAGED(test_the_last_attempt_expires_too),

@@ -99,12 +99,13 @@ static void test_names_are_those_that_were_released(void **unused)
 {
     (void)unused;
     CHECK_NAMES(enum handoff_reason, handoff_reason_name, HANDOFF_REASON_COUNT, "", "exhausted",
-                "refused", "circuit_open", "unknown_agent", "store_corrupt", "by_hand", "hop_limit",
-                "expired", "unknown");
+                "refused", "rejected", "circuit_open", "unknown_agent", "store_corrupt", "by_hand",
+                "hop_limit", "expired", "unknown");
     CHECK_NAMES(enum handoff_obstacle, handoff_obstacle_name, HANDOFF_OBSTACLE_COUNT, "",
                 "circuit_open", "unknown_agent", "budget_too_small", "version", "sender", "tried");
     CHECK_NAMES(enum handoff_outcome, handoff_outcome_name, HANDOFF_OUTCOME_COUNT, "",
-                "acknowledged", "exhausted", "refused", "expired", "hop_limit", "circuit_open");
+                "acknowledged", "exhausted", "refused", "rejected", "expired", "hop_limit",
+                "circuit_open");
     CHECK_NAMES(enum handoff_circuit, handoff_circuit_name, HANDOFF_CIRCUIT_COUNT, "closed",
                 "half_open", "open");
     CHECK_NAMES(enum handoff_operation, handoff_operation_name, HANDOFF_OPERATION_COUNT, "resolve",
@@ -158,6 +159,7 @@ static void test_each_parking_has_an_outcome(void **unused)
         enum handoff_outcome outcome;
     } parkings[] = {{HANDOFF_REASON_EXHAUSTED, HANDOFF_OUTCOME_EXHAUSTED},
                     {HANDOFF_REASON_REFUSED, HANDOFF_OUTCOME_REFUSED},
+                    {HANDOFF_REASON_REJECTED, HANDOFF_OUTCOME_REJECTED},
                     {HANDOFF_REASON_CIRCUIT_OPEN, HANDOFF_OUTCOME_CIRCUIT_OPEN},
                     {HANDOFF_REASON_UNKNOWN_AGENT, HANDOFF_OUTCOME_EXHAUSTED},
                     {HANDOFF_REASON_STORE_CORRUPT, HANDOFF_OUTCOME_EXHAUSTED},
@@ -186,6 +188,8 @@ static void test_the_detail_says_why_it_was_parked(void **unused)
     } parkings[] = {
         {HANDOFF_REASON_EXHAUSTED, "every attempt failed; the handoff is parked"},
         {HANDOFF_REASON_REFUSED, "the agent refused it permanently; the handoff is parked"},
+        {HANDOFF_REASON_REJECTED,
+         "the agent's address or credentials are wrong; the handoff is parked"},
         {HANDOFF_REASON_CIRCUIT_OPEN,
          "the circuit stayed open for a full cooldown; the handoff is parked"},
         {HANDOFF_REASON_UNKNOWN_AGENT,

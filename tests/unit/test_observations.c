@@ -524,6 +524,7 @@ static void test_failures_in_a_row_show_and_open_nothing(void **state)
     assert_int_equal(failures_after("expired", 1), 5);
     assert_int_equal(failures_after("acknowledged", 1), 0);
     assert_int_equal(failures_after("exhausted", 2), 2);
+    assert_int_equal(failures_after("rejected", 1), 3);
     assert_int_equal(failures_after("refused", 1), 0); /* it answered */
 }
 

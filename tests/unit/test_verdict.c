@@ -27,6 +27,7 @@ struct row {
 #define ACKED    HANDOFF_VERDICT_ACKNOWLEDGED
 #define LATER    HANDOFF_VERDICT_DEFERRED
 #define REFUSED  HANDOFF_VERDICT_REFUSED
+#define REJECTED HANDOFF_VERDICT_REJECTED
 #define RETRY    HANDOFF_VERDICT_RETRY
 #define EXPLICIT HANDOFF_ACK_EXPLICIT
 #define STATUS   HANDOFF_ACK_STATUS
@@ -66,15 +67,36 @@ static const struct row rows[] = {
     {"nack that leaves it open with 400", 400, NULL, "{\"nack\":\"" OUR_ID "\"}", EXPLICIT, REFUSED,
      R(HTTP)},
     {"400", 400, NULL, NULL, EXPLICIT, REFUSED, R(HTTP)},
-    {"401", 401, NULL, NULL, EXPLICIT, REFUSED, R(HTTP)},
-    {"404", 404, NULL, NULL, STATUS, REFUSED, R(HTTP)},
+    {"422", 422, NULL, NULL, EXPLICIT, REFUSED, R(HTTP)},
+    {"401", 401, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"403", 403, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"404", 404, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"404 where the status counts", 404, NULL, NULL, STATUS, REJECTED, R(HTTP)},
+    {"405", 405, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"407", 407, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"410", 410, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"406 is the agent's word", 406, NULL, NULL, EXPLICIT, REFUSED, R(HTTP)},
+    {"409 is the agent's word", 409, NULL, NULL, EXPLICIT, REFUSED, R(HTTP)},
+    {"404 with a nack for good", 404, NULL, "{\"nack\":\"" OUR_ID "\",\"retry\":false}", EXPLICIT,
+     REFUSED, R(NACK)},
+    {"404 with a nack for now", 404, NULL, "{\"nack\":\"" OUR_ID "\",\"retry\":true}", EXPLICIT,
+     RETRY, R(NACK)},
+    {"404 with a nack that leaves it open", 404, NULL, "{\"nack\":\"" OUR_ID "\"}", EXPLICIT,
+     REFUSED, R(HTTP)},
+    {"404 with a nack of another id", 404, NULL, "{\"nack\":\"" OTHER_ID "\",\"retry\":false}",
+     EXPLICIT, REJECTED, R(HTTP)},
+    {"404 that acknowledges", 404, OUR_ID, NULL, EXPLICIT, REJECTED, R(HTTP)},
     {"499", 499, NULL, NULL, EXPLICIT, REFUSED, R(HTTP)},
     {"400 that names the id", 400, OUR_ID, NULL, EXPLICIT, REFUSED, R(HTTP)},
     {"408", 408, NULL, NULL, EXPLICIT, RETRY, R(HTTP)},
     {"425", 425, NULL, NULL, EXPLICIT, RETRY, R(HTTP)},
     {"429", 429, NULL, NULL, EXPLICIT, RETRY, R(HTTP)},
-    {"302 is not followed", 302, NULL, NULL, EXPLICIT, RETRY, R(HTTP)},
-    {"302 is no success where the status counts", 302, NULL, NULL, STATUS, RETRY, R(HTTP)},
+    {"300", 300, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"302 is not followed", 302, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"302 is no success where the status counts", 302, NULL, NULL, STATUS, REJECTED, R(HTTP)},
+    {"308", 308, NULL, NULL, EXPLICIT, REJECTED, R(HTTP)},
+    {"302 with a nack that leaves it open", 302, NULL, "{\"nack\":\"" OUR_ID "\"}", EXPLICIT, RETRY,
+     R(NACK)},
     {"500", 500, NULL, NULL, EXPLICIT, RETRY, R(HTTP)},
     {"503", 503, NULL, NULL, STATUS, RETRY, R(HTTP)},
     {"500 that names the id", 500, OUR_ID, NULL, EXPLICIT, RETRY, R(HTTP)},
@@ -132,6 +154,58 @@ static void test_long_words_are_cut_between_characters(void **state)
     struct handoff_finding finding;
     handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
     assert_int_equal(strlen(finding.said), 199); /* x and 99 whole characters */
+}
+
+static struct handoff_finding judged(int status, const char *body, size_t size)
+{
+    const struct handoff_answer answer = {
+        .answered = true, .status = status, .body = body, .body_size = size};
+    struct handoff_finding finding;
+    handoff_judge(&answer, OUR_ID, HANDOFF_ACK_EXPLICIT, &finding);
+    return finding;
+}
+
+static void test_a_rejection_names_the_setting_to_look_at(void **state)
+{
+    (void)state;
+    static const struct {
+        int status;
+        const char *setting;
+    } expected[] = {{401, "token_file"}, {403, "token_file"}, {404, "url"}, {405, "url"},
+                    {407, "url"},        {410, "url"},        {301, "url"}, {307, "url"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        assert_non_null(strstr(judged(expected[i].status, NULL, 0).reason, expected[i].setting));
+}
+
+#define MISSING                                                                                    \
+    " did not acknowledge: answer with the header Handoff-Ack: ID or {\"ack\": \"ID\"}, or set "   \
+    "ack: status; "
+
+static void test_a_success_without_acknowledgement_says_what_is_missing(void **state)
+{
+    (void)state;
+    static const char token[] = "Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    assert_string_equal(judged(200, NULL, 0).said, "200" MISSING "its answer was empty");
+    assert_string_equal(judged(204, "", 0).said, "204" MISSING "its answer was empty");
+    assert_string_equal(judged(200, "{\"ok\":true}", 11).said,
+                        "200" MISSING "it said: {\"ok\":true}");
+    assert_string_equal(judged(201, "a\0b\x1b\n\xff\xc3\xa9", 8).said,
+                        "201" MISSING "it said: a b  ?\xc3\xa9");
+    struct handoff_finding finding = judged(200, token, sizeof token - 1);
+    assert_null(strstr(finding.said, "ghp_0123"));
+    assert_int_not_equal(finding.secrets, 0);
+}
+
+static void test_a_long_answer_is_cut_between_characters(void **state)
+{
+    (void)state;
+    char body[9000];
+    for (size_t i = 0; i < sizeof body; i += 2)
+        memcpy(body + i, "\xC3\xA9", 2);
+    struct handoff_finding finding = judged(200, body, sizeof body);
+    size_t size = strlen(finding.said);
+    assert_in_range(size, sizeof finding.said - 3, sizeof finding.said - 1);
+    assert_string_equal(finding.said + size - 2, "\xC3\xA9");
 }
 
 static void test_retry_after_is_passed_on(void **state)
@@ -200,6 +274,9 @@ int main(void)
         cmocka_unit_test(test_every_rule),
         cmocka_unit_test(test_the_agents_own_words_are_kept),
         cmocka_unit_test(test_long_words_are_cut_between_characters),
+        cmocka_unit_test(test_a_rejection_names_the_setting_to_look_at),
+        cmocka_unit_test(test_a_success_without_acknowledgement_says_what_is_missing),
+        cmocka_unit_test(test_a_long_answer_is_cut_between_characters),
         cmocka_unit_test(test_retry_after_is_passed_on),
         cmocka_unit_test(test_only_an_acknowledgement_has_a_next),
         cmocka_unit_test(test_an_answer_that_no_memory_is_left_for_is_not_judged),

@@ -2,6 +2,7 @@
 /* The rules of verdict.h. Pure; any thread. */
 #include "client/protocol/push/verdict.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <yyjson.h>
@@ -9,6 +10,7 @@
 #include "client/secrets/redact.h"
 #include "lib/base/check.h"
 #include "lib/base/memory.h"
+#include "lib/base/utf8.h"
 
 /* ---- memory that may run out ------------------------------------------------------------------
  */
@@ -121,9 +123,81 @@ static void set_finding(struct handoff_finding *finding, enum handoff_verdict ve
     finding->reason = reason;
 }
 
+/* Is it about the request that was sent, whoever answered? */
 static bool is_refusal(int status)
 {
     return status >= 400 && status < 500 && status != 408 && status != 425 && status != 429;
+}
+
+/* The setting to look at where an answer says that this is not the place, or not the way in; NULL:
+   it says neither. Such an answer seldom comes from the agent itself, but from what serves its
+   host. */
+static const char *rejection(int status)
+{
+    switch (status) {
+    case 401:
+        return "the credentials are missing or wrong; check the agent's token_file";
+    case 403:
+        return "the credentials do not allow this; check the agent's token_file and url";
+    case 404:
+    case 410:
+        return "nothing is served at this path; check the agent's url";
+    case 405:
+        return "this path does not take a POST; check the agent's url";
+    case 407:
+        return "a proxy demands credentials; check the agent's url";
+    default:
+        return status >= 300 && status < 400
+                   ? "redirects are not followed; set the agent's url to where it leads"
+                   : NULL;
+    }
+}
+
+/* ---- a success that acknowledges nothing ----------------------------------------------------- */
+
+enum { ANSWER_MAX = 4096 }; /* so much is searched for credentials: more than is shown */
+
+static bool moves_the_cursor(uint32_t character)
+{
+    return character < 0x20 || (character >= 0x7f && character <= 0x9f);
+}
+
+/* The bytes of a body as text: what is no character, or would move a cursor, is replaced. */
+static size_t copy_as_text(char to[ANSWER_MAX], const char *from, size_t left)
+{
+    size_t used = 0;
+    while (left > 0) {
+        uint32_t character;
+        const size_t length = base_utf8_next(from, left, &character);
+        if (used + length > ANSWER_MAX)
+            break;
+        memcpy(to + used, from, length);
+        if (character == BASE_UTF8_INVALID)
+            to[used] = '?';
+        else if (moves_the_cursor(character))
+            to[used] = ' ';
+        used += character == BASE_UTF8_INVALID || moves_the_cursor(character) ? 1 : length;
+        from += length;
+        left -= length;
+    }
+    return used;
+}
+
+static void say_what_is_missing(struct handoff_finding *finding,
+                                const struct handoff_answer *answer)
+{
+    char text[ANSWER_MAX];
+    const size_t size = answer->body_size ? copy_as_text(text, answer->body, answer->body_size) : 0;
+    const size_t used =
+        (size_t)snprintf(finding->said, sizeof finding->said,
+                         "%d did not acknowledge: answer with the header Handoff-Ack: ID or "
+                         "{\"ack\": \"ID\"}, or set "
+                         "ack: status; %s",
+                         answer->status, size ? "it said: " : "its answer was empty");
+    BASE_CHECK(used < sizeof finding->said);
+    if (size)
+        finding->secrets =
+            handoff_secrets_cut(finding->said + used, sizeof finding->said - used, text, size);
 }
 
 static bool acknowledges(const struct statement *statement, int status, enum handoff_ack_mode mode)
@@ -133,19 +207,21 @@ static bool acknowledges(const struct statement *statement, int status, enum han
     return mode == HANDOFF_ACK_STATUS && status != 202 && !statement->names_other;
 }
 
-static void judge_success(struct handoff_finding *finding, int status,
+static void judge_success(struct handoff_finding *finding, const struct handoff_answer *answer,
                           const struct statement *statement, enum handoff_ack_mode mode)
 {
-    if (acknowledges(statement, status, mode))
+    if (acknowledges(statement, answer->status, mode)) {
         set_finding(finding, HANDOFF_VERDICT_ACKNOWLEDGED, HANDOFF_RESULT_ACK, "");
-    else if (statement->names_other)
+    } else if (statement->names_other) {
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
                     "the acknowledgement names a different handoff");
-    else if (status == 202)
+    } else if (answer->status == 202) {
         set_finding(finding, HANDOFF_VERDICT_DEFERRED, HANDOFF_RESULT_ACK, "");
-    else
+    } else {
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_PROTOCOL,
                     "the answer does not acknowledge the handoff");
+        say_what_is_missing(finding, answer);
+    }
 }
 
 static const char *failure_reason(enum handoff_attempt_result failure)
@@ -160,29 +236,29 @@ static const char *failure_reason(enum handoff_attempt_result failure)
     }
 }
 
-static void judge_status(struct handoff_finding *finding, int status)
+static void judge_status(struct handoff_finding *finding, int status, bool names_ours)
 {
-    if (is_refusal(status))
+    if (rejection(status) && !names_ours)
+        set_finding(finding, HANDOFF_VERDICT_REJECTED, HANDOFF_RESULT_HTTP, rejection(status));
+    else if (is_refusal(status))
         set_finding(finding, HANDOFF_VERDICT_REFUSED, HANDOFF_RESULT_HTTP,
                     "the agent rejected the request");
-    else if (status >= 300 && status < 400)
-        set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
-                    "redirects are not followed");
     else
         set_finding(finding, HANDOFF_VERDICT_RETRY, HANDOFF_RESULT_HTTP,
                     "the agent answered with an error status");
 }
 
-static void judge_answer(struct handoff_finding *finding, int status,
+static void judge_answer(struct handoff_finding *finding, const struct handoff_answer *answer,
                          const struct statement *statement, enum handoff_ack_mode mode)
 {
+    const int status = answer->status;
     if (statement->nacks_ours && (statement->retry_said || !is_refusal(status)))
         set_finding(finding, statement->retry ? HANDOFF_VERDICT_RETRY : HANDOFF_VERDICT_REFUSED,
                     HANDOFF_RESULT_NACK, "the agent declined the handoff");
     else if (status >= 200 && status < 300)
-        judge_success(finding, status, statement, mode);
+        judge_success(finding, answer, statement, mode);
     else
-        judge_status(finding, status);
+        judge_status(finding, status, statement->nacks_ours);
 }
 
 /* What is not acknowledged has no next. */
@@ -208,7 +284,7 @@ void handoff_judge(const struct handoff_answer *answer, const char *handoff_id,
     read_body(&statement, finding, answer, handoff_id);
     if (finding->shortage != HANDOFF_SHORTAGE_NONE)
         return;
-    judge_answer(finding, answer->status, &statement, mode);
+    judge_answer(finding, answer, &statement, mode);
     if (finding->verdict != HANDOFF_VERDICT_ACKNOWLEDGED)
         drop_next(finding);
 }

@@ -5,8 +5,11 @@
  *   acknowledged  2xx that names the id (Handoff-Ack, or {"ack": id}); with `ack: status` any 2xx
  *                 but 202
  *   deferred      202: the acknowledgement comes later, on the API
- *   refused       {"nack": id, "retry": false}, or 4xx other than 408, 425 and 429: for good
- *   retry         everything else: no answer, 3xx, 5xx, 2xx that names no id or a wrong one
+ *   refused       {"nack": id, "retry": false}, or 4xx other than those below: for good
+ *   rejected      401, 403, 404, 405, 407, 410 and 3xx, unless a nack names the id: the address or
+ *                 the credentials are wrong, which is not about this handoff
+ *   retry         everything else: no answer, 408, 425, 429, 5xx, 2xx that names no id or a wrong
+ * one
  *
  * A nack that says whether to retry outranks the status it came with: it is the agent's own word. A
  * pure function of the answer, so that each rule is a row of a test.

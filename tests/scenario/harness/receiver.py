@@ -71,9 +71,9 @@ def later(request):
     request.answer(202)
 
 
-def nack(reason, retry):
+def nack(reason, retry, code=200):
     return lambda request: request.answer(
-        200, {"nack": request.id, "reason": reason, "retry": retry})
+        code, {"nack": request.id, "reason": reason, "retry": retry})
 
 
 def status(code, body=b"", **headers):
