@@ -25,6 +25,7 @@ enum {
     PROBE_LOOK_MS = 250,    /* how often a handoff checks while another one is the probe */
     CIRCUIT_LOOK_MS = 1000, /* and during the cooldown, which an operator may end */
     OWN_FAILURE_MS = 1000,  /* what we could not store is not asked for again before that */
+    ENOUGH_TIME_MS = 1000,  /* to answer in, unless the agent's timeout is shorter */
 };
 
 /* ---- clocks --------------------------------------------------------------------------------- */
@@ -154,12 +155,33 @@ static void expire(struct handoff_delivery *delivery)
     handoff_delivery_move(delivery, HANDOFF_STATE_EXPIRED);
 }
 
-/* After a temporary failure. An attempt that the deadline cut short does not count as a failure of
-   the agent. */
+/* Did an attempt that the deadline cut off have enough time to blame the agent? One that was taken,
+   or will be acknowledged later, is the agent's to finish, and has a time of its own. */
+static bool had_its_time(const struct handoff_delivery *delivery)
+{
+    if (delivery->state != HANDOFF_STATE_IN_FLIGHT || handoff_delivery_is_taken(delivery))
+        return false;
+    const int64_t timeout_ms = delivery->settings->options.timeout_ms;
+    const int64_t enough_ms = timeout_ms < ENOUGH_TIME_MS ? timeout_ms : ENOUGH_TIME_MS;
+    return delivery->attempt.duration_us >= enough_ms * 1000;
+}
+
+/* The deadline leaves no time for another attempt. */
+static void expire_by_fault_of_agent(struct handoff_delivery *delivery)
+{
+    handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_FAILED);
+    handoff_delivery_learn(delivery, HANDOFF_BREAKER_EXHAUSTED);
+    expire(delivery);
+}
+
+/* After a temporary failure. */
 static void retry(struct handoff_delivery *delivery, const struct handoff_finding *finding)
 {
     if (handoff_delivery_until_deadline(delivery) <= 0) {
-        expire(delivery);
+        if (had_its_time(delivery))
+            expire_by_fault_of_agent(delivery);
+        else
+            expire(delivery);
         return;
     }
     handoff_delivery_report_probe(delivery, HANDOFF_BREAKER_PROBE_FAILED);
@@ -181,8 +203,8 @@ static void retry(struct handoff_delivery *delivery, const struct handoff_findin
                                            delivery->lane->engine->options.random);
     if (wait < finding->retry_after_ms)
         wait = finding->retry_after_ms + 1; /* the current millisecond does not count */
-    if (wait >= handoff_delivery_until_deadline(delivery)) { /* too late for another attempt */
-        expire(delivery);
+    if (wait >= handoff_delivery_until_deadline(delivery)) {
+        expire_by_fault_of_agent(delivery);
         return;
     }
     handoff_delivery_set_due_in(delivery, wait);

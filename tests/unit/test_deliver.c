@@ -248,25 +248,56 @@ static void test_expires_at_its_deadline(void **state)
     stored(&sender, HANDOFF_STATE_EXPIRED);
 }
 
-/* An attempt that the deadline cut short is no failure of the agent, though it be the last one. */
-static void test_the_last_attempt_expires_too(void **state)
+/* Sends one that nobody answers; the deadline ends its attempt. */
+static void let_expire(struct sender *sender, int64_t deadline_ms)
+{
+    int before = atomic_load(&receiver.requests);
+    behave(0, "silent");
+    send_within(sender, "coder", deadline_ms);
+    until_requested(before + 1);
+    let_pass(deadline_ms);
+    until_settled(sender);
+    struct row row = stored(sender, HANDOFF_STATE_EXPIRED);
+    assert_int_equal(row.nrecorded, 1);
+    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
+}
+
+/* An attempt that the deadline cut off early says nothing about the agent, though it be the last.
+ */
+static void test_a_deadline_that_leaves_no_time_is_not_the_agents_failure(void **state)
 {
     (void)state;
     static struct sender sender;
     stage.options[0].retries = 0;
     stage.options[0].breaker_failures = 1;
-    int before = atomic_load(&receiver.requests);
-    behave(0, "silent");
-    send_within(&sender, "coder", DEADLINE_MS);
-    until_requested(before + 1);
-    let_pass(DEADLINE_MS);
-    until_settled(&sender);
-    struct row row = stored(&sender, HANDOFF_STATE_EXPIRED);
-    assert_int_equal(row.nrecorded, 1);
-    assert_int_equal(row.recorded[0].result, HANDOFF_RESULT_TIMEOUT);
+    let_expire(&sender, 500);
     assert_int_equal(count_outcomes(HANDOFF_OUTCOME_EXHAUSTED), 0);
     behave(0, "ack");
     send_and_wait(&sender, "coder"); /* the circuit is closed */
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
+}
+
+static void test_an_agent_that_does_not_answer_until_the_deadline_has_failed(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    struct handoff_error error;
+    stage.options[0].breaker_failures = 2;
+    let_expire(&sender, DEADLINE_MS);
+    let_expire(&sender, 1000);
+    assert_int_equal(count_outcomes(HANDOFF_OUTCOME_EXPIRED), 2);
+    assert_int_equal(try_send(&sender, "coder", &error), HANDOFF_ERR_CIRCUIT_OPEN);
+}
+
+static void test_a_short_timeout_is_time_enough(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    struct handoff_error error;
+    stage.options[0].timeout_ms = 300;
+    stage.options[0].breaker_failures = 1;
+    let_expire(&sender, 300);
+    assert_int_equal(try_send(&sender, "coder", &error), HANDOFF_ERR_CIRCUIT_OPEN);
 }
 
 /* The attempt that was acknowledged with a 202 ends with the deadline: it is counted, and recorded
@@ -291,12 +322,16 @@ static void test_retry_after_beyond_the_deadline_is_not_waited_for(void **state)
 {
     (void)state;
     static struct sender sender;
+    struct handoff_error error;
+    stage.options[0].breaker_failures = 1;
     behave(0, "503wait=60,ack"); /* 60 s */
     send_within(&sender, "coder", 50000);
     until_settled(&sender);
     assert_int_equal(sender.status.state, HANDOFF_STATE_EXPIRED);
     assert_int_equal(sender.status.attempts, 1);
     assert_true(base_wall_ms(&base_clock_system) < sender.submission.deadline_ms);
+    /* it had its attempt, and failed it */
+    assert_int_equal(try_send(&sender, "coder", &error), HANDOFF_ERR_CIRCUIT_OPEN);
 }
 
 /* ---- escalation ----------------------------------------------------------------------------- */
@@ -726,7 +761,9 @@ int main(void)
         STAGED(test_rejections_open_the_circuit),
         STAGED(test_the_nacks_words_are_recorded),
         STAGED(test_expires_at_its_deadline),
-        STAGED(test_the_last_attempt_expires_too),
+        STAGED(test_a_deadline_that_leaves_no_time_is_not_the_agents_failure),
+        STAGED(test_an_agent_that_does_not_answer_until_the_deadline_has_failed),
+        STAGED(test_a_short_timeout_is_time_enough),
         STAGED(test_an_announced_acknowledgement_that_the_deadline_overtakes),
         STAGED(test_retry_after_beyond_the_deadline_is_not_waited_for),
         STAGED(test_an_alternate_takes_over),
