@@ -20,3 +20,13 @@ handoff_library(NETTLE nettle)
 handoff_library(GNUTLS gnutls)
 handoff_library(CRYPT libcrypt)
 handoff_library(ZLIB zlib)
+
+# libunistring comes without a file for pkg-config.
+find_path(UNISTRING_INCLUDE uniwbrk.h)
+find_library(UNISTRING_LIBRARY unistring)
+if(NOT UNISTRING_INCLUDE OR NOT UNISTRING_LIBRARY)
+    message(FATAL_ERROR "uniwbrk.h or libunistring is missing: is libunistring-dev installed? (scripts/install-deps run test)")
+endif()
+add_library(handoff_unistring INTERFACE)
+target_include_directories(handoff_unistring SYSTEM INTERFACE "${UNISTRING_INCLUDE}")
+target_link_libraries(handoff_unistring INTERFACE "${UNISTRING_LIBRARY}")

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sketches of documents, see sketch.h. Pure; any thread. */
+#include "lib/words/sketch.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/words/hash.h"
+
+enum { NEAR_SHARE = 16 }; /* one word in so many may differ */
+
+static uint8_t sketch_byte(uint64_t hash)
+{
+    const uint8_t byte = (uint8_t)(hash >> 56);
+    return byte != WORDS_SKETCH_BREAK ? byte : 1;
+}
+
+void words_sketch_begin(struct words_sketch *sketch)
+{
+    sketch->size = WORDS_SKETCH_HEAD;
+    sketch->digest = WORDS_HASH_START;
+}
+
+static void append_byte(struct words_sketch *sketch, uint8_t byte)
+{
+    if (sketch->size < WORDS_SKETCH_MAX)
+        sketch->bytes[sketch->size++] = byte;
+}
+
+void words_sketch_break(struct words_sketch *sketch)
+{
+    append_byte(sketch, WORDS_SKETCH_BREAK);
+    sketch->digest = words_hash_byte(sketch->digest, WORDS_SKETCH_BREAK);
+}
+
+bool words_sketch_add(struct words_sketch *sketch, const struct words_term *term)
+{
+    if (term->kind != WORDS_WORD && term->kind != WORDS_PAIR)
+        return false;
+    append_byte(sketch, sketch_byte(term->hash));
+    sketch->digest = words_hash_end(sketch->digest ^ term->hash);
+    return true;
+}
+
+void words_sketch_end(struct words_sketch *sketch)
+{
+    const uint64_t digest = words_hash_end(sketch->digest);
+    for (int i = 0; i < WORDS_SKETCH_HEAD; i++)
+        sketch->bytes[i] = (uint8_t)(digest >> 8 * i);
+}
+
+/* ---- nearly the same ------------------------------------------------------------------------- */
+
+/* Bytes that both have, each as often as the one that has it less often. */
+static size_t in_common(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
+{
+    uint16_t left[256] = {0};
+    size_t common = 0;
+    for (size_t i = 0; i < a_size; i++)
+        left[a[i]]++;
+    for (size_t i = 0; i < b_size; i++)
+        if (left[b[i]] > 0) {
+            left[b[i]]--;
+            common++;
+        }
+    return common;
+}
+
+bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size)
+{
+    if (a_size <= WORDS_SKETCH_HEAD || b_size <= WORDS_SKETCH_HEAD || a_size > WORDS_SKETCH_MAX ||
+        b_size > WORDS_SKETCH_MAX)
+        return false;
+    if (a_size == b_size && memcmp(a, b, WORDS_SKETCH_HEAD) == 0)
+        return true;
+    const size_t a_words = a_size - WORDS_SKETCH_HEAD, b_words = b_size - WORDS_SKETCH_HEAD;
+    const size_t longer = a_words > b_words ? a_words : b_words;
+    const size_t shorter = a_words + b_words - longer;
+    const size_t differ = longer / NEAR_SHARE;
+    return differ > 0 && shorter + differ >= longer &&
+           in_common(a + WORDS_SKETCH_HEAD, a_words, b + WORDS_SKETCH_HEAD, b_words) + differ >=
+               longer;
+}
+
+/* ---- the order of a query -------------------------------------------------------------------- */
+
+static void add_pair(struct words_order *order, uint8_t first, uint8_t second, size_t at)
+{
+    for (size_t i = 0; i < order->count; i++)
+        if (order->pairs[i].first == first && order->pairs[i].second == second)
+            return;
+    order->pairs[order->count].first = first;
+    order->pairs[order->count].second = second;
+    order->pairs[order->count].at = (uint32_t)at;
+    order->firsts[first] |= (uint64_t)1 << order->count++;
+}
+
+void words_order_begin(struct words_order *order, const uint64_t *hashes, size_t count)
+{
+    order->count = 0;
+    memset(order->firsts, 0, sizeof order->firsts);
+    for (size_t i = 0; i + 1 < count && order->count < WORDS_SKETCH_ORDERS; i++)
+        if (hashes[i] != hashes[i + 1])
+            add_pair(order, sketch_byte(hashes[i]), sketch_byte(hashes[i + 1]), i);
+}
+
+static void count_following(const struct words_order *order, uint64_t pairs, uint8_t second,
+                            uint8_t *counts)
+{
+    for (; pairs; pairs &= pairs - 1) {
+        const int pair = __builtin_ctzll(pairs);
+        if (order->pairs[pair].second == second && counts[pair] < UINT8_MAX)
+            counts[pair]++;
+    }
+}
+
+void words_order_count(const struct words_order *order, const uint8_t *sketch, size_t size,
+                       uint8_t *counts)
+{
+    memset(counts, 0, order->count);
+    for (size_t i = WORDS_SKETCH_HEAD; i + 1 < size; i++)
+        if (order->firsts[sketch[i]])
+            count_following(order, order->firsts[sketch[i]], sketch[i + 1], counts);
+}
