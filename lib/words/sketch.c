@@ -84,33 +84,34 @@ bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, siz
 
 /* ---- the order of a query -------------------------------------------------------------------- */
 
-static void add_pair(struct words_order *order, uint8_t first, uint8_t second, size_t at)
+static void add_pair(struct words_order *order, uint8_t first, uint8_t second, uint8_t apart,
+                     size_t at)
 {
     for (size_t i = 0; i < order->count; i++)
         if (order->pairs[i].first == first && order->pairs[i].second == second)
             return;
-    order->pairs[order->count].first = first;
-    order->pairs[order->count].second = second;
-    order->pairs[order->count].at = (uint32_t)at;
+    order->pairs[order->count] = (struct words_order_pair){first, second, apart, (uint32_t)at};
     order->firsts[first] |= (uint64_t)1 << order->count++;
 }
 
+/* Those next to each other first, as there is room for so many. */
 void words_order_begin(struct words_order *order, const uint64_t *hashes, size_t count)
 {
     order->count = 0;
     memset(order->firsts, 0, sizeof order->firsts);
-    for (size_t i = 0; i + 1 < count && order->count < WORDS_SKETCH_ORDERS; i++)
-        if (hashes[i] != hashes[i + 1])
-            add_pair(order, sketch_byte(hashes[i]), sketch_byte(hashes[i + 1]), i);
+    for (uint8_t apart = 1; apart <= 2; apart++)
+        for (size_t i = 0; i + apart < count && order->count < WORDS_SKETCH_ORDERS; i++)
+            if (hashes[i] != hashes[i + apart])
+                add_pair(order, sketch_byte(hashes[i]), sketch_byte(hashes[i + apart]), apart, i);
 }
 
-static void count_following(const struct words_order *order, uint64_t pairs, uint8_t second,
-                            uint8_t *counts)
+static void count_second(const struct words_order *order, uint64_t pairs, uint8_t second,
+                         uint8_t worth, uint8_t *counts)
 {
     for (; pairs; pairs &= pairs - 1) {
         const int pair = __builtin_ctzll(pairs);
-        if (order->pairs[pair].second == second && counts[pair] < UINT8_MAX)
-            counts[pair]++;
+        if (order->pairs[pair].second == second && counts[pair] + worth <= UINT8_MAX)
+            counts[pair] = (uint8_t)(counts[pair] + worth);
     }
 }
 
@@ -118,7 +119,12 @@ void words_order_count(const struct words_order *order, const uint8_t *sketch, s
                        uint8_t *counts)
 {
     memset(counts, 0, order->count);
-    for (size_t i = WORDS_SKETCH_HEAD; i + 1 < size; i++)
-        if (order->firsts[sketch[i]])
-            count_following(order, order->firsts[sketch[i]], sketch[i + 1], counts);
+    for (size_t i = WORDS_SKETCH_HEAD; i + 1 < size; i++) {
+        const uint64_t pairs = order->firsts[sketch[i]];
+        if (!pairs || sketch[i + 1] == WORDS_SKETCH_BREAK)
+            continue;
+        count_second(order, pairs, sketch[i + 1], 2, counts);
+        if (i + 2 < size)
+            count_second(order, pairs, sketch[i + 2], 1, counts);
+    }
 }

@@ -52,21 +52,23 @@ void words_sketch_end(struct words_sketch *sketch);
    that are no sketch are near to nothing. */
 bool words_sketch_is_near(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size);
 
-/* The words of a query that follow each other. */
+/* Which words of a query are next to each other, or have one between them. */
 struct words_order {
-    struct {
+    struct words_order_pair {
         uint8_t first, second;
-        uint32_t at; /* position of the first */
+        uint8_t apart; /* 1 or 2 */
+        uint32_t at;   /* place of the first among the words of the query */
     } pairs[WORDS_SKETCH_ORDERS];
     size_t count;
     uint64_t firsts[256]; /* the pairs that begin with a byte */
 };
 
-/* From the hashes of the query's words in their order; `at` of a pair is a place in them. A pair of
-   a word and itself, and a repeated pair, are left out. */
+/* From the hashes of the query's words in their order. A pair of a word and itself, and a repeated
+   pair, are left out. */
 void words_order_begin(struct words_order *order, const uint64_t *hashes, size_t count);
 
-/* How often each pair occurs in a document; counts[] has a place for each pair. */
+/* How often each pair occurs in a document in that order: 2 for each time that the words are next
+   to each other, 1 with one between them. counts[] has a place for each pair. */
 void words_order_count(const struct words_order *order, const uint8_t *sketch, size_t size,
                        uint8_t *counts);
 

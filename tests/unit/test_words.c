@@ -341,12 +341,12 @@ static void a_sketch_tells_which_words_of_a_query_follow_each_other(void **state
     for (size_t i = 0; i < query.count; i++)
         hashes[i] = query.list[i].hash;
     words_order_begin(&order, hashes, query.count);
-    assert_int_equal(order.count, 3);
-    struct words_sketch sketch = sketch_of("a shock wave and shock waves; wave, shock; the end");
+    assert_int_equal(order.count, 6);
+    struct words_sketch sketch =
+        sketch_of("a shock wave and shock new waves; wave, shock; the end");
     words_order_count(&order, sketch.bytes, sketch.size, counts);
-    assert_int_equal(counts[0], 0);
-    assert_int_equal(counts[1], 2);
-    assert_int_equal(counts[2], 0);
+    static const uint8_t expected[] = {0, 3, 1, 0, 2, 4};
+    assert_memory_equal(counts, expected, 6);
     words_order_count(&order, sketch.bytes, 0, counts);
     assert_int_equal(counts[1], 0);
 }
