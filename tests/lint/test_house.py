@@ -12,8 +12,8 @@ import unittest
 import source_tree
 
 # Rooms for which both rules hold. The other rooms follow; then this becomes source_tree.ROOMS.
-FINISHED = ("lib/base/", "lib/tokens/", "lib/words/", "lib/metrics/", "client/", "collectors/", "exporter/",
-            "ctl/", "tools/vocabulary/")
+FINISHED = ("lib/base/", "lib/search/", "lib/tokens/", "lib/words/", "lib/metrics/", "client/", "collectors/",
+            "exporter/", "ctl/", "tools/vocabulary/")
 # Files in these rooms that are not finished yet.
 UNFINISHED = ()
 GENERATED = ("lib/tokens/unicode_tables.c",)

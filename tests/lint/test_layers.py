@@ -16,9 +16,10 @@ import source_tree
 MAY_KNOW = {
     "lib/base": (),
     "lib/tokens": ("lib/base/",),
+    "lib/search": ("lib/base/",),
     "lib/words": ("lib/base/",),
     "lib/metrics": ("lib/base/check.h",),
-    "client": ("lib/base/", "lib/tokens/", "lib/words/"),
+    "client": ("lib/base/", "lib/search/", "lib/tokens/", "lib/words/"),
     "collectors": ("lib/base/check.h", "client/handoff.h", "lib/metrics/"),
     "exporter": ("lib/base/", "client/handoff.h", "client/host_loop.h", "client/calls/call.h", "client/calls/calls.def",
                  "client/calls/schema.h", "client/model/field.h", "client/model/lenient.h", "client/model/handoff_agent_keys.def",

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Searching: the best documents of all segments, by MaxScore over windows of documents.
+ *
+ * In each window, the terms that together could not bring a document among the best so far are set
+ * aside: a document must have one of the others to matter. Those are added up for the whole window;
+ * then each document that has one is completed with the terms set aside, from the weightiest to the
+ * least, until it is complete or can no longer be among the best. What a term is worth at most in a
+ * window is known from the heads of its blocks, so most blocks of common terms are not decoded.
+ *
+ * Worth is counted in whole numbers, as shares of the most that a document could reach: so sums are
+ * the same in whatever order they are made, and the same documents always give the same result.
+ *
+ * On the caller's thread, on whose stack all of it is.
+ */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/check.h"
+#include "lib/search/index.h"
+#include "lib/search/postings.h"
+
+enum {
+    WINDOW = 4096,
+    SMALL = 4,       /* counts up to here have their share in a table */
+    WHOLE = 1 << 24, /* what a document could reach: floats are exact up to here */
+    LENGTHS = 256,
+};
+
+/* ---- counting ----------------------------------------------------------------------------------
+ */
+
+static void count_documents(const struct search_segment *segment, struct search_query *query,
+                            uint64_t *lengths)
+{
+    for (size_t i = 0; i < query->range_count; i++) {
+        const uint32_t from = search_segment_lower(segment, query->ranges[i].first);
+        const uint32_t to = query->ranges[i].last == INT64_MAX
+                                ? segment->head.documents
+                                : search_segment_lower(segment, query->ranges[i].last + 1);
+        query->documents += to - from;
+        *lengths += search_segment_lengths(segment, to) - search_segment_lengths(segment, from);
+    }
+}
+
+static int64_t count_in_ranges(const struct search_segment *segment,
+                               const struct search_query *query, size_t term)
+{
+    struct search_cursor cursor;
+    int64_t count = 0;
+    search_cursor_open(&cursor, segment, term);
+    for (size_t i = 0; i < query->range_count; i++) {
+        const uint32_t from = search_segment_lower(segment, query->ranges[i].first);
+        const uint32_t to = query->ranges[i].last == INT64_MAX
+                                ? segment->head.documents
+                                : search_segment_lower(segment, query->ranges[i].last + 1);
+        if (from == 0 && to == segment->head.documents)
+            return cursor.count;
+        if (from < to) {
+            const int64_t before = search_cursor_rank(&cursor, from);
+            count += search_cursor_rank(&cursor, to) - before;
+        }
+    }
+    return count;
+}
+
+static void count_segment(const struct search_segment *segment, struct search_query *query,
+                          uint64_t *lengths)
+{
+    count_documents(segment, query, lengths);
+    for (size_t i = 0; i < query->term_count; i++) {
+        const int64_t term = search_segment_term(segment, query->terms[i].hash);
+        if (term >= 0)
+            query->terms[i].documents += count_in_ranges(segment, query, (size_t)term);
+    }
+}
+
+void search_view_count(struct search_view *view, struct search_query *query)
+{
+    uint64_t lengths = 0;
+    BASE_CHECK_MAGIC(view, SEARCH_VIEW_MAGIC);
+    BASE_CHECK(query->term_count <= SEARCH_TERMS_MAX);
+    query->documents = 0;
+    query->cut = false;
+    for (size_t i = 0; i < query->term_count; i++)
+        query->terms[i].documents = 0;
+    for (size_t i = view->count; i > 0; i--) {
+        if (search_segment_is_usable(view->segments[i - 1], query->deadline_ns))
+            count_segment(view->segments[i - 1], query, &lengths);
+        else
+            query->cut = true;
+    }
+    query->average_length = query->documents > 0 ? (double)lengths / (double)query->documents : 0;
+}
+
+/* ---- what a document is worth
+ * -------------------------------------------------------------------- */
+
+/* A term in the segment at hand. */
+struct listed {
+    struct search_cursor *cursor;
+    float weight;  /* in shares */
+    uint32_t most; /* that it is worth in this window, in shares */
+    uint32_t rest; /* the same of it and of all before it */
+};
+
+struct finding {
+    const struct search_query *query;
+    struct search_result *heap; /* the worst first */
+    size_t count, most;
+    double share; /* of a relevance of 1 */
+    float boost_most;
+    uint32_t needed;             /* shares below which no document is among the best */
+    float usual[LENGTHS];        /* k1 * (1 - b + b * length / average) */
+    float small[SMALL][LENGTHS]; /* worth of such a count in a document of such a length */
+    struct listed terms[SEARCH_TERMS_MAX];
+    size_t term_count;
+    struct search_cursor cursors[SEARCH_TERMS_MAX];
+    uint32_t sums[WINDOW];
+    uint64_t touched[WINDOW / 64];
+};
+
+static float worth_of_count(const struct finding *on, uint32_t count, uint8_t length)
+{
+    const float times = (float)count;
+    return times * (on->query->k1 + 1) / (times + on->usual[length]);
+}
+
+static inline uint32_t worth(const struct finding *on, float weight, uint32_t count, uint8_t length)
+{
+    const float part =
+        count <= SMALL ? on->small[count - 1][length] : worth_of_count(on, count, length);
+    return (uint32_t)(weight * part);
+}
+
+/* One more: rounding may make a lower count worth more, by as much. */
+static uint32_t worth_at_most(const struct finding *on, float weight,
+                              const struct search_block *block)
+{
+    return worth(on, weight, block->max_count ? block->max_count : 1, block->min_length) + 1;
+}
+
+static float greatest_boost(const struct search_query *query)
+{
+    float level = 0;
+    for (int i = 0; i < SEARCH_LEVELS; i++)
+        level = query->level[i] > level ? query->level[i] : level;
+    return 1 + level + query->recency + (query->task ? query->same_task : 0) +
+           (query->agent_count > 0 ? query->agent : 0);
+}
+
+static bool is_of_agents(const struct search_query *query, uint32_t agent)
+{
+    for (size_t i = 0; agent != 0 && i < query->agent_count; i++)
+        if (query->agents[i] == agent)
+            return true;
+    return false;
+}
+
+static float boost_of(const struct search_query *query, const struct search_segment *segment,
+                      uint32_t document)
+{
+    float boost = 1 + query->level[segment->levels[document] % SEARCH_LEVELS];
+    if (query->recency > 0 && query->half_life_ms > 0) {
+        const double age = (double)(query->now_ms - (int64_t)segment->seconds[document] * 1000);
+        boost += query->recency * (float)exp2(age > 0 ? -age / (double)query->half_life_ms : 0);
+    }
+    if (query->task != 0 && segment->tasks[document] == query->task)
+        boost += query->same_task;
+    if (is_of_agents(query, segment->agents[document]))
+        boost += query->agent;
+    return boost;
+}
+
+/* ---- the best so far
+ * ----------------------------------------------------------------------------- */
+
+static bool is_worse(const struct search_result *a, const struct search_result *b)
+{
+    if (a->score != b->score)
+        return a->score < b->score;
+    return search_time_of(a->key) < search_time_of(b->key);
+}
+
+static void sink(struct search_result *heap, size_t count, size_t at)
+{
+    for (;;) {
+        size_t worst = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
+            if (is_worse(&heap[child], &heap[worst]))
+                worst = child;
+        if (worst == at)
+            return;
+        const struct search_result moved = heap[at];
+        heap[at] = heap[worst];
+        heap[worst] = moved;
+        at = worst;
+    }
+}
+
+static void rise(struct search_result *heap, size_t at)
+{
+    while (at > 0 && is_worse(&heap[at], &heap[(at - 1) / 2])) {
+        const struct search_result moved = heap[at];
+        heap[at] = heap[(at - 1) / 2];
+        heap[(at - 1) / 2] = moved;
+        at = (at - 1) / 2;
+    }
+}
+
+/* Two less: what the product of floats may have lost. */
+static void set_needed(struct finding *on)
+{
+    const double needed = (double)on->heap[0].score / (double)on->boost_most * on->share;
+    on->needed = needed > 2 ? (uint32_t)(needed * (1 - 1e-6)) - 1 : 0;
+}
+
+static void take_document(struct finding *on, const struct search_segment *segment,
+                          uint32_t document, uint32_t sum)
+{
+    if (search_segment_is_removed(segment, document))
+        return;
+    struct search_result result = {.key = segment->keys[document],
+                                   .sketch = search_segment_sketch(segment, document)};
+    result.relevance = (float)((double)sum / on->share);
+    result.score = result.relevance * boost_of(on->query, segment, document);
+    if (on->count < on->most) {
+        on->heap[on->count] = result;
+        rise(on->heap, on->count++);
+    } else if (is_worse(&on->heap[0], &result)) {
+        on->heap[0] = result;
+        sink(on->heap, on->count, 0);
+    }
+    if (on->count == on->most)
+        set_needed(on);
+}
+
+/* ---- a window
+ * ------------------------------------------------------------------------------------ */
+
+/* What a term is worth at most in the window [base, end). */
+static uint32_t bound_in_window(const struct finding *on, const struct listed *term, uint32_t base,
+                                uint32_t end)
+{
+    struct search_cursor *cursor = term->cursor;
+    uint32_t most = 0;
+    if (!search_cursor_reach(cursor, base))
+        return 0;
+    if (cursor->filled > 0 && cursor->documents[cursor->at] >= end)
+        return 0;
+    for (uint32_t i = cursor->block; i < cursor->nblocks; i++) {
+        const struct search_block *block = cursor->blocks ? &cursor->blocks[i] : &cursor->only;
+        const uint32_t bound = worth_at_most(on, term->weight, block);
+        most = bound > most ? bound : most;
+        if (block->last >= end - 1)
+            break;
+    }
+    return most;
+}
+
+/* The first term that is not set aside. Those with the least worth come first. */
+static size_t split_terms(struct finding *on, uint32_t base, uint32_t end)
+{
+    uint32_t rest = 0;
+    size_t first = 0;
+    for (size_t i = 0; i < on->term_count; i++) {
+        struct listed term = on->terms[i];
+        size_t at = i;
+        term.most = bound_in_window(on, &term, base, end);
+        for (; at > 0 && on->terms[at - 1].most > term.most; at--)
+            on->terms[at] = on->terms[at - 1];
+        on->terms[at] = term;
+    }
+    for (size_t i = 0; i < on->term_count; i++) {
+        rest += on->terms[i].most;
+        on->terms[i].rest = rest;
+        if (rest < on->needed || on->terms[i].most == 0)
+            first = i + 1;
+    }
+    return first;
+}
+
+static void add_up(struct finding *on, const struct listed *term, uint32_t base, uint32_t end)
+{
+    struct search_cursor *cursor = term->cursor;
+    const uint8_t *lengths = cursor->segment->lengths;
+    bool more = search_cursor_seek(cursor, base);
+    while (more) {
+        uint32_t i = cursor->at;
+        for (; i < cursor->filled && cursor->documents[i] < end; i++) {
+            const uint32_t document = cursor->documents[i], slot = document - base;
+            on->sums[slot] += worth(on, term->weight, cursor->counts[i], lengths[document]);
+            on->touched[slot / 64] |= UINT64_C(1) << (slot % 64);
+        }
+        cursor->at = i;
+        if (i < cursor->filled)
+            return;
+        cursor->filled = 0;
+        more = ++cursor->block < cursor->nblocks;
+        if (more)
+            search_cursor_fill(cursor);
+    }
+}
+
+/* With the terms set aside. 0: it is not among the best. */
+static uint32_t complete(struct finding *on, size_t aside, uint32_t document, uint32_t sum)
+{
+    while (aside > 0) {
+        const struct listed *term = &on->terms[--aside];
+        const uint32_t rest = aside > 0 ? on->terms[aside - 1].rest : 0;
+        if (sum + term->rest < on->needed)
+            return 0;
+        if (term->most == 0 || !search_cursor_reach(term->cursor, document))
+            continue;
+        if (sum + rest + worth_at_most(on, term->weight, search_cursor_block(term->cursor)) <
+            on->needed)
+            return 0;
+        if (search_cursor_seek(term->cursor, document) &&
+            search_cursor_at(term->cursor) == document) {
+            const struct search_cursor *cursor = term->cursor;
+            sum += worth(on, term->weight, cursor->counts[cursor->at],
+                         cursor->segment->lengths[document]);
+        }
+    }
+    return sum >= on->needed ? sum : 0;
+}
+
+static void take_window(struct finding *on, const struct search_segment *segment, size_t aside,
+                        uint32_t base)
+{
+    for (uint32_t i = 0; i < WINDOW / 64; i++) {
+        for (uint64_t bits = on->touched[i]; bits; bits &= bits - 1) {
+            const uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint32_t sum = on->sums[slot];
+            on->sums[slot] = 0;
+            if (aside > 0)
+                sum = complete(on, aside, base + slot, sum);
+            if (sum > 0 && sum >= on->needed)
+                take_document(on, segment, base + slot, sum);
+        }
+        on->touched[i] = 0;
+    }
+}
+
+static bool is_past(int64_t deadline_ns)
+{
+    struct timespec now;
+    if (deadline_ns == 0)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec > deadline_ns;
+}
+
+/* The documents [from, to). False: the deadline came. */
+static bool find_between(struct finding *on, const struct search_segment *segment, uint32_t from,
+                         uint32_t to)
+{
+    for (uint32_t base = from; base < to; base += WINDOW) {
+        const uint32_t end = to - base < WINDOW ? to : base + WINDOW;
+        const size_t aside = split_terms(on, base, end);
+        for (size_t i = aside; i < on->term_count; i++)
+            add_up(on, &on->terms[i], base, end);
+        if (aside < on->term_count)
+            take_window(on, segment, aside, base);
+        if (is_past(on->query->deadline_ns))
+            return base + WINDOW >= to;
+    }
+    return true;
+}
+
+/* ---- a segment, and all of them
+ * -------------------------------------------------------------------
+ */
+
+static void list_terms(struct finding *on, const struct search_segment *segment)
+{
+    on->term_count = 0;
+    for (size_t i = 0; i < on->query->term_count; i++) {
+        const struct search_wanted *wanted = &on->query->terms[i];
+        const int64_t term = wanted->weight > 0 ? search_segment_term(segment, wanted->hash) : -1;
+        if (term < 0)
+            continue;
+        struct search_cursor *cursor = &on->cursors[on->term_count];
+        search_cursor_open(cursor, segment, (size_t)term);
+        on->terms[on->term_count++] = (struct listed){
+            .cursor = cursor, .weight = (float)((double)wanted->weight * on->share)};
+    }
+}
+
+static bool find_in_segment(struct finding *on, const struct search_segment *segment)
+{
+    const struct search_query *query = on->query;
+    list_terms(on, segment);
+    for (size_t i = 0; on->term_count > 0 && i < query->range_count; i++) {
+        const uint32_t from = search_segment_lower(segment, query->ranges[i].first);
+        const uint32_t to = query->ranges[i].last == INT64_MAX
+                                ? segment->head.documents
+                                : search_segment_lower(segment, query->ranges[i].last + 1);
+        if (!find_between(on, segment, from, to))
+            return false;
+    }
+    return true;
+}
+
+/* False: nothing has a weight. */
+static bool begin_finding(struct finding *on, const struct search_query *query)
+{
+    double weights = 0;
+    for (size_t i = 0; i < query->term_count; i++)
+        weights += query->terms[i].weight > 0 ? (double)query->terms[i].weight : 0;
+    if (weights <= 0)
+        return false;
+    on->query = query;
+    on->share = WHOLE / (weights * ((double)query->k1 + 1));
+    on->boost_most = greatest_boost(query);
+    const float average = query->average_length > 0 ? (float)query->average_length : 1;
+    for (int i = 0; i < LENGTHS; i++) {
+        const float length = (float)search_length_of((uint8_t)i);
+        on->usual[i] = query->k1 * (1 - query->b + query->b * length / average);
+        for (uint32_t count = 1; count <= SMALL; count++)
+            on->small[count - 1][i] = worth_of_count(on, count, (uint8_t)i);
+    }
+    return true;
+}
+
+static void sort_heap(struct finding *on)
+{
+    for (size_t left = on->count; left > 1; left--) {
+        const struct search_result worst = on->heap[0];
+        on->heap[0] = on->heap[left - 1];
+        on->heap[left - 1] = worst;
+        sink(on->heap, left - 1, 0);
+    }
+}
+
+size_t search_view_find(struct search_view *view, struct search_query *query,
+                        struct search_result *results, size_t most)
+{
+    struct finding on;
+    BASE_CHECK_MAGIC(view, SEARCH_VIEW_MAGIC);
+    query->cut = false;
+    on.heap = results;
+    on.count = 0;
+    on.most = most;
+    on.needed = 0;
+    if (most == 0 || !begin_finding(&on, query))
+        return 0;
+    memset(on.sums, 0, sizeof on.sums);
+    memset(on.touched, 0, sizeof on.touched);
+    for (size_t i = view->count; i > 0; i--) {
+        struct search_segment *segment = view->segments[i - 1];
+        if (!search_segment_is_usable(segment, query->deadline_ns) ||
+            !find_in_segment(&on, segment))
+            query->cut = true;
+    }
+    sort_heap(&on);
+    return on.count;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of segments: what is added, removed and viewed. The threads and locks: index.h. */
+#include "lib/search/index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/memory.h"
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+struct search_view *search_view_make(size_t count)
+{
+    struct search_view *view =
+        base_calloc(1, sizeof *view + count * sizeof(struct search_segment *));
+    if (!view)
+        return NULL;
+    view->magic = SEARCH_VIEW_MAGIC;
+    atomic_init(&view->references, 1);
+    return view;
+}
+
+void search_view_append(struct search_view *view, struct search_segment *segment)
+{
+    search_segment_hold(segment);
+    view->segments[view->count++] = segment;
+}
+
+struct search_view *search_view_open(struct search_index *index)
+{
+    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
+    pthread_mutex_lock(&index->view_lock);
+    struct search_view *view = index->view;
+    atomic_fetch_add_explicit(&view->references, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&index->view_lock);
+    return view;
+}
+
+void search_view_close(struct search_view **view)
+{
+    struct search_view *closing = view ? *view : NULL;
+    if (!closing)
+        return;
+    BASE_CHECK_MAGIC(closing, SEARCH_VIEW_MAGIC);
+    *view = NULL;
+    if (atomic_fetch_sub_explicit(&closing->references, 1, memory_order_acq_rel) > 1)
+        return;
+    for (size_t i = 0; i < closing->count; i++)
+        search_segment_close(&closing->segments[i]);
+    closing->magic = 0;
+    base_free(closing);
+}
+
+/* ---- another list instead -------------------------------------------------------------------- */
+
+static bool is_listed_in(const struct search_segment *segment,
+                         struct search_segment *const *segments, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (segments[i] == segment)
+            return true;
+    return false;
+}
+
+static struct search_view *make_changed(const struct search_view *old,
+                                        struct search_segment *const *inputs, size_t count,
+                                        struct search_segment *segment)
+{
+    struct search_view *view = search_view_make(old->count + 1);
+    size_t at = 0;
+    if (!view)
+        return NULL;
+    for (; at < old->count && old->segments[at]->head.first < segment->head.first; at++)
+        if (!is_listed_in(old->segments[at], inputs, count))
+            search_view_append(view, old->segments[at]);
+    search_view_append(view, segment);
+    for (; at < old->count; at++)
+        if (!is_listed_in(old->segments[at], inputs, count))
+            search_view_append(view, old->segments[at]);
+    return view;
+}
+
+static void remove_logged(const struct search_index *index, struct search_segment *segment)
+{
+    for (size_t at = 0; at < index->removals.size; at += sizeof(int64_t)) {
+        int64_t key;
+        memcpy(&key, index->removals.data + at, sizeof key);
+        search_segment_remove(segment, key);
+    }
+}
+
+enum put_outcome { PUT_DONE, PUT_AGAIN, PUT_FAILED };
+
+/* The list may have changed since it was copied. */
+static enum put_outcome try_put(struct search_index *index, const struct search_view *old,
+                                struct search_view *view, struct search_segment *segment, bool log)
+{
+    enum put_outcome outcome = PUT_AGAIN;
+    pthread_mutex_lock(&index->change_lock);
+    if (log && index->removals.failed) {
+        outcome = PUT_FAILED;
+    } else if (index->view == old) {
+        if (log)
+            remove_logged(index, segment);
+        pthread_mutex_lock(&index->view_lock);
+        index->view = view;
+        pthread_mutex_unlock(&index->view_lock);
+        outcome = PUT_DONE;
+    }
+    pthread_mutex_unlock(&index->change_lock);
+    return outcome;
+}
+
+bool search_index_put(struct search_index *index, struct search_segment *const *inputs,
+                      size_t count, struct search_segment *segment, bool log)
+{
+    enum put_outcome outcome = PUT_AGAIN;
+    while (outcome == PUT_AGAIN) {
+        struct search_view *old = search_view_open(index);
+        struct search_view *view = make_changed(old, inputs, count, segment);
+        outcome = view ? try_put(index, old, view, segment, log) : PUT_FAILED;
+        if (outcome == PUT_DONE)
+            view = old; /* the index's own hold on it */
+        search_view_close(&view);
+        search_view_close(&old);
+    }
+    if (outcome == PUT_DONE)
+        search_segment_close(&segment); /* the list holds it */
+    return outcome == PUT_DONE;
+}
+
+/* ---- the index ------------------------------------------------------------------------------- */
+
+struct search_index *search_index_open(uint32_t words)
+{
+    struct search_index *index = base_calloc(1, sizeof *index);
+    if (!index)
+        return NULL;
+    index->view = search_view_make(0);
+    if (!index->view) {
+        base_free(index);
+        return NULL;
+    }
+    index->magic = SEARCH_INDEX_MAGIC;
+    index->words = words;
+    pthread_mutex_init(&index->change_lock, NULL);
+    pthread_mutex_init(&index->view_lock, NULL);
+    return index;
+}
+
+void search_index_close(struct search_index **index)
+{
+    struct search_index *closing = index ? *index : NULL;
+    if (!closing)
+        return;
+    BASE_CHECK_MAGIC(closing, SEARCH_INDEX_MAGIC);
+    *index = NULL;
+    BASE_CHECK(atomic_load(&closing->view->references) == 1);
+    search_view_close(&closing->view);
+    base_buffer_free(&closing->removals);
+    pthread_mutex_destroy(&closing->change_lock);
+    pthread_mutex_destroy(&closing->view_lock);
+    closing->magic = 0;
+    base_free(closing);
+}
+
+void search_index_visit(struct search_index *index,
+                        void (*visit)(void *context, struct search_segment *segment), void *context)
+{
+    struct search_view *view = search_view_open(index);
+    for (size_t i = 0; i < view->count; i++)
+        visit(context, view->segments[i]);
+    search_view_close(&view);
+}
+
+bool search_index_attach(struct search_index *index, struct search_segment *segment)
+{
+    return search_index_put(index, NULL, 0, segment, false);
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static int by_key(const void *a, const void *b)
+{
+    const struct search_document *left = a, *right = b;
+    return (left->key > right->key) - (left->key < right->key);
+}
+
+static struct search_segment *make_newest(const struct search_index *index,
+                                          struct search_document *documents, size_t count)
+{
+    struct base_buffer bytes = {0};
+    int64_t first = INT64_MAX, last = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t time = search_time_of(documents[i].key);
+        first = time < first ? time : first;
+        last = time > last ? time : last;
+    }
+    qsort(documents, count, sizeof *documents, by_key);
+    struct search_segment *segment = NULL;
+    if (search_segment_build(documents, count, first, last, index->words, &bytes))
+        segment = search_segment_in_memory(bytes.data);
+    if (!segment)
+        base_buffer_free(&bytes);
+    return segment;
+}
+
+bool search_index_add(struct search_index *index, const struct search_document *documents,
+                      size_t count)
+{
+    BASE_CHECK_MAGIC(index, SEARCH_INDEX_MAGIC);
+    if (count == 0)
+        return true;
+    struct search_document *sorted = base_malloc(count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    memcpy(sorted, documents, count * sizeof *sorted);
+    struct search_segment *segment = make_newest(index, sorted, count);
+    base_free(sorted);
+    if (segment && search_index_put(index, NULL, 0, segment, false)) {
+        search_merge_newest(index); /* without memory for it, there is one more for now */
+        return true;
+    }
+    search_segment_close(&segment);
+    return false;
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+
+static void remove_key(const struct search_view *view, int64_t key)
+{
+    const int64_t time = search_time_of(key);
+    for (size_t i = view->count; i > 0; i--) {
+        struct search_segment *segment = view->segments[i - 1];
+        if (time >= segment->head.first && time <= segment->head.last &&
+            search_segment_remove(segment, key))
+            return;
+    }
+}
+
+void search_index_remove(struct search_index *index, const int64_t *keys, size_t count)
+{
+    pthread_mutex_lock(&index->change_lock);
+    for (size_t i = 0; i < count; i++)
+        remove_key(index->view, keys[i]);
+    if (index->logging)
+        base_buffer_append(&index->removals, keys, count * sizeof *keys);
+    pthread_mutex_unlock(&index->change_lock);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * index.h - the list of segments that is searched.
+ *
+ * A list never changes: another takes its place, and the old one lives until its last view is
+ * closed. Whoever changes it holds change_lock, and whoever takes it view_lock, for an instant:
+ * neither is held for memory, for the disk, or while something is built.
+ */
+#ifndef SEARCH_INDEX_H
+#define SEARCH_INDEX_H
+
+#include <pthread.h>
+
+#include "lib/search/segment.h"
+
+enum { SEARCH_INDEX_MAGIC = 0x73696478u, SEARCH_VIEW_MAGIC = 0x73766965u };
+
+struct search_view {
+    unsigned magic;
+    atomic_uint references;
+    size_t count;
+    struct search_segment *segments[]; /* by the times they cover */
+};
+
+struct search_index {
+    unsigned magic;
+    uint32_t words;
+    pthread_mutex_t change_lock; /* whoever replaces the view, or removes */
+    pthread_mutex_t view_lock;   /* inside change_lock */
+    struct search_view *view;    /* view_lock; it changes with both */
+
+    /* change_lock: */
+    bool logging;                /* a merge is on its way, */
+    struct base_buffer removals; /* and these keys were removed since */
+};
+
+/* With room for `count` segments, empty. NULL: no memory. */
+struct search_view *search_view_make(size_t count);
+/* Holds the segment. */
+void search_view_append(struct search_view *view, struct search_segment *segment);
+
+/* Makes the list in which `segment` stands for `count` inputs, or beside all others if there are
+   none, and which is the same otherwise. The segment then belongs to the index. False: no memory.
+   `log`: what was removed meanwhile is removed from it first. */
+bool search_index_put(struct search_index *index, struct search_segment *const *inputs,
+                      size_t count, struct search_segment *segment, bool log);
+
+/* merge.c: merges what the thread that writes added last, so that there are few of them. */
+bool search_merge_newest(struct search_index *index);
+
+#endif

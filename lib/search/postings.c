@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists of terms: written, and walked through. A list is only read once its segment was checked, so
+ * what it says of itself holds; what is used as an index is bounded all the same. Pure; any thread.
+ */
+#include "lib/search/postings.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+
+/* ---- numbers in few bits --------------------------------------------------------------------- */
+
+static int bits_needed(uint32_t number)
+{
+    return number == 0 ? 0 : 32 - __builtin_clz(number);
+}
+
+static size_t packed_size(size_t count, int bits)
+{
+    return (count * (size_t)bits + 7) / 8;
+}
+
+static void pack(unsigned char *to, const uint32_t *numbers, size_t count, int bits)
+{
+    uint64_t held = 0;
+    int filled = 0;
+    for (size_t i = 0; i < count; i++) {
+        held |= (uint64_t)numbers[i] << filled;
+        for (filled += bits; filled >= 8; filled -= 8, held >>= 8)
+            *to++ = (unsigned char)held;
+    }
+    if (filled > 0)
+        *to = (unsigned char)held;
+}
+
+/* Reads up to 7 bytes past the end. */
+static inline uint32_t unpack(const uint8_t *from, size_t at, int bits)
+{
+    uint64_t word;
+    memcpy(&word, from + (at * (size_t)bits >> 3), sizeof word);
+    return (uint32_t)(word >> (at * (size_t)bits & 7) & ((UINT64_C(1) << bits) - 1));
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* A block as it is packed. */
+struct packing {
+    uint32_t gaps[SEARCH_BLOCK], counts[SEARCH_BLOCK];
+    size_t count;
+    struct search_block block;
+};
+
+static void prepare_block(struct packing *packing, const struct search_posting *postings,
+                          size_t count, const uint8_t *lengths, int64_t before)
+{
+    uint32_t gaps = 0, counts = 0;
+    packing->count = count;
+    packing->block = (struct search_block){.min_length = UINT8_MAX};
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t document = postings[i].document, times = postings[i].count;
+        BASE_CHECK((int64_t)document > before && times >= 1 && times <= SEARCH_COUNT_MAX);
+        gaps |= packing->gaps[i] = (uint32_t)(document - before - 1);
+        counts |= packing->counts[i] = times - 1;
+        if (times > packing->block.max_count)
+            packing->block.max_count = (uint8_t)times;
+        if (lengths[document] < packing->block.min_length)
+            packing->block.min_length = lengths[document];
+        before = document;
+    }
+    packing->block.last = (uint32_t)before;
+    packing->block.document_bits = (uint8_t)bits_needed(gaps);
+    packing->block.count_bits = (uint8_t)bits_needed(counts);
+}
+
+static size_t block_size(const struct packing *packing)
+{
+    return packed_size(packing->count, packing->block.document_bits) +
+           packed_size(packing->count, packing->block.count_bits);
+}
+
+static void append_block(struct base_buffer *buffer, const struct packing *packing)
+{
+    unsigned char room[2 * SEARCH_BLOCK * sizeof(uint32_t)];
+    const size_t first = packed_size(packing->count, packing->block.document_bits);
+    pack(room, packing->gaps, packing->count, packing->block.document_bits);
+    pack(room + first, packing->counts, packing->count, packing->block.count_bits);
+    base_buffer_append(buffer, room, block_size(packing));
+}
+
+static void append_table(struct base_buffer *buffer, const struct search_posting *postings,
+                         size_t count, const uint8_t *lengths, struct search_list *list)
+{
+    struct packing packing;
+    uint32_t at = 0;
+    for (size_t i = 0; i < count; i += SEARCH_BLOCK) {
+        const size_t some = count - i < SEARCH_BLOCK ? count - i : SEARCH_BLOCK;
+        prepare_block(&packing, postings + i, some, lengths,
+                      i > 0 ? (int64_t)postings[i - 1].document : -1);
+        packing.block.at = at;
+        at += (uint32_t)block_size(&packing);
+        base_buffer_append(buffer, &packing.block, sizeof packing.block);
+        if (packing.block.max_count > list->max_count)
+            list->max_count = packing.block.max_count;
+        if (packing.block.min_length < list->min_length)
+            list->min_length = packing.block.min_length;
+    }
+}
+
+void search_postings_append(struct base_buffer *buffer, const struct search_posting *postings,
+                            size_t count, const uint8_t *lengths)
+{
+    static const char nothing[3];
+    struct packing packing = {.count = 0};
+    struct search_list list = {.count = (uint32_t)count, .min_length = UINT8_MAX};
+    BASE_CHECK(count > 0);
+    base_buffer_append(buffer, nothing, -buffer->size & 3);
+    const size_t head = buffer->size;
+    base_buffer_append(buffer, &list, sizeof list);
+    if (count > SEARCH_BLOCK)
+        append_table(buffer, postings, count, lengths, &list);
+    for (size_t i = 0; i < count; i += SEARCH_BLOCK) {
+        const size_t some = count - i < SEARCH_BLOCK ? count - i : SEARCH_BLOCK;
+        prepare_block(&packing, postings + i, some, lengths,
+                      i > 0 ? (int64_t)postings[i - 1].document : -1);
+        append_block(buffer, &packing);
+    }
+    if (count <= SEARCH_BLOCK) {
+        list.max_count = packing.block.max_count;
+        list.min_length = packing.block.min_length;
+        list.document_bits = packing.block.document_bits;
+        list.count_bits = packing.block.count_bits;
+    }
+    if (!buffer->failed)
+        memcpy(buffer->data + head, &list, sizeof list);
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+static void open_single(struct search_cursor *cursor, uint32_t single)
+{
+    const uint32_t document = single & (SEARCH_DOCUMENTS_MAX - 1);
+    cursor->count = cursor->nblocks = cursor->filled = 1;
+    cursor->documents[0] = document;
+    cursor->counts[0] = (uint8_t)(single >> SEARCH_SINGLE_SHIFT & SEARCH_COUNT_MAX);
+    cursor->only = (struct search_block){.last = document,
+                                         .max_count = cursor->counts[0],
+                                         .min_length = document < cursor->segment->head.documents
+                                                           ? cursor->segment->lengths[document]
+                                                           : UINT8_MAX};
+}
+
+static void open_list(struct search_cursor *cursor, const uint8_t *bytes)
+{
+    struct search_list list;
+    memcpy(&list, bytes, sizeof list);
+    cursor->count = list.count;
+    cursor->nblocks = list.count / SEARCH_BLOCK + (list.count % SEARCH_BLOCK > 0);
+    bytes += sizeof list;
+    cursor->only = (struct search_block){.last = UINT32_MAX,
+                                         .max_count = list.max_count,
+                                         .min_length = list.min_length,
+                                         .document_bits = list.document_bits,
+                                         .count_bits = list.count_bits};
+    if (cursor->nblocks > 1) {
+        cursor->blocks = (const struct search_block *)(const void *)bytes;
+        bytes += cursor->nblocks * sizeof *cursor->blocks;
+    }
+    cursor->numbers = bytes;
+}
+
+void search_cursor_open(struct search_cursor *cursor, const struct search_segment *segment,
+                        size_t term)
+{
+    const uint32_t list = segment->lists[term];
+    cursor->segment = segment;
+    cursor->blocks = NULL;
+    cursor->numbers = NULL;
+    cursor->block = cursor->at = cursor->filled = 0;
+    if (list & SEARCH_SINGLE)
+        open_single(cursor, list);
+    else
+        open_list(cursor, segment->postings + list);
+}
+
+static uint32_t documents_in_block(const struct search_cursor *cursor)
+{
+    return cursor->block + 1 < cursor->nblocks ? SEARCH_BLOCK
+                                               : cursor->count - cursor->block * SEARCH_BLOCK;
+}
+
+void search_cursor_fill(struct search_cursor *cursor)
+{
+    if (cursor->filled > 0)
+        return;
+    const struct search_block *block = search_cursor_block(cursor);
+    const uint32_t count = documents_in_block(cursor);
+    const uint8_t *gaps = cursor->numbers + block->at;
+    const uint8_t *counts = gaps + packed_size(count, block->document_bits);
+    uint32_t next = cursor->block > 0 ? cursor->blocks[cursor->block - 1].last + 1 : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        cursor->documents[i] = next + unpack(gaps, i, block->document_bits);
+        next = cursor->documents[i] + 1;
+    }
+    if (block->count_bits == 0)
+        memset(cursor->counts, 1, count);
+    else
+        for (uint32_t i = 0; i < count; i++)
+            cursor->counts[i] =
+                (uint8_t)((unpack(counts, i, block->count_bits) & SEARCH_COUNT_MAX) + 1);
+    cursor->at = 0;
+    cursor->filled = count;
+}
+
+/* Doubling steps, then halves: what is near is found near. */
+bool search_cursor_reach(struct search_cursor *cursor, uint32_t document)
+{
+    if (cursor->block >= cursor->nblocks)
+        return false;
+    if (search_cursor_block(cursor)->last >= document)
+        return true;
+    cursor->filled = 0;
+    if (!cursor->blocks) {
+        cursor->block = cursor->nblocks;
+        return false;
+    }
+    uint32_t below = cursor->block, step = 1;
+    while (below + step < cursor->nblocks && cursor->blocks[below + step].last < document) {
+        below += step;
+        step *= 2;
+    }
+    uint32_t above = below + step < cursor->nblocks ? below + step : cursor->nblocks;
+    while (above - below > 1) {
+        const uint32_t middle = below + (above - below) / 2;
+        if (cursor->blocks[middle].last < document)
+            below = middle;
+        else
+            above = middle;
+    }
+    cursor->block = above;
+    return above < cursor->nblocks;
+}
+
+bool search_cursor_seek(struct search_cursor *cursor, uint32_t document)
+{
+    if (!search_cursor_reach(cursor, document))
+        return false;
+    search_cursor_fill(cursor);
+    while (cursor->at < cursor->filled && cursor->documents[cursor->at] < document)
+        cursor->at++;
+    if (cursor->at < cursor->filled)
+        return true;
+    cursor->filled = 0; /* a block without a table does not say where it ends */
+    cursor->block++;
+    if (cursor->block >= cursor->nblocks)
+        return false;
+    search_cursor_fill(cursor);
+    return true;
+}
+
+uint32_t search_cursor_rank(struct search_cursor *cursor, uint32_t document)
+{
+    if (!search_cursor_seek(cursor, document))
+        return cursor->count;
+    return cursor->block * SEARCH_BLOCK + cursor->at;
+}

@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inverted index against the plainest thing that does the same: a list of documents, all of
+ * which are scored. Documents are added, removed and merged into files at random; whatever was done
+ * before, the best ones are the same. And: damage to a file is found, and a lack of memory is
+ * survived.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "lib/base/memory.h"
+#include "lib/search/search.h"
+
+enum { WORDS = 7, VOCABULARY = 300, DOCUMENTS = 12000, DOCUMENT_TERMS = 24, SCOPES = 4 };
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+struct model_document {
+    struct search_document document;
+    struct search_term terms[DOCUMENT_TERMS];
+    char sketch[8];
+    bool removed;
+};
+
+struct model {
+    struct model_document *documents;
+    size_t count;
+    uint64_t random;
+    char folder[64];
+    unsigned files;
+    struct search_index *index;
+};
+
+static uint64_t draw(struct model *model, uint64_t below)
+{
+    model->random ^= model->random << 13;
+    model->random ^= model->random >> 7;
+    model->random ^= model->random << 17;
+    return model->random % below;
+}
+
+/* Few words are common, most are rare. */
+static uint64_t draw_hash(struct model *model)
+{
+    const uint64_t bound = 1 + draw(model, VOCABULARY);
+    const uint64_t word = draw(model, 1 + draw(model, bound));
+    return (word + 1) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static bool has_term(const struct model_document *made, uint64_t hash)
+{
+    for (size_t i = 0; i < made->document.term_count; i++)
+        if (made->terms[i].hash == hash)
+            return true;
+    return false;
+}
+
+static struct model_document *make_document(struct model *model)
+{
+    struct model_document *made = &model->documents[model->count++];
+    const int64_t scope = (int64_t)draw(model, SCOPES);
+    const size_t wanted = draw(model, DOCUMENT_TERMS + 1);
+    *made = (struct model_document){.removed = false};
+    made->document =
+        (struct search_document){.key = (scope << SEARCH_TIME_BITS) + (int64_t)model->count,
+                                 .changed_ms = (int64_t)draw(model, 100000) * 1000,
+                                 .level = (uint8_t)draw(model, SEARCH_LEVELS),
+                                 .task = (uint32_t)draw(model, 5),
+                                 .agent = (uint32_t)draw(model, 5),
+                                 .terms = made->terms};
+    for (size_t i = 0; i < wanted; i++) {
+        const uint64_t hash = draw_hash(model);
+        if (has_term(made, hash))
+            continue;
+        const uint32_t count = draw(model, 4) ? 1 : 1 + (uint32_t)draw(model, 200);
+        made->terms[made->document.term_count++] = (struct search_term){hash, count};
+        made->document.length += count;
+    }
+    const int size = snprintf(made->sketch, sizeof made->sketch, "%zu", model->count);
+    made->document.sketch = base_span(made->sketch, (size_t)size);
+    return made;
+}
+
+static bool is_in_ranges(const struct search_query *query, int64_t key)
+{
+    for (size_t i = 0; i < query->range_count; i++)
+        if (key >= query->ranges[i].first && key <= query->ranges[i].last)
+            return true;
+    return false;
+}
+
+static double model_boost(const struct search_query *query, const struct search_document *document)
+{
+    double boost = 1 + (double)query->level[document->level];
+    const double age = (double)(query->now_ms - document->changed_ms);
+    boost += (double)query->recency * pow(0.5, (age > 0 ? age : 0) / (double)query->half_life_ms);
+    if (query->task && document->task == query->task)
+        boost += (double)query->same_task;
+    for (size_t i = 0; i < query->agent_count; i++)
+        if (document->agent && document->agent == query->agents[i])
+            return boost + (double)query->agent;
+    return boost;
+}
+
+static double model_score(const struct search_query *query, const struct model_document *made)
+{
+    const double length = search_kept_length(made->document.length);
+    const double k1 = (double)query->k1, b = (double)query->b;
+    const double usual = k1 * (1 - b + b * length / query->average_length);
+    double sum = 0;
+    for (size_t i = 0; i < query->term_count; i++) {
+        for (size_t term = 0; term < made->document.term_count; term++) {
+            double count = made->terms[term].count;
+            if (count > SEARCH_COUNT_MAX)
+                count = SEARCH_COUNT_MAX;
+            if (made->terms[term].hash == query->terms[i].hash)
+                sum += (double)query->terms[i].weight * count * (k1 + 1) / (count + usual);
+        }
+    }
+    return sum * model_boost(query, &made->document);
+}
+
+static int descending(const void *a, const void *b)
+{
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left < right) - (left > right);
+}
+
+static size_t model_best(const struct model *model, const struct search_query *query,
+                         double *scores)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct model_document *made = &model->documents[i];
+        const double score = model_score(query, made);
+        if (!made->removed && is_in_ranges(query, made->document.key) && score > 0)
+            scores[count++] = score;
+    }
+    qsort(scores, count, sizeof *scores, descending);
+    return count;
+}
+
+/* ---- comparing ----------------------------------------------------------------------------- */
+
+static void check_counts(const struct model *model, const struct search_query *query)
+{
+    int64_t kept = 0, all = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct model_document *made = &model->documents[i];
+        all += is_in_ranges(query, made->document.key);
+        kept += is_in_ranges(query, made->document.key) && !made->removed;
+    }
+    assert_in_range(query->documents, kept, all);
+    for (size_t term = 0; term < query->term_count; term++) {
+        int64_t with = 0, with_kept = 0;
+        for (size_t i = 0; i < model->count; i++) {
+            const struct model_document *made = &model->documents[i];
+            if (is_in_ranges(query, made->document.key) &&
+                has_term(made, query->terms[term].hash)) {
+                with++;
+                with_kept += !made->removed;
+            }
+        }
+        assert_in_range(query->terms[term].documents, with_kept, with);
+    }
+}
+
+static void check_found(const struct model *model, const struct search_query *query,
+                        const struct search_result *results, size_t found, size_t most)
+{
+    double *scores = malloc((model->count + 1) * sizeof *scores);
+    const size_t all = model_best(model, query, scores);
+    assert_int_equal(found, all < most ? all : most);
+    for (size_t i = 0; i < found; i++) {
+        const size_t place = (size_t)search_time_of(results[i].key) - 1;
+        const struct model_document *made = &model->documents[place];
+        const double tolerance = 1e-4 * scores[0];
+        assert_true(place < model->count && made->document.key == results[i].key);
+        assert_false(made->removed);
+        assert_true(is_in_ranges(query, results[i].key));
+        assert_true(fabs(model_score(query, made) - (double)results[i].score) <= tolerance);
+        assert_true(fabs(scores[i] - (double)results[i].score) <= tolerance);
+        assert_true(base_span_equal(results[i].sketch, made->document.sketch));
+        assert_true(i == 0 || results[i].score <= results[i - 1].score);
+    }
+    free(scores);
+}
+
+static size_t draw_ranges(struct model *model, struct search_range *ranges)
+{
+    size_t count = 0;
+    if (draw(model, 3) == 0) {
+        ranges[0] = (struct search_range){0, INT64_MAX};
+        return 1;
+    }
+    for (int64_t scope = 0; scope < SCOPES; scope++)
+        if (draw(model, 2))
+            ranges[count++] = (struct search_range){scope << SEARCH_TIME_BITS,
+                                                    ((scope + 1) << SEARCH_TIME_BITS) - 1};
+    return count;
+}
+
+static void search_once(struct model *model)
+{
+    struct search_result results[60];
+    struct search_range ranges[SCOPES];
+    struct search_wanted terms[SEARCH_TERMS_MAX] = {{0}};
+    const uint32_t agents[] = {2, 3};
+    const size_t most = 1 + draw(model, 60);
+    struct search_query query = {.ranges = ranges,
+                                 .terms = terms,
+                                 .k1 = 0.5F + (float)draw(model, 20) / 10,
+                                 .b = (float)draw(model, 11) / 10,
+                                 .now_ms = 100000000,
+                                 .half_life_ms = 7000000,
+                                 .agents = agents};
+    query.range_count = draw_ranges(model, ranges);
+    for (uint64_t wanted = 1 + draw(model, 20); wanted > 0; wanted--) {
+        const uint64_t hash = draw_hash(model);
+        bool known = false;
+        for (size_t i = 0; i < query.term_count; i++)
+            known = known || terms[i].hash == hash;
+        if (!known)
+            terms[query.term_count++].hash = hash;
+    }
+    if (draw(model, 2)) {
+        query.level[1] = 0.1F;
+        query.level[3] = 0.3F;
+        query.recency = 0.2F;
+        query.same_task = 0.5F;
+        query.task = (uint32_t)draw(model, 5);
+        query.agent = 0.25F;
+        query.agent_count = draw(model, 3);
+    }
+    struct search_view *view = search_view_open(model->index);
+    search_view_count(view, &query);
+    assert_false(query.cut);
+    check_counts(model, &query);
+    for (size_t i = 0; i < query.term_count; i++)
+        terms[i].weight =
+            terms[i].documents ? logf(1 + (float)query.documents / (float)terms[i].documents) : 0;
+    const size_t found = search_view_find(view, &query, results, most);
+    assert_false(query.cut);
+    check_found(model, &query, results, found, most);
+    search_view_close(&view);
+}
+
+/* ---- what is done to the index --------------------------------------------------------------- */
+
+static void add_some(struct model *model)
+{
+    struct search_document added[64];
+    const size_t wanted = 1 + draw(model, draw(model, 2) ? 3 : 64);
+    size_t count = 0;
+    while (count < wanted && model->count < DOCUMENTS)
+        added[count++] = make_document(model)->document;
+    assert_true(search_index_add(model->index, added, count));
+}
+
+static void remove_some(struct model *model)
+{
+    for (uint64_t i = draw(model, 30); i > 0 && model->count > 0; i--) {
+        struct model_document *made = &model->documents[draw(model, model->count)];
+        search_index_remove(model->index, &made->document.key, 1);
+        made->removed = true;
+    }
+}
+
+static void make_path(struct model *model, char *path, size_t room)
+{
+    snprintf(path, room, "%s/%u", model->folder, ++model->files);
+}
+
+static void merge_one(struct model *model, bool all)
+{
+    struct search_merge merge;
+    struct base_buffer bytes = {0};
+    char path[128];
+    if (!search_merge_plan(model->index, all, &merge))
+        return;
+    assert_true(search_merge_build(&merge, &bytes));
+    make_path(model, path, sizeof path);
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    base_buffer_free(&bytes);
+    remove_some(model); /* meanwhile */
+    struct search_segment *segment = search_segment_open(path, WORDS);
+    assert_non_null(segment);
+    assert_true(search_merge_finish(&merge, segment));
+    search_merge_end(&merge);
+    unlink(path);
+}
+
+static void set_up_model(struct model *model, uint64_t seed)
+{
+    *model = (struct model){.random = seed};
+    snprintf(model->folder, sizeof model->folder, "/tmp/test_search.XXXXXX");
+    assert_non_null(mkdtemp(model->folder));
+    model->documents = calloc(DOCUMENTS, sizeof *model->documents);
+    model->index = search_index_open(WORDS);
+    assert_true(model->documents && model->index);
+}
+
+static void tear_down_model(struct model *model)
+{
+    search_index_close(&model->index);
+    free(model->documents);
+    assert_int_equal(rmdir(model->folder), 0);
+}
+
+static void test_as_a_scan_of_all_documents(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct model model;
+        set_up_model(&model, seed * UINT64_C(0x2545F4914F6CDD1D));
+        while (model.count < DOCUMENTS) {
+            for (int i = 0; i < 6; i++)
+                add_some(&model);
+            remove_some(&model);
+            if (draw(&model, 4) == 0)
+                merge_one(&model, draw(&model, 4) == 0);
+            if (draw(&model, 4) == 0)
+                search_once(&model);
+        }
+        for (int i = 0; i < 30; i++) {
+            merge_one(&model, true);
+            search_once(&model);
+        }
+        tear_down_model(&model);
+    }
+}
+
+static void test_of_equal_ones_the_newer(void **state)
+{
+    (void)state;
+    enum { EQUAL = 1000, MOST = 7 };
+    const struct search_term term = {42, 1};
+    struct search_index *index = search_index_open(WORDS);
+    for (int64_t i = 1; i <= EQUAL; i++) {
+        const struct search_document document = {
+            .key = ((i % 3) << SEARCH_TIME_BITS) + i, .length = 3, .terms = &term, .term_count = 1};
+        assert_true(search_index_add(index, &document, 1));
+    }
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = 42, .weight = 1};
+    struct search_query query = {.ranges = &all,
+                                 .range_count = 1,
+                                 .terms = &wanted,
+                                 .term_count = 1,
+                                 .k1 = 1.2F,
+                                 .b = 0.75F};
+    struct search_result results[MOST];
+    struct search_view *view = search_view_open(index);
+    search_view_count(view, &query);
+    assert_int_equal(query.documents, EQUAL);
+    assert_int_equal(wanted.documents, EQUAL);
+    assert_int_equal(search_view_find(view, &query, results, MOST), MOST);
+    for (int64_t i = 0; i < MOST; i++)
+        assert_int_equal(search_time_of(results[i].key), EQUAL - i);
+    search_view_close(&view);
+    search_index_close(&index);
+}
+
+static void test_a_view_does_not_change(void **state)
+{
+    (void)state;
+    const struct search_term term = {42, 1};
+    struct search_document document = {.key = 1, .length = 1, .terms = &term, .term_count = 1};
+    struct search_index *index = search_index_open(WORDS);
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = 42, .weight = 1};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = &wanted, .term_count = 1, .k1 = 1.2F};
+    struct search_result results[4];
+    assert_true(search_index_add(index, &document, 1));
+    struct search_view *view = search_view_open(index);
+    document.key = 2;
+    assert_true(search_index_add(index, &document, 1));
+    search_view_count(view, &query);
+    assert_int_equal(search_view_find(view, &query, results, 4), 1);
+    search_view_close(&view);
+    view = search_view_open(index);
+    search_view_count(view, &query);
+    assert_int_equal(search_view_find(view, &query, results, 4), 2);
+    search_view_close(&view);
+    search_index_close(&index);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static size_t make_file(struct model *model, char *path, size_t room)
+{
+    struct search_merge merge;
+    struct base_buffer bytes = {0};
+    for (int i = 0; i < 20; i++)
+        add_some(model);
+    assert_true(search_merge_plan(model->index, true, &merge));
+    assert_true(search_merge_build(&merge, &bytes));
+    search_merge_end(&merge);
+    make_path(model, path, room);
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    const size_t size = bytes.size;
+    base_buffer_free(&bytes);
+    return size;
+}
+
+static bool is_believed(const char *path, uint32_t words)
+{
+    struct search_segment *segment = search_segment_open(path, words);
+    const bool believed = segment && search_segment_check(segment);
+    if (!segment)
+        assert_int_equal(errno, EBADMSG);
+    search_segment_close(&segment);
+    return believed;
+}
+
+static void test_damage_is_found(void **state)
+{
+    (void)state;
+    struct model model;
+    char path[128];
+    set_up_model(&model, 99);
+    const size_t size = make_file(&model, path, sizeof path);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(is_believed(path, WORDS));
+    assert_false(is_believed(path, WORDS + 1));
+    for (size_t at = 0; at < size; at += at < 200 ? 1 : 1 + draw(&model, 97)) {
+        unsigned char was, is;
+        assert_int_equal(pread(file, &was, 1, (off_t)at), 1);
+        is = was ^ (unsigned char)(1 + draw(&model, 255));
+        assert_int_equal(pwrite(file, &is, 1, (off_t)at), 1);
+        assert_false(is_believed(path, WORDS));
+        assert_int_equal(pwrite(file, &was, 1, (off_t)at), 1);
+    }
+    assert_true(is_believed(path, WORDS));
+    assert_int_equal(ftruncate(file, (off_t)size - 1), 0);
+    assert_false(is_believed(path, WORDS));
+    assert_int_equal(ftruncate(file, 0), 0);
+    assert_false(is_believed(path, WORDS));
+    close(file);
+    unlink(path);
+    tear_down_model(&model);
+}
+
+static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
+{
+    (void)state;
+    const struct search_term term = {42, 1};
+    struct search_document documents[2] = {
+        {.key = 1, .length = 1, .terms = &term, .term_count = 1},
+        {.key = 2, .length = 1, .terms = &term, .term_count = 1}};
+    char path[] = "/tmp/test_search.file.XXXXXX";
+    struct base_buffer bytes = {0};
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = 42, .weight = 1};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = &wanted, .term_count = 1, .k1 = 1.2F};
+    struct search_result results[4];
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_true(search_segment_build(documents, 2, 1, 2, WORDS, &bytes));
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    assert_int_equal(pwrite(file, "x", 1, (off_t)bytes.size - 60), 1);
+    struct search_index *index = search_index_open(WORDS);
+    struct search_segment *segment = search_segment_open(path, WORDS);
+    assert_true(search_index_attach(index, segment));
+
+    struct search_view *view = search_view_open(index);
+    search_view_count(view, &query);
+    assert_true(query.cut);
+    assert_int_equal(search_view_find(view, &query, results, 4), 0);
+    assert_true(query.cut);
+    search_view_close(&view);
+
+    struct search_merge merge;
+    assert_false(search_merge_plan(index, true, &merge));
+    search_merge_begin(index, segment, &merge);
+    search_index_remove(index, &documents[0].key, 1); /* after the documents were looked for */
+    assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
+    struct search_segment *anew = search_segment_open(path, WORDS);
+    assert_true(search_merge_finish(&merge, anew));
+    search_merge_end(&merge);
+    view = search_view_open(index);
+    search_view_count(view, &query);
+    assert_int_equal(search_view_find(view, &query, results, 4), 1);
+    assert_int_equal(results[0].key, 2);
+    assert_false(query.cut);
+    search_view_close(&view);
+    search_index_close(&index);
+    base_buffer_free(&bytes);
+    close(file);
+    unlink(path);
+}
+
+static void test_removed_ones_are_kept_as_bits(void **state)
+{
+    (void)state;
+    struct model model;
+    char path[128];
+    uint8_t bits[512], again[512];
+    set_up_model(&model, 7);
+    make_file(&model, path, sizeof path);
+    struct search_segment *first = search_segment_open(path, WORDS);
+    struct search_segment *second = search_segment_open(path, WORDS);
+    const size_t size = search_segment_removed_size(first);
+    assert_in_range(size, 1, sizeof bits);
+    for (size_t i = 0; i < model.count; i += 3)
+        assert_true(search_segment_remove(first, model.documents[i].document.key));
+    assert_false(search_segment_remove(first, 1 + (int64_t)model.count));
+    search_segment_save_removed(first, bits);
+    assert_false(search_segment_load_removed(second, base_span((char *)bits, size + 1)));
+    assert_true(search_segment_load_removed(second, base_span((char *)bits, size)));
+    search_segment_save_removed(second, again);
+    assert_memory_equal(bits, again, size);
+    struct search_segment_facts facts;
+    search_segment_read_facts(second, &facts);
+    assert_int_equal(facts.documents, model.count);
+    assert_int_equal(facts.removed, (model.count + 2) / 3);
+    search_segment_close(&first);
+    search_segment_close(&second);
+    unlink(path);
+    tear_down_model(&model);
+}
+
+/* ---- no memory, no time ------------------------------------------------------------------------
+ */
+
+static long allocations_left;
+
+static void *resize_or_fail(void *pointer, size_t size)
+{
+    return allocations_left-- > 0 ? realloc(pointer, size) : NULL;
+}
+
+static const struct base_allocator failing = {resize_or_fail, free};
+static const struct base_allocator usual = {realloc, free};
+
+/* Each allocation fails once; what was there before is found all the same. */
+static void test_without_memory_nothing_changes(void **state)
+{
+    (void)state;
+    struct model model;
+    set_up_model(&model, 1234);
+    add_some(&model);
+    for (long fails = 0;; fails++) {
+        struct search_document added;
+        const size_t before = model.count;
+        added = make_document(&model)->document;
+        allocations_left = fails;
+        base_allocator_set(&failing);
+        const bool done = search_index_add(model.index, &added, 1);
+        const bool all = allocations_left >= 0;
+        base_allocator_set(&usual);
+        if (!done)
+            model.count = before;
+        search_once(&model);
+        if (all)
+            break;
+    }
+    for (long fails = 0;; fails++) {
+        struct search_merge merge;
+        struct base_buffer bytes = {0};
+        assert_true(search_merge_plan(model.index, true, &merge));
+        allocations_left = fails;
+        base_allocator_set(&failing);
+        const bool done = search_merge_build(&merge, &bytes);
+        base_allocator_set(&usual);
+        base_buffer_free(&bytes);
+        search_merge_end(&merge);
+        search_once(&model);
+        if (done)
+            break;
+    }
+    tear_down_model(&model);
+}
+
+static void test_a_deadline_cuts_and_says_so(void **state)
+{
+    (void)state;
+    struct model model;
+    set_up_model(&model, 5);
+    while (model.count < 6000)
+        add_some(&model);
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = UINT64_C(0x9E3779B97F4A7C15), .weight = 1};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = &wanted, .term_count = 1, .k1 = 1.2F};
+    struct search_result results[8];
+    struct search_view *view = search_view_open(model.index);
+    search_view_count(view, &query);
+    query.deadline_ns = 1;
+    (void)search_view_find(view, &query, results, 8);
+    assert_true(query.cut);
+    query.deadline_ns = INT64_MAX;
+    assert_int_equal(search_view_find(view, &query, results, 8), 8);
+    assert_false(query.cut);
+    search_view_close(&view);
+    tear_down_model(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_as_a_scan_of_all_documents),
+        cmocka_unit_test(test_of_equal_ones_the_newer),
+        cmocka_unit_test(test_a_view_does_not_change),
+        cmocka_unit_test(test_damage_is_found),
+        cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
+        cmocka_unit_test(test_removed_ones_are_kept_as_bits),
+        cmocka_unit_test(test_without_memory_nothing_changes),
+        cmocka_unit_test(test_a_deadline_cuts_and_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
