@@ -218,6 +218,8 @@ struct base_span handoff_assembly_sender(const struct handoff_assembly *assembly
 
 /* As many long requests wait for the workers as may. */
 enum handoff_code handoff_refuse_long_request(struct handoff_error *error);
+/* hop_limit, always; `count` 0: it is not known. */
+enum handoff_code handoff_refuse_hops(int64_t count, int64_t most, struct handoff_error *error);
 
 /* Whether the target is already on the path, or hands off to itself. */
 bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly);

@@ -104,6 +104,17 @@ static const struct handoff_parent *farthest_parent(const struct handoff_assembl
     return farthest;
 }
 
+enum handoff_code handoff_refuse_hops(int64_t count, int64_t most, struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",
+                      NULL);
+    if (count > 0)
+        handoff_error_seen(error, "%lld", (long long)count);
+    if (count > 0)
+        handoff_error_allow(error, "up to %lld", (long long)most);
+    return HANDOFF_ERR_HOP_LIMIT;
+}
+
 static enum handoff_code check_hop_limit(struct handoff_assembly *assembly,
                                          struct handoff_error *error)
 {
@@ -111,11 +122,7 @@ static enum handoff_code check_hop_limit(struct handoff_assembly *assembly,
     assembly->over_limit = assembly->hop_count > assembly->hop_max && !assembly->chain.replaced;
     if (!assembly->over_limit || assembly->parks_at_limit)
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",
-                      NULL);
-    handoff_error_seen(error, "%lld", (long long)assembly->hop_count);
-    handoff_error_allow(error, "%lld", (long long)assembly->hop_max);
-    return HANDOFF_ERR_HOP_LIMIT;
+    return handoff_refuse_hops(assembly->hop_count, assembly->hop_max, error);
 }
 
 static void lower_hop_max(struct handoff_assembly *assembly, const struct handoff_way *way)

@@ -69,6 +69,7 @@ static enum handoff_code judge_handoff(struct handoff_stored_sending *stored)
 {
     struct handoff_error *error = &stored->error;
     struct handoff_text seen;
+    handoff_read_hop(stored->sending->loop->client, &stored->id, &stored->arena, &stored->status);
     if (is_sender(stored, stored->status.label.source))
         return HANDOFF_OK;
     enum handoff_code code = handoff_read_handoff(stored->sending->loop->client, stored->id_text,
@@ -216,11 +217,7 @@ static enum handoff_code check_hops(const struct handoff_stored_sending *stored,
     const int64_t max = atomic_load(&stored->sending->loop->client->hops_max);
     if (stored->envelope.hop_count <= max)
         return HANDOFF_OK;
-    handoff_error_set(error, HANDOFF_ERR_HOP_LIMIT, "hop limit reached (hops.max)", "hop.count",
-                      NULL);
-    handoff_error_seen(error, "%lld", (long long)stored->envelope.hop_count);
-    handoff_error_allow(error, "%lld", (long long)max);
-    return HANDOFF_ERR_HOP_LIMIT;
+    return handoff_refuse_hops(stored->envelope.hop_count, max, error);
 }
 
 /* As its configuration says now, not when the envelope was assembled. */

@@ -10,6 +10,7 @@
 
 #include "client/calls/read.h"
 #include "client/calls/render.h"
+#include "client/envelope/read.h"
 #include "client/store/parties.h"
 #include "lib/base/error.h"
 
@@ -105,6 +106,20 @@ enum handoff_code handoff_read_status(struct handoff_client *client, const struc
 {
     enum handoff_code code = read_standing(client, id, arena, status, error);
     return code == HANDOFF_OK ? add_envelope(client, id, arena, status, error) : code;
+}
+
+void handoff_read_hop(struct handoff_client *client, const struct base_uuid *id,
+                      struct base_arena *arena, struct handoff_status *status)
+{
+    struct handoff_stored_envelope stored;
+    struct handoff_envelope envelope;
+    struct handoff_error error;
+    if (status->reason != HANDOFF_REASON_HOP_LIMIT ||
+        handoff_store_get_envelope(client->store, id, arena, &stored, &error) != HANDOFF_OK ||
+        handoff_envelope_read_in(arena, stored.body, &envelope, &error) != HANDOFF_OK)
+        return;
+    status->hop = envelope.hop_count;
+    status->hop_max = envelope.hop_max;
 }
 
 enum handoff_code handoff_read_handoff(struct handoff_client *client, const char *id,

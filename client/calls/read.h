@@ -17,6 +17,11 @@ enum handoff_code handoff_read_status(struct handoff_client *client, const struc
                                       struct base_arena *arena, struct handoff_status *status,
                                       struct handoff_error *error);
 
+/* The hop of one that was parked at the hop limit, from its envelope; of others, and where that
+   cannot be read, it is not known. */
+void handoff_read_hop(struct handoff_client *client, const struct base_uuid *id,
+                      struct base_arena *arena, struct handoff_status *status);
+
 /* The answers' bodies of handoff_get, handoff_get_attempts, handoff_list, handoff_find and
  * handoff_envelope_get.
  */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A handoff as an answer: its JSON object, and the error for how it ended. */
 #include "client/calls/reply.h"
+
+#include "client/assemble/assemble.h"
 #include "client/calls/render.h"
 #include "client/model/model.h"
 #include "lib/base/error.h"
@@ -12,8 +14,6 @@ static enum handoff_code code_of_parking(enum handoff_reason reason)
         return HANDOFF_ERR_REFUSED;
     case HANDOFF_REASON_REJECTED:
         return HANDOFF_ERR_REJECTED;
-    case HANDOFF_REASON_HOP_LIMIT:
-        return HANDOFF_ERR_HOP_LIMIT;
     default:
         return HANDOFF_ERR_EXHAUSTED;
     }
@@ -35,6 +35,8 @@ static void error_of_status(const struct handoff_status *status, struct handoff_
              (status->reason == HANDOFF_REASON_OTHER || status->reason == HANDOFF_REASON_BY_HAND))
         handoff_error_set(error, HANDOFF_ERR_PARKED, handoff_code_meaning(HANDOFF_ERR_PARKED),
                           "reason", handoff_status_reason(status));
+    else if (status->state == HANDOFF_STATE_PARKED && status->reason == HANDOFF_REASON_HOP_LIMIT)
+        (void)handoff_refuse_hops(status->hop, status->hop_max, error);
     else if (status->state == HANDOFF_STATE_PARKED) {
         enum handoff_code code = code_of_parking(status->reason);
         handoff_error_set(error, code, handoff_reason_detail(status->reason), "target_agent",

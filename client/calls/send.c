@@ -77,10 +77,15 @@ void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_
 static void answer_sending(struct handoff_sending *sending, const struct handoff_status *status,
                            bool created)
 {
+    struct handoff_status with_hop = *status;
+    if (sending->hop > 0) {
+        with_hop.hop = sending->hop;
+        with_hop.hop_max = sending->hop_max;
+    }
     if (sending->park_reason)
-        handoff_answer_with_standing(sending->answered, sending->context, status, created);
+        handoff_answer_with_standing(sending->answered, sending->context, &with_hop, created);
     else
-        handoff_answer_with_status(sending->answered, sending->context, status, created);
+        handoff_answer_with_status(sending->answered, sending->context, &with_hop, created);
     end_sending(sending);
 }
 
@@ -155,6 +160,8 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
 {
     struct handoff_submission submission;
     handoff_submission_of(sending->assembly, &submission);
+    sending->hop = sending->assembly->hop_count;
+    sending->hop_max = sending->assembly->hop_max;
     submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
     submission.park_reason = base_span_text(sending->park_reason);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
@@ -226,6 +233,9 @@ static void run_key_lookup(struct handoff_store_read *read)
         return;
     lookup->found = handoff_read_status(lookup->sending->loop->client, &lookup->id, &lookup->arena,
                                         &lookup->status, &error) == HANDOFF_OK;
+    if (lookup->found)
+        handoff_read_hop(lookup->sending->loop->client, &lookup->id, &lookup->arena,
+                         &lookup->status);
     if (lookup->found || code != HANDOFF_OK)
         return;
     lookup->error = error;

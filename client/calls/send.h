@@ -30,6 +30,7 @@ struct handoff_sending {
     uint8_t request_digest[BASE_SHA256_BYTES]; /* of its canonical JSON */
     enum handoff_code identified;              /* out_of_memory: there is no digest */
     char *park_reason;                         /* NULL: it is delivered */
+    int64_t hop, hop_max;                      /* of what was handed over; 0: not known */
     struct handoff_waiter waiter;
     struct handoff_waiter *held;       /* of what it steps into the place of; NULL: of nothing */
     struct handoff_assembly *assembly; /* NULL: not of a request, or it was handed over */

@@ -140,7 +140,8 @@ struct handoff_status {
     enum handoff_reason reason; /* why it was parked */
     const char *words;          /* if the reason is OTHER: what it was, else "" */
     uint32_t attempts;
-    int64_t settled_ms; /* 0: not settled */
+    int64_t hop, hop_max; /* of its envelope; 0: not read */
+    int64_t settled_ms;   /* 0: not settled */
     struct handoff_told_progress progress;
     /* the store's, if the result could not be written; the rest is then as last written */
     struct handoff_error error;

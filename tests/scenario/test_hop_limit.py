@@ -33,6 +33,25 @@ class HopLimit(unittest.TestCase):
                 self.assertIn(handoff["id"], [item["id"] for item in parked])
         self.assertEqual(len(self.receiver.requests), 2, "only the first hops were delivered")
 
+    def test_the_problem_names_the_hops(self):
+        first = self.send().json()
+        request = {"source_agent": "coder", "target_agent": "coder", "task_summary": "x", "previous_id": first["id"]}
+        for path, prefer in (("/v1/handoffs", ""), ("/v1/handoffs", "respond-async"), ("/v1/envelopes", "")):
+            with self.subTest(path=path, prefer=prefer):
+                problem = self.daemon.api.post(path, json.dumps(request).encode(), prefer=prefer).json()
+                self.assertEqual((problem["field"], problem["seen"], problem["allowed"]), ("hop.count", "2", "up to 1"))
+                self.assertIn("hops.max", problem["detail"])
+
+    def test_a_repeat_has_the_same_answer(self):
+        first = self.send().json()
+        request = {"source_agent": "coder", "target_agent": "coder", "task_summary": "x", "previous_id": first["id"]}
+        replies = [self.daemon.api.request("POST", "/v1/handoffs", json.dumps(request), {"Idempotency-Key": "k"})
+                   for _ in range(2)]
+        self.assertEqual([reply.status for reply in replies], [422, 422])
+        self.assertEqual(replies[0].json(), replies[1].json())
+        delivered = self.daemon.api.post(f"/v1/envelopes/{replies[0].json()['handoff']['id']}/deliver")
+        self.assertEqual(replies[0].json(), delivered.json())
+
     def test_an_operator_replays_it(self):
         handoff = self.beyond()
         reply = self.daemon.api.post(f"/v1/parked/{handoff['id']}/replay", b"{}")
