@@ -84,13 +84,13 @@ static enum handoff_code check_item_kind(const struct handoff_field *field, yyjs
         .name = (text), .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER, .doc = (words),  \
         .example = (shown)                                                                         \
     }
-#define ASYNC_HEADER                                                                               \
-    HEADER("Prefer",                                                                               \
-           "`respond-async`: answer as soon as the handoff is durable; `wait=N`: answer after N "  \
-           "seconds at the latest. With both, wait up to N seconds for the end; " LENIENT,         \
-           "\"wait=20\"")
-#define LENIENT        "`handling=lenient`: ignore unknown fields of the body and list them in `warnings`"
-#define LENIENT_HEADER HEADER("Prefer", LENIENT, "\"handling=lenient\"")
+#define ASYNC                                                                                      \
+    "`respond-async`: answer as soon as the handoff is durable; `wait=N`: answer after N seconds " \
+    "at the latest. With both, wait up to N seconds for the end"
+#define ASYNC_HEADER         HEADER("Prefer", ASYNC, "\"wait=20\"")
+#define ASYNC_LENIENT_HEADER HEADER("Prefer", ASYNC "; " LENIENT, "\"wait=20\"")
+#define LENIENT              "`handling=lenient`: ignore unknown fields of the body and list them in `warnings`"
+#define LENIENT_HEADER       HEADER("Prefer", LENIENT, "\"handling=lenient\"")
 #define IDEMPOTENCY_HEADER                                                                         \
     {                                                                                              \
         .name = "Idempotency-Key", .type = HANDOFF_FIELD_STRING, .place = HANDOFF_IN_HEADER,       \
@@ -149,6 +149,15 @@ static enum handoff_code accept_next(const struct handoff_field *field, yyjson_v
     {                                                                                              \
         __VA_ARGS__, HANDOFF_OK                                                                    \
     }
+
+/* What a request may be answered, wherever one is assembled. */
+#define CODES_OF_REQUESTS                                                                          \
+    HANDOFF_ERR_SECRET_IN_REQUEST, HANDOFF_ERR_INVALID, HANDOFF_ERR_INVALID_JSON,                  \
+        HANDOFF_ERR_FORBIDDEN, HANDOFF_ERR_NOT_FOUND, HANDOFF_ERR_ENVELOPE_REMOVED,                \
+        HANDOFF_ERR_CONFLICT, HANDOFF_ERR_TOO_LARGE, HANDOFF_ERR_BUDGET_TOO_SMALL,                 \
+        HANDOFF_ERR_CONSTRAINT_LOOSENED, HANDOFF_ERR_DEADLINE_PASSED, HANDOFF_ERR_SCOPE_WIDENED,   \
+        HANDOFF_ERR_SCOPE_CONFLICT, HANDOFF_ERR_NO_NEXT_AGENT, HANDOFF_ERR_RAW_LOG,                \
+        HANDOFF_ERR_TOO_MANY_IN_FLIGHT
 
 const struct handoff_call handoff_calls[HANDOFF_CALLS] = {
 #define CALL(id, ...) {.name = #id, __VA_ARGS__},

@@ -14,6 +14,7 @@ import unittest
 import urllib.parse
 
 import jsonschema
+from harness import Http, declared
 from harness.agents import Caller, daemon_with
 from harness.receiver import Receiver, ack, later, status
 
@@ -141,6 +142,26 @@ class Document(Case):
     def test_each_schema_is_a_schema(self):
         for schema in DOCUMENT["components"]["schemas"].values():
             jsonschema.Draft202012Validator.check_schema(schema)
+
+
+class Declared(unittest.TestCase):
+    """Every answer that any scenario gets is looked up in the document (harness/declared.py)."""
+
+    def test_what_is_not_declared_is_named(self):
+        for method, path, status, code in (
+                ("POST", "/v1/handoffs", 200, None), ("POST", "/v1/handoffs", 422, "hop_limit"),
+                ("HEAD", "/v1/handoffs/7?x=y", 404, "not_found"), ("POST", "/v1/parked/replay", 202, None),
+                ("GET", "/v1/nothing", 404, "no_such_path"), ("PATCH", "/v1/handoffs", 405, "method_not_allowed")):
+            self.assertIsNone(declared.undeclared(method, path, status, code), path)
+        for method, path, status, code in (
+                ("POST", "/v1/handoffs", 201, None), ("POST", "/v1/handoffs", 422, "made_up"),
+                ("GET", "/v1/handoffs/7", 404, "unknown_agent"), ("POST", "/v1/parked/replay", 200, None)):
+            self.assertIn(f"{method} {path}: {status}", declared.undeclared(method, path, status, code))
+
+    def test_an_answer_that_is_not_declared_fails_the_test_that_gets_it(self):
+        with Receiver(lambda got: got.answer(201, {})) as receiver:
+            with self.assertRaisesRegex(AssertionError, "POST /v1/handoffs: 201 alone is not declared"):
+                Http(receiver.address).post("/v1/handoffs", b"{}")
 
 
 class Examples(Case):

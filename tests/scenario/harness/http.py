@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 
+from . import declared
 from .wait import TIMEOUT
 
 
@@ -109,7 +110,10 @@ def exchange(connection, method, path, body=None, headers=None):
     """One request over an open connection."""
     connection.request(method, path, body=body, headers=headers or {})
     response = connection.getresponse()
-    return Reply(response, response.read())
+    reply = Reply(response, response.read())
+    if path.startswith("/v1/"):
+        declared.check(method, path, reply)
+    return reply
 
 
 def read_reply(raw):
