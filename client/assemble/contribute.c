@@ -36,10 +36,16 @@ static yyjson_val *constraints_of_edit(struct handoff_assembly *assembly)
     struct base_buffer out = {.arena = &assembly->arena};
     struct handoff_join_refusal refusal;
     yyjson_doc *doc = NULL;
-    handoff_join_constraints(&out, chain->said[chain->nsaid - 1].constraints,
-                             assembly->request.constraints, HANDOFF_JOIN_ANY_DEADLINE, &refusal);
+    struct handoff_joined *joined = handoff_joined_begin(&assembly->arena);
+    if (!joined ||
+        !handoff_joined_add(joined, chain->said[chain->nsaid - 1].constraints, HANDOFF_JOIN_CHILD,
+                            &refusal) ||
+        !handoff_joined_add(joined, assembly->request.constraints, HANDOFF_JOIN_ANY_DEADLINE,
+                            &refusal))
+        return NULL;
     if (refusal.count) /* by rules that were others when the replaced request was accepted */
         return assembly->ledger.constraints;
+    handoff_joined_write(&out, joined);
     if (out.failed || base_json_read_in(&assembly->arena, base_buffer_span(&out), "constraints",
                                         &doc, NULL) != HANDOFF_OK)
         return NULL;

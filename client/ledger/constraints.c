@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of constraints.h. One walk both checks and writes. Pure, any thread. */
+/*
+ * The rules of constraints.h. What was joined so far is a tree, to which the next hop's constraints
+ * are added in time that depends on theirs alone; it is written once, at the end. Only members that
+ * several hops named are nodes of it, all others are values as they were supplied. Pure but for the
+ * arena, any thread.
+ */
 #include "client/ledger/constraints.h"
 
 #include <string.h>
@@ -8,15 +13,43 @@
 #include "client/ledger/set.h"
 #include "lib/base/json.h"
 
-/* The walk, and the path of where it is: "limits.max_cost". */
+/* A name, and what it has become. */
+struct joined_member {
+    yyjson_val *key, *value;       /* value: of the first hop, or the tightest */
+    struct joined_object *members; /* where several hops named this object; else NULL */
+    struct demands *demands;       /* likewise, for a list of demands */
+};
+
+struct joined_object {
+    struct joined_member *at;
+    size_t count, room;
+    struct handoff_set names;
+    struct base_span wanted; /* the name that is looked for */
+};
+
+/* A list that is united: each demand once. */
+struct demands {
+    yyjson_val **at;
+    size_t count, room;
+    struct handoff_set set;
+    yyjson_val *wanted;
+};
+
+struct handoff_joined {
+    struct base_arena *arena;
+    struct joined_object top;
+    bool failed;
+};
+
+/* What adds one hop's, and the path of where it is: "limits.max_cost". */
 struct join_walk {
-    struct base_buffer *out;
+    struct handoff_joined *joined;
     struct base_buffer path;
     unsigned join;
     struct handoff_join_refusal *refusal;
 };
 
-static void join_objects(struct join_walk *walk, yyjson_val *inherited, yyjson_val *added);
+static void join_members(struct join_walk *walk, struct joined_object *object, yyjson_val *added);
 
 /* ---- what tightening is -------------------------------------------------------------------- */
 
@@ -71,53 +104,133 @@ bool handoff_lists_demands(struct base_span name)
 /* ---- lists that are united --------------------------------------------------------------------
  */
 
-struct demands {
-    struct handoff_set set;
-    yyjson_val **listed; /* by the numbers in the set */
-    size_t count;
-    yyjson_val *wanted;
-};
+enum { JOINED_LEAST = 8 }; /* members or demands that there is room for at first */
 
 static bool is_wanted(const void *context, size_t number)
 {
     const struct demands *demands = context;
-    return handoff_same_entry(demands->listed[number], demands->wanted);
+    return handoff_same_entry(demands->at[number], demands->wanted);
 }
 
-static void add_demands(struct demands *demands, struct base_buffer *out, yyjson_val *list)
+/* Twice the room for what is known, and a set of that size. */
+static bool grow(struct base_arena *arena, void **at, size_t size, size_t count, size_t *room,
+                 struct handoff_set *set)
+{
+    *room = *room ? 2 * *room : JOINED_LEAST;
+    void *grown = base_arena_resize(arena, *at, count * size, *room * size);
+    if (!grown || !handoff_set_init(set, arena, *room))
+        return false;
+    *at = grown;
+    return true;
+}
+
+static bool grow_demands(struct base_arena *arena, struct demands *demands)
+{
+    void *at = demands->at;
+    if (!grow(arena, &at, sizeof *demands->at, demands->count, &demands->room, &demands->set))
+        return false;
+    demands->at = at;
+    for (size_t i = 0; i < demands->count; i++)
+        handoff_set_add(&demands->set, handoff_hash_entry(demands->at[i]), i);
+    return true;
+}
+
+static void add_demands(struct handoff_joined *joined, struct demands *demands, yyjson_val *list)
 {
     size_t i, n;
     yyjson_val *demand;
     yyjson_arr_foreach(list, i, n, demand)
     {
         const uint64_t hash = handoff_hash_entry(demand);
+        if (demands->count == demands->room && !grow_demands(joined->arena, demands)) {
+            joined->failed = true;
+            return;
+        }
         demands->wanted = demand;
         if (handoff_set_find(&demands->set, hash, is_wanted, demands) != HANDOFF_SET_NONE)
             continue;
-        if (demands->count)
-            base_buffer_byte(out, ',');
-        base_json_write(out, demand);
         handoff_set_add(&demands->set, hash, demands->count);
-        demands->listed[demands->count++] = demand;
+        demands->at[demands->count++] = demand;
     }
 }
 
-static void unite_demands(struct base_buffer *out, yyjson_val *inherited, yyjson_val *added)
+static void unite_demands(struct join_walk *walk, struct joined_member *member, yyjson_val *added)
 {
-    const size_t most = yyjson_arr_size(inherited) + yyjson_arr_size(added);
-    struct base_arena arena;
-    struct demands demands = {0};
-    base_arena_init(&arena, 0);
-    demands.listed = base_arena_calloc(&arena, most + 1, sizeof *demands.listed);
-    if (demands.listed && handoff_set_init(&demands.set, &arena, most)) {
-        base_buffer_byte(out, '[');
-        add_demands(&demands, out, inherited);
-        add_demands(&demands, out, added);
-        base_buffer_byte(out, ']');
-    } else {
-        out->failed = true;
+    struct handoff_joined *joined = walk->joined;
+    if (!member->demands) {
+        member->demands = base_arena_calloc(joined->arena, 1, sizeof *member->demands);
+        if (!member->demands) {
+            joined->failed = true;
+            return;
+        }
+        add_demands(joined, member->demands, member->value);
     }
-    base_arena_free(&arena);
+    add_demands(joined, member->demands, added);
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+static bool is_wanted_member(const void *context, size_t number)
+{
+    const struct joined_object *object = context;
+    return base_span_equal(base_json_span(object->at[number].key), object->wanted);
+}
+
+static struct joined_member *find_member(struct joined_object *object, struct base_span name)
+{
+    object->wanted = name;
+    const size_t number = object->count ? handoff_set_find(&object->names, handoff_hash_text(name),
+                                                           is_wanted_member, object)
+                                        : HANDOFF_SET_NONE;
+    return number == HANDOFF_SET_NONE ? NULL : &object->at[number];
+}
+
+static bool grow_object(struct base_arena *arena, struct joined_object *object)
+{
+    void *at = object->at;
+    if (!grow(arena, &at, sizeof *object->at, object->count, &object->room, &object->names))
+        return false;
+    object->at = at;
+    for (size_t i = 0; i < object->count; i++)
+        handoff_set_add(&object->names, handoff_hash_text(base_json_span(object->at[i].key)), i);
+    return true;
+}
+
+static void add_member(struct handoff_joined *joined, struct joined_object *object, yyjson_val *key,
+                       yyjson_val *value)
+{
+    if (object->count == object->room && !grow_object(joined->arena, object)) {
+        joined->failed = true;
+        return;
+    }
+    handoff_set_add(&object->names, handoff_hash_text(base_json_span(key)), object->count);
+    object->at[object->count++] = (struct joined_member){.key = key, .value = value};
+}
+
+static void add_all_members(struct handoff_joined *joined, struct joined_object *object,
+                            yyjson_val *value)
+{
+    size_t i, n;
+    yyjson_val *key, *member;
+    yyjson_obj_foreach(value, i, n, key, member)
+    {
+        add_member(joined, object, key, member);
+    }
+}
+
+static void join_object(struct join_walk *walk, struct joined_member *member, yyjson_val *added)
+{
+    struct handoff_joined *joined = walk->joined;
+    if (!member->members) {
+        member->members = base_arena_calloc(joined->arena, 1, sizeof *member->members);
+        if (!member->members) {
+            joined->failed = true;
+            return;
+        }
+        add_all_members(joined, member->members, member->value);
+    }
+    join_members(walk, member->members, added);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -143,40 +256,37 @@ static bool may_be_any(const struct join_walk *walk, yyjson_val *added)
                                        base_span_equal(path, base_span_text("deadline"))));
 }
 
-static void join_value(struct join_walk *walk, struct base_span name, yyjson_val *inherited,
-                       yyjson_val *added)
+/* What was joined already is compared by its parts. */
+static bool repeats_member(const struct joined_member *member, yyjson_val *added)
 {
-    if (!added || base_json_equal(inherited, added)) {
-        base_json_write(walk->out, inherited);
-    } else if (yyjson_is_obj(inherited) && yyjson_is_obj(added)) {
-        join_objects(walk, inherited, added);
-    } else if (handoff_lists_demands(name) && yyjson_is_arr(inherited) && yyjson_is_arr(added)) {
-        unite_demands(walk->out, inherited, added);
-    } else if (is_tighter(name, inherited, added) || may_be_any(walk, added)) {
-        base_json_write(walk->out, added);
-    } else {
-        if (!(walk->join & HANDOFF_JOIN_SIBLING) || !is_tighter(name, added, inherited))
-            note_refused(walk, inherited);
-        base_json_write(walk->out, inherited);
-    }
+    return !member->members && !member->demands && base_json_equal(member->value, added);
 }
 
-static void join_member(struct join_walk *walk, yyjson_val *key, yyjson_val *inherited,
-                        yyjson_val *added)
+static void join_value(struct join_walk *walk, struct joined_member *member, yyjson_val *added)
 {
-    size_t before = walk->path.size;
+    const struct base_span name = base_json_span(member->key);
+    if (repeats_member(member, added))
+        return;
+    if (yyjson_is_obj(member->value) && yyjson_is_obj(added))
+        join_object(walk, member, added);
+    else if (handoff_lists_demands(name) && yyjson_is_arr(member->value) && yyjson_is_arr(added))
+        unite_demands(walk, member, added);
+    else if (is_tighter(name, member->value, added) || may_be_any(walk, added))
+        *member = (struct joined_member){.key = member->key, .value = added};
+    else if (!(walk->join & HANDOFF_JOIN_SIBLING) || !is_tighter(name, added, member->value))
+        note_refused(walk, member->value);
+}
+
+static void join_member(struct join_walk *walk, struct joined_member *member, yyjson_val *added)
+{
+    const struct base_span name = base_json_span(member->key);
+    const size_t before = walk->path.size;
     if (before)
         base_buffer_byte(&walk->path, '.');
-    base_buffer_append(&walk->path, yyjson_get_str(key), yyjson_get_len(key));
-    base_json_write_key(walk->out, base_json_span(key));
-    join_value(walk, base_json_span(key), inherited, added);
+    base_buffer_append(&walk->path, name.data, name.size);
+    join_value(walk, member, added);
     if (!walk->path.failed)
         walk->path.size = before;
-}
-
-static yyjson_val *same_member(yyjson_val *object, yyjson_val *key)
-{
-    return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
 }
 
 static bool is_left_out(const struct join_walk *walk, yyjson_val *key)
@@ -185,55 +295,76 @@ static bool is_left_out(const struct join_walk *walk, yyjson_val *key)
            yyjson_equals_str(key, "deadline");
 }
 
-static void join_inherited(struct join_walk *walk, yyjson_val *inherited, yyjson_val *added)
-{
-    size_t i, n;
-    yyjson_val *key, *value;
-    yyjson_obj_foreach(inherited, i, n, key, value)
-    {
-        join_member(walk, key, value, is_left_out(walk, key) ? NULL : same_member(added, key));
-    }
-}
-
-static void add_new(struct join_walk *walk, yyjson_val *inherited, yyjson_val *added)
+static void join_members(struct join_walk *walk, struct joined_object *object, yyjson_val *added)
 {
     size_t i, n;
     yyjson_val *key, *value;
     yyjson_obj_foreach(added, i, n, key, value)
     {
-        if (same_member(inherited, key) || is_left_out(walk, key))
+        if (is_left_out(walk, key))
             continue;
-        base_json_write_key(walk->out, base_json_span(key));
-        base_json_write(walk->out, value);
+        struct joined_member *member = find_member(object, base_json_span(key));
+        if (member)
+            join_member(walk, member, value);
+        else
+            add_member(walk->joined, object, key, value);
     }
 }
 
-/* Either may be NULL, which yyjson's loops over objects do not accept. */
-static void join_objects(struct join_walk *walk, yyjson_val *inherited, yyjson_val *added)
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+static void write_demands(struct base_buffer *out, const struct demands *demands)
 {
-    base_buffer_byte(walk->out, '{');
-    if (inherited)
-        join_inherited(walk, inherited, added);
-    if (added)
-        add_new(walk, inherited, added);
-    base_buffer_byte(walk->out, '}');
+    base_buffer_byte(out, '[');
+    for (size_t i = 0; i < demands->count; i++) {
+        if (i)
+            base_buffer_byte(out, ',');
+        base_json_write(out, demands->at[i]);
+    }
+    base_buffer_byte(out, ']');
 }
 
-void handoff_join_constraints(struct base_buffer *out, yyjson_val *inherited, yyjson_val *added,
-                              unsigned join, struct handoff_join_refusal *refusal)
+static void write_joined_object(struct base_buffer *out, const struct joined_object *object)
+{
+    base_buffer_byte(out, '{');
+    for (size_t i = 0; i < object->count; i++) {
+        const struct joined_member *member = &object->at[i];
+        base_json_write_key(out, base_json_span(member->key));
+        if (member->members)
+            write_joined_object(out, member->members);
+        else if (member->demands)
+            write_demands(out, member->demands);
+        else
+            base_json_write(out, member->value);
+    }
+    base_buffer_byte(out, '}');
+}
+
+struct handoff_joined *handoff_joined_begin(struct base_arena *arena)
+{
+    struct handoff_joined *joined = base_arena_calloc(arena, 1, sizeof *joined);
+    if (joined)
+        joined->arena = arena;
+    return joined;
+}
+
+bool handoff_joined_add(struct handoff_joined *joined, yyjson_val *constraints, unsigned join,
+                        struct handoff_join_refusal *refusal)
 {
     struct join_walk walk = {
-        .out = out, .path.arena = out->arena, .join = join, .refusal = refusal};
-    *refusal = (struct handoff_join_refusal){.names.arena = out->arena, .first.arena = out->arena};
-    join_objects(&walk, inherited, added);
-    out->failed |= walk.path.failed || refusal->names.failed || refusal->first.failed;
-    base_buffer_free(&walk.path);
+        .joined = joined, .path.arena = joined->arena, .join = join, .refusal = refusal};
+    *refusal =
+        (struct handoff_join_refusal){.names.arena = joined->arena, .first.arena = joined->arena};
+    if (yyjson_is_obj(constraints))
+        join_members(&walk, &joined->top, constraints);
+    joined->failed |= walk.path.failed || refusal->names.failed || refusal->first.failed;
+    return !joined->failed;
 }
 
-void handoff_join_refusal_free(struct handoff_join_refusal *refusal)
+void handoff_joined_write(struct base_buffer *out, const struct handoff_joined *joined)
 {
-    base_buffer_free(&refusal->names);
-    base_buffer_free(&refusal->first);
+    write_joined_object(out, &joined->top);
 }
 
 /* Keys may have dots of their own, so each member is tried with what follows it. */
@@ -323,6 +454,11 @@ static bool is_like_inherited(struct base_span name, yyjson_val *inherited, stru
             return true;
     }
     return false;
+}
+
+static yyjson_val *same_member(yyjson_val *object, yyjson_val *key)
+{
+    return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
 }
 
 /* Known names have their meaning at the top only. */

@@ -24,7 +24,7 @@
  * A key that differs from a known or an inherited one only in case, `_`, `-` or a plural s would be
  * a constraint that is not heeded, so it is refused.
  *
- * Pure but for the allocator, any thread.
+ * Pure but for the arena, any thread.
  */
 #ifndef HANDOFF_LEDGER_CONSTRAINTS_H
 #define HANDOFF_LEDGER_CONSTRAINTS_H
@@ -32,10 +32,11 @@
 #include <stdbool.h>
 #include <yyjson.h>
 
+#include "lib/base/arena.h"
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 
-/* How the second ones are joined. */
+/* How a hop's are joined to those before. */
 enum {
     HANDOFF_JOIN_CHILD = 0,        /* they may only tighten the first */
     HANDOFF_JOIN_SIBLING = 1,      /* neither inherits from the other */
@@ -43,20 +44,24 @@ enum {
     HANDOFF_JOIN_NO_DEADLINE = 4,  /* another hop's holds */
 };
 
-/* What could not be joined. In the arena of the output, where that has one. */
+/* What could not be joined, of one hop. In the arena. */
 struct handoff_join_refusal {
     size_t count;
     struct base_buffer names; /* "style, limits.max_cost" */
     struct base_buffer first; /* "style" */
-    yyjson_val *inherited;    /* the value of the first */
+    yyjson_val *inherited;    /* the value of the first: as it was supplied, or the tightest */
 };
 
-/* Appends both as compact JSON: the order of the first, then what is new. Either may be NULL. Frees
- * nothing; after a refusal the content is undefined, unless they are siblings: then the first one's
- * values stay. */
-void handoff_join_constraints(struct base_buffer *out, yyjson_val *inherited, yyjson_val *added,
-                              unsigned join, struct handoff_join_refusal *refusal);
-void handoff_join_refusal_free(struct handoff_join_refusal *refusal);
+/* Hops are added one by one, and cost no more than they have themselves. All in the arena; the
+ * values are lent. NULL: out of memory. */
+struct handoff_joined;
+struct handoff_joined *handoff_joined_begin(struct base_arena *arena);
+/* Members keep their places, and new ones come behind. NULL adds nothing. What is refused is not
+ * added. False: out of memory. */
+bool handoff_joined_add(struct handoff_joined *joined, yyjson_val *constraints, unsigned join,
+                        struct handoff_join_refusal *refusal) HANDOFF_MUST_CHECK;
+/* Appends all as compact JSON. */
+void handoff_joined_write(struct base_buffer *out, const struct handoff_joined *joined);
 
 /* Whether a deadline comes before the other. False where one is no time. */
 bool handoff_deadline_is_earlier(yyjson_val *deadline, yyjson_val *other);

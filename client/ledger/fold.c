@@ -38,6 +38,8 @@ struct fold {
     const struct handoff_hop *hop; /* its hop, as the items name it */
     bool own;                      /* it is the request's */
     yyjson_val *handed;            /* array: a step for the summary of each that was said before */
+    struct handoff_joined *joined; /* constraints; NULL: at most one hop named some */
+    bool has_joined;               /* and the ledger does not have them yet */
     bool was_revised;              /* an edit was among them, so only one deadline holds: */
     yyjson_val *deadline;
 };
@@ -580,27 +582,50 @@ static enum handoff_code refuse_join(const struct handoff_said *said, size_t nsa
     return HANDOFF_ERR_CONSTRAINT_LOOSENED;
 }
 
+/* What only one hop named is not copied. */
+static bool begin_joining(struct fold *fold)
+{
+    struct handoff_join_refusal none;
+    if (fold->joined)
+        return true;
+    fold->joined = handoff_joined_begin(fold->arena);
+    return fold->joined &&
+           handoff_joined_add(fold->joined, fold->ledger->constraints, HANDOFF_JOIN_SIBLING, &none);
+}
+
 /* One more hop's. */
 static enum handoff_code join_hop(struct fold *fold, const struct handoff_said *said, size_t nsaid,
                                   yyjson_val *added, unsigned join, struct handoff_error *error)
 {
     struct handoff_ledger *ledger = fold->ledger;
     struct handoff_join_refusal refusal;
-    struct base_buffer out = {.arena = fold->arena};
-    yyjson_doc *doc;
-    if (!added || (!ledger->constraints && !(join & HANDOFF_JOIN_NO_DEADLINE))) {
-        ledger->constraints = added ? added : ledger->constraints;
+    if (!added)
+        return HANDOFF_OK;
+    if (!ledger->constraints && !fold->joined && !(join & HANDOFF_JOIN_NO_DEADLINE)) {
+        ledger->constraints = added;
         return HANDOFF_OK;
     }
-    handoff_join_constraints(&out, ledger->constraints, added, join, &refusal);
+    if (!begin_joining(fold) || !handoff_joined_add(fold->joined, added, join, &refusal))
+        return handoff_error_no_memory(error);
+    fold->has_joined = true;
+    return refusal.count ? refuse_join(said, nsaid, join, &refusal, error) : HANDOFF_OK;
+}
+
+/* What was joined since it was written last. */
+static enum handoff_code write_joined(struct fold *fold, struct handoff_error *error)
+{
+    struct base_buffer out = {.arena = fold->arena};
+    yyjson_doc *doc;
+    if (!fold->has_joined)
+        return HANDOFF_OK;
+    fold->has_joined = false;
+    handoff_joined_write(&out, fold->joined);
     if (out.failed)
         return handoff_error_no_memory(error);
-    if (refusal.count)
-        return refuse_join(said, nsaid, join, &refusal, error);
     enum handoff_code code =
         base_json_read_in(fold->arena, base_buffer_span(&out), "constraints", &doc, error);
     if (code == HANDOFF_OK)
-        ledger->constraints = yyjson_doc_get_root(doc);
+        fold->ledger->constraints = yyjson_doc_get_root(doc);
     return code;
 }
 
@@ -653,11 +678,13 @@ static enum handoff_code join_all(struct fold *fold, const struct handoff_said *
     enum handoff_code code = find_deadline(fold, said, nsaid, own, error);
     for (size_t i = 0; i < nsaid && code == HANDOFF_OK; i++)
         code = join_hop(fold, said, nsaid, said[i].constraints, how_to_join(fold, &said[i]), error);
+    if (code == HANDOFF_OK)
+        code = write_joined(fold, error);
     if (code == HANDOFF_OK && !own->accepted)
         code = handoff_check_spelling(own->constraints, fold->ledger->constraints, error);
-    if (code != HANDOFF_OK)
-        return code;
-    return join_hop(fold, said, nsaid, own->constraints, how_to_join(fold, own), error);
+    if (code == HANDOFF_OK)
+        code = join_hop(fold, said, nsaid, own->constraints, how_to_join(fold, own), error);
+    return code == HANDOFF_OK ? write_joined(fold, error) : code;
 }
 
 enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base_arena *arena,

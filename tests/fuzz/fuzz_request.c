@@ -17,15 +17,17 @@
 
 static void check_constraints(yyjson_val *constraints)
 {
-    struct base_buffer once = {0}, twice = {0};
+    struct base_arena arena = {0};
+    struct base_buffer once = {.arena = &arena}, twice = {.arena = &arena};
     struct handoff_join_refusal refusal;
-    handoff_join_constraints(&once, NULL, constraints, HANDOFF_JOIN_CHILD, &refusal);
-    BASE_CHECK(refusal.count == 0);
-    handoff_join_constraints(&twice, constraints, constraints, HANDOFF_JOIN_CHILD, &refusal);
-    BASE_CHECK(refusal.count == 0);
+    struct handoff_joined *joined = handoff_joined_begin(&arena);
+    for (int i = 0; i < 2; i++) {
+        BASE_CHECK(joined && handoff_joined_add(joined, constraints, HANDOFF_JOIN_CHILD, &refusal));
+        BASE_CHECK(refusal.count == 0);
+        handoff_joined_write(i ? &twice : &once, joined);
+    }
     BASE_CHECK(once.size == twice.size && memcmp(once.data, twice.data, once.size) == 0);
-    base_buffer_free(&once);
-    base_buffer_free(&twice);
+    base_arena_free(&arena);
 }
 
 static void check_steps(yyjson_val *steps)

@@ -23,7 +23,7 @@ static const struct row rows[] = {
     {"{\"style\":\"s\",\"b\":1}", "{\"b\":1}", "{\"style\":\"s\",\"b\":1}", NULL},
     /* dropped or changed */
     {"{\"a\":1}", "{\"a\":null}", NULL, "a"},
-    {"{\"a\":1,\"b\":2}", "{\"b\":3,\"a\":\"1\"}", NULL, "a, b"},
+    {"{\"a\":1,\"b\":2}", "{\"b\":3,\"a\":\"1\"}", NULL, "b, a"},
     {"{\"security\":\"no plaintext\"}", "{\"security\":\"\"}", NULL, "security"},
     {"{\"a\":{\"x\":1}}", "{\"a\":[]}", NULL, "a"},
     {"{\"ok\":true}", "{\"ok\":false}", NULL, "ok"},
@@ -72,40 +72,48 @@ static const struct row rows[] = {
      "{\"n\":123456789012345678901234567890.10,\"s\":\"\\u0001\\n\\\"\"}", NULL},
 };
 
-static yyjson_doc *parse(const char *text)
+static struct base_arena arena;
+
+static int free_arena(void **state)
+{
+    (void)state;
+    base_arena_free(&arena);
+    return 0;
+}
+
+static yyjson_val *parse(const char *text)
 {
     yyjson_doc *doc = NULL;
-    if (text)
-        assert_int_equal(base_json_read(base_span_text(text), "test", &doc, NULL), HANDOFF_OK);
-    return doc;
+    if (!text)
+        return NULL;
+    assert_int_equal(base_json_read_in(&arena, base_span_text(text), "test", &doc, NULL),
+                     HANDOFF_OK);
+    return yyjson_doc_get_root(doc);
 }
 
 /* What they become; refused->names where that is not possible. */
-static void join(const char *inherited, const char *added, unsigned how, struct base_buffer *out,
-                 struct handoff_join_refusal *refusal)
+static const char *join(const char *inherited, const char *added, unsigned how,
+                        struct handoff_join_refusal *refusal)
 {
-    yyjson_doc *one = parse(inherited), *other = parse(added);
-    handoff_join_constraints(out, yyjson_doc_get_root(one), yyjson_doc_get_root(other), how,
-                             refusal);
-    assert_false(out->failed);
-    yyjson_doc_free(one);
-    yyjson_doc_free(other);
+    struct base_buffer out = {.arena = &arena};
+    struct handoff_joined *joined = handoff_joined_begin(&arena);
+    assert_true(handoff_joined_add(joined, parse(inherited), HANDOFF_JOIN_CHILD, refusal));
+    assert_true(handoff_joined_add(joined, parse(added), how, refusal));
+    handoff_joined_write(&out, joined);
+    return out.data;
 }
 
 static void check_row(const struct row *row)
 {
-    struct base_buffer out = {0};
     struct handoff_join_refusal refusal;
-    join(row->parent, row->child, HANDOFF_JOIN_CHILD, &out, &refusal);
+    const char *joined = join(row->parent, row->child, HANDOFF_JOIN_CHILD, &refusal);
     if (row->merged) {
         assert_int_equal(refusal.count, 0);
-        assert_string_equal(out.data, row->merged);
+        assert_string_equal(joined, row->merged);
     } else {
         assert_true(refusal.count > 0);
         assert_string_equal(refusal.names.data, row->refused);
     }
-    handoff_join_refusal_free(&refusal);
-    base_buffer_free(&out);
 }
 
 static void test_a_request_adds_and_tightens(void **state)
@@ -130,17 +138,58 @@ static void test_siblings_keep_the_tighter_value(void **state)
         {"{\"style\":\"a\",\"x\":1}", "{\"style\":\"b\"}", NULL, "style"},
     };
     for (size_t i = 0; i < sizeof siblings / sizeof *siblings; i++) {
-        struct base_buffer out = {0};
         struct handoff_join_refusal refusal;
-        join(siblings[i].parent, siblings[i].child, HANDOFF_JOIN_SIBLING, &out, &refusal);
+        const char *joined =
+            join(siblings[i].parent, siblings[i].child, HANDOFF_JOIN_SIBLING, &refusal);
         assert_int_equal(refusal.count, siblings[i].refused ? 1 : 0);
         if (siblings[i].refused)
             assert_string_equal(refusal.names.data, siblings[i].refused);
         else
-            assert_string_equal(out.data, siblings[i].merged);
-        handoff_join_refusal_free(&refusal);
-        base_buffer_free(&out);
+            assert_string_equal(joined, siblings[i].merged);
     }
+}
+
+/* Ever the same rules, however many hops: what was joined is joined on. */
+static void test_many_hops(void **state)
+{
+    (void)state;
+    static const char *const hops[] = {
+        "{\"must\":[\"a\"],\"limits\":{\"max_cost\":9,\"rules\":[1]}}",
+        "{\"must\":[\"b\",\"a\"],\"limits\":{\"max_cost\":7}}",
+        "{\"style\":\"plain\",\"limits\":{\"rules\":[2],\"zone\":{\"a\":1}}}",
+        "{\"must\":[\" c \"],\"limits\":{\"max_cost\":7.0,\"zone\":{\"b\":2}}}"};
+    struct base_buffer out = {.arena = &arena};
+    struct handoff_join_refusal refusal;
+    struct handoff_joined *joined = handoff_joined_begin(&arena);
+    for (size_t i = 0; i < sizeof hops / sizeof *hops; i++)
+        assert_true(handoff_joined_add(joined, parse(hops[i]), HANDOFF_JOIN_CHILD, &refusal));
+    handoff_joined_write(&out, joined);
+    assert_string_equal(out.data,
+                        "{\"must\":[\"a\",\"b\",\" c \"],\"limits\":{\"max_cost\":7,\"rules\":"
+                        "[1,2],\"zone\":{\"a\":1,\"b\":2}},\"style\":\"plain\"}");
+    assert_true(handoff_joined_add(joined, parse("{\"must\":\"x\",\"limits\":{\"zone\":1}}"),
+                                   HANDOFF_JOIN_CHILD, &refusal));
+    assert_string_equal(refusal.names.data, "must, limits.zone");
+}
+
+/* Each of n hops adds one demand and one name: no hop copies those of the others. */
+static void test_what_is_joined_is_not_copied_for_each_hop(void **state)
+{
+    (void)state;
+    size_t held[2];
+    for (int twice = 0; twice < 2; twice++) {
+        struct handoff_join_refusal refusal;
+        struct handoff_joined *joined = handoff_joined_begin(&arena);
+        for (int hop = 0; hop < 4000 << twice; hop++)
+            assert_true(handoff_joined_add(
+                joined,
+                parse(
+                    base_arena_printf(&arena, "{\"rules\":[\"rule %d\"],\"name-%d\":1}", hop, hop)),
+                HANDOFF_JOIN_CHILD, &refusal));
+        held[twice] = arena.held;
+        base_arena_free(&arena);
+    }
+    assert_true(held[1] < 3 * held[0]);
 }
 
 static void test_a_key_that_only_looks_like_another_is_refused(void **state)
@@ -168,44 +217,41 @@ static void test_a_key_that_only_looks_like_another_is_refused(void **state)
     };
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         struct handoff_error error = {0};
-        yyjson_doc *inherited = parse(spellings[i].inherited);
-        yyjson_doc *constraints = parse(spellings[i].constraints);
-        enum handoff_code code = handoff_check_spelling(yyjson_doc_get_root(constraints),
-                                                        yyjson_doc_get_root(inherited), &error);
+        enum handoff_code code = handoff_check_spelling(parse(spellings[i].constraints),
+                                                        parse(spellings[i].inherited), &error);
         assert_int_equal(code, spellings[i].field ? HANDOFF_ERR_INVALID : HANDOFF_OK);
         if (spellings[i].field) {
             assert_string_equal(error.field, spellings[i].field);
             assert_ptr_equal(strstr(error.allowed, spellings[i].known), error.allowed);
         }
-        yyjson_doc_free(inherited);
-        yyjson_doc_free(constraints);
     }
 }
 
 static void test_a_value_is_found_by_its_path(void **state)
 {
     (void)state;
-    yyjson_doc *doc = parse("{\"a\":{\"b\":1,\"b.c\":2},\"a.b\":3,\"x\":[]}");
+    yyjson_val *root = parse("{\"a\":{\"b\":1,\"b.c\":2},\"a.b\":3,\"x\":[]}");
     static const struct {
         const char *path;
         int64_t value; /* 0: none */
     } paths[] = {{"a.b", 1}, {"a.b.c", 2}, {"a.c", 0}, {"x.y", 0}, {"", 0}};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         int64_t value = 0;
-        base_json_whole(
-            handoff_constraint_at(yyjson_doc_get_root(doc), base_span_text(paths[i].path)), &value);
+        base_json_whole(handoff_constraint_at(root, base_span_text(paths[i].path)), &value);
         assert_int_equal(value, paths[i].value);
     }
-    yyjson_doc_free(doc);
 }
 
 int main(void)
 {
+#define JOINING(test) cmocka_unit_test_teardown(test, free_arena)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_request_adds_and_tightens),
-        cmocka_unit_test(test_siblings_keep_the_tighter_value),
-        cmocka_unit_test(test_a_key_that_only_looks_like_another_is_refused),
-        cmocka_unit_test(test_a_value_is_found_by_its_path),
+        JOINING(test_many_hops),
+        JOINING(test_what_is_joined_is_not_copied_for_each_hop),
+        JOINING(test_a_request_adds_and_tightens),
+        JOINING(test_siblings_keep_the_tighter_value),
+        JOINING(test_a_key_that_only_looks_like_another_is_refused),
+        JOINING(test_a_value_is_found_by_its_path),
     };
     return RUN_TESTS(tests);
 }
