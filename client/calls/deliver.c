@@ -222,7 +222,7 @@ static enum handoff_code check_hops(const struct handoff_stored_sending *stored,
 
 /* As its configuration says now, not when the envelope was assembled. */
 static enum handoff_code check_sender_again(const struct handoff_stored_sending *stored,
-                                      struct handoff_error *error)
+                                            struct handoff_error *error)
 {
     const struct handoff_envelope *envelope = &stored->envelope;
     struct handoff_agent *agent =
