@@ -197,8 +197,8 @@ static bool grow_object(struct base_arena *arena, struct joined_object *object)
     return true;
 }
 
-static void add_member(struct handoff_joined *joined, struct joined_object *object, yyjson_val *key,
-                       yyjson_val *value)
+static void link_member(struct handoff_joined *joined, struct joined_object *object,
+                        yyjson_val *key, yyjson_val *value)
 {
     if (object->count == object->room && !grow_object(joined->arena, object)) {
         joined->failed = true;
@@ -215,7 +215,7 @@ static void add_all_members(struct handoff_joined *joined, struct joined_object 
     yyjson_val *key, *member;
     yyjson_obj_foreach(value, i, n, key, member)
     {
-        add_member(joined, object, key, member);
+        link_member(joined, object, key, member);
     }
 }
 
@@ -307,7 +307,7 @@ static void join_members(struct join_walk *walk, struct joined_object *object, y
         if (member)
             join_member(walk, member, value);
         else
-            add_member(walk->joined, object, key, value);
+            link_member(walk->joined, object, key, value);
     }
 }
 

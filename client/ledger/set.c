@@ -20,7 +20,7 @@ bool handoff_set_init(struct handoff_set *set, struct base_arena *arena, size_t 
 }
 
 /* That of the hash, or a free one. */
-static struct handoff_set_slot *find_slot(struct handoff_set *set, uint64_t hash)
+static struct handoff_set_slot *find_set_slot(struct handoff_set *set, uint64_t hash)
 {
     size_t at = hash & set->mask;
     while (set->slots[at].last && set->slots[at].hash != hash)
@@ -31,7 +31,7 @@ static struct handoff_set_slot *find_slot(struct handoff_set *set, uint64_t hash
 /* A slot whose numbers are all gone keeps its place, and `last`. */
 void handoff_set_add(struct handoff_set *set, uint64_t hash, size_t number)
 {
-    struct handoff_set_slot *slot = find_slot(set, hash);
+    struct handoff_set_slot *slot = find_set_slot(set, hash);
     BASE_CHECK(set->count < set->room && number < UINT32_MAX);
     set->list[set->count++] = (struct handoff_set_number){.number = (uint32_t)number};
     if (slot->first)
@@ -42,7 +42,7 @@ void handoff_set_add(struct handoff_set *set, uint64_t hash, size_t number)
     slot->hash = hash;
 }
 
-static bool is_gone(const struct handoff_set *set, size_t number)
+static bool is_passed_over(const struct handoff_set *set, size_t number)
 {
     return set->is_gone && set->is_gone(set->owner, number);
 }
@@ -51,11 +51,11 @@ static bool is_gone(const struct handoff_set *set, size_t number)
 size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
                         bool (*is_it)(const void *context, size_t number), const void *context)
 {
-    struct handoff_set_slot *slot = find_slot(set, hash);
+    struct handoff_set_slot *slot = find_set_slot(set, hash);
     uint32_t *link = &slot->first, before = 0;
     while (*link) {
         struct handoff_set_number *at = &set->list[*link - 1];
-        if (is_gone(set, at->number)) {
+        if (is_passed_over(set, at->number)) {
             slot->last = at->next || !before ? slot->last : before;
             *link = at->next;
             continue;

@@ -24,6 +24,7 @@ CONSTANTS = {
     "16 names": ("client/transport/resolver.h", "HANDOFF_RESOLVER_THREADS", 16),
     "10 s": ("client/transport/resolver.h", "HANDOFF_RESOLVER_FOUND_MS", 10000),
     "250 ms": ("client/transport/dial.h", "HANDOFF_DIAL_DELAY_MS", 250),
+    "1 s": ("client/deliver/delivery.c", "ENOUGH_TIME_MS", 1000),
     "1 h": ("client/transport/transport.h", "HANDOFF_RETRY_AFTER_MAX_MS", 3600 * 1000),
     "30 s": ("client/protocol/pull/lease.c", "OFFER_LOOK_MS", 30000),
     "60 s": ("client/calls/call.h", "HANDOFF_WAIT_MAX_MS", 60000),
