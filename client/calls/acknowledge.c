@@ -9,7 +9,9 @@
 #include "client/calls/lookup.h"
 #include "client/calls/read.h"
 #include "client/calls/reply.h"
+#include "client/calls/warn.h"
 #include "client/client.h"
+#include "client/model/warnings.h"
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
@@ -23,9 +25,10 @@ struct answering {
     handoff_answered *answered;
     void *context;
     char caller[129];
-    char *next;     /* a copy of the next request, or NULL */
-    char *scopes;   /* of the caller, for that request; NULL: it is not bound */
-    char *progress; /* NULL: none */
+    char *next;                        /* a copy of the next request, or NULL */
+    char *scopes;                      /* of the caller, for that request; NULL: it is not bound */
+    char *progress;                    /* NULL: none */
+    struct handoff_warnings *warnings; /* of the answer; NULL: nothing is handed on */
     struct handoff_reply reply;
 };
 
@@ -55,6 +58,9 @@ static void word_told(struct handoff_reply *reply)
     struct answering *answering = BASE_CONTAINER_OF(reply, struct answering, reply);
     BASE_CHECK_MAGIC(answering, ANSWERING_MAGIC);
     answering->loop->pending--;
+    if (reply->next_ignored)
+        handoff_warn(answering->warnings, "next",
+                     "the handoff was acknowledged before; nothing more is handed on");
     if (reply->error.code == HANDOFF_OK) /* the handoff may have changed again by now */
         handoff_look_up(answering->loop, &reply->id, &reply->view, answering->answered,
                         answering->context);
@@ -101,6 +107,13 @@ static void answer_word(struct handoff_loop *loop, const char *id, enum handoff_
         (progress && !keep_progress(loop->client, answering, progress))) {
         if (answering)
             end_answering(answering);
+        handoff_give_no_memory(answered, context);
+        return;
+    }
+    if (next)
+        answering->warnings = handoff_warn_in_answer(&answered, &context);
+    if (next && !answering->warnings) {
+        end_answering(answering);
         handoff_give_no_memory(answered, context);
         return;
     }

@@ -16,16 +16,21 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
+/* On the caller's lane. */
+static void tell_reply(struct handoff_reply *reply)
+{
+    if (reply->error.code == HANDOFF_OK && reply->next_problem.code != HANDOFF_OK)
+        reply->error = reply->next_problem;
+    reply->told(reply);
+}
+
 static void tell_caller(struct base_mail *mail)
 {
-    struct handoff_reply *reply = (void *)mail;
-    reply->told(reply);
+    tell_reply((void *)mail);
 }
 
 void handoff_reply_send(struct handoff_reply *reply)
 {
-    if (reply->error.code == HANDOFF_OK && reply->next_problem.code != HANDOFF_OK)
-        reply->error = reply->next_problem;
     reply->mail.deliver = tell_caller;
     base_mailbox_post(reply->lane->mailbox, &reply->mail);
 }
@@ -75,6 +80,17 @@ static enum handoff_code too_late(struct handoff_reply *reply)
                              "the process is shutting down; retry when it is back", NULL, NULL);
 }
 
+/* The acknowledgement counts, and its agent hands on by a request of its own. */
+static void refuse_late_next(struct handoff_reply *reply)
+{
+    if (reply->word == HANDOFF_WORD_ACK && reply->next.data)
+        handoff_error_set(&reply->next_problem, HANDOFF_ERR_CONFLICT,
+                          "the handoff is acknowledged, but it was parked by then, so nothing was "
+                          "handed on; send the request to POST /v1/handoffs with this handoff as "
+                          "its previous_id",
+                          "next", NULL);
+}
+
 /* What the report means for a settled handoff. */
 static void answer_settled(struct handoff_reply *reply, enum handoff_state state)
 {
@@ -84,10 +100,12 @@ static void answer_settled(struct handoff_reply *reply, enum handoff_state state
                   : reply->word == HANDOFF_WORD_EXTEND || reply->word == HANDOFF_WORD_RETURN
                       ? false
                       : state == HANDOFF_STATE_PARKED || state == HANDOFF_STATE_DISCARDED;
-    if (agrees)
-        handoff_error_clear(&reply->error); /* repeated: harmless */
-    else
+    if (!agrees) {
         conflict(reply, state);
+        return;
+    }
+    handoff_error_clear(&reply->error); /* repeated: harmless */
+    reply->next_ignored = reply->word == HANDOFF_WORD_ACK && reply->next.data;
 }
 
 /* An acknowledgement counts late, too, and a parked handoff can still be cancelled. */
@@ -170,10 +188,12 @@ static void answer_live(struct handoff_reply *reply, struct handoff_delivery *de
 static void answer_parked(struct handoff_reply *reply, struct handoff_delivery *delivery)
 {
     handoff_error_clear(&reply->error);
-    if (is_of_sender(reply))
+    if (is_of_sender(reply)) {
         answer_sender(reply, delivery);
-    else
-        handoff_delivery_settle_late(delivery);
+        return;
+    }
+    refuse_late_next(reply);
+    handoff_delivery_settle_late(delivery);
 }
 
 static void answer_delivery(struct handoff_reply *reply, struct handoff_delivery *delivery)
@@ -292,7 +312,8 @@ static void decided_late(struct handoff_waiter *waiter, const struct handoff_sta
                                              .attempts = status->attempts,
                                              .settled_ms = status->settled_ms};
     reply->error = status->error;
-    reply->told(reply);
+    refuse_late_next(reply);
+    tell_reply(reply);
 }
 
 /* If another caller has decided since the row was read (a replay, for example), the report applies
@@ -388,6 +409,8 @@ static void refuse_live(struct handoff_engine *engine, struct handoff_reply *rep
 void handoff_engine_reply(struct handoff_engine *engine, struct handoff_reply *reply)
 {
     reply->view.state = HANDOFF_STATE_NONE;
+    reply->next_ignored = false;
+    handoff_error_clear(&reply->next_problem);
     reply->owner = handoff_live_lane(&engine->live, &reply->id);
     if (!reply->owner) {
         answer_stored(engine, reply);

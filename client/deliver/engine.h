@@ -227,6 +227,7 @@ struct handoff_reply {
     struct handoff_error error;
     struct handoff_error
         next_problem;              /* it was acknowledged, and this is why there is no successor */
+    bool next_ignored;             /* it was acknowledged before, and nothing more is handed on */
     struct handoff_live_view view; /* the resulting status, if OK; NONE: read the store's row */
 
     /* the engine's */

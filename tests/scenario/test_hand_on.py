@@ -92,6 +92,42 @@ class HandOn(Case):
         self.assertEqual(again.status, 200)
         self.assertEqual(len(self.task()["items"]), 2, "handed on once")
 
+    def test_a_repeat_says_that_nothing_more_is_handed_on(self):
+        first = self.begin("puller")
+        self.daemon.api.get("/v1/agents/puller/inbox")
+        next_ = {"next": {"target_agent": "tester", "task_summary": "test it"}}
+        self.assertNotIn("warnings", self.post(f"/v1/handoffs/{first}/ack", next_).json())
+        again = self.post(f"/v1/handoffs/{first}/ack", next_)
+        self.assertEqual(again.status, 200, again)
+        (warning,) = again.json()["warnings"]
+        self.assertEqual(warning["field"], "next")
+        self.assertIn("acknowledged before", warning["detail"])
+        self.assertNotIn("warnings", self.post(f"/v1/handoffs/{first}/ack", {}).json())
+        self.assertEqual(len(self.task()["items"]), 2)
+
+    def test_late_it_is_not_handed_on_and_the_answer_says_so(self):
+        """Parked by then, whether that is still in memory or not: the acknowledgement counts."""
+        next_ = {"target_agent": "tester", "task_summary": "test it"}
+        for restart in (False, True):
+            with self.subTest(restart=restart):
+                first = self.begin("puller")
+                self.daemon.api.get("/v1/agents/puller/inbox")
+                self.assertEqual(self.post(f"/v1/handoffs/{first}/park", {"reason": "wait"}).status, 200)
+                if restart:
+                    self.daemon.kill()
+                    self.daemon.log_path.unlink()
+                    self.daemon.start()
+                    self.daemon.expected_exit = 0
+                before = len(self.task()["items"])
+                reply = self.post(f"/v1/handoffs/{first}/ack", {"next": next_})
+                self.assertEqual((reply.status, reply.json()["code"], reply.json()["field"]), (409, "conflict", "next"))
+                self.assertIn("POST /v1/handoffs", reply.json()["detail"])
+                self.assertEqual(self.state(first), "acknowledged")
+                self.assertEqual(len(self.task()["items"]), before)
+                sent = self.daemon.api.post("/v1/handoffs", json.dumps(
+                    {**next_, "source_agent": "puller", "previous_id": first}).encode(), prefer="respond-async")
+                self.assertEqual(sent.status, 202, sent)
+
     def test_beyond_the_hop_limit_it_is_parked(self):
         first = self.begin("puller")
         self.daemon.api.get("/v1/agents/puller/inbox")
