@@ -133,11 +133,14 @@ static void print_chosen(const struct row *row)
     }
 }
 
+/* A default that the file could not set means that the key is absent. */
 static void print_number(const struct row *row)
 {
     struct base_printed printed;
 
-    if (row->kind == CHOICE || row->kind == CHOICES) {
+    if (row->kind == DURATION && row->number < row->least) {
+        printf(" | ");
+    } else if (row->kind == CHOICE || row->kind == CHOICES) {
         print_chosen(row);
     } else if (row->kind == NUMBER) {
         printf(" | `%" PRIu64 "`", row->number);
