@@ -267,8 +267,8 @@ static enum handoff_code hand_over_stored(struct handoff_stored_sending *stored,
         .tokens = count_at(yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "tokens"), "count"),
         .traceparent = envelope->traceparent,
         .tracestate = envelope->tracestate,
-        .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL),
-        .park_reason = base_span_text(sending->park_reason)};
+        .idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL)};
+    handoff_sending_park(sending, &submission);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     enum handoff_code code = check_hops(stored, error);
     if (code == HANDOFF_OK)

@@ -156,6 +156,15 @@ static void tell_assembled(struct handoff_sending *sending)
     handoff_client_tell(sending->loop->client, &event);
 }
 
+void handoff_sending_park(const struct handoff_sending *sending,
+                          struct handoff_submission *submission)
+{
+    if (!sending->park_reason)
+        return;
+    submission->parked_for = HANDOFF_REASON_OTHER;
+    submission->park_reason = base_span_text(sending->park_reason);
+}
+
 static enum handoff_code hand_over(struct handoff_sending *sending, struct handoff_error *error)
 {
     struct handoff_submission submission;
@@ -163,7 +172,7 @@ static enum handoff_code hand_over(struct handoff_sending *sending, struct hando
     sending->hop = sending->assembly->hop_count;
     sending->hop_max = sending->assembly->hop_max;
     submission.idempotency_key = base_span_text(sending->key[0] ? sending->key : NULL);
-    submission.park_reason = base_span_text(sending->park_reason);
+    handoff_sending_park(sending, &submission);
     memcpy(submission.request_digest, sending->request_digest, sizeof submission.request_digest);
     return sending->held
                ? handoff_engine_replace(sending->loop->lane, sending->held, &submission,

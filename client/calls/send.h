@@ -48,6 +48,9 @@ struct handoff_sending *handoff_sending_new(struct handoff_loop *loop,
 void handoff_send_instead(struct handoff_loop *loop, const struct handoff_ask *ask,
                           const struct base_uuid *id, struct handoff_waiter *held,
                           handoff_answered *answered, void *context);
+/* Parked by hand, if that was asked for. */
+void handoff_sending_park(const struct handoff_sending *sending,
+                          struct handoff_submission *submission);
 /* Answers, and ends it. */
 void handoff_sending_fail(struct handoff_sending *sending, const struct handoff_error *error);
 /* Copies the key of the ask. False: the request was answered, since the key is bad. */

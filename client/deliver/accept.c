@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts a new handoff: finds its agent, checks the limits and has it stored, to be delivered or
- * parked by hand. A handoff that is rejected leaves nothing in the store. Runs on the lane of the
- * sender.
+ * Accepts a new handoff: finds its agent, checks the limits and has it stored, to be delivered, or
+ * parked by hand or for the hop limit. A handoff that is rejected leaves nothing in the store. Runs
+ * on the lane of the sender.
  */
 #include <string.h>
 
@@ -68,15 +68,22 @@ static void free_contribution(struct handoff_delivery *delivery)
     delivery->contribution = NULL;
 }
 
+static bool is_parked_at_once(const struct handoff_submission *submission)
+{
+    return submission->parked_for != HANDOFF_REASON_NONE;
+}
+
 static bool copy_park_reason(struct handoff_delivery *delivery,
                              const struct handoff_submission *submission)
 {
     struct base_span words;
-    if (!submission->park_reason.data)
+    if (!is_parked_at_once(submission))
         return true;
-    delivery->by_hand = true;
-    delivery->reason = HANDOFF_REASON_OTHER;
+    delivery->reason = submission->parked_for;
     delivery->settled_ms = handoff_delivery_wall_ms(delivery);
+    delivery->by_hand = delivery->reason == HANDOFF_REASON_OTHER;
+    if (!delivery->by_hand)
+        return true;
     if (!handoff_delivery_keep(delivery, submission->park_reason, &words))
         return false;
     delivery->words = words.data; /* copies end in a NUL */
@@ -91,10 +98,6 @@ static bool copy_submission(struct handoff_delivery *delivery,
     delivery->created_ms = submission->created_ms;
     handoff_delivery_set_deadline(delivery, submission->deadline_ms);
     delivery->tokens = submission->tokens;
-    delivery->accepted_as_parked = submission->parked_for != HANDOFF_REASON_NONE;
-    delivery->reason = submission->parked_for;
-    if (delivery->accepted_as_parked)
-        delivery->settled_ms = handoff_delivery_wall_ms(delivery);
     accept->put.id = submission->id;
     accept->put.cut_at = submission->cut_at;
     accept->put.cut_size = submission->cut_size;
@@ -135,10 +138,6 @@ static void accepted(struct handoff_store_job *job)
         handoff_delivery_note_parked(delivery);
     handoff_delivery_observe_start(delivery, false);
     handoff_delivery_tell_watches(delivery, false);
-    if (delivery->accepted_as_parked) {
-        handoff_delivery_move(delivery, HANDOFF_STATE_PARKED); /* written again, as it is */
-        return;
-    }
     if (delivery->waiter && delivery->waiter->accepted) {
         struct handoff_status status;
         handoff_delivery_status(delivery, &status);
@@ -162,10 +161,6 @@ static void submit_accept(struct handoff_delivery *delivery)
     accept->asked_target = delivery->asked_target;
     accept->excerpt = delivery->excerpt;
     handoff_delivery_standing(delivery, &accept->standing);
-    if (delivery->accepted_as_parked) {
-        accept->standing.state = HANDOFF_STATE_PARKED;
-        accept->standing.settled_ms = delivery->settled_ms;
-    }
     delivery->writing = true;
     delivery->lane->awaited++;
     handoff_store_accept(delivery->lane->engine->options.store, accept);
@@ -253,15 +248,11 @@ static enum handoff_code start_live(struct handoff_delivery *delivery, struct ha
     return code;
 }
 
-/* By hand: no circuit and no limit matters to what is not delivered. */
-static enum handoff_code park_requested(struct handoff_lane *lane,
-                                        const struct handoff_submission *submission,
-                                        struct handoff_agent *agent, struct handoff_waiter *waiter,
-                                        struct handoff_error *error)
+/* No circuit and no limit matters to what is not delivered. */
+static enum handoff_code start_parked(struct handoff_delivery *delivery,
+                                      struct handoff_agent *agent, struct handoff_waiter *waiter,
+                                      struct handoff_error *error)
 {
-    struct handoff_delivery *delivery = make(lane, submission);
-    if (!delivery)
-        return handoff_error_no_memory(error);
     enum handoff_code code = start(delivery, HANDOFF_STATE_PARKED, agent, waiter, error);
     if (code != HANDOFF_OK)
         handoff_delivery_free(delivery);
@@ -322,10 +313,12 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
         return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
-    if (submission->park_reason.data)
-        return park_requested(lane, submission, agent, waiter, error);
-    if (submission->parked_for != HANDOFF_REASON_NONE ||
-        !handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
+    if (is_parked_at_once(submission)) {
+        struct handoff_delivery *delivery = make(lane, submission);
+        return delivery ? start_parked(delivery, agent, waiter, error)
+                        : handoff_error_no_memory(error);
+    }
+    if (!handoff_agent_is_open(agent, handoff_lane_now_ms(lane), &wait_ms))
         return deliver_to_requested(lane, submission, agent, waiter, error);
     return deliver_to_alternate(lane, submission, agent, wait_ms, waiter, error);
 }
@@ -344,7 +337,9 @@ enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
     struct handoff_delivery *delivery = make(lane, submission);
     if (!delivery)
         return handoff_error_no_memory(error);
-    handoff_delivery_count(lane->engine, agent, false);
     delivery->write.accept.put.job.unit = unit;
+    if (is_parked_at_once(submission))
+        return start_parked(delivery, agent, NULL, error);
+    handoff_delivery_count(lane->engine, agent, false);
     return start_live(delivery, agent, NULL, error);
 }

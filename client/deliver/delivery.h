@@ -72,13 +72,12 @@ struct handoff_delivery {
        a resume */
     struct handoff_settings *settings;
     enum handoff_reason reason;
-    const char *words;       /* if that is OTHER; lives as long as the delivery */
-    bool accepted_as_parked; /* as `reason` says: the store has had it parked from the start */
-    bool replaced;           /* discarded, because an edited one took its place */
-    bool by_hand;            /* parked by hand; the reason is in somebody's words */
-    bool probe;              /* the outstanding attempt is the breaker's probe */
-    bool attempting;         /* an attempt of ours is outstanding, or it is handed on; shutdown
-                                waits for it */
+    const char *words; /* if that is OTHER; lives as long as the delivery */
+    bool replaced;     /* discarded, because an edited one took its place */
+    bool by_hand;      /* parked by hand; the reason is in somebody's words */
+    bool probe;        /* the outstanding attempt is the breaker's probe */
+    bool attempting;   /* an attempt of ours is outstanding, or it is handed on; shutdown
+                          waits for it */
     uint32_t attempts, failures, alternate, replays;
     int64_t due_mono_ms;      /* monotonic clock; 0: now */
     int64_t circuit_until_ms; /* monotonic; end of its wait for a circuit. 0: not waiting yet */

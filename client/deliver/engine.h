@@ -112,10 +112,10 @@ struct handoff_submission {
     int64_t deadline_ms;            /* wall clock; 0: none */
     uint64_t tokens;                /* an alternate with a smaller budget is passed over */
     enum handoff_reason parked_for; /* it is stored as parked, for an operator to decide about;
-                                       NONE: it is delivered */
+                                       OTHER: by hand; NONE: it is delivered */
     struct base_span traceparent, tracestate;
     struct base_span idempotency_key; /* absent: none */
-    struct base_span park_reason;     /* it is parked at once; absent: it is delivered */
+    struct base_span park_reason;     /* what was said when it was parked by hand */
     bool stored;                      /* its envelope is in the store, and has no handoff */
     struct base_span excerpt_lines;   /* of such an envelope, instead of `excerpt` */
     uint8_t request_digest[BASE_SHA256_BYTES];

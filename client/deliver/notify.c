@@ -31,9 +31,7 @@ void handoff_delivery_status(const struct handoff_delivery *delivery, struct han
 
 void handoff_delivery_view(const struct handoff_delivery *delivery, struct handoff_live_view *view)
 {
-    /* what the store has had parked from the start is never seen otherwise */
-    const bool parked = delivery->accepted_as_parked && delivery->state == HANDOFF_STATE_READY;
-    *view = (struct handoff_live_view){.state = parked ? HANDOFF_STATE_PARKED : delivery->state,
+    *view = (struct handoff_live_view){.state = delivery->state,
                                        .target = delivery->agent->name,
                                        .reason = delivery->reason,
                                        .attempts = delivery->attempts,
