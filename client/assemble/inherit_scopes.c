@@ -41,7 +41,9 @@ static enum handoff_code check_parents(const struct handoff_scopes *parents, siz
         if (handoff_scopes_equal(&parents[0], &parents[i]))
             continue;
         handoff_error_set(error, HANDOFF_ERR_SCOPE_CONFLICT,
-                          "the previous envelopes have different scopes", "previous_id", NULL);
+                          "the previous envelopes have different scopes; name those of one scope "
+                          "in previous_id",
+                          "previous_id", NULL);
         handoff_error_allow(error, "envelopes with the same scopes");
         return HANDOFF_ERR_SCOPE_CONFLICT;
     }

@@ -255,6 +255,56 @@ class Chain(Case):
         self.assertEqual(self.receiver.requests[-1].json()["scope"], [ALICE])
 
 
+class FanIn(Case):
+    """A request that continues several envelopes needs them to have the same scopes."""
+
+    TO_CODER = {"source_agent": "planner", "target_agent": "coder", "task_summary": "x"}
+
+    def sent(self, task, *scopes):
+        """Handoffs of the task to coder, one for each scope; their ids."""
+        ids = []
+        for scope in scopes:
+            reply = self.by["operator"].call("POST", "/v1/handoffs", {
+                **self.TO_CODER, "task_id": task, "new_chain": True, "scope": scope}, prefer="respond-async")
+            self.assertEqual(reply.status, 202, reply)
+            ids.append(reply.json()["id"])
+        return ids
+
+    def join(self, path="/v1/handoffs", **fields):
+        request = {"source_agent": "coder", "target_agent": "receiver", "task_summary": "join", **fields}
+        return self.by["operator"].call("POST", path, {"reason": "wait", "request": request}
+                                        if path == "/v1/parked" else request, prefer="respond-async")
+
+    def test_unequal_scopes_are_a_conflict_by_every_way(self):
+        for count, scopes in enumerate(([ALICE, BOB], [ALICE, []], [[ALICE, BOB], ALICE])):
+            for path in ("/v1/handoffs", "/v1/envelopes", "/v1/parked"):
+                task = f"fan-{count}-{path[4:]}"
+                ids = self.sent(task, *scopes)
+                for fields in ({"previous_id": ids}, {"task_id": task}):
+                    with self.subTest(scopes=scopes, path=path, fields=list(fields)):
+                        reply = self.join(path, **fields)
+                        self.assert_problem(reply, 422, "scope_conflict", "previous_id")
+                        self.assertIn("of one scope", reply.json()["detail"])
+                # one of them is enough
+                self.assertIn(self.join(path, previous_id=ids[0]).status, (200, 202))
+
+    def test_unequal_scopes_are_a_conflict_in_an_acknowledgement(self):
+        ids = self.sent("fan-next", ALICE, BOB)
+        reply = self.by["operator"].call("GET", "/v1/agents/coder/inbox?wait=5s")
+        while reply.header("Handoff-Id") not in ids:  # those of other tests
+            reply = self.by["operator"].call("GET", "/v1/agents/coder/inbox?wait=5s")
+        held = reply.header("Handoff-Id")
+        reply = self.by["operator"].call("POST", f"/v1/handoffs/{held}/ack", {"next": {
+            "target_agent": "receiver", "task_summary": "join", "previous_id": ids}})
+        self.assert_problem(reply, 422, "scope_conflict", "previous_id")
+        self.assertEqual(self.by["operator"].call("GET", f"/v1/handoffs/{held}").json()["state"], "acknowledged")
+
+    def test_equal_scopes_are_joined_whatever_their_order(self):
+        ids = self.sent("fan-equal", [ALICE, BOB], [BOB, ALICE])
+        reply = self.join("/v1/envelopes", previous_id=ids)
+        self.assertEqual((reply.status, reply.json()["scope"]), (200, [ALICE, BOB]), reply)
+
+
 class EveryWay(Case):
     """A token is bound to its scopes by whichever call its bearer sends."""
 
