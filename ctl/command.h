@@ -38,6 +38,7 @@ int ctl_task(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_inbox(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_ack(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_nack(const struct ctl_command *command, int argc, char *const argv[]);
+int ctl_deliver(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_cancel(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_park(const struct ctl_command *command, int argc, char *const argv[]);
 int ctl_extend(const struct ctl_command *command, int argc, char *const argv[]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl status, attempts, ack, nack, extend, cancel and park: calls on one handoff, given its
-   id. One thread. */
+/* handoffctl status, attempts, deliver, ack, nack, extend, cancel and park: calls on one handoff,
+   given its id. One thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <yyjson.h>
@@ -35,11 +35,11 @@ static int take_handoff_arguments(struct arguments *arguments, size_t noptions, 
     return code;
 }
 
-static int call_and_show(const struct arguments *arguments, const char *method, const char *suffix,
-                         const char *body, void (*show)(yyjson_val *))
+static int call_below(const struct arguments *arguments, const char *method, const char *prefix,
+                      const char *suffix, const char *body, void (*show)(yyjson_val *))
 {
     struct ctl_answer answer = {0};
-    char *path = ctl_api_path("/v1/handoffs/", arguments->id, suffix);
+    char *path = ctl_api_path(prefix, arguments->id, suffix);
     int code = CTL_FAILED;
     if (path)
         code = ctl_api_call(arguments->command, &arguments->api, method, path, NULL, body, &answer);
@@ -48,6 +48,12 @@ static int call_and_show(const struct arguments *arguments, const char *method, 
     ctl_answer_free(&answer);
     free(path);
     return code;
+}
+
+static int call_and_show(const struct arguments *arguments, const char *method, const char *suffix,
+                         const char *body, void (*show)(yyjson_val *))
+{
+    return call_below(arguments, method, "/v1/handoffs/", suffix, body, show);
 }
 
 int ctl_status(const struct ctl_command *command, int argc, char *const argv[])
@@ -62,6 +68,16 @@ int ctl_attempts(const struct ctl_command *command, int argc, char *const argv[]
     struct arguments arguments = {.command = command};
     int code = take_handoff_arguments(&arguments, ONLY_JSON, argc, argv);
     return code == CTL_OK ? call_and_show(&arguments, "GET", "/attempts", NULL, ctl_show_attempts)
+                          : code;
+}
+
+/* Its envelope was assembled before. */
+int ctl_deliver(const struct ctl_command *command, int argc, char *const argv[])
+{
+    struct arguments arguments = {.command = command};
+    int code = take_handoff_arguments(&arguments, ONLY_JSON, argc, argv);
+    return code == CTL_OK ? call_below(&arguments, "POST", "/v1/envelopes/", "/deliver", NULL,
+                                       ctl_show_handoff_line)
                           : code;
 }
 

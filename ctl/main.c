@@ -140,6 +140,12 @@ static const struct ctl_command commands[] = {
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --reason 'the model is overloaded'\n"
      "  handoffctl nack 01890a5d-ac96-774b-bcce-b302099a8057 --final --reason 'not my work'\n",
      ctl_nack},
+    {"deliver", "ID [--json]", "Deliver an envelope that was assembled before, and wait.",
+     "POST /v1/envelopes assembles and stores one. It is delivered once: a repeat shows its "
+     "handoff.\n" CTL_API_DETAILS "\n"
+     "Example:\n"
+     "  handoffctl deliver 01890a5d-ac96-774b-bcce-b302099a8057\n",
+     ctl_deliver},
     {"cancel", "ID [--reason TEXT] [--json]", "Take back a handoff that is not acknowledged.",
      "It is discarded, wherever it is: waiting, with an agent, or parked. The agent may have\n"
      "received it all the same.\n" CTL_API_DETAILS "\n"
@@ -162,6 +168,7 @@ static const struct ctl_command commands[] = {
     {"parked", "list|show|replay|discard [ID] [OPTION ...]",
      "List, replay or discard handoffs that could not be delivered.",
      "  list          --target AGENT, --reason REASON, --limit N, --cursor CURSOR\n"
+     "  list --expired  those that expired instead; only a replay with --edit revives one\n"
      "  show ID       show the handoff with its attempts\n"
      "  replay ID     deliver it again, with --to AGENT to another agent; with --edit FILE send a\n"
      "                new handoff in its place, changed by the request fields in the JSON object\n"

@@ -24,17 +24,18 @@ struct arguments {
     const struct ctl_command *command;
     struct ctl_api api;
     const char *id, *target, *reason, *to, *rate, *limit, *cursor, *edit;
-    bool json;
+    bool json, expired;
 };
 
 static int take_parked_arguments(struct arguments *arguments, bool takes_id, int argc,
                                  char *const argv[])
 {
     const struct ctl_option options[] = {
-        {"--target", &arguments->target, NULL}, {"--reason", &arguments->reason, NULL},
-        {"--to", &arguments->to, NULL},         {"--rate", &arguments->rate, NULL},
-        {"--limit", &arguments->limit, NULL},   {"--cursor", &arguments->cursor, NULL},
-        {"--edit", &arguments->edit, NULL},     {"--json", NULL, &arguments->json}};
+        {"--target", &arguments->target, NULL},  {"--reason", &arguments->reason, NULL},
+        {"--to", &arguments->to, NULL},          {"--rate", &arguments->rate, NULL},
+        {"--limit", &arguments->limit, NULL},    {"--cursor", &arguments->cursor, NULL},
+        {"--edit", &arguments->edit, NULL},      {"--json", NULL, &arguments->json},
+        {"--expired", NULL, &arguments->expired}};
     const struct ctl_line line = {.options = options,
                                   .noptions = sizeof(options) / sizeof(options[0]),
                                   .words = &arguments->id,
@@ -54,9 +55,10 @@ static int need_id(const struct arguments *arguments)
 static int get_list(const struct arguments *arguments, const char *limit, const char *cursor,
                     struct ctl_answer *answer)
 {
-    char *path = ctl_api_path("/v1/parked", "", "");
+    char *path = ctl_api_path(arguments->expired ? "/v1/handoffs" : "/v1/parked", "", "");
     int code = CTL_FAILED;
-    if (ctl_api_add_query(&path, "target", arguments->target) &&
+    if (ctl_api_add_query(&path, "state", arguments->expired ? "expired" : NULL) &&
+        ctl_api_add_query(&path, "target", arguments->target) &&
         ctl_api_add_query(&path, "reason", arguments->reason) &&
         ctl_api_add_query(&path, "limit", limit) && ctl_api_add_query(&path, "cursor", cursor))
         code = ctl_api_call(arguments->command, &arguments->api, "GET", path, NULL, NULL, answer);
@@ -64,16 +66,12 @@ static int get_list(const struct arguments *arguments, const char *limit, const 
     return code;
 }
 
-static void show_list(yyjson_val *list)
+static void show_ended(yyjson_val *list, const char *ended)
 {
     size_t i, count;
     yyjson_val *handoff, *items = yyjson_obj_get(list, "items");
-    if (yyjson_arr_size(items) == 0) {
-        puts("nothing is parked");
-        return;
-    }
-    printf("%-36s  %-24s  %-20s %-13s %8s  %-20s %s\n", "ID", "PARKED", "TARGET", "REASON",
-           "ATTEMPTS", "SOURCE", "TASK");
+    printf("%-36s  %-24s  %-20s %-13s %8s  %-20s %s\n", "ID", ended, "TARGET", "REASON", "ATTEMPTS",
+           "SOURCE", "TASK");
     yyjson_arr_foreach(items, i, count, handoff)
     {
         ctl_put(stdout, ctl_text(handoff, "id"), 36);
@@ -92,15 +90,46 @@ static void show_list(yyjson_val *list)
     ctl_show_next(list);
 }
 
+static bool is_empty_list(yyjson_val *list)
+{
+    return yyjson_arr_size(yyjson_obj_get(list, "items")) == 0;
+}
+
+static void show_list(yyjson_val *list)
+{
+    if (is_empty_list(list))
+        puts("nothing is parked");
+    else
+        show_ended(list, "PARKED");
+}
+
+/* A page of a search may have none of what further pages have. */
+static void show_expired(yyjson_val *list)
+{
+    if (is_empty_list(list) && yyjson_is_null(yyjson_obj_get(list, "next")))
+        puts("nothing has expired");
+    else
+        show_ended(list, "EXPIRED");
+}
+
+static int check_expired(const struct arguments *arguments)
+{
+    return arguments->expired && arguments->reason
+               ? ctl_usage_error(arguments->command, "--expired takes no --reason")
+               : CTL_OK;
+}
+
 static int run_parked_list(const struct ctl_command *command, int argc, char *const argv[])
 {
     struct arguments arguments = {.command = command};
     struct ctl_answer answer = {0};
     int code = take_parked_arguments(&arguments, false, argc, argv);
     if (code == CTL_OK)
+        code = check_expired(&arguments);
+    if (code == CTL_OK)
         code = get_list(&arguments, arguments.limit, arguments.cursor, &answer);
     if (code == CTL_OK)
-        code = ctl_show(&answer, arguments.json, show_list);
+        code = ctl_show(&answer, arguments.json, arguments.expired ? show_expired : show_list);
     ctl_answer_free(&answer);
     return code;
 }

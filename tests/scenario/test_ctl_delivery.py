@@ -2,6 +2,7 @@
 """handoffctl's commands on handoffs, against the real daemon."""
 
 import contextlib
+import datetime
 import json
 import os
 import pty
@@ -93,6 +94,28 @@ class Send(Case):
         self.assertEqual(done.returncode, 0)
         self.assertIn("acknowledged at coder", shown)
         self.assertNotIn(b"\r", done.stdout)
+
+
+class Deliver(Case):
+    def assemble(self, target="coder"):
+        reply = self.caller.call("POST", "/v1/envelopes", {
+            "source_agent": "analyst", "target_agent": target, "task_summary": "Write the retry logic"})
+        return reply.json()["id"]
+
+    def test_an_envelope_is_delivered_once(self):
+        envelope = self.assemble()
+        line = self.ctl("deliver", envelope).stdout
+        self.assertIn(envelope, line)
+        self.assertIn("acknowledged", line)
+        again = self.json("deliver", envelope)
+        self.assertEqual((again["id"], again["state"]), (envelope, "acknowledged"))
+        self.assertEqual(len(self.coder.requests), 1)
+
+    def test_what_cannot_be_delivered_is_told(self):
+        self.ctl("deliver", code=2)
+        self.ctl("deliver", GONE, code=4)
+        self.coder.do(nack("not my work", retry=False))
+        self.assertIn("refused", self.ctl("deliver", self.assemble(), code=1).stderr)
 
 
 class Look(Case):
@@ -216,6 +239,23 @@ class Answer(Case):
         self.coder.wait_for(2)
         self.caller.wait_for_state(handoff, "awaiting_ack")
         self.assertEqual(self.json("nack", handoff, "--final")["state"], "parked")
+
+
+class Expired(Case):
+    def test_they_are_listed_beside_the_parked_ones(self):
+        self.assertEqual(self.ctl("parked", "list", "--expired").stdout, "nothing has expired\n")
+        [parked] = self.park()
+        soon = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=0.3)).isoformat()
+        expired = self.caller.send_async("reviewer", constraints={"deadline": soon})
+        self.caller.wait_for_state(expired, "expired")
+        head, line = self.ctl("parked", "list", "--expired").stdout.splitlines()
+        self.assertTrue(head.startswith("ID") and "EXPIRED" in head, head)
+        self.assertTrue(line.startswith(expired) and line.endswith("task-1"), line)
+        self.assertNotIn(parked, line)
+        self.assertEqual([one["id"] for one in self.json("parked", "list", "--expired")["items"]], [expired])
+        self.assertIn("nothing has", self.ctl("parked", "list", "--expired", "--target", "coder").stdout)
+        self.assertNotIn(expired, self.ctl("parked", "list").stdout)
+        self.ctl("parked", "list", "--expired", "--reason", "refused", code=2)
 
 
 class Parked(Case):
