@@ -5,15 +5,15 @@
 
 Each task branches, is handed on in acknowledgements (one over the API, one in the answer to a delivery), joins both
 branches by its task alone, and delivers an assembled envelope. Each request is repeated until it is answered.
-Meanwhile the daemon is killed with SIGKILL and started again, and `handoffctl store check` checks what each kill left.
-At the end the model checks every envelope (harness/chain_model.py), and these rules are checked:
+Meanwhile the daemon is killed with SIGKILL, or now and then stopped with SIGTERM, and started again, and `handoffctl
+store check` checks what each kill left. At the end `handoffctl audit` checks some tasks, the model checks every envelope (harness/chain_model.py), and these rules are checked:
 
 - a handoff whose sender was answered exists, once;
 - a handoff is acknowledged if and only if the successor that its acknowledgement named exists;
 - a delivery carried the envelope that was assembled.
 
 HANDOFF_CHAIN_KILLS   how often it is killed (25; fewer with a sanitizer)
-HANDOFF_CHAIN_SEED    of the instants; printed. The kernel's scheduling is not in it.
+HANDOFF_SEED          of the instants; printed. The kernel's scheduling is not in it.
 """
 
 import asyncio
@@ -32,9 +32,11 @@ from harness.chain_model import Fault, Task, require, check_envelope, check_ledg
 HANDOFFCTL = os.environ["HANDOFFCTL"]
 SLOW = os.environ.get("HANDOFF_VARIANT") != "release"
 KILLS = int(os.environ.get("HANDOFF_CHAIN_KILLS", "8" if SLOW else "25"))
-SEED = int(os.environ.get("HANDOFF_CHAIN_SEED") or random.SystemRandom().randrange(1 << 32))
+SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 << 32))
 TOGETHER = 16
 LIFE = 0.3        # seconds from ready to the kill, at most
+DRAINS = 0.2      # of all ends
+AUDITED = 20      # tasks, at most
 PAUSE = 0.01      # before a request is repeated
 PATIENCE = 1500   # repetitions of one request, at most
 
@@ -143,7 +145,7 @@ class Worker:
 
 class Kills(unittest.TestCase):
     def test_ledger_envelopes_and_handoffs_agree(self):
-        print(f"HANDOFF_CHAIN_SEED={SEED}", flush=True)
+        print(f"HANDOFF_SEED={SEED}", flush=True)
         asyncio.run(self.run_all())
 
     # ---- the receivers
@@ -176,7 +178,7 @@ class Kills(unittest.TestCase):
                 for _ in range(KILLS):
                     await asyncio.sleep(self.dice.random() * LIFE)
                     self.fail_early(workers)
-                    await self.kill_and_start()
+                    await self.end_and_start()
                 await self.wait_for_settled(workers)
                 stop.set()
                 await asyncio.gather(*workers)
@@ -191,9 +193,12 @@ class Kills(unittest.TestCase):
             if worker.done():
                 worker.result()
 
-    async def kill_and_start(self):
-        self.port = None
-        self.daemon.kill()
+    async def end_and_start(self):
+        if self.dice.random() < DRAINS:
+            await self.drain()
+        else:
+            self.port = None
+            self.daemon.kill()
         self.check_store()
         self.daemon.log_path.unlink()
         self.daemon.launch()
@@ -203,9 +208,18 @@ class Kills(unittest.TestCase):
         self.daemon.expected_exit = 0
         self.port = self.daemon.api.port
 
+    async def drain(self):
+        """While the receivers, which run here, go on answering."""
+        self.daemon.terminate()
+        while self.daemon.is_running():
+            await asyncio.sleep(0.005)
+        self.port = None
+
     def check_store(self):
-        done = subprocess.run([HANDOFFCTL, "store", "check", str(self.daemon.folder / "data")],
-                              capture_output=True, text=True, timeout=60, check=False)
+        self.run_ctl("store", "check", str(self.daemon.folder / "data"))
+
+    def run_ctl(self, *arguments):
+        done = subprocess.run([HANDOFFCTL, *arguments], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     async def wait_for_settled(self, workers):
@@ -233,10 +247,10 @@ class Kills(unittest.TestCase):
                 raise Fault(f"{task}: {fault}") from None
         self.connection.close()
         print(f"{KILLS} kills, {len(tasks)} tasks, {self.books.finished} finished, {envelopes} envelopes", flush=True)
-        self.daemon.terminate()
-        while self.daemon.is_running():
-            await asyncio.sleep(0.01)
+        await self.drain()
         self.check_store()
+        for task in self.dice.sample(tasks, min(AUDITED, len(tasks))):
+            self.run_ctl("audit", str(self.daemon.folder / "data"), task)
 
     async def compare_task(self, name):
         books = self.books

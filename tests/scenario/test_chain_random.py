@@ -8,7 +8,7 @@ Tasks of 2 to 12 hops branch, join, go back and forth and continue by previous_i
 present, or counted in `omitted` and listed under the path that the envelope names; nothing of siblings is present;
 constraints only tighten; completeness and `omitted` are recounted, and so are the tokens, by the reference encoder.
 
-HANDOFF_CHAIN_SEED    repeats a run; the seed of a failure is printed
+HANDOFF_SEED          repeats a run; the seed of a failure is printed
 HANDOFF_CHAINS        how many (1000; fewer with a sanitizer)
 """
 
@@ -30,7 +30,7 @@ from harness.chain_model import key as entry_key
 
 SLOW = os.environ.get("HANDOFF_VARIANT") != "release"
 CHAINS = int(os.environ.get("HANDOFF_CHAINS", "60" if SLOW else "1000"))
-SEED = int(os.environ.get("HANDOFF_CHAIN_SEED") or random.SystemRandom().randrange(1 << 32))
+SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 << 32))
 ORACLE = pathlib.Path(os.environ["HANDOFF_SOURCE_DIR"]) / "tests/oracle"
 TOGETHER = 16      # tasks in progress at once
 BUDGETS = [800, 1000, 1500, 2500, 4000, 8000, 16000]
@@ -306,7 +306,7 @@ def compact(document):
 
 class RandomChains(unittest.TestCase):
     def test_nothing_is_silently_gone(self):
-        print(f"HANDOFF_CHAIN_SEED={SEED}", flush=True)
+        print(f"HANDOFF_SEED={SEED}", flush=True)
         agents = {agent: {"token_budget": 16000} for agent in AGENTS}
         oracle = Oracle()
         with daemon_with(agents, hops={"max": 12}) as daemon:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
+# soak: yes
 """Handing on in the acknowledgement: the successor is stored with it, or why there is none."""
 
 import json
+import os
 import random
 import threading
 import time
@@ -11,6 +13,9 @@ import unittest
 from harness import Receiver, eventually
 from harness.agents import daemon_with
 from harness.receiver import ack
+
+
+SEED = int(os.environ.get("HANDOFF_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def handing_on(**request):
@@ -164,7 +169,8 @@ class Kill(Case):
 
     def test_no_kill_leaves_the_task_to_no_one(self):
         """Killed at random instants: what is acknowledged has a successor, and a successor its parent."""
-        dice, self.seen = random.Random(15), 0
+        print(f"HANDOFF_SEED={SEED}", flush=True)
+        dice, self.seen = random.Random(SEED), 0
         for round_ in range(8):
             tasks = [f"kill-{round_}-{i}" for i in range(20)]
             senders = [threading.Thread(target=self.try_to_send, args=(task,)) for task in tasks]
