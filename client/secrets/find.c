@@ -350,6 +350,11 @@ static bool match_private_key(struct handoff_secret_search *search, size_t at,
     return set_found(found, at, end);
 }
 
+static bool is_of_azure(char c)
+{
+    return belongs_to(DOTTED, c) || c == '~';
+}
+
 /* Three characters, a digit, "Q~", and some thirty more. */
 static bool match_azure_secret(struct handoff_secret_search *search, size_t at,
                                struct handoff_secret_found *found)
@@ -360,8 +365,11 @@ static bool match_azure_secret(struct handoff_secret_search *search, size_t at,
     if (at < BEFORE || at - BEFORE < search->at || text.data[at - 1] != 'Q' ||
         !is_decimal(text.data[at - 2]))
         return false;
-    while (end < text.size && end - at <= MOST + 1 &&
-           (belongs_to(DOTTED, text.data[end]) || text.data[end] == '~'))
+    for (size_t i = at - BEFORE; i < at; i++) {
+        if (!is_of_azure(text.data[i]))
+            return false;
+    }
+    while (end < text.size && end - at <= MOST + 1 && is_of_azure(text.data[end]))
         end++;
     const size_t size = end - at - 1;
     return size >= LEAST && size <= MOST && is_mixed(text.data + at + 1, size) &&

@@ -11,6 +11,7 @@
 #include "client/secrets/find.h"
 #include "client/secrets/redact.h"
 #include "lib/base/check.h"
+#include "lib/base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,6 +22,13 @@ static struct base_span copy_exactly(const uint8_t *data, size_t size)
     BASE_CHECK(copy);
     memcpy(copy, data, size);
     return base_span(copy, size);
+}
+
+/* Where a marker must not begin or end. In text that is not UTF-8 nothing is a character. */
+static bool is_within_character(struct base_span text, size_t at)
+{
+    return base_utf8_valid_length(text.data, text.size) == text.size && at < text.size &&
+           ((unsigned char)text.data[at] & 0xc0) == 0x80;
 }
 
 /* Both searches find the same, whether or not the second knows where to begin. */
@@ -36,6 +44,8 @@ static bool find_alike(struct base_span text, struct base_span before, size_t at
         BASE_CHECK(one.at == other.at && one.size == other.size && one.kind == other.kind);
         BASE_CHECK(one.at >= end && one.size > 0 && one.size <= text.size - one.at);
         BASE_CHECK((unsigned)one.kind < HANDOFF_SECRET_COUNT);
+        BASE_CHECK(!is_within_character(text, one.at));
+        BASE_CHECK(!is_within_character(text, one.at + one.size));
         end = one.at + one.size;
         BASE_CHECK(++count <= text.size);
     }

@@ -390,6 +390,9 @@ static const char *const look_alikes[] = {
     "aB38Q~too-short",
     "~/projects/handoff-exporter/client/secrets",
     "aB3xQ~c-hva9FrLhJ.r59ehi_w8BYYD7dvani2x",
+    "\xc3\xa4"
+    "B8Q~c-hva9FrLhJ.r59ehi_w8BYYD7dvani2x",
+    "no 8Q~c-hva9FrLhJ.r59ehi_w8BYYD7dvani2x",
     /* Google */
     "AIzaSyShort0123456789",
     "ya29.a0",
