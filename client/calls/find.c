@@ -33,7 +33,7 @@ static enum handoff_code read_state(const char *text, uint32_t *states, struct h
             return HANDOFF_OK;
         }
     }
-    handoff_error_set(error, HANDOFF_ERR_INVALID, "no handoff has such a state", "state", text);
+    handoff_error_set(error, HANDOFF_ERR_INVALID, "unknown state", "state", text);
     handoff_error_allow(error, "%s", known_states);
     return HANDOFF_ERR_INVALID;
 }

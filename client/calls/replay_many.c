@@ -457,7 +457,8 @@ static enum handoff_code check(const struct handoff_loop *loop,
     }
     if (handoff_engine_is_draining(loop->client->engine))
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process is shutting down; retry when it is back", NULL, NULL);
+                                 "the process is shutting down; retry after the restart", NULL,
+                                 NULL);
     return HANDOFF_OK;
 }
 

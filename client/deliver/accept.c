@@ -214,7 +214,7 @@ static struct handoff_delivery *make(struct handoff_lane *lane,
 static enum handoff_code refuse_accepted(const struct handoff_delivery *delivery,
                                          struct handoff_error *error)
 {
-    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "the envelope is being delivered already",
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT, "the envelope is already being delivered",
                              "id", delivery->id_text);
 }
 
@@ -298,7 +298,7 @@ static enum handoff_code deliver_to_alternate(struct handoff_lane *lane,
 static enum handoff_code refuse_shutting_down(struct handoff_error *error)
 {
     return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                             "the process is shutting down; retry when it is back", NULL, NULL);
+                             "the process is shutting down; retry after the restart", NULL, NULL);
 }
 
 enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,

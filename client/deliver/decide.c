@@ -234,7 +234,8 @@ static enum handoff_code judge_decision(struct pending_decision *pending,
         return error->code;
     if (delivery->lane->closing)
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process is shutting down; retry when it is back", NULL, NULL);
+                                 "the process is shutting down; retry after the restart", NULL,
+                                 NULL);
     if (!pending->claimed)
         return refuse_claimed(delivery->lane, &pending->stored, pending->decision, error);
     return take_up(delivery, &pending->stored, &pending->loaded, pending->decision, pending->target,
@@ -355,7 +356,8 @@ static enum handoff_code refuse_ended(const struct handoff_lane *lane, struct ha
 {
     if (lane->closing)
         return handoff_error_set(error, HANDOFF_ERR_SHUTTING_DOWN,
-                                 "the process is shutting down; retry when it is back", NULL, NULL);
+                                 "the process is shutting down; retry after the restart", NULL,
+                                 NULL);
     return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
                              "the handoff was acknowledged or cancelled meanwhile", NULL, NULL);
 }

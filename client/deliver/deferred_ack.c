@@ -77,7 +77,7 @@ static enum handoff_code conflict(struct handoff_reply *reply, enum handoff_stat
 static enum handoff_code too_late(struct handoff_reply *reply)
 {
     return handoff_error_set(&reply->error, HANDOFF_ERR_SHUTTING_DOWN,
-                             "the process is shutting down; retry when it is back", NULL, NULL);
+                             "the process is shutting down; retry after the restart", NULL, NULL);
 }
 
 /* The acknowledgement counts, and its agent hands on by a request of its own. */

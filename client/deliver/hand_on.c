@@ -75,7 +75,7 @@ void handoff_hand_on_forget(struct handoff_delivery *delivery)
     on->delivery = NULL;
     if (on->reply) {
         handoff_error_set(&on->reply->error, HANDOFF_ERR_SHUTTING_DOWN,
-                          "the process is shutting down; retry when it is back", NULL, NULL);
+                          "the process is shutting down; retry after the restart", NULL, NULL);
         handoff_reply_send(on->reply);
         on->reply = NULL;
     }

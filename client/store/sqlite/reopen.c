@@ -19,7 +19,7 @@ static enum handoff_code judge_finished(sqlite3_stmt *row, const struct base_uui
                                         struct handoff_error *error)
 {
     if (sqlite3_column_int(row, 1) == 1)
-        return refuse_reopening(id, HANDOFF_ERR_CONFLICT, "the envelope is being delivered already",
+        return refuse_reopening(id, HANDOFF_ERR_CONFLICT, "the envelope is already being delivered",
                                 error);
     if (handoff_body_removed_column(row, 2))
         return refuse_reopening(id, HANDOFF_ERR_ENVELOPE_REMOVED,
