@@ -4,10 +4,16 @@
  * bytes; a request too large for the usual block gets one of its own size. When the address
  * sanitizer looks on, every allocation is followed by a poisoned gap, so that running over the end
  * of one is seen although they lie side by side.
+ *
+ * A few large blocks are kept when they are released, for all threads, under a lock that is held
+ * for an instant: the C library would give their pages back to the kernel, and for a request of a
+ * megabyte new pages cost more than all that is computed in them (bench_ledger).
  */
 #include "lib/base/arena.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +40,9 @@ enum {
     ALIGNMENT = _Alignof(max_align_t),
     FIRST_BLOCK = 2048, /* a waiting handoff may cost 16 KiB beyond its envelope; most need less */
     LARGEST_BLOCK = 1 << 20, /* doubling ends here; larger requests get a block of their own */
+    LEAST_SPARE = 1 << 16,   /* smaller blocks do not go back to the kernel one by one */
+    SPARE_SIZES = 5,         /* 64 KiB, 128 KiB ... 1 MiB */
+    SPARE_BYTES = 8 << 20,   /* kept at most: what the workers and loops use at once */
 };
 
 struct base_arena_block {
@@ -41,6 +50,69 @@ struct base_arena_block {
     size_t size; /* of the bytes that follow */
     _Alignas(max_align_t) char bytes[];
 };
+
+/* ---- spare blocks ---------------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct base_arena_block *blocks[SPARE_SIZES]; /* by size; each list by `older` */
+    size_t bytes;
+} spare = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_spare_size(size_t size, int *place)
+{
+    *place = 0;
+    while (*place < SPARE_SIZES && (size_t)LEAST_SPARE << *place != size)
+        ++*place;
+    return *place < SPARE_SIZES;
+}
+
+/* So that a large block can be kept, it is of one of those sizes. */
+static size_t round_to_spare(size_t size)
+{
+    size_t rounded = LEAST_SPARE;
+    if (size <= LEAST_SPARE / 2 || size > LARGEST_BLOCK)
+        return size;
+    while (rounded < size)
+        rounded *= 2;
+    return rounded;
+}
+
+/* NULL: there is none. */
+static struct base_arena_block *take_spare(size_t size)
+{
+    int place;
+    if (!is_spare_size(size, &place))
+        return NULL;
+    pthread_mutex_lock(&spare.lock);
+    struct base_arena_block *block = spare.blocks[place];
+    if (block) {
+        spare.blocks[place] = block->older;
+        spare.bytes -= size;
+    }
+    pthread_mutex_unlock(&spare.lock);
+    return block;
+}
+
+/* False: it is not kept. */
+static bool keep_spare(struct base_arena_block *block)
+{
+    int place;
+    if (!is_spare_size(block->size, &place))
+        return false;
+    ASAN_POISON_MEMORY_REGION(block->bytes, block->size);
+    pthread_mutex_lock(&spare.lock);
+    const bool has_room = spare.bytes + block->size <= SPARE_BYTES;
+    if (has_room) {
+        block->older = spare.blocks[place];
+        spare.blocks[place] = block;
+        spare.bytes += block->size;
+    }
+    pthread_mutex_unlock(&spare.lock);
+    return has_room;
+}
+
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 void base_arena_init(struct base_arena *arena, size_t first_size)
 {
@@ -51,10 +123,12 @@ static int add_block(struct base_arena *arena, size_t at_least)
 {
     if (arena->block_size == 0)
         arena->block_size = FIRST_BLOCK;
-    size_t size = arena->block_size > at_least ? arena->block_size : at_least;
+    size_t size = round_to_spare(arena->block_size > at_least ? arena->block_size : at_least);
     if (size > SIZE_MAX - sizeof(struct base_arena_block))
         return 0;
-    struct base_arena_block *block = base_malloc(sizeof *block + size);
+    struct base_arena_block *block = take_spare(size);
+    if (!block)
+        block = base_malloc(sizeof *block + size);
     if (!block)
         return 0;
     block->older = arena->blocks;
@@ -151,8 +225,10 @@ static void release_blocks(struct base_arena_block *block)
 {
     while (block) {
         struct base_arena_block *older = block->older;
-        ASAN_UNPOISON_MEMORY_REGION(block->bytes, block->size);
-        base_free(block);
+        if (!keep_spare(block)) {
+            ASAN_UNPOISON_MEMORY_REGION(block->bytes, block->size);
+            base_free(block);
+        }
         block = older;
     }
 }

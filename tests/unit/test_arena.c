@@ -173,6 +173,50 @@ static void test_buffer_in_an_arena(void **state)
     base_arena_free(&arena);
 }
 
+/* ---- spare blocks ---------------------------------------------------------------------------- */
+
+enum { LARGE = 1000 * 1000, MANY = 20 };
+
+static void test_a_large_block_is_used_again(void **state)
+{
+    struct base_arena arena;
+    (void)state;
+    base_arena_init(&arena, 0);
+    char *first = base_arena_alloc(&arena, LARGE);
+    assert_non_null(first);
+    memset(first, 'x', LARGE);
+    base_arena_free(&arena);
+    char *again = base_arena_calloc(&arena, 1, LARGE);
+    assert_ptr_equal(again, first);
+    assert_int_equal(again[LARGE - 1], 0);
+    base_arena_free(&arena);
+}
+
+/* How many large blocks there are without asking the C library for one. */
+static size_t count_spare_blocks(void)
+{
+    static struct base_arena arenas[MANY];
+    size_t count = 0;
+    failing_memory_at(1);
+    while (count < MANY && base_arena_alloc(&arenas[count], LARGE))
+        count++;
+    failing_memory_at(0);
+    for (size_t i = 0; i < count; i++)
+        base_arena_free(&arenas[i]);
+    return count;
+}
+
+static void test_no_more_than_a_few_are_kept(void **state)
+{
+    static struct base_arena arenas[MANY];
+    (void)state;
+    for (size_t i = 0; i < MANY; i++)
+        assert_non_null(base_arena_alloc(&arenas[i], LARGE));
+    for (size_t i = 0; i < MANY; i++)
+        base_arena_free(&arenas[i]);
+    assert_in_range(count_spare_blocks(), 1, 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +228,8 @@ int main(void)
         cmocka_unit_test(test_buffer_appends),
         cmocka_unit_test(test_buffer_limit),
         cmocka_unit_test(test_buffer_in_an_arena),
+        cmocka_unit_test(test_a_large_block_is_used_again),
+        cmocka_unit_test(test_no_more_than_a_few_are_kept),
     };
     return RUN_TESTS(tests);
 }
