@@ -5,6 +5,7 @@
  */
 #include "client/store/ledger.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/store/sqlite/contribution_rows.h"
@@ -86,7 +87,8 @@ static enum handoff_code find_envelope(struct handoff_db *db, const struct base_
                              "previous_id", text);
 }
 
-/* ?1: the ids, one after the other; ?2: how many. A UNION takes each once. */
+/* ?1: the ids, one after the other; ?2: how many. A UNION takes each once. They are sorted later:
+ * SQLite would carry the texts through its sorter. */
 static const char select_ledger[] =
     "WITH RECURSIVE given(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM given WHERE n < ?2),"
     " up(seq) AS (SELECT e.seq FROM given JOIN envelopes e ON e.id = substr(?1, n * 16 - 15, 16)"
@@ -96,7 +98,7 @@ static const char select_ledger[] =
     " coalesce(h.source, c.source), coalesce(h.target, c.target), c.text, c.form,"
     " coalesce(e.digest, c.digest), e.seq IS NULL, c.replaced_by IS NOT NULL FROM up"
     " LEFT JOIN contributions c ON c.seq = up.seq LEFT JOIN envelopes e ON e.seq = up.seq"
-    " LEFT JOIN handoffs h ON h.seq = up.seq ORDER BY 3, 4, 2";
+    " LEFT JOIN handoffs h ON h.seq = up.seq";
 
 enum {
     SEQ_AT,
@@ -169,6 +171,18 @@ static bool add_contribution(struct rows_read *rows, sqlite3_stmt *row, struct b
     return read_contribution(row, arena, &rows->at[rows->count++]);
 }
 
+/* Oldest first. */
+static int compare_rows(const void *left, const void *right)
+{
+    const struct handoff_contribution *a = &((const struct row *)left)->is;
+    const struct handoff_contribution *b = &((const struct row *)right)->is;
+    if (a->hop != b->hop)
+        return a->hop < b->hop ? -1 : 1;
+    if (a->created_ms != b->created_ms)
+        return a->created_ms < b->created_ms ? -1 : 1;
+    return memcmp(&a->id, &b->id, sizeof a->id);
+}
+
 static enum handoff_code read_contributions(struct handoff_db *db, struct base_span ids,
                                             struct base_arena *arena, struct rows_read *rows,
                                             struct handoff_error *error)
@@ -182,6 +196,8 @@ static enum handoff_code read_contributions(struct handoff_db *db, struct base_s
     while (memory && handoff_db_row(select))
         memory = add_contribution(rows, select, arena);
     enum handoff_code code = handoff_db_end(db, select, error);
+    if (rows->count > 1)
+        qsort(rows->at, rows->count, sizeof *rows->at, compare_rows);
     return memory ? code : handoff_error_no_memory(error);
 }
 
