@@ -159,14 +159,22 @@ static size_t count_at(yyjson_val *object, const char *key)
     return base_json_whole(yyjson_obj_get(object, key), &number) && number > 0 ? (size_t)number : 0;
 }
 
+/* `*recent` stands for memories that were not requested, and `trimmed` has others of those: what
+ * was requested and is neither included nor missing had no room. */
 static struct handoff_memory_counts count_stored_memories(yyjson_val *root)
 {
     yyjson_val *completeness = yyjson_obj_get(root, "completeness");
-    return (struct handoff_memory_counts){
-        .requested = count_at(completeness, "requested"),
-        .included = count_at(completeness, "included"),
-        .missing = yyjson_arr_size(yyjson_obj_get(root, "missing")),
-        .trimmed = yyjson_arr_size(yyjson_obj_get(root, "trimmed"))};
+    struct handoff_memory_counts counts = {.requested = count_at(completeness, "requested"),
+                                           .included = count_at(completeness, "included")};
+    size_t i, n;
+    yyjson_val *entry;
+    yyjson_arr_foreach(yyjson_obj_get(root, "missing"), i, n, entry)
+    {
+        counts.missing += !yyjson_equals_str(yyjson_obj_get(entry, "id"), "*recent");
+    }
+    if (counts.requested > counts.included + counts.missing)
+        counts.trimmed = counts.requested - counts.included - counts.missing;
+    return counts;
 }
 
 static bool was_on_path(const struct handoff_envelope *envelope)

@@ -338,6 +338,17 @@ static void write_each(struct base_buffer *out, yyjson_val *list,
     }
 }
 
+/* Nothing where all are included. */
+static void write_incompleteness(struct base_buffer *out, yyjson_val *completeness)
+{
+    int64_t requested, included;
+    if (base_json_whole(yyjson_obj_get(completeness, "requested"), &requested) &&
+        base_json_whole(yyjson_obj_get(completeness, "included"), &included) &&
+        included < requested)
+        base_buffer_printf(out, "- requested memories included: %lld of %lld\n",
+                           (long long)included, (long long)requested);
+}
+
 /* Tells the receiver what the envelope lacks. */
 static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
 {
@@ -354,6 +365,7 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
     base_buffer_text(out,
                      "This brief is not all there is. Fetch what you need of the following, and "
                      "say so if you had to work without it.\n\n");
+    write_incompleteness(out, yyjson_obj_get(root, "completeness"));
     if (some)
         write_omitted_items(out, omitted);
     if (not_continued > 0)

@@ -2,6 +2,8 @@
 /* Writes version 1 documents; see legacy.h. Pure, any thread. */
 #include "client/envelope/legacy.h"
 
+#include <stdbool.h>
+
 #include "lib/base/json.h"
 
 static void write_v1_text(struct base_buffer *out, const char *key, struct base_span text)
@@ -26,12 +28,21 @@ static void write_v1_head(struct base_buffer *out, struct base_span source_agent
     write_v1_text(out, "task", summary);
 }
 
+static bool is_complete(yyjson_val *completeness)
+{
+    return base_json_equal(yyjson_obj_get(completeness, "requested"),
+                           yyjson_obj_get(completeness, "included"));
+}
+
 /* What this document lacks. */
 static void write_v1_gaps(struct base_buffer *out, yyjson_val *root)
 {
     yyjson_val *missing = yyjson_obj_get(root, "missing"),
                *omitted = yyjson_obj_get(root, "omitted"),
                *not_continued = yyjson_obj_get(root, "not_continued");
+    yyjson_val *completeness = yyjson_obj_get(root, "completeness");
+    if (completeness && !is_complete(completeness))
+        write_v1_value(out, "completeness", completeness);
     if (yyjson_arr_size(missing) > 0)
         write_v1_value(out, "missing", missing);
     if (yyjson_obj_size(omitted) > 0)

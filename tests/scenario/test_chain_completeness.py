@@ -102,5 +102,92 @@ class Completeness(Chained):
             self.assertEqual(items("steps", "omitted"), omitted(envelope)["steps"])
 
 
+FLAT = "application/vnd.handoff.envelope+json; version=1"
+
+
+class EveryOutput(Chained):
+    """The cases of docs/envelope.md. Envelope, answer, metrics, brief and version 1 have the same counts, and so has a
+    delivery of the envelope that was only assembled."""
+
+    def ask(self, number, **fields):
+        """The fields of a request for each case, and what it counts: requested, included, missing, trimmed."""
+        word = f"w{number}"
+        one, other, pin, gone = (f"{word}-{name}1" for name in ("one", "other", "pin", "gone"))
+        for name in one, other:
+            self.chain.remember(name, "the zeppelin is inspected. " + LONG)
+        many = [f"{word}-many-{i}" for i in range(120)]
+        cases = {
+            "in full": ({"memory_ids": [one]}, (1, 1, 0, 0)),
+            "by its id": ({"memory_ids": [one, other], "constraints": {"max_tokens": 200}}, (2, 2, 0, 0)),
+            "not found": ({"memory_ids": [one, gone]}, (2, 1, 1, 0)),
+            "named in the summary": ({"summary": f"use {one}"}, (1, 1, 0, 0)),
+            "no id": ({"summary": f"use {gone} and utf-8"}, (0, 0, 0, 0)),
+            "what no memory can be called": ({"execution_history": [
+                {"agent": "researcher", "action": "noted", "memory_id": "no id/1"}]}, (1, 0, 1, 0)),
+            "found": ({"summary": "inspect the zeppelin", "include_recent": 3}, (0, 0, 0, 0)),
+            "found, without room": ({"summary": "inspect the zeppelin", "include_recent": 3,
+                                     "constraints": {"max_tokens": 150}}, (0, 0, 0, 0)),
+            "pinned": ({"include_pins": True}, (1, 1, 0, 0)),
+            "too many": ({"memory_ids": many, "constraints": {"max_tokens": 800}}, None),
+        }
+        name, (fields, counts) = list(cases.items())[number]
+        if name == "pinned":
+            self.chain.remember(pin, pinned=True)
+            self.addCleanup(self.chain.forget, pin)
+        for each in many if name == "too many" else ():
+            self.chain.remember(each)
+        return name, fields, counts
+
+    def counted(self):
+        """By outcome, and the sum of ratios."""
+        lines = self.daemon.web.get("/metrics").text.splitlines()
+        value = lambda series: next(float(line.split()[-1]) for line in lines if line.startswith(series + " "))
+        counts = [value(f'handoff_memory_refs_total{{target_agent="coder",outcome="{outcome}"}}')
+                  for outcome in ("included", "missing", "trimmed")]
+        return [*counts, value('handoff_context_completeness_ratio_sum{target_agent="coder"}')]
+
+    def check(self, envelope, counts, before):
+        requested, included, missing, trimmed = counts
+        ratio = included / requested if requested else 1
+        self.assertEqual(completeness(envelope), (requested, included))
+        self.assertAlmostEqual(envelope["completeness"]["ratio"], ratio, places=4)
+        grown = [now - then for now, then in zip(self.counted(), before)]
+        for found, expected in zip(grown, [included, missing, trimmed, ratio]):
+            self.assertAlmostEqual(found, expected, places=6, msg=grown)
+
+    def test_every_output_has_the_same_counts(self):
+        for number in range(10):
+            self.chain.task = f"every-output-{number}"
+            name, fields, counts = self.ask(number)
+            with self.subTest(name):
+                before = self.counted()
+                reply = self.chain.ask("researcher", "coder", **fields)
+                envelope = self.chain.envelope(reply.json()["id"])
+                if counts is None:
+                    gone = omitted(envelope)["references"]
+                    counts = (120, 120 - gone, 0, gone)
+                self.check(envelope, counts, before)
+                self.assertEqual(reply.json()["completeness"], envelope["completeness"])
+                told = f"requested memories included: {counts[1]} of {counts[0]}"
+                self.assertEqual(told in self.chain.brief(envelope), counts[1] < counts[0])
+                flat = self.chain.form(envelope, FLAT).json()
+                self.assertEqual(flat.get("completeness", {"ratio": 1})["ratio"], envelope["completeness"]["ratio"])
+
+    def test_a_delivery_of_what_was_assembled_has_them_too(self):
+        for number in range(10):
+            self.chain.task = f"delivered-{number}"
+            name, fields, counts = self.ask(number)
+            with self.subTest(name):
+                envelope = self.chain.assemble("researcher", "coder", **fields)
+                if counts is None:
+                    gone = omitted(envelope)["references"]
+                    counts = (120, 120 - gone, 0, gone)
+                before = self.counted()
+                reply = self.chain.call("POST", f"/v1/envelopes/{envelope['id']}/deliver", {},
+                                        prefer="respond-async")
+                self.assertEqual(reply.status, 202, reply)
+                self.check(envelope, counts, before)
+
+
 if __name__ == "__main__":
     unittest.main()
