@@ -347,17 +347,21 @@ static void compare_whole(const char *last, uint64_t budget)
 {
     static int64_t times[2][ROUNDS];
     struct handoff_assembly assembly;
+    size_t held[2] = {0};
     const char *bodies[2] = {store_short_chain(last, budget), last};
     for (int round = 0; round < ROUNDS; round++) {
         for (int which = 0; which < 2; which++) {
             times[which][round] =
                 assemble_whole(&assembly, bodies[which], which ? budget : budget + 1000);
+            held[which] = assembly.arena.held / 1024;
             handoff_assembly_free(&assembly);
         }
     }
     const double hop_2 = median_us(times[0]), hop_12 = median_us(times[1]);
     printf("| %6llu | whole         | %9.1f | %9.1f | %5.2f |\n", (unsigned long long)budget, hop_2,
            hop_12, hop_12 / hop_2);
+    printf("| %6llu | its KiB       | %9zu | %9zu | %5.2f |\n", (unsigned long long)budget, held[0],
+           held[1], (double)held[1] / (double)held[0]);
 }
 
 static void compare_whole_assemblies(void)
