@@ -367,6 +367,32 @@ void handoff_joined_write(struct base_buffer *out, const struct handoff_joined *
     write_joined_object(out, &joined->top);
 }
 
+static yyjson_val *same_member(yyjson_val *object, yyjson_val *key)
+{
+    return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
+}
+
+static bool some_member_holds(yyjson_val *object, yyjson_val *joined)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        if (handoff_constraint_holds(base_json_span(key), value, same_member(joined, key)))
+            return true;
+    }
+    return false;
+}
+
+bool handoff_constraint_holds(struct base_span name, yyjson_val *value, yyjson_val *joined)
+{
+    if (!joined || base_json_equal(value, joined))
+        return joined;
+    if (yyjson_is_obj(value) && yyjson_is_obj(joined))
+        return some_member_holds(value, joined);
+    return yyjson_is_arr(value) && yyjson_is_arr(joined) && handoff_lists_demands(name);
+}
+
 /* Keys may have dots of their own, so each member is tried with what follows it. */
 yyjson_val *handoff_constraint_at(yyjson_val *constraints, struct base_span path)
 {
@@ -454,11 +480,6 @@ static bool is_like_inherited(struct base_span name, yyjson_val *inherited, stru
             return true;
     }
     return false;
-}
-
-static yyjson_val *same_member(yyjson_val *object, yyjson_val *key)
-{
-    return yyjson_obj_getn(object, yyjson_get_str(key), yyjson_get_len(key));
 }
 
 /* Known names have their meaning at the top only. */

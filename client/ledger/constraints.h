@@ -69,6 +69,9 @@ bool handoff_deadline_is_earlier(yyjson_val *deadline, yyjson_val *other);
 /* The value at a path that a refusal names; NULL: there is none. */
 yyjson_val *handoff_constraint_at(yyjson_val *constraints, struct base_span path);
 
+/* Whether some of what a hop named is in the constraints that it was joined to. */
+bool handoff_constraint_holds(struct base_span name, yyjson_val *value, yyjson_val *joined);
+
 /* Whether this name lists demands, so that lists under it are united. */
 bool handoff_lists_demands(struct base_span name);
 

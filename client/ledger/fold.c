@@ -12,6 +12,7 @@
 
 #include "client/handoff.h"
 #include "client/ledger/constraints.h"
+#include "client/ledger/lineage.h"
 #include "client/ledger/same.h"
 #include "client/ledger/set.h"
 #include "lib/base/buffer.h"
@@ -21,10 +22,20 @@
 
 enum { REFERENCE_MAX = 256 }; /* bytes of what a step may name; nothing longer is meant as an id */
 
+/* Who has resolved an entry. Not all hops need know of it. */
+struct fold_taken {
+    size_t by; /* a place, as `place` */
+    const struct fold_taken *next;
+};
+
 struct fold_entry {
     struct handoff_item item;
     enum handoff_item_kind kind;
-    bool past;
+    size_t place;                   /* of the hop that said it, among what is folded */
+    size_t repeated_by;             /* place, plus 1, of the last hop that sent this step again */
+    const struct fold_taken *taken; /* NULL: nobody has */
+    bool past;                      /* something newer of its name, or asked for, stands */
+    bool is_twin;                   /* an equal one of a sibling stands for it */
 };
 
 /* The walk. Only one thread has it. */
@@ -33,10 +44,13 @@ struct fold {
     struct base_arena *arena;
     struct fold_entry *entries;
     size_t count, room;
-    struct handoff_set set;        /* of entries that something may equal or name */
+    struct handoff_set set; /* of entries that something may equal or name */
+    struct handoff_lineage lineage;
+    size_t place;                  /* of what is being folded */
     const struct handoff_said *at; /* what is being folded */
     const struct handoff_hop *hop; /* its hop, as the items name it */
     bool own;                      /* it is the request's */
+    bool failed;                   /* out of memory */
     yyjson_val *handed;            /* array: a step for the summary of each that was said before */
     struct handoff_joined *joined; /* constraints; NULL: at most one hop named some */
     bool has_joined;               /* and the ledger does not have them yet */
@@ -52,13 +66,14 @@ static struct fold_entry *add_entry(struct fold *fold, enum handoff_item_kind ki
 {
     BASE_CHECK(fold->entries && fold->count < fold->room);
     struct fold_entry *entry = &fold->entries[fold->count++];
-    *entry = (struct fold_entry){.item = {.from = fold->hop, .value = value}, .kind = kind};
+    *entry = (struct fold_entry){
+        .item = {.from = fold->hop, .value = value}, .kind = kind, .place = fold->place};
     return entry;
 }
 
 /* What an entry is found by. */
 struct wanted_entry {
-    const struct fold *fold;
+    struct fold *fold;
     enum handoff_item_kind kind;
     yyjson_val *value;
     struct base_span name;
@@ -69,33 +84,66 @@ static uint64_t hash_kind(enum handoff_item_kind kind, uint64_t hash)
     return (hash ^ (uint64_t)kind) * 0x9e3779b97f4a7c15u;
 }
 
-/* Nothing finds it again, and the set forgets it. */
-static bool entry_is_past(const void *fold, size_t number)
+/* Nothing finds it again, and the set forgets it. A hop that does not know who has resolved an
+ * entry finds that entry as it was. */
+static bool entry_is_gone(const void *context, size_t number)
 {
-    return ((const struct fold *)fold)->entries[number].past;
+    const struct fold *fold = context;
+    const struct fold_entry *entry = &fold->entries[number];
+    return entry->past || (entry->taken && handoff_lineage_is_line(&fold->lineage));
 }
 
-static const struct fold_entry *candidate(const void *context, size_t number)
+static bool knows(struct fold *fold, size_t place)
+{
+    return handoff_lineage_knows(&fold->lineage, fold->place, place);
+}
+
+/* Whether it stands for the hop that is being folded. */
+static bool stands_here(struct fold *fold, const struct fold_entry *entry)
+{
+    const struct fold_taken *taken = entry->taken;
+    while (taken && !knows(fold, taken->by))
+        taken = taken->next;
+    return !taken && knows(fold, entry->place);
+}
+
+static struct fold_entry *candidate(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
-    const struct fold_entry *entry = &wanted->fold->entries[number];
+    struct fold_entry *entry = &wanted->fold->entries[number];
     return entry->kind == wanted->kind ? entry : NULL;
 }
 
-static bool equals_value(const void *context, size_t number)
+static bool equals_known(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
     const struct fold_entry *entry = candidate(context, number);
-    return entry && handoff_same_entry(entry->item.value, wanted->value);
+    return entry && handoff_same_entry(entry->item.value, wanted->value) &&
+           stands_here(wanted->fold, entry);
 }
 
-/* A request may have taken a step twice; only what an earlier hop said is a repetition. */
-static bool repeats_step(const void *context, size_t number)
+/* No matter who said it. */
+static bool equals_current(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = candidate(context, number);
+    return entry && !entry->taken && handoff_same_entry(entry->item.value, wanted->value);
+}
+
+static bool is_known_step(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
     const struct fold_entry *entry = candidate(context, number);
     return entry && entry->item.from != wanted->fold->hop &&
-           handoff_same_step(entry->item.value, wanted->value);
+           handoff_same_step(entry->item.value, wanted->value) && knows(wanted->fold, entry->place);
+}
+
+/* A request may have taken a step twice, so each one that is sent again is one that was said. */
+static bool repeats_step(const void *context, size_t number)
+{
+    const struct wanted_entry *wanted = context;
+    const struct fold_entry *entry = candidate(context, number);
+    return entry && entry->repeated_by != wanted->fold->place + 1 && is_known_step(context, number);
 }
 
 static bool has_name(const void *context, size_t number)
@@ -105,17 +153,26 @@ static bool has_name(const void *context, size_t number)
     return entry && base_span_equal(entry->item.name, wanted->name);
 }
 
-static struct base_span id_of(yyjson_val *value)
-{
-    return yyjson_is_obj(value) ? base_json_span(yyjson_obj_get(value, "id")) : base_span(NULL, 0);
-}
-
-static bool has_id(const void *context, size_t number)
+/* Whether the constraint is there already. */
+static bool is_constraint(const void *context, size_t number)
 {
     const struct wanted_entry *wanted = context;
     const struct fold_entry *entry = candidate(context, number);
-    return entry && id_of(entry->item.value).data &&
-           base_span_equal(id_of(entry->item.value), wanted->name);
+    return entry && base_span_equal(entry->item.name, wanted->name) &&
+           base_json_equal(entry->item.value, wanted->value);
+}
+
+/* Texts and numbers can be ids; NULL: it is none. */
+static yyjson_val *usable_id(yyjson_val *id)
+{
+    const bool is_text = yyjson_is_str(id) && handoff_trim_text(base_json_span(id)).size > 0;
+    return is_text || yyjson_is_raw(id) ? id : NULL;
+}
+
+/* That an agent gave to an entry. */
+static yyjson_val *id_of(yyjson_val *value)
+{
+    return yyjson_is_obj(value) ? usable_id(yyjson_obj_get(value, "id")) : NULL;
 }
 
 static struct fold_entry *find_said(struct fold *fold, enum handoff_item_kind kind, uint64_t hash,
@@ -161,6 +218,7 @@ static void fold_intent(struct fold *fold)
         fold->ledger->intent = text;
 }
 
+/* The newest of each name stands. */
 static void fold_named(struct fold *fold, enum handoff_item_kind kind, yyjson_val *key,
                        yyjson_val *value)
 {
@@ -169,10 +227,22 @@ static void fold_named(struct fold *fold, enum handoff_item_kind kind, yyjson_va
     struct fold_entry *older = find_said(fold, kind, hash, has_name, NULL, name);
     if (older && base_json_equal(older->item.value, value))
         return;
-    if (older &&
-        !(kind == HANDOFF_ITEM_CONSTRAINT && yyjson_is_arr(value) && handoff_lists_demands(name)))
+    if (older)
         older->past = true;
     struct fold_entry *entry = add_entry(fold, kind, value);
+    entry->item.name = name;
+    remember_entry(fold, entry, hash);
+}
+
+/* It is past once all of it gave way to what is tighter, wherever that was named. It is found by
+ * its name nevertheless. */
+static void fold_constraint(struct fold *fold, yyjson_val *key, yyjson_val *value)
+{
+    const struct base_span name = base_json_span(key);
+    const uint64_t hash = handoff_hash_text(name);
+    if (find_said(fold, HANDOFF_ITEM_CONSTRAINT, hash, is_constraint, value, name))
+        return;
+    struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_CONSTRAINT, value);
     entry->item.name = name;
     remember_entry(fold, entry, hash);
 }
@@ -185,7 +255,10 @@ static void fold_constraints(struct fold *fold)
         return;
     yyjson_obj_foreach(fold->at->constraints, i, n, key, value)
     {
-        fold_named(fold, HANDOFF_ITEM_CONSTRAINT, key, value);
+        if (yyjson_equals_str(key, "max_tokens"))
+            fold_named(fold, HANDOFF_ITEM_CONSTRAINT, key, value);
+        else
+            fold_constraint(fold, key, value);
     }
 }
 
@@ -212,45 +285,80 @@ static const struct state_list *list_named(yyjson_val *key)
     return NULL;
 }
 
+static bool is_in_state_list(enum handoff_item_kind kind)
+{
+    return kind == HANDOFF_ITEM_DECISION || kind == HANDOFF_ITEM_UNRESOLVED ||
+           kind == HANDOFF_ITEM_REMAINING;
+}
+
 static void add_to_list(struct fold *fold, const struct state_list *list, yyjson_val *values)
 {
+    const struct base_span no_name = {0};
     yyjson_val *counts = yyjson_obj_get(fold->at->tokens, list->name);
     size_t i, n;
     yyjson_val *value;
     yyjson_arr_foreach(values, i, n, value)
     {
         const uint64_t hash = handoff_hash_entry(value);
-        const struct base_span id = id_of(value);
-        if (find_said(fold, list->kind, hash, equals_value, value, id))
+        if (find_said(fold, list->kind, hash, equals_known, value, no_name))
             continue;
         struct fold_entry *entry = add_entry(fold, list->kind, value);
         entry->item.tokens = counted_tokens(counts, i);
         remember_entry(fold, entry, hash);
-        if (id.data)
-            remember_entry(fold, entry, handoff_hash_text(id));
+        if (id_of(value))
+            remember_entry(fold, entry, handoff_hash_entry(id_of(value)));
     }
 }
 
-static void end_entries(struct fold *fold, enum handoff_item_kind kind, uint64_t hash,
-                        bool (*is_it)(const void *, size_t), yyjson_val *value,
-                        struct base_span name)
+/* What a request resolves. */
+struct fold_taking {
+    struct fold *fold;
+    enum handoff_item_kind kind;
+    yyjson_val *value;
+    yyjson_val *id; /* NULL: it has none */
+    bool failed;    /* out of memory */
+};
+
+static bool takes(const struct fold_taking *taking, const struct fold_entry *entry)
 {
-    struct fold_entry *entry;
-    while ((entry = find_said(fold, kind, hash, is_it, value, name)))
-        entry->past = true;
+    yyjson_val *id = id_of(entry->item.value);
+    return entry->kind == taking->kind &&
+           (handoff_same_entry(entry->item.value, taking->value) ||
+            (id && taking->id && handoff_same_entry(id, taking->id)));
 }
 
+static void take_entry(void *context, size_t number)
+{
+    struct fold_taking *taking = context;
+    struct fold *fold = taking->fold;
+    struct fold_entry *entry = &fold->entries[number];
+    if (!takes(taking, entry) || !stands_here(fold, entry))
+        return;
+    struct fold_taken *taken = base_arena_alloc(fold->arena, sizeof *taken);
+    taking->failed |= !taken;
+    if (!taken)
+        return;
+    *taken = (struct fold_taken){.by = fold->place, .next = entry->taken};
+    entry->taken = taken;
+}
+
+/* What the hop did not know stands, even where it is equal. */
 static void take_from_list(struct fold *fold, const struct state_list *list, yyjson_val *values)
 {
     size_t i, n;
     yyjson_val *value;
     yyjson_arr_foreach(values, i, n, value)
     {
-        const struct base_span id =
-            yyjson_is_str(value) ? handoff_trim_text(base_json_span(value)) : id_of(value);
-        end_entries(fold, list->kind, handoff_hash_entry(value), equals_value, value, id);
-        if (id.data)
-            end_entries(fold, list->kind, handoff_hash_text(id), has_id, NULL, id);
+        struct fold_taking taking = {.fold = fold,
+                                     .kind = list->kind,
+                                     .value = value,
+                                     .id = yyjson_is_obj(value) ? id_of(value) : usable_id(value)};
+        const uint64_t hash = handoff_hash_entry(value);
+        handoff_set_each(&fold->set, hash_kind(list->kind, hash), take_entry, &taking);
+        if (taking.id && taking.id != value)
+            handoff_set_each(&fold->set, hash_kind(list->kind, handoff_hash_entry(taking.id)),
+                             take_entry, &taking);
+        fold->failed |= taking.failed;
     }
 }
 
@@ -367,25 +475,60 @@ static void fold_references(struct fold *fold)
     fold_missing(fold);
 }
 
-static void fold_step(struct fold *fold, yyjson_val *step, uint32_t tokens)
+static void add_step(struct fold *fold, yyjson_val *step, uint64_t hash, uint32_t tokens)
 {
-    const struct base_span no_name = {0};
-    const uint64_t hash = handoff_hash_step(step);
-    if (find_said(fold, HANDOFF_ITEM_STEP, hash, repeats_step, step, no_name))
-        return;
     struct fold_entry *entry = add_entry(fold, HANDOFF_ITEM_STEP, step);
     entry->item.tokens = tokens;
     remember_entry(fold, entry, hash);
 }
 
-static void fold_steps(struct fold *fold)
+static bool is_by_source(const struct fold *fold, yyjson_val *step)
 {
-    yyjson_val *counts = yyjson_obj_get(fold->at->tokens, "steps");
+    return base_span_equal(base_json_span(yyjson_obj_get(step, "agent")), fold->hop->agent);
+}
+
+/* Whether the request sends steps again that others took. */
+static bool sends_history(struct fold *fold)
+{
+    const struct base_span no_name = {0};
     size_t i, n;
     yyjson_val *step;
     yyjson_arr_foreach(fold->at->steps, i, n, step)
     {
-        fold_step(fold, step, counted_tokens(counts, i));
+        if (!is_by_source(fold, step) && find_said(fold, HANDOFF_ITEM_STEP, handoff_hash_step(step),
+                                                   is_known_step, step, no_name))
+            return true;
+    }
+    return false;
+}
+
+/* An agent may do the same once more, but not at the same time. So its own step is a new one,
+ * unless it says when it was, or comes with others' steps that are sent again. NULL: it is new. */
+static struct fold_entry *find_repeated(struct fold *fold, yyjson_val *step, uint64_t hash,
+                                        bool sends_history)
+{
+    const struct base_span no_name = {0};
+    if (yyjson_obj_get(step, "at"))
+        return find_said(fold, HANDOFF_ITEM_STEP, hash, is_known_step, step, no_name);
+    if (!sends_history && is_by_source(fold, step))
+        return NULL;
+    return find_said(fold, HANDOFF_ITEM_STEP, hash, repeats_step, step, no_name);
+}
+
+static void fold_steps(struct fold *fold)
+{
+    yyjson_val *counts = yyjson_obj_get(fold->at->tokens, "steps");
+    const bool again = sends_history(fold);
+    size_t i, n;
+    yyjson_val *step;
+    yyjson_arr_foreach(fold->at->steps, i, n, step)
+    {
+        const uint64_t hash = handoff_hash_step(step);
+        struct fold_entry *earlier = find_repeated(fold, step, hash, again);
+        if (earlier)
+            earlier->repeated_by = fold->place + 1;
+        else
+            add_step(fold, step, hash, counted_tokens(counts, i));
     }
     fold->ledger->steps_lost += fold->at->steps_lost;
 }
@@ -443,7 +586,7 @@ static void fold_summary(struct fold *fold)
     add_entry(fold, HANDOFF_ITEM_SUMMARY, fold->at->summary)->past = !fold->own;
     if (fold->own)
         return;
-    fold_step(fold, fold->handed, 0);
+    add_step(fold, fold->handed, handoff_hash_step(fold->handed), 0);
     fold->handed = unsafe_yyjson_get_next(fold->handed);
 }
 
@@ -453,10 +596,11 @@ static void fold_output(struct fold *fold)
         add_entry(fold, HANDOFF_ITEM_EXPECTED_OUTPUT, fold->at->expected_output)->past = !fold->own;
 }
 
-static void fold_said(struct fold *fold, const struct handoff_said *said,
+static void fold_said(struct fold *fold, const struct handoff_said *said, size_t place,
                       const struct handoff_hop *hop)
 {
     fold->at = said;
+    fold->place = place;
     fold->hop = hop;
     fold_intent(fold);
     fold_constraints(fold);
@@ -502,9 +646,40 @@ static enum handoff_code make_entries(struct fold *fold, const struct handoff_sa
     /* An entry with an id is found by that as well. */
     if (!fold->entries || !handoff_set_init(&fold->set, fold->arena, 2 * fold->room))
         return handoff_error_no_memory(error);
-    fold->set.is_gone = entry_is_past;
+    if (!handoff_lineage_init(&fold->lineage, fold->arena, said, nsaid))
+        return handoff_error_no_memory(error);
+    fold->set.is_gone = entry_is_gone;
     fold->set.owner = fold;
     return HANDOFF_OK;
+}
+
+static bool constraint_holds(const struct fold *fold, const struct handoff_item *item)
+{
+    return handoff_constraint_holds(
+        item->name, item->value,
+        yyjson_obj_getn(fold->ledger->constraints, item->name.data, item->name.size));
+}
+
+/* Siblings may have said the same, each without the other's knowledge. One of it is shown. */
+static bool is_twin(struct fold *fold, const struct fold_entry *entry)
+{
+    const struct base_span no_name = {0};
+    return !handoff_lineage_is_line(&fold->lineage) && is_in_state_list(entry->kind) &&
+           find_said(fold, entry->kind, handoff_hash_entry(entry->item.value), equals_current,
+                     entry->item.value, no_name) != entry;
+}
+
+/* What only the end shows: all that was said is known. */
+static void settle_entries(struct fold *fold)
+{
+    for (size_t i = 0; i < fold->count; i++) {
+        struct fold_entry *entry = &fold->entries[i];
+        entry->past |= entry->taken != NULL;
+        if (entry->kind == HANDOFF_ITEM_CONSTRAINT)
+            entry->past |= !constraint_holds(fold, &entry->item);
+        else if (!entry->past)
+            entry->is_twin = is_twin(fold, entry);
+    }
 }
 
 static struct handoff_items *list_for_entry(struct handoff_ledger *ledger,
@@ -520,8 +695,9 @@ static enum handoff_code deal_out(struct fold *fold, struct handoff_error *error
     struct handoff_item *next = base_arena_alloc(fold->arena, (fold->count + 1) * sizeof *next);
     if (!next)
         return handoff_error_no_memory(error);
+    settle_entries(fold);
     for (size_t i = 0; i < fold->count; i++)
-        list_for_entry(ledger, &fold->entries[i])->count++;
+        list_for_entry(ledger, &fold->entries[i])->count += !fold->entries[i].is_twin;
     for (size_t kind = 0; kind < HANDOFF_ITEM_COUNT; kind++) {
         ledger->items[kind].at = next;
         ledger->past[kind].at = next += ledger->items[kind].count;
@@ -530,7 +706,8 @@ static enum handoff_code deal_out(struct fold *fold, struct handoff_error *error
     }
     for (size_t i = 0; i < fold->count; i++) {
         struct handoff_items *list = list_for_entry(ledger, &fold->entries[i]);
-        list->at[list->count++] = fold->entries[i].item;
+        if (!fold->entries[i].is_twin)
+            list->at[list->count++] = fold->entries[i].item;
     }
     return HANDOFF_OK;
 }
@@ -701,8 +878,8 @@ enum handoff_code handoff_ledger_fold(struct handoff_ledger *ledger, struct base
     if (code != HANDOFF_OK)
         return code;
     for (size_t i = 0; i < nsaid; i++)
-        fold_said(&fold, &said[i], &said[i].hop);
+        fold_said(&fold, &said[i], i, &said[i].hop);
     fold.own = true;
-    fold_said(&fold, own, &ledger->own);
-    return deal_out(&fold, error);
+    fold_said(&fold, own, nsaid, &ledger->own);
+    return fold.failed ? handoff_error_no_memory(error) : deal_out(&fold, error);
 }

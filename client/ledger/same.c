@@ -5,17 +5,52 @@
 #include <string.h>
 
 #include "lib/base/json.h"
+#include "lib/base/utf8.h"
+
+/* Unicode's White_Space. */
+static bool is_white_space(uint32_t character)
+{
+    switch (character) {
+    case ' ':
+    case 0x85:
+    case 0xa0:
+    case 0x1680:
+    case 0x2028:
+    case 0x2029:
+    case 0x202f:
+    case 0x205f:
+    case 0x3000:
+        return true;
+    default:
+        return (character >= '\t' && character <= '\r') ||
+               (character >= 0x2000 && character <= 0x200a);
+    }
+}
+
+/* Of the character at `at`, which may not be white space: then 0. */
+static size_t space_at(struct base_span text, size_t at)
+{
+    uint32_t character;
+    const size_t width = base_utf8_next(text.data + at, text.size - at, &character);
+    return is_white_space(character) ? width : 0;
+}
+
+static size_t last_character(struct base_span text)
+{
+    size_t at = text.size - 1;
+    while (at > 0 && ((unsigned char)text.data[at] & 0xc0) == 0x80)
+        at--;
+    return at;
+}
 
 struct base_span handoff_trim_text(struct base_span text)
 {
-    static const char space[] = " \t\r\n\f\v";
-    while (text.size && strchr(space, text.data[text.size - 1]) && text.data[text.size - 1])
-        text.size--;
-    while (text.size && strchr(space, *text.data) && *text.data) {
-        text.data++;
-        text.size--;
-    }
-    return text;
+    size_t begin = 0, width = 1;
+    while (text.size && space_at(text, last_character(text)))
+        text.size = last_character(text);
+    for (; begin < text.size && width; begin += width)
+        width = space_at(text, begin);
+    return base_span(text.data + begin, text.size - begin);
 }
 
 /* ---- hashes ----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ bool handoff_same_entry(yyjson_val *one, yyjson_val *other);
 /* Whether `later` says nothing that `earlier` does not. */
 bool handoff_same_step(yyjson_val *earlier, yyjson_val *later);
 
-/* Without white space at both ends. */
+/* Without white space at both ends, as Unicode has it. */
 struct base_span handoff_trim_text(struct base_span text);
 
 #endif

@@ -67,3 +67,11 @@ size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
     }
     return HANDOFF_SET_NONE;
 }
+
+void handoff_set_each(struct handoff_set *set, uint64_t hash,
+                      void (*visit)(void *context, size_t number), void *context)
+{
+    const struct handoff_set_slot *slot = find_set_slot(set, hash);
+    for (uint32_t at = slot->first; at; at = set->list[at - 1].next)
+        visit(context, set->list[at - 1].number);
+}

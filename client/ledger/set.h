@@ -40,4 +40,8 @@ void handoff_set_add(struct handoff_set *set, uint64_t hash, size_t number);
 size_t handoff_set_find(struct handoff_set *set, uint64_t hash,
                         bool (*is_it)(const void *context, size_t number), const void *context);
 
+/* Visits each number with this hash, in the order in which they were added. */
+void handoff_set_each(struct handoff_set *set, uint64_t hash,
+                      void (*visit)(void *context, size_t number), void *context);
+
 #endif

@@ -24,7 +24,7 @@ def project(ledger):
     """The envelope of a receiver with room for everything."""
     hop, references = ledger.hop, ledger.references()
     there = [name for name in references if exists(name)]
-    told = [{"agent": agent, "action": f"handed to {target}: {text}"} for agent, target, text in ledger.summaries()]
+    told = [{"agent": agent, "action": f"handed to {target}: {text}"} for agent, target, text, _ in ledger.summaries()]
     path = ["someone"] * (hop.hop - 1)
     return {
         "id": hop.id, "previous": {"id": hop.parents[0].id} if hop.parents else None,

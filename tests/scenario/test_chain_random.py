@@ -4,8 +4,8 @@
 """Random chains against a model written independently: nothing that a hop supplied is silently gone.
 
 Tasks of 2 to 12 hops branch, join, go back and forth and continue by previous_id or by task, at budgets from 800 to
-16,000 tokens. Each envelope is checked when it is assembled (harness/chain_model.py): every item of every ancestor is
-present, or counted in `omitted` and listed under the path that the envelope names; nothing of siblings is present;
+16,000 tokens. Operators replace requests by edits, also those that were continued, and edits by edits. Each envelope
+is checked when it is assembled (harness/chain_model.py): every item of every ancestor is present, or counted in `omitted` and listed under the path that the envelope names; nothing of siblings is present;
 constraints only tighten; completeness and `omitted` are recounted, and so are the tokens, by the reference encoder.
 
 HANDOFF_SEED          repeats a run; the seed of a failure is printed
@@ -25,7 +25,7 @@ import unittest
 
 from harness.agents import daemon_with
 from harness.async_http import Connection
-from harness.chain_model import Fault, Task, check_envelope, check_ledger, require, takes_out
+from harness.chain_model import Fault, Task, check_envelope, check_ledger, require, takes_out, usable_id
 from harness.chain_model import key as entry_key
 
 SLOW = os.environ.get("HANDOFF_VARIANT") != "release"
@@ -37,6 +37,7 @@ BUDGETS = [800, 1000, 1500, 2500, 4000, 8000, 16000]
 AGENTS = ["researcher", "analyst", "coder", "tester", "reviewer", "writer"]
 MEMORIES = 60      # mem-0 ... exist; higher numbers do not
 PINS = ["pin-1", "pin-2"]
+SPACES = [" ", "\n", "\t ", "\u00a0", "\u3000", "\u2003\u2028"]
 WORDS = ("gateway retry queue ledger payment refund cursor deadline schema index lock latency owner alert budget "
          "branch receipt header token vendor webhook invoice customer failover „quoted“ naïve ünïcödé 支払い").split()
 
@@ -114,6 +115,8 @@ class Walk:
 
     def entry(self):
         chance = self.dice.random()
+        if chance < 0.05:  # ids that are not unique, numbers, or none
+            return {"id": self.dice.choice([1, 2, "1", "one", " one ", "", " ", None, True]), "text": self.say(3)}
         if chance < 0.3:
             return {"id": f"e{self.number}", "text": self.say()}
         if chance < 0.35:
@@ -125,12 +128,16 @@ class Walk:
         """An entry that an earlier hop supplied, perhaps with other white space, perhaps a sibling's."""
         entries = [entry for hop in self.task.hops for entry in hop.supplied(kind)]
         entry = self.dice.choice(entries) if entries else self.entry()
-        return f" {entry}\n" if isinstance(entry, str) and self.dice.random() < 0.3 else entry
+        if isinstance(entry, str) and self.dice.random() < 0.3:
+            return self.dice.choice(SPACES) + entry + self.dice.choice(SPACES)
+        return entry
 
     def over(self, kind):
         entry = self.said(kind)
-        named = isinstance(entry, dict) and isinstance(entry.get("id"), str)
-        return entry["id"] if named and self.dice.random() < 0.5 else entry
+        named = isinstance(entry, dict) and usable_id(entry.get("id")) is not None
+        if not named or self.dice.random() < 0.5:
+            return entry
+        return self.dice.choice([entry["id"], {"id": entry["id"]}, {"id": entry["id"], "text": self.say(2)}])
 
     def state(self):
         state = {kind: self.some(4, self.entry) for kind in ("decisions", "unresolved", "remaining")}
@@ -157,6 +164,11 @@ class Walk:
             return []
         steps = self.dice.choice(parents).history
         return self.dice.sample(steps, self.dice.randint(0, len(steps)))
+
+    def own_again(self, source):
+        """The agent does once more what it did before."""
+        taken = [step for hop in self.task.hops for step in hop.steps() if step["agent"] == source]
+        return [self.dice.choice(taken)] if taken and self.dice.random() < 0.2 else []
 
     def step(self):
         step = {"agent": self.dice.choice(AGENTS), "action": self.say()}
@@ -188,6 +200,14 @@ class Walk:
             given["max_cost"] = joined.get("max_cost", 1000) - self.dice.randint(0, 9)
         if self.dice.random() < 0.2:
             given["min_coverage"] = joined.get("min_coverage", 10) + self.dice.randint(0, 3)
+        if self.dice.random() < 0.3:
+            first = int(joined["deadline"][:4]) - self.dice.randint(0, 2) if "deadline" in joined else 2090
+            given["deadline"] = f"{first}-01-01T00:00:00Z"
+        if self.dice.random() < 0.2:
+            limits = joined.get("limits", {})
+            given["limits"] = {"max_calls": limits.get("max_calls", 1000) - self.dice.randint(0, 9),
+                               "exclude": self.some(2, lambda: self.say(2)),
+                               **({self.say(1).split()[0].replace("/", "-"): None} if self.dice.random() < 0.5 else {})}
         return given
 
     def summary(self):
@@ -203,7 +223,8 @@ class Walk:
         """(the request, what it continues)"""
         request = {"source_agent": source, "target_agent": target, "task_id": self.task.name,
                    "task_summary": self.summary(), "include_pins": self.dice.random() < 0.5}
-        optional = {"state": self.state(), "execution_history": [*self.received(parents), *self.some(4, self.step)],
+        steps = [*self.received(parents), *self.some(4, self.step), *self.own_again(source)]
+        optional = {"state": self.state(), "execution_history": steps,
                     "memory_ids": list(dict.fromkeys(self.some(3, self.memory))), "constraints": self.constraints(),
                     "expected_output": {"format": self.say(4)} if self.dice.random() < 0.2 else {},
                     "intent": self.say(15) if self.dice.random() < 0.3 else "",
@@ -227,6 +248,7 @@ class Walk:
         hops = self.task.hops
         if not hops:
             return self.dice.choice(AGENTS), [], None
+        hops = [hop for hop in hops if not hop.replaced]
         fate = self.dice.random()
         if fate < 0.25:  # some earlier one again: a sibling of what continues it already
             hop = self.dice.choice(hops)
@@ -237,7 +259,47 @@ class Walk:
         source = hops[-1].request["target_agent"] if fate < 0.8 else self.dice.choice(AGENTS)
         return source, self.task.continued(source), None
 
+    async def replace(self):
+        """An operator parks a handoff, and replays it with an edit."""
+        sent = [hop for hop in self.task.hops if not hop.replaced and hop.was_sent]
+        if not sent:
+            return
+        old = self.dice.choice(sent)
+        edit = {"task_summary": self.summary(), "state": self.state(), "execution_history": self.some(4, self.step),
+                "memory_ids": list(dict.fromkeys(self.some(3, self.memory))),
+                "constraints": {**self.constraints(), **self.tighter(old.effective())}}
+        if self.dice.random() < 0.5:
+            edit["constraints"]["deadline"] = f"{self.dice.randint(2080, 2099)}-01-01T00:00:00Z"
+        edit = {name: value for name, value in edit.items() if value and self.dice.random() < 0.6}
+        body = {"edit": edit}
+        if self.dice.random() < 0.3:
+            body["target_agent"] = self.dice.choice([agent for agent in AGENTS if agent != old.request["source_agent"]])
+        status, text = await self.api.call("POST", f"/v1/handoffs/{old.id}/park", {"reason": "an operator looks at it"})
+        require(status == 200, f"parking {old.id} was answered {status}", text)
+        path = f"/v1/parked/{old.id}/replay"
+        status, text = await self.api.call("POST", path, body)
+        if status == 422 and json.loads(text)["code"] == "budget_too_small":
+            edit.setdefault("constraints", {})["max_tokens"] = json.loads(text)["needed"]
+            status, text = await self.api.call("POST", path, body)
+        require(status == 200, f"POST {path} answered {status}", text, "to", body)
+        new = self.task.replace(old, {**edit, **{name: body[name] for name in ("target_agent",) if name in body}})
+        new.id, new.was_sent = json.loads(text)["id"], True
+        await self.look_at(new, await self.get(f"/v1/handoffs/{new.id}/envelope"))
+
+    async def continue_replaced(self):
+        old = self.dice.choice([hop for hop in self.task.hops if hop.replaced])
+        body = {"source_agent": old.request["target_agent"], "target_agent": "nobody", "task_summary": "too late",
+                "previous_id": old.id}
+        body["target_agent"] = next(agent for agent in AGENTS if agent != body["source_agent"])
+        status, text = await self.api.call("POST", "/v1/envelopes", body)
+        require(status == 409, f"continuing what was replaced was answered {status}", text)
+
     async def hand_on(self):
+        if self.task.hops and self.dice.random() < 0.15:
+            await self.replace()
+            return
+        if any(hop.replaced for hop in self.task.hops) and self.dice.random() < 0.05:
+            await self.continue_replaced()
         source, parents, previous = self.next_hop()
         if parents and max(parent.hop for parent in parents) >= 12:
             return
@@ -256,7 +318,7 @@ class Walk:
             status, text = await self.api.call("POST", path, body, prefer="respond-async")
         require(status in (200, 202), f"POST {path} answered {status}", text, "to", body)
         hop = self.task.add(request, parents)
-        hop.id = json.loads(text)["id"]
+        hop.id, hop.was_sent = json.loads(text)["id"], path == "/v1/handoffs"
         if path == "/v1/handoffs":
             text = await self.get(f"/v1/handoffs/{hop.id}/envelope")
         await self.look_at(hop, text)
@@ -270,6 +332,7 @@ class Walk:
         require(envelope["digest"] == f"sha256:{digest}", "the digest of", hop.id)
         try:
             hop.history = envelope["context"].get("history", [])
+            hop.intent, hop.created_at = envelope["context"]["task"]["intent"], envelope["created_at"]
             gone = check_envelope(envelope, ledger, PINS if hop.request["include_pins"] else [])
             self.oracle.ask(compact(envelope["context"]).decode(), envelope["tokens"]["count"],
                             f"{self.task.name} hop {hop.hop}")

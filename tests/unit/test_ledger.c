@@ -23,6 +23,7 @@ static struct {
     struct handoff_ledger ledger;
     struct handoff_error error;
     struct base_buffer text;
+    const char *agents; /* "a\0b\0a\0c"; NULL: all are different */
 } world;
 
 static int set_up(void **state)
@@ -56,11 +57,13 @@ static struct handoff_said said_as(int64_t hop, const char *source, const char *
     return said;
 }
 
-/* Contributions of agents a, b, c ..., each handing to the next, up to NULL; the last is the
- * request. `parents` has those of each as digits: "0 01 2"; NULL: each continues the one before. */
+/* Contributions of agents a, b, c ..., or those named, each handing to the next, up to NULL; the
+ * last is the request. `parents` has those of each as digits: "0 01 2"; NULL: each continues the
+ * one before. */
 static enum handoff_code fold_chain(const char *parents, const char *const texts[])
 {
-    static const char names[] = "a\0b\0c\0d\0e\0f\0g\0h";
+    static const char alphabet[] = "a\0b\0c\0d\0e\0f\0g\0h";
+    const char *names = world.agents ? world.agents : alphabet;
     static size_t places[HOPS_MAX][HOPS_MAX];
     size_t n = 0;
     for (; texts[n]; n++) {
@@ -348,6 +351,74 @@ static void test_what_is_said_again_later_is_there_again(void **state)
     PAST(UNRESOLVED, "1:\"u1\"");
 }
 
+#define OPEN     "{\"state\":{\"unresolved\":[\"q\"]}}"
+#define RESOLVED "{\"state\":{\"resolved\":[\"q\"]}}"
+
+static void test_a_hop_resolves_only_what_it_knows(void **state)
+{
+    (void)state;
+    FOLD_AS("0 0 12", "{}", OPEN, RESOLVED, "{}");
+    STANDS(UNRESOLVED, "2:\"q\"");
+    FOLD_AS("0 0 12", "{}", RESOLVED, OPEN, "{}");
+    STANDS(UNRESOLVED, "3:\"q\"");
+    FOLD_AS("0 0 12", "{}", "{\"state\":{\"unresolved\":[{\"id\":\"q\",\"text\":\"t\"}]}}",
+            RESOLVED, "{}");
+    STANDS(UNRESOLVED, "2:{\"id\":\"q\",\"text\":\"t\"}");
+    FOLD_AS("0 0 12", OPEN, "{}", RESOLVED, "{}");
+    STANDS(UNRESOLVED, "");
+    PAST(UNRESOLVED, "1:\"q\"");
+    FOLD_AS("0 0 12 3", "{}", OPEN, RESOLVED, "{}", RESOLVED);
+    STANDS(UNRESOLVED, "");
+}
+
+/* One entry, whichever of the siblings comes first. */
+static void test_who_repeats_an_entry_does_not_keep_it_from_being_resolved(void **state)
+{
+    (void)state;
+    FOLD_AS("0 0 12", OPEN, OPEN, RESOLVED, "{}");
+    STANDS(UNRESOLVED, "");
+    FOLD_AS("0 0 12", OPEN, RESOLVED, OPEN, "{}");
+    STANDS(UNRESOLVED, "");
+    FOLD_AS("0 1 12", OPEN, RESOLVED, OPEN, "{}");
+    STANDS(UNRESOLVED, "3:\"q\"");
+}
+
+static void test_what_siblings_have_both_said_stands_until_both_are_resolved(void **state)
+{
+    (void)state;
+    FOLD_AS("0 0 12", "{}", OPEN, OPEN, "{}");
+    STANDS(UNRESOLVED, "2:\"q\"");
+    FOLD_AS("0 0 1 23", "{}", OPEN, OPEN, RESOLVED, "{}");
+    STANDS(UNRESOLVED, "3:\"q\"");
+    PAST(UNRESOLVED, "2:\"q\"");
+    FOLD_AS("0 0 2 13", "{}", OPEN, OPEN, RESOLVED, "{}");
+    STANDS(UNRESOLVED, "2:\"q\"");
+    FOLD_AS("0 0 12 3", "{}", OPEN, OPEN, "{}", RESOLVED);
+    STANDS(UNRESOLVED, "");
+    PAST(UNRESOLVED, "2:\"q\" 3:\"q\"");
+}
+
+static void test_white_space_of_all_scripts_counts_for_nothing_at_the_ends(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"decisions\":[\"a\",\"b \\u00a0c\",\"\u200b\"]}}",
+         "{\"state\":{\"decisions\":[\"\\u3000a\\u2028\\t\",\"\u00a0b "
+         "\u00a0c\u2003\",\"\u200b\\u0085\"]}}",
+         "{\"state\":{\"decisions\":[\"\\u3000\",\" \",\"\",\"é\",\"é \"]}}");
+    STANDS(DECISION, "1:\"a\" 1:\"b \u00a0c\" 1:\"\u200b\" 3:\"\u3000\" 3:\"é\"");
+}
+
+static void test_ids_of_entries_are_texts_or_numbers(void **state)
+{
+    (void)state;
+    FOLD("{\"state\":{\"unresolved\":[{\"id\":7},{\"id\":8.0},{\"id\":\" q9 \"},{\"id\":\"\"},"
+         "{\"id\":\" \",\"n\":1},{\"id\":null},{\"id\":[1]},{\"id\":true}]}}",
+         "{\"state\":{\"resolved\":[7,{\"id\":8},\"q9\",\"\",{\"id\":\"\",\"n\":2},null,[1],true,"
+         "{\"id\":null,\"n\":3}]}}");
+    STANDS(UNRESOLVED, "1:{\"id\":\"\"} 1:{\"id\":\" \",\"n\":1} 1:{\"id\":null} 1:{\"id\":[1]} "
+                       "1:{\"id\":true}");
+}
+
 static void test_what_is_over_is_told_to_the_next_hop(void **state)
 {
     (void)state;
@@ -386,6 +457,54 @@ static void test_the_history_is_complete_and_repeats_nothing(void **state)
                  "1:{\"agent\":\"a\",\"action\":\"choose\",\"reason\":\"long\"} "
                  "2:{\"agent\":\"b\",\"action\":\"two\"} "
                  "3:{\"agent\":\"a\",\"action\":\"choose\",\"reason\":\"other\"}");
+}
+
+#define RAN    "{\"agent\":\"a\",\"action\":\"ran the tests\"}"
+#define RAN_AT "{\"agent\":\"a\",\"action\":\"ran\",\"at\":\"2026-01-01T00:00:00Z\"}"
+#define FIXED  "{\"agent\":\"b\",\"action\":\"fixed\"}"
+
+static void test_what_an_agent_does_again_is_a_step_again(void **state)
+{
+    (void)state;
+    world.agents = "a\0b\0a\0c";
+    FOLD("{\"steps\":[" RAN "]}", "{\"steps\":[" FIXED "]}", "{\"steps\":[" RAN "]}");
+    STANDS(STEP, "1:" RAN " 2:" FIXED " 3:" RAN);
+    FOLD("{\"steps\":[" RAN "]}", "{\"steps\":[" FIXED "]}", "{\"steps\":[" RAN "," FIXED "]}");
+    STANDS(STEP, "1:" RAN " 2:" FIXED);
+    FOLD("{\"steps\":[" RAN "]}", "{\"steps\":[" FIXED "]}",
+         "{\"steps\":[" RAN "," FIXED "," RAN "]}");
+    STANDS(STEP, "1:" RAN " 2:" FIXED " 3:" RAN);
+    FOLD("{\"steps\":[" RAN_AT "]}", "{\"steps\":[" FIXED "]}", "{\"steps\":[" RAN_AT "]}");
+    STANDS(STEP, "1:" RAN_AT " 2:" FIXED);
+    world.agents = "a\0b\0b\0c";
+    FOLD_AS("0 0 12", "{}", "{\"steps\":[" FIXED "]}", "{\"steps\":[" FIXED "]}", "{}");
+    STANDS(STEP, "2:" FIXED " 3:" FIXED);
+}
+
+static void test_a_constraint_is_past_once_nothing_of_it_holds(void **state)
+{
+    (void)state;
+    FOLD("{\"constraints\":{\"limits\":{\"max_cost\":5}}}",
+         "{\"constraints\":{\"limits\":{\"max_time\":3}}}", "{}");
+    STANDS(CONSTRAINT, "1:limits={\"max_cost\":5} 2:limits={\"max_time\":3}");
+    PAST(CONSTRAINT, "");
+    FOLD("{\"constraints\":{\"limits\":{\"max_cost\":5,\"must\":[1]}}}",
+         "{\"constraints\":{\"limits\":{\"max_cost\":4,\"must\":[2]}}}",
+         "{\"constraints\":{\"limits\":{\"max_cost\":3}}}");
+    STANDS(CONSTRAINT, "1:limits={\"max_cost\":5,\"must\":[1]} "
+                       "2:limits={\"max_cost\":4,\"must\":[2]} 3:limits={\"max_cost\":3}");
+    FOLD("{\"constraints\":{\"limits\":{\"max_cost\":5}}}",
+         "{\"constraints\":{\"limits\":{\"max_cost\":4}}}", "{}");
+    STANDS(CONSTRAINT, "2:limits={\"max_cost\":4}");
+    PAST(CONSTRAINT, "1:limits={\"max_cost\":5}");
+    FOLD_AS("0 0 12", "{}", "{\"constraints\":{\"max_cost\":3}}",
+            "{\"constraints\":{\"max_cost\":5}}", "{\"constraints\":{\"max_cost\":3}}");
+    STANDS(CONSTRAINT, "2:max_cost=3");
+    PAST(CONSTRAINT, "3:max_cost=5");
+    FOLD("{\"constraints\":{\"max_tokens\":900}}", "{\"constraints\":{\"max_tokens\":500}}",
+         "{\"constraints\":{\"max_tokens\":900}}");
+    STANDS(CONSTRAINT, "3:max_tokens=900");
+    PAST(CONSTRAINT, "1:max_tokens=900 2:max_tokens=500");
 }
 
 static void test_references_are_inherited_from_the_hop_that_first_named_them(void **state)
@@ -563,10 +682,17 @@ int main(void)
         TEST(test_equal_entries_are_one),
         TEST(test_resolved_and_done_take_out_what_is_over),
         TEST(test_what_is_said_again_later_is_there_again),
+        TEST(test_a_hop_resolves_only_what_it_knows),
+        TEST(test_who_repeats_an_entry_does_not_keep_it_from_being_resolved),
+        TEST(test_what_siblings_have_both_said_stands_until_both_are_resolved),
+        TEST(test_white_space_of_all_scripts_counts_for_nothing_at_the_ends),
+        TEST(test_ids_of_entries_are_texts_or_numbers),
         TEST(test_what_is_over_is_told_to_the_next_hop),
         TEST(test_members_that_are_no_lists_of_ours_are_carried),
         TEST(test_the_newest_progress_is_shown),
         TEST(test_the_history_is_complete_and_repeats_nothing),
+        TEST(test_what_an_agent_does_again_is_a_step_again),
+        TEST(test_a_constraint_is_past_once_nothing_of_it_holds),
         TEST(test_references_are_inherited_from_the_hop_that_first_named_them),
         TEST(test_expected_output_is_this_hops),
         TEST(test_a_contribution_is_read_as_it_was_written),

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model of the ledger in plain Python, written from the specification and not from the code.
 
-A Task records each request and the envelope it produced. It computes what an agent's next request continues and the
-ledger of each envelope; check_envelope() compares an envelope with it. The model knows neither the store nor how a
-budget is filled, only the result: each item is present as supplied or counted in `omitted`, and nothing else is in
-the envelope.
+A Task records each request and the envelope it produced, and which envelope an edit replaced. It computes what an
+agent's next request continues and the ledger of each envelope; check_envelope() compares an envelope with it. The
+model knows neither the store nor how a budget is filled, only the result: each item is present as supplied or counted
+in `omitted`, and nothing else is in the envelope.
 """
 
+import copy
 import json
 import re
 
@@ -25,9 +26,13 @@ def require(condition, *said):
         raise Fault(" ".join(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in said))
 
 
+WHITE_SPACE = ("\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
+               "\u202f\u205f\u3000")
+
+
 def key(entry):
     """Entries with the same one are equal."""
-    return entry.strip() if isinstance(entry, str) else json.dumps(entry, sort_keys=True)
+    return entry.strip(WHITE_SPACE) if isinstance(entry, str) else f"json {json.dumps(entry, sort_keys=True)}"
 
 
 def united(entries):
@@ -38,22 +43,36 @@ def united(entries):
     return list(seen.values())
 
 
+def usable_id(value):
+    """Agents give texts and numbers as ids of entries; whatever else they put there names nothing."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if number or (isinstance(value, str) and key(value)) else None
+
+
 def takes_out(over, entry):
     """Whether an entry of `resolved` or `done` refers to this one."""
     if key(over) == key(entry):
         return True
-    name = entry.get("id") if isinstance(entry, dict) else None
-    return name is not None and name == (over.get("id") if isinstance(over, dict) else over)
+    name = usable_id(entry.get("id")) if isinstance(entry, dict) else None
+    named = usable_id(over.get("id") if isinstance(over, dict) else over)
+    return name is not None and named is not None and key(name) == key(named)
 
 
 def without_reason(step):
     return {name: value for name, value in step.items() if name != "reason"}
 
 
+def sends_again(step, earlier):
+    """Whether a step is an earlier one, perhaps without its reason."""
+    return (key(without_reason(step)) == key(without_reason(earlier)) and
+            step.get("reason") in (None, earlier.get("reason")))
+
+
 def is_told(step, summary):
     """Whether a step of the history is this earlier summary."""
-    agent, target, text = summary
-    return step["agent"] == agent and target in step["action"] and step["action"].endswith(text)
+    agent, target, text, at = summary
+    return (step["agent"] == agent and target in step["action"] and step["action"].endswith(text) and
+            at in (None, step.get("at")))
 
 
 class Hop:
@@ -66,7 +85,35 @@ class Hop:
         self.place = place            # in the order of acceptance
         self.hop = 1 + max((parent.hop for parent in parents), default=0)
         self.id = None
-        self.replaced = False
+        self.edits = None             # the envelope that it replaces
+        self.edit = {}                # what the edit named
+        self.replaced = None          # the edit
+        self.intent = None            # as its envelope says,
+        self.created_at = None        # and when it was made
+        self.was_sent = False         # not only assembled
+
+    def ancestors(self):
+        """Without itself, with those that were replaced."""
+        seen, queue = set(), list(self.parents)
+        while queue:
+            at = queue.pop()
+            if at not in seen:
+                seen.add(at)
+                queue += at.parents
+        return seen
+
+    def effective(self):
+        """Its constraints: what it inherits, each as tight as the tightest says, and its own."""
+        if self.edits:
+            joined = dict(self.edits.effective())
+            joined.update({"deadline": value for name, value in self.edit.items() if name == "deadline"})
+            tighten(joined, {name: value for name, value in self.edit.items() if name != "deadline"})
+            return joined
+        joined = {}
+        for parent in [*reversed(self.parents), *([self.first] if self.first else [])]:
+            tighten(joined, parent.effective())
+        tighten(joined, self.request.get("constraints", {}))
+        return joined
 
     def supplied(self, kind):
         return self.request.get("state", {}).get(kind, [])
@@ -75,7 +122,13 @@ class Hop:
         return self.request.get("execution_history", [])
 
     def constraints(self):
-        return self.request.get("constraints", {})
+        """Its own."""
+        if not self.edits:
+            return self.request.get("constraints", {})
+        joined = dict(self.edits.constraints())
+        joined.update({name: value for name, value in self.edit.items() if name == "deadline"})
+        tighten(joined, self.edit)
+        return joined
 
     def references(self, exists):
         """Ids requested or named by a step, and those in a text that exist."""
@@ -89,33 +142,37 @@ class Hop:
 
 
 class Ledger:
-    """The union over an envelope's ancestors and itself, oldest first."""
+    """The union over an envelope's ancestors and itself, oldest first, without what edits replaced."""
 
     def __init__(self, hop, exists):
         self.hop = hop
         self.exists = exists
-        seen, queue = set(), [hop]
-        while queue:
-            at = queue.pop()
-            if at not in seen:
-                seen.add(at)
-                queue += at.parents
-        self.hops = sorted((at for at in seen if not at.replaced), key=lambda at: (at.hop, at.place))
+        self.knows = {at: at.ancestors() | {at} for at in hop.ancestors() | {hop}}
+        self.all = sorted(self.knows, key=lambda at: (at.hop, at.place))
+        self.hops = [at for at in self.all if not at.replaced or at is hop]
         self.earlier = [at for at in self.hops if at is not hop]
 
     def intents(self):
         """That of the first request; of chains that began separately and were joined, any."""
-        begins = [at.first or at for at in self.hops if not at.parents]
+        begins = [at.first or at for at in self.all if not at.parents]
         return {at.request.get("intent", at.request["task_summary"]) for at in begins}
 
     def list(self, kind):
-        """Entries of a list of the state, without those that are resolved or done."""
-        entries = []
+        """Entries of a list of the state. A hop takes out what it knows, even where another repeats it; what it does not
+        know stays, even where it is equal."""
+        said = []  # [entry, who said it first, who took it out]
         for at in self.hops:
+            known = self.knows[at]
+            here = [item for item in said if item[1] in known and not known & item[2]]
+            for entry in at.supplied(kind):
+                if key(entry) not in {key(item[0]) for item in here}:
+                    here.append([entry, at, set()])
+                    said.append(here[-1])
             for over in at.supplied(OVER.get(kind)):
-                entries = [entry for entry in entries if not takes_out(over, entry)]
-            entries = united([*entries, *at.supplied(kind)])
-        return entries
+                for item in here:
+                    if takes_out(over, item[0]):
+                        item[2].add(at)
+        return united(entry for entry, _, takers in said if not takers)
 
     def members(self):
         """progress and other members of the state: the newest of each."""
@@ -126,17 +183,33 @@ class Ledger:
         return newest
 
     def steps(self):
-        """Those supplied, each once; one that is sent again may lack its reason, or be an earlier summary."""
-        told, seen = self.summaries(), {}
-        for step in (step for at in self.hops for step in at.steps()):
-            if not any(is_told(step, entry) for entry in told):
-                seen.setdefault(key(without_reason(step)), step)
-        return list(seen.values())
+        """Those supplied. Each that a hop knew and sends again is that one, perhaps without its reason, or an earlier
+        summary. But an agent may do the same again: its own step is another one, unless it says when it was, or others'
+        steps are sent again, too."""
+        said = []  # (step, who said it)
+        for at in self.hops:
+            source, known = at.request["source_agent"], self.knows[at] - {at}
+            left = [step for step, by in said if by in known]
+            told = [self.summary(by) for by in self.hops if by in known]
+
+            def was_said(step, left=left, told=told):
+                return any(sends_again(step, other) for other in left) or any(is_told(step, entry) for entry in told)
+            history = any(step["agent"] != source and was_said(step) for step in at.steps())
+            for step in at.steps():
+                if (history or step["agent"] != source or "at" in step) and was_said(step):
+                    again = [other for other in left if sends_again(step, other)]
+                    if again:
+                        left.remove(again[0])
+                else:
+                    said.append((step, at))
+        return [step for step, _ in said]
+
+    def summary(self, at):
+        return at.request["source_agent"], at.request["target_agent"], at.request["task_summary"], at.created_at
 
     def summaries(self):
-        """[(agent, target, text)] of the earlier hops."""
-        return [(at.request["source_agent"], at.request["target_agent"], at.request["task_summary"])
-                for at in self.earlier]
+        """[(agent, target, text, time)] of the earlier hops."""
+        return [self.summary(at) for at in self.earlier]
 
     def references(self):
         """id -> the hop that first asked for it"""
@@ -148,20 +221,15 @@ class Ledger:
 
     def constraints(self):
         """Without max_tokens, which is a budget."""
-        begun = [at.first for at in self.hops if at.first]
-        joined = {}
-        for at in [*dict.fromkeys(begun), *self.hops]:
-            tighten(joined, at.constraints())
-        joined.pop("max_tokens", None)
-        return joined
+        return {name: value for name, value in self.hop.effective().items() if name != "max_tokens"}
 
     def budgets(self):
         """What max_tokens may be: the request's; otherwise an ancestor's, or perhaps that of the task's first."""
         own = self.hop.constraints().get("max_tokens")
         if own is not None:
             return {own}
-        inherited = {at.constraints().get("max_tokens") for at in self.earlier} - {None}
-        first = {at.first.constraints().get("max_tokens") for at in self.hops if at.first}
+        inherited = {at.constraints().get("max_tokens") for at in self.all if at is not self.hop} - {None}
+        first = {at.first.effective().get("max_tokens") for at in self.all if at.first}
         return inherited | first | (set() if inherited else {None})
 
     def outputs(self):
@@ -171,10 +239,15 @@ class Ledger:
 def tighten(joined, added):
     for name, value in added.items():
         if name not in joined or name == "max_tokens":
-            joined[name] = list(value) if isinstance(value, list) else value
+            joined[name] = copy.deepcopy(value)
+        elif isinstance(value, dict):
+            joined[name] = copy.deepcopy(joined[name])
+            tighten(joined[name], value)
+        elif joined[name] == value:
+            continue
         elif isinstance(value, list):
             joined[name] = united([*joined[name], *value])
-        else:
+        else:  # deadlines are all written alike
             joined[name] = (max if name.startswith("min_") else min)(joined[name], value)
 
 
@@ -199,9 +272,24 @@ class Task:
             return addressed[-1:]
         return [] if not self.hops or self.hops[0].request["source_agent"] == agent else None
 
+    def first(self):
+        """The task's first envelope, or the edit of it."""
+        first = self.hops[0]
+        while first.replaced:
+            first = first.replaced
+        return first
+
     def add(self, request, parents):
-        first = self.hops[0] if self.hops and not parents and not request.get("new_chain") else None
+        first = self.first() if self.hops and not parents and not request.get("new_chain") else None
         hop = Hop(request, sorted(parents, key=lambda parent: -parent.place), first, len(self.hops))
+        self.hops.append(hop)
+        return hop
+
+    def replace(self, old, edit):
+        """An operator's edit: the same parents and hop, and what it does not name is as it was."""
+        hop = Hop({**old.request, "intent": old.request.get("intent", old.intent), **edit}, old.parents, old.first,
+                  len(self.hops))
+        hop.edits, hop.edit, old.replaced = old, edit.get("constraints", {}), hop
         self.hops.append(hop)
         return hop
 
@@ -241,22 +329,22 @@ def check_entries(kind, present, supplied, count):
 
 def check_steps(present, ledger, count):
     """Steps may go without their reason; earlier summaries are steps as well."""
-    supplied, summaries = ledger.steps(), ledger.summaries()
-    left = {key(without_reason(step)): step for step in supplied}
-    waiting, places = list(summaries), []
+    supplied, waiting, at = ledger.steps(), list(ledger.summaries()), 0
+    left = list(supplied)
     for step in present:
-        original = left.pop(key(without_reason(step)), None)
-        if original:
-            require(step.get("reason") in (None, original.get("reason")), "a step has another reason:", step)
-            places.append(supplied.index(original))
-            continue
         told = [entry for entry in waiting if is_told(step, entry)]
-        require(told, "the history has what no ancestor said, or twice:", step)
-        waiting.remove(told[0])
-    require(places == sorted(places), "the history is not oldest first:", present)
+        if told:
+            waiting.remove(told[0])
+            continue
+        places = [place for place, other in enumerate(left) if other and sends_again(step, other)]
+        require(places, "the history has what no ancestor said, or twice, or with another reason:", step)
+        later = [place for place in places if place >= at]
+        require(later, "the history is not oldest first:", present)
+        at, left[later[0]] = later[0], None
+    left = [step for step in left if step]
     gone = len(left) + len(waiting)
-    require(gone == count, f"{gone} of {len(supplied)} + {len(summaries)} steps are gone, omitted counts {count}:",
-          list(left.values()), waiting)
+    require(gone == count, f"{gone} of {len(supplied)} + {len(ledger.summaries())} steps are gone, omitted counts "
+            f"{count}:", left, waiting)
     return left, waiting
 
 
@@ -273,8 +361,10 @@ def check_references(envelope, ledger, pins, count):
         require(ledger.exists(name) != (name in lost), f"{name} is missing and exists, or neither:", list(lost))
     for name, entry in lost.items():
         require(name in since, "a memory is missing that nobody asked for:", entry)
-        require((entry["reason"], entry.get("since_hop")) == ("not_found", since[name]),
-                f"since hop {since[name]}:", entry)
+        require(entry["reason"] == "not_found", "the reason:", entry)
+        # where the first that asked for it was replaced, it is as if it had not been looked up
+        latest = ledger.hop.hop if any(at.replaced for at in ledger.all) else since[name]
+        require(since[name] <= entry.get("since_hop") <= latest, f"since hop {since[name]}:", entry)
     gone = wanted - there - set(lost)
     require(len(gone) == count, f"{len(gone)} references are gone, omitted counts {count}:", sorted(gone))
     require(trimmed & wanted <= gone, "memories are both included and trimmed:", sorted(trimmed & wanted - gone))
@@ -289,16 +379,19 @@ def check_references(envelope, ledger, pins, count):
     return gone
 
 
+def unordered(value):
+    if isinstance(value, dict):
+        return {name: unordered(member) for name, member in value.items()}
+    return sorted(map(key, value)) if isinstance(value, list) else value
+
+
 def check_constraints(envelope, ledger):
     found = dict(envelope["context"].get("constraints", {}))
     budget = found.pop("max_tokens", None)
     wanted = ledger.constraints()
     require(set(found) == set(wanted), "constraints differ:", sorted(found), "and", sorted(wanted))
     for name, value in wanted.items():
-        same = found[name] == value
-        if isinstance(value, list):
-            same = sorted(map(key, found[name])) == sorted(map(key, value))
-        require(same, f"the constraint {name}:", found[name], "must be", value)
+        require(unordered(found[name]) == unordered(value), f"the constraint {name}:", found[name], "must be", value)
     allowed = ledger.budgets()
     require(budget in allowed, f"max_tokens is {budget}, allowed are", list(allowed))
     require(budget is None or envelope["tokens"]["budget"] <= budget, "the budget:", envelope["tokens"])
@@ -311,6 +404,8 @@ def check_links(envelope, hop):
     previous = envelope["previous"]
     require((previous or {}).get("id") == (hop.parents[0].id if hop.parents else None), "previous:", previous)
     require(envelope["hop"]["count"] == hop.hop, f"hop {hop.hop}:", envelope["hop"])
+    require(envelope.get("replaces", {}).get("id") == (hop.edits.id if hop.edits else None), "replaces:",
+            envelope.get("replaces"))
     require(len(envelope["hop"]["path"]) == hop.hop - 1, "the path:", envelope["hop"])
 
 
@@ -336,7 +431,7 @@ def check_envelope(envelope, ledger, pins=()):
     lost, count = len(members) - len(shown), counts.get("state", 0)
     require(lost <= count <= lost + told, f"{lost} members of the state are gone, omitted counts {count}:", members)
     gone["state"] = [value for name, value in members.items() if name not in shown]
-    gone["step"] = list(check_steps(envelope["context"].get("history", []), ledger, counts.get("steps", 0))[0].values())
+    gone["step"] = list(check_steps(envelope["context"].get("history", []), ledger, counts.get("steps", 0))[0])
     gone["reference"] = sorted(check_references(envelope, ledger, pins, counts.get("references", 0)) - set(pins))
     output = envelope["context"].get("expected_output") or {}
     require(output == (ledger.hop.request.get("expected_output") or {}), "the expected output:", output)
@@ -345,11 +440,12 @@ def check_envelope(envelope, ledger, pins=()):
 
 def check_ledger(items, ledger):
     """Items of GET .../ledger: every current item, with the hop and agent that supplied it, and none of siblings."""
-    ids = {hop.id: hop for hop in ledger.hops}
+    ids = {hop.id: hop for hop in ledger.all}
     values = {}
     for item in items:
         hop = ids.get(item["envelope_id"])
         require(hop, "an item of no ancestor:", item)
+        require(hop in ledger.hops or item["kind"] in ("intent", "constraint"), "an item that was replaced:", item)
         supplied_by = hop.hop, hop.request["source_agent"]
         require((item["hop"], item["agent"]) == supplied_by, "the item's hop and agent:", item)
         values.setdefault(item["kind"], []).append(item["value"])
