@@ -4,7 +4,8 @@
  * phase, so the one that has been in a phase longest is found at once, however many there are.
  *
  * How fast a client reads is what the kernel saw acknowledged, measured by the server's sweep and
- * only where an answer is still being sent a second later; what is sent at once costs nothing here.
+ * only where an answer is still being sent a second later, or where memory is short (held.h); what
+ * is sent at once costs nothing here.
  *
  * On the server's loop.
  */
@@ -129,23 +130,52 @@ static void enter_slow(struct exporter_connection *connection)
     TAILQ_INSERT_HEAD(slow, connection, entry);
 }
 
-void exporter_crowd_watch_reader(struct exporter_connection *connection, int64_t now_ms)
+void exporter_crowd_begin_pace(struct exporter_connection *connection, int64_t now_ms)
+{
+    connection->pace = (struct exporter_pace){
+        .began_ms = now_ms, .since_ms = now_ms, .moved = -1, .bytes_per_s = INT64_MAX};
+}
+
+bool exporter_crowd_is_slow(const struct exporter_connection *connection)
+{
+    return connection->pace.bytes_per_s < SLOW_BYTES_PER_S;
+}
+
+static int64_t bytes_moved(const struct exporter_connection *connection)
+{
+    return connection->phase == EXPORTER_PHASE_RECEIVING ? connection->received
+                                                         : exporter_socket_taken(connection->fd);
+}
+
+/* Whether the pace is known now. */
+static bool measure_pace(struct exporter_connection *connection, int64_t now_ms)
 {
     struct exporter_pace *pace = &connection->pace;
-    if (now_ms - pace->since_ms < MEASURE_MS)
-        return;
-    const int64_t taken = exporter_socket_taken(connection->fd);
-    if (taken < 0)
-        return;
-    const bool measured = pace->taken >= 0;
-    if (measured)
-        pace->bytes_per_s = (taken - pace->taken) * 1000 / (now_ms - pace->since_ms);
-    pace->taken = taken;
+    const int64_t moved = bytes_moved(connection);
+    if (moved < 0)
+        return false;
+    const bool is_first = pace->moved < 0;
+    if (!is_first)
+        pace->bytes_per_s = (moved - pace->moved) * 1000 / (now_ms - pace->since_ms);
+    pace->moved = moved;
     pace->since_ms = now_ms;
-    if (!measured)
+    return !is_first;
+}
+
+void exporter_crowd_watch(struct exporter_connection *connection, int64_t now_ms, int64_t least_ms)
+{
+    if (now_ms - connection->pace.since_ms < least_ms || !measure_pace(connection, now_ms) ||
+        connection->phase == EXPORTER_PHASE_RECEIVING)
         return;
-    if (pace->bytes_per_s >= SLOW_BYTES_PER_S)
+    if (!exporter_crowd_is_slow(connection))
         exporter_connection_enter(connection, EXPORTER_PHASE_SENDING);
     else if (connection->phase == EXPORTER_PHASE_SENDING)
         enter_slow(connection);
+}
+
+void exporter_crowd_sweep(struct exporter_connection *connection, int64_t now_ms)
+{
+    if (connection->phase == EXPORTER_PHASE_SENDING || connection->phase == EXPORTER_PHASE_SLOW ||
+        connection->held > 0)
+        exporter_crowd_watch(connection, now_ms, MEASURE_MS);
 }

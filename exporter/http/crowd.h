@@ -18,6 +18,7 @@
 #ifndef EXPORTER_HTTP_CROWD_H
 #define EXPORTER_HTTP_CROWD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct exporter_connection;
@@ -29,7 +30,15 @@ void exporter_crowd_admit(struct exporter_connection *newcomer);
 void exporter_crowd_thin(struct exporter_server *server);
 /* The process has no descriptor for a client that waits: one that can be spared gives it one. */
 void exporter_crowd_spare_descriptor(struct exporter_server *server);
-/* Takes note of how fast the client of an answer that is being sent reads. */
-void exporter_crowd_watch_reader(struct exporter_connection *connection, int64_t now_ms);
+
+/* ---- how fast a client reads an answer, or sends a large body ---- */
+
+void exporter_crowd_begin_pace(struct exporter_connection *connection, int64_t now_ms);
+/* Measures it, once a second or nearly. */
+void exporter_crowd_sweep(struct exporter_connection *connection, int64_t now_ms);
+/* The same, unless it did so less than `least_ms` ago. */
+void exporter_crowd_watch(struct exporter_connection *connection, int64_t now_ms, int64_t least_ms);
+/* As far as it is known. */
+bool exporter_crowd_is_slow(const struct exporter_connection *connection);
 
 #endif

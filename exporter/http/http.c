@@ -231,6 +231,7 @@ void exporter_request_completed(void *server_arg, struct MHD_Connection *mhd, vo
     *context = NULL;
     if (request->state == REQUEST_ANSWERED)
         server->sending--;
+    exporter_held_drop(request->connection, request->answer_size);
     exporter_slots_release(request, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     exporter_connection_rest(request->connection);
     request_free(request);

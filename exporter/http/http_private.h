@@ -4,6 +4,7 @@
  *
  *   server.c        connections and their deadlines
  *   crowd.c         which connections give way to others
+ *   held.c          which give way because memory is short
  *   http.c          the life of a request
  *   http_receive.c  its path and body, coming in
  *   framing.c       where it ends
@@ -23,6 +24,7 @@
 #include "exporter/access/callers.h"
 #include "exporter/http/acceptor.h"
 #include "exporter/http/disconnects.h"
+#include "exporter/http/held.h"
 #include "exporter/http/polls.h"
 #include "exporter/http/problem.h"
 #include "exporter/http/router.h"
@@ -48,11 +50,13 @@ enum exporter_phase {
     EXPORTER_PHASES
 };
 
-/* How fast a client reads an answer that takes more than a moment to send. */
+/* How fast a client reads an answer that takes more than a moment to send, or sends a body that
+ * takes much memory. */
 struct exporter_pace {
+    int64_t began_ms; /* of the answer or body */
     int64_t since_ms;
-    int64_t taken;       /* bytes by then, since the connection began; -1: not measured */
-    int64_t bytes_per_s; /* between the last two measurements */
+    int64_t moved;       /* bytes by then, of one kind; -1: not measured */
+    int64_t bytes_per_s; /* between the last two measurements; INT64_MAX: not known yet */
 };
 
 struct exporter_connection {
@@ -60,7 +64,10 @@ struct exporter_connection {
     struct exporter_server *server;
     int fd;
     enum exporter_phase phase; /* exporter_connection_enter() alone changes it */
-    struct exporter_pace pace; /* of the answer; in SENDING and SLOW */
+    struct exporter_pace pace; /* of the answer, in SENDING and SLOW; of a large body */
+    int64_t received;          /* of the body that comes in */
+    size_t held;               /* bytes of its large body and answer (held.h); 0: no holder */
+    TAILQ_ENTRY(exporter_connection) holder_entry;
     /* When the client is cut, on the loop's clock; INT64_MAX while it waits for us. */
     int64_t deadline_ms;
     int64_t idle_since_ms;
@@ -97,6 +104,7 @@ struct exporter_server {
     unsigned open;                                            /* in all */
     struct exporter_requests deferred;
     struct exporter_polls polls;
+    struct exporter_held held;
     struct base_timer sweep;
     struct exporter_body_room spare; /* of a body that was handled, for the next one */
     /* written by the loop, read by any thread */
@@ -142,6 +150,7 @@ struct exporter_request {
     char body_allowed[48];        /* the limit, for its refusal */
     unsigned long long announced; /* Content-Length; 0: none, or none that is a number */
     size_t discarded;
+    size_t answer_size; /* as far as we hold it */
     struct exporter_scratch *scratch;
     const struct handoff_call_input *input; /* while the handler of a call runs */
     bool lenient;                           /* unknown fields are ignored */

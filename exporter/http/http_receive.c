@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporter/http/crowd.h"
 #include "exporter/http/http_private.h"
 
 enum {
@@ -94,6 +95,17 @@ static size_t first_capacity(const struct exporter_request *request)
            1;
 }
 
+/* In place of what it has. */
+static void hold_body(struct exporter_request *request, struct exporter_body_room room)
+{
+    struct exporter_connection *connection = request->connection;
+    if (connection->held == 0)
+        exporter_crowd_begin_pace(connection, base_monotonic_ms(&base_clock_system));
+    exporter_held_add(connection, room.capacity);
+    exporter_held_drop(connection, request->body.capacity);
+    request->body = room;
+}
+
 /* A body lives from its first byte to the end of its handler, so there is seldom more than one, and
  * its memory is warm when the next one comes. */
 static void take_spare(struct exporter_request *request)
@@ -101,13 +113,14 @@ static void take_spare(struct exporter_request *request)
     struct exporter_body_room *spare = &request->server->spare;
     if (spare->capacity < first_capacity(request))
         return;
-    request->body = *spare;
+    hold_body(request, *spare);
     *spare = (struct exporter_body_room){0};
 }
 
 void exporter_request_drop_body(struct exporter_request *request)
 {
     struct exporter_body_room *spare = &request->server->spare, *room = &request->body;
+    exporter_held_drop(request->connection, room->capacity);
     if (room->capacity > spare->capacity && room->capacity <= BODY_FIRST_MOST + 1) {
         free(spare->bytes);
         *spare = *room;
@@ -128,10 +141,12 @@ static bool grow_body(struct exporter_request *request, size_t needed)
     size_t capacity = room->capacity > 0 ? room->capacity : first_capacity(request);
     while (capacity < needed)
         capacity *= 2;
+    if (!exporter_held_make_room(request->connection, capacity - room->capacity))
+        return false;
     char *grown = realloc(room->bytes, capacity);
     if (grown == NULL)
         return false;
-    *room = (struct exporter_body_room){grown, capacity};
+    hold_body(request, (struct exporter_body_room){grown, capacity});
     return true;
 }
 
@@ -143,10 +158,14 @@ bool exporter_request_take(struct exporter_request *request, const char *bytes, 
         request->discarded += length;
         return request->discarded <= DISCARD_MAX;
     }
-    if (!grow_body(request, request->body_length + length + 1))
-        return false;
+    if (!grow_body(request, request->body_length + length + 1)) {
+        exporter_request_drop_body(request);
+        request->refusal = exporter_held_refusal;
+        return true;
+    }
     memcpy(request->body.bytes + request->body_length, bytes, length);
     request->body_length += length;
     request->body.bytes[request->body_length] = '\0';
+    request->connection->received = (int64_t)request->body_length;
     return true;
 }

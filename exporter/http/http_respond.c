@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exporter/access/admission.h"
+#include "exporter/http/crowd.h"
 #include "exporter/http/http_private.h"
 #include "exporter/log/log.h"
 #include "lib/base/check.h"
@@ -67,7 +68,8 @@ static void begin_sending(struct exporter_request *request)
     struct exporter_connection *connection = request->connection;
     const int64_t now = base_monotonic_ms(&base_clock_system);
     exporter_connection_enter(connection, EXPORTER_PHASE_SENDING);
-    connection->pace = (struct exporter_pace){.since_ms = now, .taken = -1};
+    exporter_crowd_begin_pace(connection, now);
+    exporter_held_add(connection, request->answer_size);
     exporter_connection_deadline(connection, now + request->write_ms);
 }
 
@@ -89,6 +91,7 @@ static void queue_response(struct exporter_request *request, const struct export
     forget_deferral(request);
     request->state = REQUEST_ANSWERED;
     request->server->sending++;
+    request->answer_size = reply->body != EXPORTER_BODY_STATIC ? reply->length : 0;
     begin_sending(request);
     wake_connection(request);
 }
@@ -153,10 +156,28 @@ static void respond_with_warnings(struct exporter_request *request,
     exporter_respond(request, &warned);
 }
 
+/* Whether it can be asked for again: it tells of nothing that was done. */
+static bool is_read(const struct exporter_request *request)
+{
+    return strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+}
+
+/* The bytes of an answer that cannot be sent. */
+static void drop_bytes(const struct exporter_reply *reply)
+{
+    if (reply->body == EXPORTER_BODY_GIVEN)
+        free((void *)(uintptr_t)reply->bytes);
+}
+
 void exporter_respond(struct exporter_request *request, const struct exporter_reply *reply)
 {
     if (request->warnings != NULL) {
         respond_with_warnings(request, reply);
+        return;
+    }
+    if (!exporter_held_make_room(request->connection, reply->length) && is_read(request)) {
+        drop_bytes(reply);
+        exporter_respond_problem(request, &exporter_held_refusal);
         return;
     }
     static const enum MHD_ResponseMemoryMode mode[] = {
@@ -167,8 +188,8 @@ void exporter_respond(struct exporter_request *request, const struct exporter_re
     check_unanswered(request);
     struct MHD_Response *response = MHD_create_response_from_buffer(
         reply->length, (void *)(uintptr_t)reply->bytes, mode[reply->body]);
-    if (response == NULL && reply->body == EXPORTER_BODY_GIVEN)
-        free((void *)(uintptr_t)reply->bytes);
+    if (response == NULL)
+        drop_bytes(reply);
     queue_response(request, reply, response);
 }
 

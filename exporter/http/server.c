@@ -97,6 +97,7 @@ void exporter_connection_cut(struct exporter_connection *connection, const char 
         setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     shutdown(connection->fd, SHUT_RDWR);
     connection->deadline_ms = INT64_MAX;
+    exporter_held_drop_all(connection);
     leave_room(connection);
     exporter_connection_enter(connection, EXPORTER_PHASE_CUT);
 }
@@ -115,8 +116,7 @@ static void look_for_begin(struct exporter_connection *connection, int64_t now)
 static int64_t sweep_connection(struct exporter_connection *connection, int64_t now)
 {
     look_for_begin(connection, now);
-    if (connection->phase == EXPORTER_PHASE_SENDING || connection->phase == EXPORTER_PHASE_SLOW)
-        exporter_crowd_watch_reader(connection, now);
+    exporter_crowd_sweep(connection, now);
     if (connection->deadline_ms <= now)
         exporter_connection_cut(connection, NULL);
     return connection->deadline_ms;
@@ -250,6 +250,7 @@ static void connection_closed(void **context)
     BASE_CHECK_MAGIC(connection, CONNECTION_MAGIC);
     exporter_connection_unwatch(connection);
     exporter_tls_unref(&connection->tls);
+    BASE_CHECK(connection->held == 0);
     leave_room(connection);
     leave_phase(connection);
     connection->server->open--;
@@ -391,6 +392,7 @@ struct exporter_server *exporter_server_start(int fd, const struct exporter_serv
         TAILQ_INIT(&server->connections[phase]);
     LIST_INIT(&server->deferred);
     exporter_polls_init(&server->polls);
+    exporter_held_init(&server->held);
     server->sweep = (struct base_timer){.fire = sweep};
     server->acceptor = (struct exporter_acceptor){.room = options->limits.room,
                                                   .accepted = client_accepted,
