@@ -19,6 +19,7 @@ enum {
     DEFAULT_MEMORY_MAX_BYTES = 64 * 1024,
     WORKERS = 2,         /* so that one that takes long does not keep all others waiting */
     WORKERS_QUEUE = 256, /* so much may wait: each holds a body, and then some */
+    WORKERS_QUEUE_BYTES = 128 << 20, /* of these bodies */
 };
 
 /* ---- opening and closing -------------------------------------------------------------------- */
@@ -142,7 +143,8 @@ static enum handoff_code open_parts(struct handoff_client *client,
     if (code == HANDOFF_OK)
         code = open_spine(client, error);
     if (code == HANDOFF_OK)
-        code = base_workers_open(&client->workers, WORKERS, WORKERS_QUEUE, error);
+        code =
+            base_workers_open(&client->workers, WORKERS, WORKERS_QUEUE, WORKERS_QUEUE_BYTES, error);
     if (code == HANDOFF_OK)
         code = open_assembler(client, options, error);
     if (code == HANDOFF_OK)

@@ -186,6 +186,7 @@ static bool hand_to_worker(struct handoff_assembly *assembly)
         handoff_error_no_memory(&assembly->error);
         return false;
     }
+    assembly->work.bytes = assembly->size;
     if (base_workers_submit(assembly->with->workers, &assembly->work, assembly->base,
                             WORKER_TIMEOUT_MS, compute_on_worker, worker_is_done))
         return true;

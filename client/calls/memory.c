@@ -177,6 +177,7 @@ static bool read_put_later(struct putting *putting)
 {
     struct handoff_loop *loop = putting->asked.loop;
     putting->body.data = base_arena_copy(&putting->arena, putting->body.data, putting->body.size);
+    putting->work.bytes = putting->body.size;
     if (!putting->body.data)
         handoff_error_no_memory(&putting->error);
     else if (base_workers_submit(loop->client->workers, &putting->work, loop->lane->loop,

@@ -443,6 +443,7 @@ static void send_with_key(struct handoff_sending *sending, const struct handoff_
     struct handoff_error error;
     if (!handoff_sending_take_key(sending, ask))
         return;
+    sending->work.bytes = ask->size;
     if (!handoff_assembly_keep_texts(sending->assembly)) {
         handoff_error_no_memory(&error);
         handoff_sending_fail(sending, &error);

@@ -33,14 +33,14 @@ struct dropped_arena {
 
 struct base_workers {
     unsigned magic;
-    size_t most;
+    size_t most, most_bytes;
     pthread_t threads[THREADS_MAX];
     size_t nthreads;
     pthread_mutex_t lock;
     pthread_cond_t filled;
     /* lock: */
     TAILQ_HEAD(base_work_list, base_work) waiting;
-    size_t nwaiting;
+    size_t nwaiting, waiting_bytes;
     SLIST_HEAD(dropped_arenas, dropped_arena) dropped;
     bool stopping;
 };
@@ -59,6 +59,7 @@ static void dequeue_work(struct base_workers *workers, struct base_work *work)
 {
     TAILQ_REMOVE(&workers->waiting, work, entry);
     workers->nwaiting--;
+    workers->waiting_bytes -= work->bytes;
     work->queued = false;
 }
 
@@ -129,13 +130,21 @@ static void give_up_work(struct base_op *op)
 
 static const struct base_op_kind work_kind = {.name = "work", .give_up = give_up_work};
 
+/* With the lock. */
+static bool may_wait(const struct base_workers *workers, const struct base_work *work)
+{
+    return workers->nwaiting == 0 ||
+           (workers->nwaiting < workers->most && work->bytes <= workers->most_bytes &&
+            workers->waiting_bytes <= workers->most_bytes - work->bytes);
+}
+
 bool base_workers_submit(struct base_workers *workers, struct base_work *work,
                          struct base_loop *loop, int64_t deadline_ms,
                          void (*run)(struct base_work *work), void (*done)(struct base_op *op))
 {
     BASE_CHECK_MAGIC(workers, WORKERS_MAGIC);
     pthread_mutex_lock(&workers->lock);
-    const bool has_room = workers->nwaiting < workers->most;
+    const bool has_room = may_wait(workers, work);
     if (has_room) { /* begun under the lock: a worker may run it as soon as it is in the list */
         base_op_begin(&work->op, &work_kind, loop, deadline_ms, done);
         work->run = run;
@@ -143,6 +152,7 @@ bool base_workers_submit(struct base_workers *workers, struct base_work *work,
         work->queued = true;
         TAILQ_INSERT_TAIL(&workers->waiting, work, entry);
         workers->nwaiting++;
+        workers->waiting_bytes += work->bytes;
     }
     pthread_mutex_unlock(&workers->lock);
     if (has_room)
@@ -185,7 +195,7 @@ static enum handoff_code start_workers(struct base_workers *workers, size_t thre
 }
 
 enum handoff_code base_workers_open(struct base_workers **workers, size_t threads, size_t most,
-                                    struct handoff_error *error)
+                                    size_t most_bytes, struct handoff_error *error)
 {
     *workers = NULL;
     struct base_workers *made = base_calloc(1, sizeof *made);
@@ -193,6 +203,7 @@ enum handoff_code base_workers_open(struct base_workers **workers, size_t thread
         return handoff_error_no_memory(error);
     made->magic = WORKERS_MAGIC;
     made->most = most;
+    made->most_bytes = most_bytes;
     TAILQ_INIT(&made->waiting);
     SLIST_INIT(&made->dropped);
     pthread_mutex_init(&made->lock, NULL);

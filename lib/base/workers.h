@@ -7,9 +7,10 @@
  * workers have a lower priority than the loops, so that on a busy machine small requests are
  * served first.
  *
- * The queue is bounded, because what waits in it holds memory; work beyond it is refused, and the
- * caller passes that on to its client. Work that is unwanted leaves the queue at once; work that
- * runs is not interrupted, but may look whether it is still wanted (base_op_is_unwanted).
+ * The queue is bounded, in work and in bytes, because what waits in it holds memory; work beyond it
+ * is refused, and the caller passes that on to its client. Work that is unwanted leaves the queue
+ * at once; work that runs is not interrupted, but may look whether it is still wanted
+ * (base_op_is_unwanted).
  *
  * Threads: submitting and cancelling on the loop of the work; opening and closing anywhere.
  */
@@ -28,6 +29,7 @@ struct base_workers;
 struct base_work {
     struct base_op op;
     void (*run)(struct base_work *work);
+    size_t bytes; /* of memory that it holds while it waits, about; set before it is submitted */
     /* the workers' */
     struct base_workers *workers;
     struct base_mail mail;
@@ -35,8 +37,10 @@ struct base_work {
     bool queued; /* under the lock of the workers */
 };
 
-/* `most`: how many may wait beside those that run. */
+/* `most`, `most_bytes`: how many may wait beside those that run, and with how many bytes; one may
+ * always wait alone. */
 enum handoff_code base_workers_open(struct base_workers **workers, size_t threads, size_t most,
+                                    size_t most_bytes,
                                     struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* Nothing may be under way. Takes pointers to NULL. */
 void base_workers_close(struct base_workers **workers);

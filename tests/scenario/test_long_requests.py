@@ -18,6 +18,7 @@ import unittest
 
 from harness import Daemon, eventually
 from harness.agents import Caller, config
+from harness.http import read_reply
 from harness.ports import reserved_port
 
 SHORT = 100
@@ -179,6 +180,36 @@ class LongRequests(unittest.TestCase):
         self.assertEqual(envelope["context"]["task"],
                          {"intent": "Write the retry logic", "summary": "again",
                           "state": {"word": text}})
+
+    def test_a_full_queue_is_told_and_delays_nobody(self):
+        """256 may wait; further ones are refused, to be tried again, and short ones are not delayed."""
+        self.counts_exactly()
+        clients = [self.daemon.api.socket() for _ in range(300)]
+        for client in clients:
+            self.addCleanup(client.close)
+        bodies = [json.dumps(self.body("busy", word(3 * WORD, seed=i))) for i in range(8)]
+        busy = [threading.Thread(target=self.caller.call, args=("POST", "/v1/handoffs", body), daemon=True,
+                                 kwargs={"prefer": "respond-async"}) for body in bodies]
+        for thread in busy:
+            thread.start()
+        eventually(lambda: len(self.threads("worker")) == 2 and min(self.threads("worker")) > 0, "both are busy")
+        body = json.dumps(self.body("queue", "words of a long request " * 1_000)).encode()
+        for client in clients:
+            client.sendall(b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.assertEqual(self.caller.call("GET", "/v1/agents").status, 200)
+        self.assertEqual(self.caller.send("coder", {"prefer": "respond-async"}).status, 202)
+        self.assertTrue(any(thread.is_alive() for thread in busy), "the short ones came first")
+        replies = [read_reply(each) for each in clients]
+        refused = [reply for reply in replies if reply.status != 202]
+        self.assertGreater(len(refused), 0)
+        for reply in refused:
+            self.assertEqual((reply.status, reply.json()["code"], reply.header("Retry-After")),
+                             (429, "too_many_in_flight", "1"))
+        for thread in busy:
+            thread.join()
+        listed = self.caller.call("GET", "/v1/tasks/queue?limit=1000").json()["items"]
+        self.assertEqual(len(listed), len(replies) - len(refused), "those that were told so are not there")
 
     def test_the_end_does_not_wait_for_long_requests(self):
         for i in range(3):

@@ -72,7 +72,7 @@ static int open_workers(void **state)
     struct handoff_error error;
     (void)state;
     return base_loop_init(&loop, &base_clock_system, &error) == HANDOFF_OK &&
-                   base_workers_open(&workers, 1, 2, &error) == HANDOFF_OK
+                   base_workers_open(&workers, 1, 2, 1000, &error) == HANDOFF_OK
                ? 0
                : -1;
 }
@@ -112,6 +112,34 @@ static void test_the_queue_is_bounded(void **state)
     assert_int_equal(jobs[0].ended, 1); /* in their order */
     assert_int_equal(jobs[2].ended, 0);
     assert_false(jobs[2].ran);
+}
+
+static void test_its_bytes_are_bounded(void **state)
+{
+    struct job busy = {.ran = false};
+    struct job jobs[] = {{.work.bytes = 900}, {.work.bytes = 101}, {.work.bytes = 100}};
+    (void)state;
+    occupy(&busy);
+    assert_true(submit(&jobs[0], 0));
+    assert_false(submit(&jobs[1], 0));
+    assert_true(submit(&jobs[2], 0));
+    let_go(&busy);
+    turn_until_ended(&jobs[2]);
+    occupy(&busy);
+    assert_true(submit(&jobs[1], 0)); /* they have left */
+    let_go(&busy);
+    turn_until_ended(&jobs[1]);
+}
+
+static void test_work_of_any_size_may_wait_alone(void **state)
+{
+    struct job busy = {.ran = false}, large = {.work.bytes = SIZE_MAX}, other = {.work.bytes = 0};
+    (void)state;
+    occupy(&busy);
+    assert_true(submit(&large, 0));
+    assert_false(submit(&other, 0));
+    let_go(&busy);
+    turn_until_ended(&large);
 }
 
 static void test_queued_work_is_cancelled_at_once(void **state)
@@ -182,6 +210,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_work_runs_elsewhere_and_ends_here, open_workers,
                                         close_workers),
         cmocka_unit_test_setup_teardown(test_the_queue_is_bounded, open_workers, close_workers),
+        cmocka_unit_test_setup_teardown(test_its_bytes_are_bounded, open_workers, close_workers),
+        cmocka_unit_test_setup_teardown(test_work_of_any_size_may_wait_alone, open_workers,
+                                        close_workers),
         cmocka_unit_test_setup_teardown(test_queued_work_is_cancelled_at_once, open_workers,
                                         close_workers),
         cmocka_unit_test_setup_teardown(test_running_work_learns_that_it_is_unwanted, open_workers,
