@@ -36,6 +36,7 @@ static enum handoff_code open_store(struct handoff_client *client,
         .retention_rows_bytes = options->retention_index_bytes,
         .on_commit = handoff_client_tell_commit,
         .on_displaced = handoff_client_tell_displaced,
+        .on_shortage = handoff_client_tell_shortage,
         .observer = client};
     return handoff_store_open(&client->store, &store, error);
 }
@@ -56,6 +57,8 @@ static enum handoff_code open_tokenizer(struct handoff_client *client,
             *error = client->tokenizer_error;
         return HANDOFF_ERR_UNKNOWN_ENCODING;
     }
+    if (client->tokenizer_error.code == HANDOFF_ERR_OUT_OF_MEMORY)
+        handoff_client_tell_shortage(client, HANDOFF_SHORTAGE_MEMORY, "opening the vocabulary");
     client->tokenizer = handoff_tokenizer_estimate();
     return HANDOFF_OK;
 }

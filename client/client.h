@@ -78,6 +78,10 @@ void handoff_client_tell_commit(void *observer, const struct handoff_store_commi
 /* The same for a store whose file is not at its path any more; on its writer's thread. */
 void handoff_client_tell_displaced(void *observer, const char *path);
 
+/* The same for something that we lacked and did without; any thread. */
+void handoff_client_tell_shortage(void *observer, enum handoff_shortage resource,
+                                  const char *hindered);
+
 /* The same for one call of the spine, where that says something about the spine; remembers whether
  * it is up. */
 void handoff_client_tell_spine(struct handoff_client *client, enum handoff_operation operation,

@@ -67,6 +67,16 @@ void handoff_client_tell_commit(void *observer, const struct handoff_store_commi
     handoff_client_tell(client, &event);
 }
 
+void handoff_client_tell_shortage(void *observer, enum handoff_shortage resource,
+                                  const char *hindered)
+{
+    const struct handoff_client *client = observer;
+    const struct handoff_event event = {
+        .kind = HANDOFF_EVENT_SHORTAGE,
+        .of.shortage = {.resource = resource, .hindered = hindered}};
+    handoff_client_tell(client, &event);
+}
+
 /* On the store's writer thread. */
 void handoff_client_tell_displaced(void *observer, const char *path)
 {

@@ -176,7 +176,7 @@ function(config)
         increase(handoff_exporter_resource_shortages_total{%(selector)s}[%(window)s])
       ) >= %(shortages)d
     ||| % (of + config.outOfResources + { resource: alert.by(['instance', 'resource']) }),
-    summary: 'A sidecar ran out of descriptors, memory or ports',
+    summary: 'A sidecar ran out of descriptors, memory, threads or ports',
     description: |||
       {{ $labels.instance }} ran out of {{ $labels.resource }} at least %(shortages)d times in the last %(window)s: deliveries and new connections are delayed.
       The agents are not at fault, and attempts that could not be made are not counted.

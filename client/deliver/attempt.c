@@ -12,8 +12,8 @@
 #include "lib/base/memory.h"
 #include "lib/base/utf8.h"
 
-/* After an attempt could not be made for want of descriptors, memory or ports. Drawn between the
-   half and the whole, so that what was delayed together does not come back together. */
+/* After an attempt could not be made for want of descriptors, memory, threads or ports. Drawn
+   between the half and the whole, so that what was delayed together does not come back together. */
 enum { SHORTAGE_AGAIN_MS = 1000 };
 
 /* ---- the protocol --------------------------------------------------------------------------- */

@@ -86,6 +86,8 @@ struct handoff_store_options {
     void (*on_commit)(void *observer, const struct handoff_store_commit *commit);
     /* Likewise, once: the file of the store that was at this path is not there. NULL: none. */
     void (*on_displaced)(void *observer, const char *path);
+    /* Likewise, each time: it lacked that, and went on without. NULL: none. */
+    void (*on_shortage)(void *observer, enum handoff_shortage resource, const char *hindered);
     void *observer;
     const char *vfs; /* SQLite VFS, for tests with a failing disk; NULL: the system's */
 };

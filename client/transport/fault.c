@@ -29,6 +29,8 @@ static const struct fault_row {
                                    HANDOFF_SHORTAGE_DESCRIPTORS},
     [HANDOFF_FAULT_MEMORY] = {"out of memory", NULL, HANDOFF_RESULT_CONNECT,
                               HANDOFF_SHORTAGE_MEMORY},
+    [HANDOFF_FAULT_THREADS] = {"no thread to look up the name", NULL, HANDOFF_RESULT_CONNECT,
+                               HANDOFF_SHORTAGE_THREADS},
     [HANDOFF_FAULT_PORTS] = {"out of local ports", NULL, HANDOFF_RESULT_CONNECT,
                              HANDOFF_SHORTAGE_PORTS},
     [HANDOFF_FAULT_NAME] = {"name resolution failed", "name resolution timed out after",

@@ -17,8 +17,9 @@
 
 enum handoff_fault {
     HANDOFF_FAULT_NONE,
-    HANDOFF_FAULT_DESCRIPTORS, /* these three are ours: handoff_fault_shortage */
+    HANDOFF_FAULT_DESCRIPTORS, /* these four are ours: handoff_fault_shortage */
     HANDOFF_FAULT_MEMORY,
+    HANDOFF_FAULT_THREADS,
     HANDOFF_FAULT_PORTS,
     HANDOFF_FAULT_NAME,       /* the host name has no address */
     HANDOFF_FAULT_CONNECTION, /* connecting failed */

@@ -425,7 +425,7 @@ static void fail_queue(struct resolver *resolver)
     while (resolver->threads == 0 && (name = TAILQ_FIRST(&resolver->queue)) != NULL) {
         TAILQ_REMOVE(&resolver->queue, name, queued);
         name->addresses.count = 0;
-        name->own = HANDOFF_FAULT_MEMORY;
+        name->own = HANDOFF_FAULT_THREADS;
         answer_name(name);
     }
     drop_reference(resolver);

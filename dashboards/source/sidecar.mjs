@@ -266,7 +266,7 @@ const threadLines = lines({
 const shortageLines = lines({
     title: 'Resources that ran out', unit: 'suffix: /s', min: 0, width: 24,
     queries: [series(rate('handoff_exporter_resource_shortages_total', sidecar(), 'resource'), '{{resource}}')],
-    about: 'Operations per second that were put off because the sidecar ran out of descriptors, memory or ports.',
+    about: 'Operations per second that were put off, or done without, because the sidecar ran out of descriptors, memory, threads or ports.',
     good: '0.',
     otherwise: 'deliveries and connections are delayed, and no agent is at fault: raise the limit that is named.',
     runbooks: ['HandoffExporterOutOfResources'],

@@ -46,6 +46,7 @@ static void log_shortage(const struct handoff_who *who, const struct handoff_ran
     static const char *const advice[HANDOFF_SHORTAGE_COUNT] = {
         [HANDOFF_SHORTAGE_DESCRIPTORS] = "raise the service's LimitNOFILE (ulimit -n)",
         [HANDOFF_SHORTAGE_MEMORY] = "give the service or the machine more memory",
+        [HANDOFF_SHORTAGE_THREADS] = "raise the service's TasksMax or LimitNPROC (ulimit -u)",
         [HANDOFF_SHORTAGE_PORTS] = "widen net.ipv4.ip_local_port_range",
     };
     log_warn("out_of_resources", LOG_STR("resource", handoff_shortage_name(shortage->resource)),

@@ -31,9 +31,10 @@ static enum handoff_code report_at_byte(struct handoff_error *error, enum handof
 static enum handoff_code report_errno(struct handoff_error *error, const char *message)
 {
     char reason[64];
+    const enum handoff_code code =
+        errno == ENOMEM ? HANDOFF_ERR_OUT_OF_MEMORY : HANDOFF_ERR_VOCABULARY_MISSING;
 
-    return handoff_error_set(error, HANDOFF_ERR_VOCABULARY_MISSING, message, NULL,
-                             strerror_r(errno, reason, sizeof(reason)));
+    return handoff_error_set(error, code, message, NULL, strerror_r(errno, reason, sizeof(reason)));
 }
 
 /* --- layout and checksum ------------------------------------------------------------------- */

@@ -161,7 +161,7 @@ class ThroughPrometheus(Known):
     def check_exporter(self, samples, began):
         self.assertEqual(list(samples.series("handoff_exporter_build_info").values()), [1])
         self.assertEqual(samples("handoff_exporter_config_last_reload_successful"), 1)
-        for resource in "descriptors", "memory", "ports":  # test_shortages.py has one that is short
+        for resource in "descriptors", "memory", "threads", "ports":  # test_shortages.py has one that is short
             self.assertEqual(samples("handoff_exporter_resource_shortages_total", resource=resource), 0)
         for where in "request", "constraint", "memory", "reason":  # test_secrets.py has some
             self.assertEqual(samples("handoff_secrets_total", kind="github_token", where=where), 0)

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # variants: release asan
 # soak: yes
-"""The sidecar runs out of descriptors: agents are not blamed, and what it reserved still works.
+"""The sidecar runs out of descriptors, ports, threads or memory: agents are not blamed, and what it reserved
+still works.
 
 An attempt that could not be made does not count: it is not numbered, not recorded, and the circuit of the
 agent learns nothing of it. It is made again until the handoff's deadline.
 """
 
 import datetime
+import errno
+import fcntl
 import itertools
 import json
 import os
 import pathlib
 import resource
+import socket
 import ssl
+import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,6 +29,7 @@ import unittest
 from harness import Daemon, Receiver, eventually
 from harness.agents import Caller, config, daemon_with
 from harness.authority import Authority
+from harness.failing_calls import PROGRAM, FailingCalls
 from harness.http import exchange, read_reply
 from harness.receiver import ack
 
@@ -213,6 +221,138 @@ class NoDescriptorAtAll(Case):
             self.assertEqual(read_reply(waiting).status, 200)
         self.assertGreater(Case.metric(self, 'handoff_exporter_resource_shortages_total'
                                              '{resource="descriptors"}'), 0)
+
+
+class Injected(Case):
+    """What no test can use up without harm to others fails on demand."""
+
+    def setUp(self):
+        self.calls = FailingCalls()
+        self.addCleanup(self.calls.close)
+        self.coder = self.enterContext(Receiver(ack))
+
+    def start(self):
+        self.daemon = self.enterContext(daemon_with(
+            {"coder": {"url": self.coder.url, **STRICT},
+             "named": {"url": self.coder.url.replace("127.0.0.1", "agent.test"), **STRICT}},
+            program=PROGRAM, env=self.calls.environment))
+        self.caller = Caller(self.daemon)
+
+    def check_shortage(self, resource, hindered, target=""):
+        line = self.daemon.wait_for_event("out_of_resources")
+        self.assertEqual((line["resource"], line["hindered"], line["target"]), (resource, hindered, target))
+        self.assertEqual(self.shortages(resource), 1)
+
+    def delivers_once(self, target, kind, error):
+        self.calls.arm(kind, 0, error)
+        handoff = self.caller.send_async(target)
+        self.assertEqual(self.caller.wait_for_state(handoff, "acknowledged")["attempts"], 1)
+        self.assertEqual(self.calls.fired, 1)
+        self.is_blameless(target)
+
+    def test_a_port_for_a_connection(self):
+        self.start()
+        self.delivers_once("coder", "connect", errno.EADDRNOTAVAIL)
+        self.check_shortage("ports", "connecting to an agent", "coder")
+
+    def test_a_thread_that_looks_up_a_name(self):
+        self.start()
+        self.delivers_once("named", "thread", errno.EAGAIN)
+        self.check_shortage("threads", "connecting to an agent", "named")
+
+    def test_the_thread_that_makes_checkpoints(self):
+        """It is started by the first one, when the WAL has 4,000 pages."""
+        self.start()
+        self.calls.arm("thread", 0, errno.EAGAIN)
+        note = "A note that takes some pages. " * 2000
+
+        def told():
+            for i in range(50):
+                self.assertIn(self.caller.call("PUT", f"/v1/memories/m{i}", {"content": note}).status, (200, 201))
+            return self.daemon.events("out_of_resources")
+        eventually(told, "a checkpoint is due")
+        self.check_shortage("threads", "starting the store's checkpoint thread")
+
+    def test_memory_for_the_vocabulary(self):
+        """Handoffs are accepted, and their tokens estimated."""
+        self.start()
+        if self.daemon.events("token_counts_estimated"):
+            self.skipTest("the build has no vocabulary")
+        for place in range(100):  # of all mappings of a start
+            self.daemon.kill()
+            self.daemon.log_path.unlink()
+            self.calls.arm("mmap", place, errno.ENOMEM)
+            self.daemon.start()
+            if self.daemon.events("token_counts_estimated"):
+                break
+        self.daemon.expected_exit = 0
+        self.assertIn("Cannot allocate memory", self.daemon.events("token_counts_estimated")[0]["error"])
+        self.check_shortage("memory", "opening the vocabulary")
+        self.assertEqual(self.caller.send().status, 200)
+
+
+def bring_up_loopback():
+    """As `ip link set lo up`."""
+    with socket.socket() as any_socket:
+        up = struct.pack("16sh14x", b"lo", 1)  # IFF_UP
+        fcntl.ioctl(any_socket, 0x8914, up)    # SIOCSIFFLAGS
+
+
+class OwnNetwork(Case):
+    """A network with 500 local ports, all in use to one agent; other connections need others."""
+
+    PORTS = range(40000, 40500)
+
+    def setUp(self):
+        if os.environ.get("HANDOFF_OWN_NETWORK") != "yes":
+            self.skipTest("see OwnNetworkIsMade")
+        bring_up_loopback()
+        self.coder = self.enterContext(Receiver(ack))
+        self.daemon = self.enterContext(daemon_with({"coder": {"url": self.coder.url, **STRICT}}))
+        self.caller = Caller(self.daemon)
+        pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text(
+            f"{self.PORTS[0]} {self.PORTS[-1]}", encoding="ascii")
+
+    def use_up(self):
+        host, _, port = self.coder.address.rpartition(":")
+        taken = []
+        try:
+            while True:
+                taken.append(socket.create_connection((host, int(port))))
+        except OSError as error:
+            self.assertEqual(error.errno, errno.EADDRNOTAVAIL)
+        self.assertGreater(len(taken), 0)
+        return taken
+
+    def test_a_well_agent_is_not_blamed(self):
+        taken = self.use_up()
+        handoff = self.caller.send_async()
+        eventually(lambda: self.shortages("ports") >= 3, "it was tried again and again")
+        self.is_blameless()
+        line = self.daemon.wait_for_event("out_of_resources")
+        self.assertEqual((line["resource"], line["hindered"], line["target"]),
+                         ("ports", "connecting to an agent", "coder"))
+        findings = self.daemon.web.get("/?format=json").json()["findings"]
+        self.assertIn("The sidecar ran out of ports", "".join(each["text"] for each in findings))
+        for each in taken:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # no TIME_WAIT
+            each.close()
+        self.assertEqual(self.caller.wait_for_state(handoff, "acknowledged")["attempts"], 1)
+        self.is_blameless()
+
+
+class OwnNetworkIsMade(unittest.TestCase):
+    """Runs the class above in a network namespace."""
+
+    def test_it(self):
+        own = ["unshare", "--user", "--map-root-user", "--net"]
+        if subprocess.run([*own, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("this machine does not let us make a network namespace")
+        done = subprocess.run([*own, sys.executable, __file__, "-v", "OwnNetwork"], capture_output=True, text=True,
+                              env={**os.environ, "HANDOFF_OWN_NETWORK": "yes"}, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("OK", done.stderr)
+        self.assertNotIn("skipped", done.stderr)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ static void test_names_are_those_that_were_released(void **unused)
                 "failed");
     CHECK_NAMES(enum handoff_reserved, handoff_reserved_name, 3, "other", "next", "broadcast");
     CHECK_NAMES(enum handoff_shortage, handoff_shortage_name, HANDOFF_SHORTAGE_COUNT, "",
-                "descriptors", "memory", "ports");
+                "descriptors", "memory", "threads", "ports");
     CHECK_NAMES(enum handoff_secret, handoff_secret_name, HANDOFF_SECRET_COUNT, "", "private_key",
                 "aws_key", "azure_key", "google_key", "github_token", "gitlab_token", "slack_token",
                 "stripe_key", "openai_key", "anthropic_key", "huggingface_token", "npm_token",

@@ -562,14 +562,27 @@ static void look_for_failed_sync(struct handoff_store *store)
     tell_failure(store);
 }
 
+/* The writer then copies everything itself, and whoever waits for a commit waits for that. */
+static void tell_lack_of_thread(struct handoff_store *store)
+{
+    if (store->options.on_shortage)
+        store->options.on_shortage(store->options.observer, HANDOFF_SHORTAGE_THREADS,
+                                   "starting the store's checkpoint thread");
+}
+
 /* When the thread has copied most of it; where room is what is needed, that is waited for. */
 static bool checkpoint_is_due(struct handoff_store *store)
 {
     const struct handoff_body_log *log = &store->body_log;
     unsigned pages = (unsigned)store->wal_pages, limit = store->options.checkpoint_pages;
-    return pages >= limit && handoff_checkpoint_prepared(&store->checkpoint, store->wal_pages,
-                                                         log->synced ? 0 : log->number,
-                                                         pages / FAR_TOO_LONG >= limit);
+    if (pages < limit)
+        return false;
+    const bool prepared =
+        handoff_checkpoint_prepared(&store->checkpoint, store->wal_pages,
+                                    log->synced ? 0 : log->number, pages / FAR_TOO_LONG >= limit);
+    if (!store->checkpoint.started)
+        tell_lack_of_thread(store);
+    return prepared;
 }
 
 /* What it could not do for want of a file is told as a commit that failed; once for each file,
