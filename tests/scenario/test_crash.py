@@ -4,9 +4,10 @@
 
 Senders hand off without pause, some waiting for the acknowledgement and some not; receivers
 acknowledge, fail, defer, refuse, dawdle and pull. A few requests are so long that they are assembled on
-a worker thread, finished bodies are removed for their size, and some clients connect and send
-nothing. Meanwhile the daemon is killed with SIGKILL and started again, some hundred times, also while
-it starts. When it has been left alone long enough, its books are compared with those of the senders and
+a worker thread, finished bodies are removed for their size, some handoffs are cancelled, some clients
+connect and send nothing, ask for all there is and do not read it, or send what is not HTTP, and at times
+the daemon may open no further descriptor. Meanwhile it is killed with SIGKILL and started again, some
+hundred times, also while it starts, and at times it is asked to end, which it does. When it has been left alone long enough, its books are compared with those of the senders and
 the receivers. A sender that was answered 200 is held to have been told the truth: no later attempt
 arrives, whatever was killed in between.
 
@@ -21,10 +22,13 @@ HANDOFF_SEED          of the instants and of how receivers behave; printed. The 
 
 import asyncio
 import collections
+import contextlib
 import json
 import os
 import random
 import re
+import resource
+import socket
 import sqlite3
 import subprocess
 import time
@@ -41,6 +45,11 @@ HANDOFFCTL = os.environ["HANDOFFCTL"]
 
 SENDERS = 200
 SILENT = 20        # clients that connect and send only the start of a request
+DEAF = 10          # clients that ask for large answers and read nothing
+RUDE = 5           # clients that send what is malformed
+CANCELLED = 0.05   # share of the handoffs that their sender takes back
+ASKED = 0.05       # share of the ends that are asked for
+SHORT = 0.1        # share of the lives in which there are no descriptors for a while
 LONG = 0.01        # share of the requests that are computed on a worker
 LIFE = 0.25        # seconds from ready to the kill, at most
 PAUSE = 0.8        # of a sender between two handoffs, at most
@@ -69,6 +78,8 @@ defaults:
 agents:
 """
 
+# The daemon may refuse so; store_io and out_of_memory while it has no descriptors.
+REFUSALS = ("circuit_open", "too_many_in_flight", "shutting_down", "store_io", "out_of_memory")
 # What a receiver's status is counted as, where its body does not say.
 KINDS = {503: "http"}
 
@@ -124,6 +135,8 @@ class Books:
         self.accepted = {}                            # id -> number, where the daemon said so
         self.acknowledged = set()                     # ids a receiver was willing to acknowledge
         self.told = {}                                # id -> attempts, where a sender got 200
+        self.cancelling = set()                       # ids that a sender asked to take back
+        self.cancelled = set()                        # those of them where it was answered 200
         self.attempts = collections.defaultdict(list) # id -> attempt numbers that arrived
         self.ids = collections.defaultdict(set)       # number -> ids that arrived or were answered
         self.answers = collections.Counter()          # of the daemon to senders
@@ -286,6 +299,8 @@ class Sender:
             try:
                 status, answer = await self.connection.request("POST", "/v1/handoffs", body, headers)
                 self.note(number, status, answer)
+                if status == 202 and not self.books.run and self.dice.random() < CANCELLED:
+                    await self.cancel(answer["id"])
                 if not keyed or self.dice.random() > 0.1:
                     return
             except ConnectionError:
@@ -293,6 +308,14 @@ class Sender:
                 if not keyed or stop.is_set():
                     return
             await asyncio.sleep(0.02)
+
+    async def cancel(self, handoff_id):
+        self.books.cancelling.add(handoff_id)
+        status, _ = await self.connection.request("POST", f"/v1/handoffs/{handoff_id}/cancel")
+        if status == 200:
+            self.books.cancelled.add(handoff_id)
+        elif status not in (409, 503):  # 409: it has just been acknowledged
+            self.books.faults.append(f"taking back {handoff_id} was answered {status}")
 
     def note(self, number, status, answer):
         self.books.answers[f"{status} {answer.get('code', answer.get('state'))}"] += 1
@@ -302,7 +325,7 @@ class Sender:
             self.books.ids[number].add(handoff["id"])
             if status == 200:
                 self.books.told[handoff["id"]] = handoff["attempts"]
-        elif answer.get("code") not in ("circuit_open", "too_many_in_flight", "shutting_down"):
+        elif answer.get("code") not in REFUSALS:
             self.books.faults.append(f"{number} was answered {status}: {answer}")
 
 
@@ -319,13 +342,51 @@ async def stay_silent(address, stop):
         await asyncio.sleep(0.02)
 
 
+async def stay_deaf(address, stop):
+    """Asks for what is large, on a connection with hardly any room, and reads nothing."""
+    while not stop.is_set():
+        raw = socket.socket()
+        raw.setblocking(False)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        try:
+            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(raw, address()), 1)
+            raw.send(b"GET /v1/handoffs?limit=1000 HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+            await asyncio.sleep(1)
+        except (OSError, asyncio.TimeoutError):
+            pass
+        raw.close()
+        await asyncio.sleep(0.02)
+
+
+MALFORMED = [b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}{}{}",
+             b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n{}",
+             b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n",
+             b"GET /v1/hand\0offs HTTP/1.1\r\nHost: x\r\n\r\n",
+             b"GET /" + b"x" * 40000 + b" HTTP/1.1\r\n\r\n",
+             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+             b"POST /v1/handoffs HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n" + b"[" * 9]
+
+
+async def be_rude(address, dice, stop):
+    """Sends what must be rejected, and waits for the answer or the end."""
+    while not stop.is_set():
+        try:
+            reader, writer = await asyncio.open_connection(*address())
+            writer.write(dice.choice(MALFORMED))
+            await asyncio.wait_for(reader.read(1), 1)
+            writer.close()
+        except (OSError, asyncio.TimeoutError):
+            pass
+        await asyncio.sleep(0.05)
+
+
 # ---- the daemon, killed ---------------------------------------------------------------------------
 
 class Victim:
     """One daemon after the other on the same store."""
 
     def __init__(self, config):
-        self.daemon = Daemon(config=config, start=False)
+        self.daemon = Daemon("--shutdown.timeout=500ms", config=config, start=False)
         self.port = None
 
     def address(self):
@@ -354,10 +415,39 @@ class Victim:
             await asyncio.sleep(dice.random() * 0.05)
         else:
             await self.ready()
-            await asyncio.sleep(dice.random() * LIFE)
+            await self.live(dice)
         if not self.daemon.is_running():
             raise AssertionError(f"the daemon ended by itself:\n{self.daemon.log()}")
-        self.kill()
+        if self.port and dice.random() < ASKED:
+            await self.ask_to_end()
+        else:
+            self.kill()
+
+    async def live(self, dice):
+        if dice.random() < SHORT:
+            await asyncio.sleep(dice.random() * LIFE / 2)
+            with no_descriptors(self.daemon.process.pid):
+                await asyncio.sleep(dice.random() * LIFE / 2)
+        await asyncio.sleep(dice.random() * LIFE)
+
+    async def ask_to_end(self):
+        """While it ends it may answer what it was asked before."""
+        self.daemon.terminate()
+        code = await asyncio.to_thread(self.daemon.wait)
+        self.port = None
+        if code != 0:
+            raise AssertionError(f"the daemon ended with {code} when it was asked to:\n{self.daemon.log()}")
+
+
+@contextlib.contextmanager
+def no_descriptors(pid):
+    """The process keeps those it has, and gets no further one."""
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
 # ---- what metrics and store say --------------------------------------------------------------------
@@ -437,6 +527,8 @@ class Crash(unittest.TestCase):
             Sender(i, self.books, self.dice, victim.address, breathing).work(stop))
             for i in range(SENDERS)]
         senders += [asyncio.ensure_future(stay_silent(victim.address, stop)) for _ in range(SILENT)]
+        senders += [asyncio.ensure_future(stay_deaf(victim.address, stop)) for _ in range(DEAF)]
+        senders += [asyncio.ensure_future(be_rude(victim.address, self.dice, stop)) for _ in range(RUDE)]
         for _ in range(4):
             receivers.start(receivers.pull())
         try:
@@ -569,11 +661,15 @@ class Crash(unittest.TestCase):
               f"{sum(map(len, books.attempts.values()))} deliveries of {len(books.attempts)} handoffs")
         self.assertEqual(books.faults, [])
         lost = {handoff_id: state for handoff_id, state in self.states.items()
-                if state not in ("acknowledged", "parked")}
+                if state not in ("acknowledged", "parked") and
+                not (state == "discarded" and handoff_id in books.cancelling)}
         self.assertEqual(lost, {}, "accepted, but neither acknowledged nor parked")
         unheard = [handoff_id for handoff_id, state in self.states.items()
                    if state == "acknowledged" and handoff_id not in books.acknowledged]
         self.assertEqual(unheard, [], "acknowledged by no agent")
+        back = {handoff_id: self.states.get(handoff_id) for handoff_id in books.cancelled
+                if self.states.get(handoff_id) != "discarded"}
+        self.assertEqual(back, {}, "a sender was told that it is taken back")
         undone = {handoff_id: self.states.get(handoff_id) for handoff_id in books.told
                   if self.states.get(handoff_id) != "acknowledged"}
         self.assertEqual(undone, {}, "a sender was told that it is acknowledged")
@@ -583,6 +679,7 @@ class Crash(unittest.TestCase):
         self.assertGreater(settled["acknowledged"], ROUNDS)
         self.assertGreater(settled["parked"], ROUNDS // 10)
         self.assertGreater(books.answers["cut"], ROUNDS // 10)
+        self.assertGreater(len(books.cancelled), ROUNDS // 30)
         self.assertTrue(any(len(attempts) != len(set(attempts))
                             for attempts in books.attempts.values()), "nothing arrived twice")
 
