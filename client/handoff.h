@@ -872,7 +872,13 @@ struct handoff_agent_stats {
     unsigned in_flight;            /* ready, with it, or waiting for its acknowledgement */
     int64_t oldest_in_flight_ns;   /* since that one was accepted; 0: there is none */
     uint64_t parked;
-    int64_t oldest_parked_ns; /* since that one was parked; 0: there is none */
+    int64_t oldest_parked_ns;      /* since that one was parked; 0: there is none */
+    unsigned consecutive_refusals; /* since it last acknowledged */
+    int64_t
+        timeout_ms;   /* an attempt's; of an agent that pulls, its ack_timeout. 0: not configured */
+    bool pulls;       /* it has an inbox: */
+    uint64_t waiting; /* handoffs that it could take */
+    int64_t polled_ms; /* Unix time of its last poll; before the first, since when it is known */
 };
 
 /* Calls `visit` for every agent, by name. Any thread; one visit at a time; reads memory only.

@@ -35,6 +35,16 @@ static int64_t at_least_1(int64_t ns)
     return ns > 0 ? ns : 1;
 }
 
+static void tell_settings(const struct handoff_settings *settings,
+                          struct handoff_agent_stats *stats)
+{
+    if (!settings)
+        return;
+    stats->pulls = settings->protocol->pulls;
+    stats->timeout_ms =
+        stats->pulls ? settings->options.ack_timeout_ms : settings->options.timeout_ms;
+}
+
 static void tell(struct handoff_agent *agent, void *arg)
 {
     const struct visiting *visiting = arg;
@@ -45,10 +55,14 @@ static void tell(struct handoff_agent *agent, void *arg)
     stats.consecutive_failures = agent->breaker.consecutive_failures;
     if (agent->observed_failures > stats.consecutive_failures) /* rows of their own */
         stats.consecutive_failures = agent->observed_failures;
+    stats.consecutive_refusals = agent->refusals;
     stats.in_flight = agent->in_flight;
     stats.parked = agent->parked.count;
+    tell_settings(agent->settings, &stats);
     int64_t parked_ms = handoff_parked_oldest_ms(&agent->parked);
     pthread_mutex_unlock(&agent->lock);
+    if (stats.pulls)
+        handoff_inbox_stats(&agent->inbox, &stats.waiting, &stats.polled_ms);
     if (agent->oldest_live_ns != INT64_MAX)
         stats.oldest_in_flight_ns = at_least_1(visiting->now_ns - agent->oldest_live_ns);
     if (parked_ms > 0)

@@ -60,6 +60,18 @@ void collectors_watch_client(struct collectors *collectors, struct handoff_clien
 bool collectors_configure(struct collectors *collectors, const struct handoff_agent_options *agents,
                           size_t count);
 
+/* A call of the agent API, and the codes that are its own; ends with HANDOFF_OK. NULL: none. */
+struct collectors_call {
+    const char *name;
+    const enum handoff_code *codes;
+};
+enum { COLLECTORS_CALLS_MAX = 64 };
+/* Before the first answer; the calls are lent for good. */
+void collectors_count_calls(struct collectors *collectors, const struct collectors_call *calls,
+                            size_t count);
+/* A call, by its place among them, was answered; HANDOFF_OK: without a problem. */
+void collectors_answered(struct collectors *collectors, size_t call, enum handoff_code code);
+
 /* `lines` log lines were not written because they repeated too fast. */
 void collectors_log_suppressed(struct collectors *collectors, uint64_t lines);
 

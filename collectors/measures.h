@@ -8,6 +8,7 @@
  * hops.c           how long chains become, and whether they turn in circles
  * tokens.c         how well budgets are used
  * standing.c       the current state, read from the client when a scrape begins
+ * requests.c       what callers of the agent API are answered
  * retention.c      what is kept of finished handoffs and for how long, likewise
  *
  * Each resolves its series of a target beforehand and then takes events, on any thread.

@@ -3,6 +3,9 @@
 #ifndef COLLECTORS_ROWS_H
 #define COLLECTORS_ROWS_H
 
+#include <stdatomic.h>
+
+#include "collectors/collectors.h"
 #include "collectors/targets.h"
 #include "lib/metrics/metric.h"
 
@@ -57,6 +60,9 @@ struct collectors {
     struct collectors_retention retention;
     struct metric_series *shortages[HANDOFF_SHORTAGE_COUNT];
     struct metric_series *secrets[HANDOFF_SECRET_COUNT][HANDOFF_SECRET_PLACE_COUNT];
+    const struct collectors_call *calls; /* constant once they are counted */
+    size_t ncalls;
+    _Atomic(struct metric_series *) answers[COLLECTORS_CALLS_MAX][HANDOFF_CODE_COUNT];
     struct collectors_targets targets;
     struct metric_series *spine[HANDOFF_OPERATION_COUNT][COLLECTORS_OUTCOMES];
     struct handoff_client *client; /* whose numbers a scrape reads; NULL: none yet */

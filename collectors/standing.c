@@ -25,6 +25,8 @@ void collectors_standing_resolve(struct collectors *collectors, struct collector
     if (strcmp(target->name, handoff_reserved_name(HANDOFF_RESERVED_OTHER)) == 0)
         return;
     target->consecutive_failures = metric_resolve(families[COLLECTORS_CONSECUTIVE_FAILURES], name);
+    target->consecutive_refusals = metric_resolve(families[COLLECTORS_CONSECUTIVE_REFUSALS], name);
+    target->timeout = metric_resolve(families[COLLECTORS_AGENT_TIMEOUT], name);
     for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++) {
         const char *circuit = handoff_circuit_name((enum handoff_circuit)i);
         target->circuit[i] = metric_resolve(families[COLLECTORS_CIRCUIT_STATE],
@@ -33,7 +35,7 @@ void collectors_standing_resolve(struct collectors *collectors, struct collector
 }
 
 struct standing {
-    const struct collectors_targets *targets;
+    struct collectors *collectors;
     struct handoff_agent_stats others; /* all that are not targets themselves */
 };
 
@@ -50,8 +52,36 @@ static void show_circuit(const struct collectors_target *target,
                          const struct handoff_agent_stats *agent)
 {
     metric_gauge_set(target->consecutive_failures, agent->consecutive_failures);
+    metric_gauge_set(target->consecutive_refusals, agent->consecutive_refusals);
+    metric_gauge_set(target->timeout, (double)agent->timeout_ms / 1e3);
     for (int i = 0; i < HANDOFF_CIRCUIT_COUNT; i++)
         metric_gauge_set(target->circuit[i], (enum handoff_circuit)i == agent->circuit ? 1 : 0);
+}
+
+/* Only agents that pull have these, and a reload may change whether an agent does. Under the lock:
+ * a target that was removed meanwhile must not begin a series that nothing would end. */
+static void begin_inbox(struct collectors *collectors, struct collectors_target *target)
+{
+    const char *const name[] = {target->name};
+    pthread_mutex_lock(&collectors->targets.lock);
+    if (target->configured) {
+        target->inbox_waiting =
+            metric_resolve(collectors->families[COLLECTORS_INBOX_WAITING], name);
+        target->inbox_polled =
+            metric_resolve(collectors->families[COLLECTORS_INBOX_LAST_POLL], name);
+    }
+    pthread_mutex_unlock(&collectors->targets.lock);
+}
+
+static void show_inbox(struct collectors *collectors, struct collectors_target *target,
+                       const struct handoff_agent_stats *agent)
+{
+    if (agent->pulls && target->inbox_waiting == NULL)
+        begin_inbox(collectors, target);
+    if (target->inbox_waiting == NULL)
+        return;
+    metric_gauge_set(target->inbox_waiting, (double)agent->waiting);
+    metric_gauge_set(target->inbox_polled, (double)agent->polled_ms / 1e3);
 }
 
 static int64_t greater_age(int64_t a, int64_t b)
@@ -71,18 +101,20 @@ static void add_agent_stats(struct handoff_agent_stats *sum,
 static void collect_agent_stats(void *context, const struct handoff_agent_stats *agent)
 {
     struct standing *standing = context;
-    const struct collectors_target *target = collectors_target(standing->targets, agent->name);
-    if (target == standing->targets->other) {
+    struct collectors_targets *targets = &standing->collectors->targets;
+    struct collectors_target *target = collectors_target(targets, agent->name);
+    if (target == targets->other) {
         add_agent_stats(&standing->others, agent);
         return;
     }
     show_agent_stats(target, agent);
     show_circuit(target, agent);
+    show_inbox(standing->collectors, target, agent);
 }
 
 void collectors_standing_read(struct collectors *collectors)
 {
-    struct standing standing = {.targets = &collectors->targets};
+    struct standing standing = {.collectors = collectors};
     handoff_client_visit_agents(collectors->client, collect_agent_stats, &standing);
-    show_agent_stats(standing.targets->other, &standing.others);
+    show_agent_stats(collectors->targets.other, &standing.others);
 }

@@ -53,8 +53,9 @@ struct collectors_target {
     struct metric_series *opened, *parked[HANDOFF_REASON_COUNT], *replayed;
     /* standing.c */
     struct metric_series *in_flight, *oldest_in_flight, *parked_entries, *oldest_parked;
-    struct metric_series *consecutive_failures,
-        *circuit[HANDOFF_CIRCUIT_COUNT]; /* not of "other" */
+    struct metric_series *consecutive_failures, *consecutive_refusals, *timeout,
+        *circuit[HANDOFF_CIRCUIT_COUNT];                /* not of "other" */
+    struct metric_series *inbox_waiting, *inbox_polled; /* NULL: it has not pulled yet */
 
     char name[];
 };

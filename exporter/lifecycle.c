@@ -413,6 +413,8 @@ static bool start_listeners(struct exporter_lifecycle *lifecycle, struct exporte
         .web_connections = lifecycle->descriptors.web,
         .api_connections = lifecycle->descriptors.api,
         .descriptors_are_short = lifecycle->descriptors.is_short,
+        .on_api_answer = exporter_routes_answered,
+        .on_api_answer_arg = &lifecycle->routes,
         .on_shortage = note_shortage,
         .on_shortage_arg = lifecycle,
     };

@@ -197,11 +197,18 @@ static size_t position(const struct directory *directory, struct base_span name,
 
 /* ---- the breaker ---------------------------------------------------------------------------- */
 
+static void count_up(unsigned *counter)
+{
+    if (*counter < UINT32_MAX)
+        ++*counter;
+}
+
 static bool teach(struct handoff_breaker *breaker, enum handoff_breaker_event event, int64_t now_ms)
 {
     breaker->opened = breaker->closed = false;
     switch (event) {
     case HANDOFF_BREAKER_ANSWERED:
+    case HANDOFF_BREAKER_REFUSED:
         return handoff_breaker_answered(breaker);
     case HANDOFF_BREAKER_DEFERRED:
         return handoff_breaker_took(breaker);
@@ -226,6 +233,10 @@ bool handoff_agent_learn(struct handoff_agent *agent, enum handoff_breaker_event
     bool changed = teach(&agent->breaker, event, now_ms);
     if (event == HANDOFF_BREAKER_RESET)
         agent->observed_failures = 0;
+    if (event == HANDOFF_BREAKER_REFUSED)
+        count_up(&agent->refusals);
+    else if (event == HANDOFF_BREAKER_ANSWERED || event == HANDOFF_BREAKER_RESET)
+        agent->refusals = 0;
     *after = agent->breaker;
     pthread_mutex_unlock(&agent->lock);
     return changed || after->consecutive_failures != failures;
@@ -258,9 +269,12 @@ void handoff_agent_note_observed(struct handoff_agent *agent, enum handoff_outco
     pthread_mutex_lock(&agent->lock);
     if (outcome == HANDOFF_OUTCOME_ACKNOWLEDGED || outcome == HANDOFF_OUTCOME_REFUSED)
         agent->observed_failures = 0;
-    else if ((outcome == HANDOFF_OUTCOME_EXHAUSTED || outcome == HANDOFF_OUTCOME_REJECTED) &&
-             agent->observed_failures < UINT32_MAX)
-        agent->observed_failures++;
+    else if (outcome == HANDOFF_OUTCOME_EXHAUSTED || outcome == HANDOFF_OUTCOME_REJECTED)
+        count_up(&agent->observed_failures);
+    if (outcome == HANDOFF_OUTCOME_REFUSED)
+        count_up(&agent->refusals);
+    else if (outcome == HANDOFF_OUTCOME_ACKNOWLEDGED)
+        agent->refusals = 0;
     pthread_mutex_unlock(&agent->lock);
 }
 

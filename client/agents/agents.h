@@ -46,6 +46,7 @@ struct handoff_agent {
     struct handoff_breaker breaker;
     unsigned in_flight;         /* handoffs on their way to it, in whatever live state */
     unsigned observed_failures; /* in a row, of handoffs that others made and told of */
+    unsigned refusals;          /* in a row, since it last acknowledged; observed ones too */
     struct handoff_parked parked;
 
     /* of the visitor in snapshot.c, under its lock */
@@ -93,7 +94,8 @@ bool handoff_agent_takes_from(const struct handoff_agent_options *options, struc
 
 /* Events of the breaker. */
 enum handoff_breaker_event {
-    HANDOFF_BREAKER_ANSWERED,        /* it acknowledged or refused: it is there, and works */
+    HANDOFF_BREAKER_ANSWERED,        /* it acknowledged: it is there, and works */
+    HANDOFF_BREAKER_REFUSED,         /* as far as the circuit goes, the same */
     HANDOFF_BREAKER_DEFERRED,        /* it will acknowledge later, it says */
     HANDOFF_BREAKER_PROBE_FAILED,    /* the probe's attempt failed */
     HANDOFF_BREAKER_PROBE_ABANDONED, /* the probe found nothing out */

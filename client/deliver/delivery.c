@@ -260,6 +260,18 @@ static void await_ack(struct handoff_delivery *delivery)
     handoff_delivery_wake_in(delivery, wait);
 }
 
+static enum handoff_breaker_event lesson_of(enum handoff_verdict answer)
+{
+    switch (answer) {
+    case HANDOFF_VERDICT_DEFERRED:
+        return HANDOFF_BREAKER_DEFERRED;
+    case HANDOFF_VERDICT_REFUSED:
+        return HANDOFF_BREAKER_REFUSED;
+    default:
+        return HANDOFF_BREAKER_ANSWERED;
+    }
+}
+
 static bool is_answer_of_agent(enum handoff_verdict verdict)
 {
     return verdict != HANDOFF_VERDICT_RETRY && verdict != HANDOFF_VERDICT_REJECTED;
@@ -271,9 +283,7 @@ void handoff_delivery_judged(struct handoff_delivery *delivery,
     note_finding(delivery, finding);
     if (is_answer_of_agent(finding->verdict)) {
         delivery->probe = false;
-        handoff_delivery_learn(delivery, finding->verdict == HANDOFF_VERDICT_DEFERRED
-                                             ? HANDOFF_BREAKER_DEFERRED
-                                             : HANDOFF_BREAKER_ANSWERED);
+        handoff_delivery_learn(delivery, lesson_of(finding->verdict));
     }
     switch (finding->verdict) {
     case HANDOFF_VERDICT_ACKNOWLEDGED:

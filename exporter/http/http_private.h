@@ -143,6 +143,7 @@ struct exporter_request {
     struct exporter_problem refusal; /* code HANDOFF_OK: none so far */
     bool barred;                     /* refused by its headers, before anyone is asked for */
     struct exporter_caller caller;
+    enum handoff_code problem; /* what it was answered with; HANDOFF_OK: none */
     /* body */
     struct exporter_body_room body;
     size_t body_length;

@@ -73,6 +73,13 @@ static void begin_sending(struct exporter_request *request)
     exporter_connection_deadline(connection, now + request->write_ms);
 }
 
+static void tell_of_answer(const struct exporter_request *request)
+{
+    const struct exporter_server_options *options = &request->server->options;
+    if (options->on_answer != NULL)
+        options->on_answer(options->on_answer_arg, request->match.route, request->problem);
+}
+
 /* Takes the response over; NULL (out of memory) cuts the connection. */
 static void queue_response(struct exporter_request *request, const struct exporter_reply *reply,
                            struct MHD_Response *response)
@@ -92,6 +99,7 @@ static void queue_response(struct exporter_request *request, const struct export
     request->state = REQUEST_ANSWERED;
     request->server->sending++;
     request->answer_size = reply->body != EXPORTER_BODY_STATIC ? reply->length : 0;
+    tell_of_answer(request);
     begin_sending(request);
     wake_connection(request);
 }

@@ -193,6 +193,8 @@ static bool add_api_servers(struct exporter_listeners *listeners, struct exporte
         .listener = "api",
         .routes = listeners->setup.api_routes,
         .limits = api_limits(listeners),
+        .on_answer = listeners->setup.on_api_answer,
+        .on_answer_arg = listeners->setup.on_api_answer_arg,
         .on_shortage = listeners->setup.on_shortage,
         .on_shortage_arg = listeners->setup.on_shortage_arg,
         .body_limit = listeners->setup.api_body_limit,

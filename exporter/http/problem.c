@@ -107,5 +107,6 @@ void exporter_respond_problem(struct exporter_request *request,
         reply.body = EXPORTER_BODY_STATIC;
     }
     reply.bytes = bytes != NULL ? bytes : "";
+    request->problem = problem->code;
     exporter_respond(request, &reply);
 }

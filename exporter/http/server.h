@@ -47,6 +47,10 @@ struct exporter_server_options {
     bool is_loopback;                       /* over TCP; then 403 for a Host of another machine */
     struct exporter_callers *callers;       /* NULL: callers are not told apart. Lent. */
     struct exporter_web_config *web_config; /* TLS, passwords, headers; NULL: none. Lent. */
+    /* A request was answered. `route`: NULL where none was found; `code`: of the problem, or OK.
+     * NULL: nobody counts. */
+    void (*on_answer)(void *arg, const struct exporter_route *route, enum handoff_code code);
+    void *on_answer_arg;
     /* Clients wait because of this errno; NULL: nobody wants to know. */
     void (*on_shortage)(void *arg, int error, const char *listener);
     void *on_shortage_arg;

@@ -70,6 +70,25 @@ static void fill_api(struct exporter_routes_setup *setup, struct exporter_client
     setup->api = (struct exporter_routes){setup->api_rows, HANDOFF_CALLS};
 }
 
+/* ---- counting ------------------------------------------------------------------------------- */
+
+static void count_calls(struct exporter_routes_setup *setup)
+{
+    static const enum handoff_code no_call[] = {HANDOFF_ERR_NOT_FOUND,
+                                                HANDOFF_ERR_METHOD_NOT_ALLOWED, HANDOFF_OK};
+    for (size_t i = 0; i < HANDOFF_CALLS; i++)
+        setup->counted[i] = (struct collectors_call){handoff_calls[i].name, handoff_calls[i].codes};
+    setup->counted[HANDOFF_CALLS] = (struct collectors_call){"none", no_call};
+    collectors_count_calls(setup->metrics.collectors, setup->counted, HANDOFF_CALLS + 1);
+}
+
+void exporter_routes_answered(void *arg, const struct exporter_route *route, enum handoff_code code)
+{
+    const struct exporter_routes_setup *setup = arg;
+    const size_t call = route != NULL ? (size_t)(route->call - handoff_calls) : HANDOFF_CALLS;
+    collectors_answered(setup->metrics.collectors, call, code);
+}
+
 void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_lifecycle *lifecycle,
                           const struct exporter_options *options, struct collectors *collectors,
                           struct exporter_client_host *client_host)
@@ -82,6 +101,7 @@ void exporter_routes_init(struct exporter_routes_setup *setup, struct exporter_l
     exporter_status_page_policy(setup->landing.policy);
     fill_web(setup, lifecycle, options->web_telemetry_path);
     fill_api(setup, client_host);
+    count_calls(setup);
 }
 
 void exporter_routes_apply(struct exporter_routes_setup *setup,

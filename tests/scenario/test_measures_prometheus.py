@@ -165,6 +165,13 @@ class ThroughPrometheus(Known):
             self.assertEqual(samples("handoff_exporter_resource_shortages_total", resource=resource), 0)
         for where in "request", "constraint", "memory", "reason":  # test_secrets.py has some
             self.assertEqual(samples("handoff_secrets_total", kind="github_token", where=where), 0)
+        # test_agent_signals.py has those of agents that refuse, and of inboxes
+        self.assertEqual(samples.series("handoff_consecutive_refusals"), {})
+        self.assertGreater(samples("handoff_agent_timeout_seconds", target_agent="coder"), 0)
+        self.assertEqual(samples.series("handoff_inbox_waiting"), {})
+        self.assertEqual(set(samples.series("handoff_inbox_last_poll_timestamp_seconds")), {("puller",)})
+        # test_api_requests.py counts each answer
+        self.assertGreater(samples("handoff_api_requests_total", call="send_handoff", code="ok"), 0)
         loaded = samples("handoff_exporter_config_last_reload_success_timestamp_seconds")
         self.assertTrue(began - 60 < loaded < began, (began, loaded))
         self.assertEqual(samples("handoff_exporter_scrapes_total", code="503"), 0)

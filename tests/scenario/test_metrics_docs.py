@@ -67,7 +67,8 @@ class Traffic:
         # patterns without any other traffic, and an invalid observation
         told = {"source_agent": "coder", "target_agent": "reviewer", "outcome": "circuit_open", "latency_seconds": 1}
         self.caller.call("POST", "/v1/observations", {"items": [
-            {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {**told, "outcome": "rejected"}, {}]})
+            {**told, "pattern": "broadcast"}, {**told, "pattern": "choreographed"}, {**told, "outcome": "rejected"},
+            {**told, "outcome": "refused"}, {}]})
         completed = self.caller.call("POST", "/v1/tasks/task-h/complete", {})
         assert completed.status in (200, 204) or "handoff_task_handoffs" not in DECLARED, completed
 
@@ -81,8 +82,10 @@ class Traffic:
         agent = "target_agent"
         return {
             "handoff_memory_refs_total": {(): 19 / 20},
-            "handoff_handoffs_total": {(): 4 / 12},
+            "handoff_handoffs_total": {(): 4 / 13},
             "handoff_consecutive_failures": {((agent, "broken"),): 3},
+            "handoff_consecutive_refusals": {((agent, "reviewer"),): 1},
+            "handoff_inbox_waiting": {((agent, "puller"),): 0},
             "handoff_circuit_state": {((agent, "broken"),): 1},
             "handoff_in_flight": {((agent, "reviewer"),): 1},
             "handoff_parked_entries": {((agent, "broken"),): 2},
@@ -102,7 +105,7 @@ class MetricsDocument(unittest.TestCase):
         for receiver in receivers.values():
             cls.enterClassContext(receiver)
         cls.daemon = cls.enterClassContext(daemon_with(
-            {name: {"url": receiver.url} for name, receiver in receivers.items()},
+            {**{name: {"url": receiver.url} for name, receiver in receivers.items()}, "puller": {}},
             defaults={"retries": 1, "token_budget": BUDGET, "breaker": {"failures": 3, "cooldown": "1h"}},
             tasks={"stalled_after": "1h"}))
         target = {"handoff": cls.daemon.web.address}

@@ -17,6 +17,8 @@ static struct collectors *make(void)
     /* a metric of agents is shown when there is an agent */
     assert_true(
         collectors_configure(collectors, &(struct handoff_agent_options){.name = "coder"}, 1));
+    static const struct collectors_call call = {"send_handoff", NULL};
+    collectors_count_calls(collectors, &call, 1);
     return collectors;
 }
 
@@ -35,6 +37,8 @@ static void test_every_row_is_shown(void **state)
     assert_true(count > 10);
     for (size_t i = 0; i < count; i++) {
         char line[512];
+        if (strncmp(rows[i].name, "handoff_inbox_", 14) == 0)
+            continue; /* shown when a client has an agent that pulls: test_agent_signals.py */
         snprintf(line, sizeof line, "# HELP %s %s", rows[i].name, rows[i].help);
         assert_has_line(out.data, line);
     }
@@ -256,10 +260,31 @@ static void test_network_bytes(void **state)
     collectors_free(&collectors);
 }
 
+static void test_answers_are_counted_by_call_and_code(void **state)
+{
+    (void)state;
+    static const enum handoff_code codes[] = {HANDOFF_ERR_BUDGET_TOO_SMALL, HANDOFF_OK};
+    static const struct collectors_call calls[] = {{"send_handoff", codes}, {"none", NULL}};
+    struct collectors *collectors = make();
+    collectors_count_calls(collectors, calls, 2);
+#define ANSWERS(call, code)                                                                        \
+    value(collectors, "handoff_api_requests_total{call=\"" call "\",code=\"" code "\"}")
+    assert_true(ANSWERS("send_handoff", "budget_too_small") == 0);
+    collectors_answered(collectors, 0, HANDOFF_ERR_BUDGET_TOO_SMALL);
+    collectors_answered(collectors, 0, HANDOFF_OK);
+    collectors_answered(collectors, 1, HANDOFF_ERR_STORE_FULL);
+    collectors_answered(collectors, 1, HANDOFF_ERR_STORE_FULL);
+    assert_true(ANSWERS("send_handoff", "budget_too_small") == 1);
+    assert_true(ANSWERS("send_handoff", "ok") == 1);
+    assert_true(ANSWERS("none", "store_full") == 2);
+    collectors_free(&collectors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_row_is_shown),
+        cmocka_unit_test(test_answers_are_counted_by_call_and_code),
         cmocka_unit_test(test_promtool_has_nothing_to_say),
         cmocka_unit_test(test_build_info),
         cmocka_unit_test(test_scrapes),

@@ -16,12 +16,22 @@ void handoff_inbox_init(struct handoff_inbox *inbox)
     pthread_mutex_init(&inbox->lock, NULL);
     TAILQ_INIT(&inbox->offers);
     TAILQ_INIT(&inbox->pollers);
+    inbox->waiting = 0;
+    inbox->polled_ms = base_wall_ms(&base_clock_system);
 }
 
 void handoff_inbox_free(struct handoff_inbox *inbox)
 {
     BASE_CHECK(TAILQ_EMPTY(&inbox->offers) && TAILQ_EMPTY(&inbox->pollers));
     pthread_mutex_destroy(&inbox->lock);
+}
+
+void handoff_inbox_stats(struct handoff_inbox *inbox, size_t *waiting, int64_t *polled_ms)
+{
+    pthread_mutex_lock(&inbox->lock);
+    *waiting = inbox->waiting;
+    *polled_ms = TAILQ_EMPTY(&inbox->pollers) ? inbox->polled_ms : base_wall_ms(&base_clock_system);
+    pthread_mutex_unlock(&inbox->lock);
 }
 
 /* ---- delivery's side ------------------------------------------------------------------------ */
@@ -36,18 +46,25 @@ struct handoff_poller_request *handoff_inbox_offer(struct handoff_inbox *inbox,
         request->queued = false;
     } else if (!offer->queued) {
         TAILQ_INSERT_TAIL(&inbox->offers, offer, entry);
+        inbox->waiting++;
         offer->queued = true;
     }
     pthread_mutex_unlock(&inbox->lock);
     return request;
 }
 
+static void remove_offer(struct handoff_inbox *inbox, struct handoff_offer *offer)
+{
+    TAILQ_REMOVE(&inbox->offers, offer, entry);
+    inbox->waiting--;
+    offer->queued = false;
+}
+
 void handoff_inbox_take_back(struct handoff_inbox *inbox, struct handoff_offer *offer)
 {
     pthread_mutex_lock(&inbox->lock);
     if (offer->queued)
-        TAILQ_REMOVE(&inbox->offers, offer, entry);
-    offer->queued = false;
+        remove_offer(inbox, offer);
     pthread_mutex_unlock(&inbox->lock);
 }
 
@@ -80,10 +97,10 @@ static enum found take_offer(struct handoff_poller_request *request)
     struct handoff_inbox *inbox = &request->agent->inbox;
     enum found found = FOUND_NO_TIME;
     pthread_mutex_lock(&inbox->lock);
+    inbox->polled_ms = base_wall_ms(&base_clock_system);
     struct handoff_offer *offer = request->gone ? NULL : TAILQ_FIRST(&inbox->offers);
     if (offer) {
-        TAILQ_REMOVE(&inbox->offers, offer, entry);
-        offer->queued = false;
+        remove_offer(inbox, offer);
         request->offered_by = offer->lane; /* the offer belongs to its lane from here on */
         request->id = offer->id;
         found = FOUND_OFFER;
@@ -127,6 +144,7 @@ static void end(struct handoff_poller_request *request, bool gone)
 {
     struct handoff_inbox *inbox = &request->agent->inbox;
     pthread_mutex_lock(&inbox->lock);
+    inbox->polled_ms = base_wall_ms(&base_clock_system);
     bool queued = request->queued;
     if (queued)
         TAILQ_REMOVE(&inbox->pollers, request, entry);

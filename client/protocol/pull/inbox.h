@@ -67,10 +67,16 @@ struct handoff_inbox {
     /* oldest first; one of the two is empty */
     TAILQ_HEAD(handoff_offer_list, handoff_offer) offers;
     TAILQ_HEAD(handoff_poller_list, handoff_poller_request) pollers;
+    size_t waiting;    /* offers */
+    int64_t polled_ms; /* Unix time: when a poller was last there; before the first, since when the
+                          agent has been known */
 };
 
 void handoff_inbox_init(struct handoff_inbox *inbox);
 void handoff_inbox_free(struct handoff_inbox *inbox); /* both lists are empty */
+
+/* How many handoffs wait in it, and when a poller was last there; any thread. */
+void handoff_inbox_stats(struct handoff_inbox *inbox, size_t *waiting, int64_t *polled_ms);
 
 /* On the request's lane. Waits up to wait_ms for a handoff. `told` is never called from here. */
 void handoff_inbox_poll(struct handoff_poller_request *request, int64_t wait_ms);
