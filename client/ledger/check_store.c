@@ -7,6 +7,7 @@
  * On the caller's thread, which may block; handoffctl runs it.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/envelope/read.h"
@@ -92,32 +93,135 @@ static bool tells(yyjson_val *item, yyjson_val *shown)
                                                        : handoff_same_entry(item, shown);
 }
 
-/* All that is shown stands in the ledger, in its order; the others were counted. */
-static void check_list(struct ledger_check *check, const struct handoff_items *items,
-                       const char *name)
+static void note_list(struct ledger_check *check, enum handoff_part part)
+{
+    char what[100];
+    snprintf(what, sizeof what, "the %s of an envelope are not those of its ledger",
+             handoff_part_name(part));
+    note_ledger(check, what);
+}
+
+static uint64_t count_omitted(const struct ledger_check *check, enum handoff_part part)
 {
     yyjson_val *omitted = yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "omitted");
-    yyjson_val *shown = yyjson_obj_get(check->says.state, name);
-    int64_t nomitted = 0;
+    int64_t count = 0;
+    return base_json_whole(yyjson_obj_get(omitted, handoff_part_name(part)), &count) && count > 0
+               ? (uint64_t)count
+               : 0;
+}
+
+/* All that is shown stands in the ledger, in its order; the others were counted. */
+static void check_list(struct ledger_check *check, const struct handoff_items *items,
+                       yyjson_val *shown, enum handoff_part part)
+{
     size_t i, n, at = 0;
     yyjson_val *entry;
-    char what[100];
     bool differs = false;
-    if (!base_json_whole(yyjson_obj_get(omitted, name), &nomitted))
-        nomitted = 0;
     yyjson_arr_foreach(shown, i, n, entry)
     {
         while (at < items->count && !tells(items->at[at].value, entry))
             at++;
         differs |= at++ >= items->count;
     }
-    if (!differs && (uint64_t)nomitted == items->count - yyjson_arr_size(shown))
-        return;
-    snprintf(what, sizeof what, "the %s of an envelope are not those of its ledger", name);
-    note_ledger(check, what);
+    if (differs || count_omitted(check, part) != items->count - yyjson_arr_size(shown))
+        note_list(check, part);
 }
 
-static void check_told(struct ledger_check *check, const struct handoff_ledger *ledger)
+static int compare_named_ids(const void *left, const void *right)
+{
+    const struct base_span *a = left, *b = right;
+    const int order = memcmp(a->data, b->data, a->size < b->size ? a->size : b->size);
+    return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+/* Of an array of ids, or of objects that have one. */
+static size_t copy_ids(yyjson_val *list, struct base_span *to)
+{
+    size_t i, n, count = 0;
+    yyjson_val *entry;
+    yyjson_arr_foreach(list, i, n, entry)
+    {
+        yyjson_val *id = yyjson_is_obj(entry) ? yyjson_obj_get(entry, "id") : entry;
+        if (yyjson_is_str(id))
+            to[count++] = base_json_span(id);
+    }
+    return count;
+}
+
+static bool has_named_id(struct base_span id, const struct base_span *sorted, size_t count)
+{
+    return count && bsearch(&id, sorted, count, sizeof id, compare_named_ids);
+}
+
+/* The ids that an envelope names, wherever it does; NULL: out of memory. */
+static struct base_span *sort_named_ids(struct ledger_check *check, size_t *count)
+{
+    static const char *const members[] = {"memory_refs", "missing", "trimmed"};
+    yyjson_val *root = yyjson_doc_get_root(check->says.doc), *lists[3];
+    size_t room = 1;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        lists[i] = yyjson_obj_get(root, members[i]);
+        room += yyjson_arr_size(lists[i]);
+    }
+    struct base_span *ids = base_arena_calloc(check->arena, room, sizeof *ids);
+    *count = 0;
+    for (size_t i = 0; ids && i < sizeof members / sizeof *members; i++)
+        *count += copy_ids(lists[i], ids + *count);
+    if (ids)
+        qsort(ids, *count, sizeof *ids, compare_named_ids);
+    return ids;
+}
+
+/* What was asked for is named, or was counted. */
+static size_t count_unnamed(const struct handoff_items *items, const struct base_span *named,
+                            size_t count)
+{
+    size_t unnamed = 0;
+    for (size_t i = 0; i < items->count; i++) {
+        if (!items->at[i].mentioned &&
+            !has_named_id(base_json_span(items->at[i].value), named, count))
+            unnamed++;
+    }
+    return unnamed;
+}
+
+/* What is missing was asked for. */
+static bool has_asked_for_missing(struct ledger_check *check, const struct handoff_items *items,
+                                  struct base_span *asked)
+{
+    yyjson_val *missing = yyjson_obj_get(yyjson_doc_get_root(check->says.doc), "missing");
+    size_t i, n;
+    yyjson_val *entry;
+    for (i = 0; i < items->count; i++)
+        asked[i] = base_json_span(items->at[i].value);
+    qsort(asked, items->count, sizeof *asked, compare_named_ids);
+    yyjson_arr_foreach(missing, i, n, entry)
+    {
+        if (!has_named_id(base_json_span(yyjson_obj_get(entry, "id")), asked, items->count))
+            return false;
+    }
+    return true;
+}
+
+/* Which memories there were only the spine knows, and which of them were pinned; so the memories
+ * that an envelope has need not be in its ledger. */
+static enum handoff_code check_references(struct ledger_check *check,
+                                          const struct handoff_items *items,
+                                          struct handoff_error *error)
+{
+    size_t count;
+    struct base_span *named = sort_named_ids(check, &count);
+    struct base_span *asked = base_arena_calloc(check->arena, items->count + 1, sizeof *asked);
+    if (!named || !asked)
+        return handoff_error_no_memory(error);
+    if (count_unnamed(items, named, count) > count_omitted(check, HANDOFF_PART_REFERENCES) ||
+        !has_asked_for_missing(check, items, asked))
+        note_list(check, HANDOFF_PART_REFERENCES);
+    return HANDOFF_OK;
+}
+
+static enum handoff_code check_told(struct ledger_check *check, const struct handoff_ledger *ledger,
+                                    struct handoff_error *error)
 {
     static const struct {
         enum handoff_item_kind kind;
@@ -132,7 +236,11 @@ static void check_told(struct ledger_check *check, const struct handoff_ledger *
     if (!base_span_equal(ledger->intent, check->says.intent))
         note_ledger(check, "the intent of an envelope is not that of its ledger");
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        check_list(check, &ledger->items[lists[i].kind], handoff_part_name(lists[i].part));
+        check_list(check, &ledger->items[lists[i].kind],
+                   yyjson_obj_get(check->says.state, handoff_part_name(lists[i].part)),
+                   lists[i].part);
+    check_list(check, &ledger->items[HANDOFF_ITEM_STEP], check->says.history, HANDOFF_PART_STEPS);
+    return check_references(check, &ledger->items[HANDOFF_ITEM_REFERENCE], error);
 }
 
 /* The envelope's own comes last: the others are those of its ancestors. */
@@ -165,9 +273,8 @@ static enum handoff_code check_ledger_of(struct ledger_check *check, struct hand
     if (code == HANDOFF_ERR_OUT_OF_MEMORY)
         return code;
     if (code == HANDOFF_OK)
-        check_told(check, &ledger);
-    else
-        note_ledger(check, "the ledger of an envelope cannot be folded");
+        return check_told(check, &ledger, error);
+    note_ledger(check, "the ledger of an envelope cannot be folded");
     return handoff_error_clear(error);
 }
 

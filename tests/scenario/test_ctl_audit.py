@@ -54,6 +54,36 @@ class Audit(unittest.TestCase):
         self.assertIsNone(first)
         self.assertIn(self.envelopes[1]["id"], second)
 
+    def test_it_compares_each_kind_of_item(self):
+        """What a row beside the envelopes says, and how it is changed: one at a time."""
+        chain = Chain(self.daemon, "compared")
+        chain.hand("researcher", "analyst", state={"decisions": ["chose A"], "remaining": ["test it"]},
+                   execution_history=[{"agent": "researcher", "action": "read it all"}], memory_ids=["ms-lost"])
+        heir = chain.hand("analyst", "coder")["id"]
+        code, said = self.audit("compared", "--json")
+        self.assertEqual(code, 0, said)
+        for kind, before, after in (("decisions", "chose A", "chose B"), ("remaining", "test it", "test no"),
+                                    ("steps", "read it all", "read nothing"), ("steps", '"steps":[', '"stepz":['),
+                                    ("references", '["ms-lost"]', '["ms-other"]'),
+                                    ("references", '["ms-lost"]', '[]')):
+            with self.subTest(kind, after=after):
+                self.change_contributions(before, after)
+                code, said = self.audit("compared", "--json")
+                self.change_contributions(after, before)
+                self.assertEqual(code, 1, said)
+                problem = json.loads(said.splitlines()[1])["problem"]
+                self.assertIn(f"the {kind} of an envelope", problem)
+                self.assertIn(heir, problem)
+        code, said = self.audit("compared", "--json")
+        self.assertEqual(code, 0, said)
+
+    def change_contributions(self, before, after):
+        with contextlib.closing(sqlite3.connect(self.daemon.folder / "data/handoff.db")) as store:
+            changed = store.execute("UPDATE contributions SET text = replace(text, ?, ?) WHERE instr(text, ?)",
+                                    (before, after, before)).rowcount
+            store.commit()
+        self.assertGreaterEqual(changed, 1, before)
+
     def test_a_task_that_has_no_envelopes(self):
         code, said = self.audit("nowhere")
         self.assertEqual(code, 4, said)

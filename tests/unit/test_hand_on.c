@@ -68,7 +68,7 @@ static void until_handed_on(void)
     while (!host.on) {
         assert_int_equal(count_moves(HANDOFF_STATE_PARKED), 0);
         turn();
-        let_pass(LOOK_MS);
+        let_pass(5 * LOOK_MS);
     }
 }
 
@@ -201,9 +201,13 @@ static void test_it_is_asked_again_less_and_less_often(void **state)
     send_to(&sender, "coder");
     for (int i = 0; i < 4; i++) {
         until_handed_on();
+        const unsigned sent = count_moves(HANDOFF_STATE_IN_FLIGHT);
         fail_to_assemble(HANDOFF_ERR_OUT_OF_MEMORY);
         const int64_t before_ms = handoff_lane_now_ms(stage.lane);
-        until_handed_on();
+        while (count_moves(HANDOFF_STATE_IN_FLIGHT) == sent) {
+            turn();
+            let_pass(10 * LOOK_MS);
+        }
         const int64_t waited_ms = handoff_lane_now_ms(stage.lane) - before_ms;
         assert_true(waited_ms >= 1000 && waited_ms > last_ms);
         last_ms = waited_ms;
