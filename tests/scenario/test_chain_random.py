@@ -374,10 +374,17 @@ class RandomChains(unittest.TestCase):
         oracle = Oracle()
         with daemon_with(agents, hops={"max": 12}) as daemon:
             hops, omitted = asyncio.run(self.walk_all(daemon.api.port, oracle))
+            self.check_store(daemon)
         print(f"{CHAINS} chains, {hops} hops, {omitted} of them with items omitted", flush=True)
         self.assertEqual(oracle.faults(), [], "(envelope, tokens.count, count of the encoder)")
         self.assertGreater(hops, CHAINS * 2)
         self.assertGreater(omitted, CHAINS // 10, "too few budgets were too small")
+
+    def check_store(self, daemon):
+        """What the model agrees with, `handoffctl store check` does, too."""
+        done = subprocess.run([os.environ["HANDOFFCTL"], "store", "check", str(daemon.folder / "data")],
+                              capture_output=True, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     async def walk_all(self, port, oracle):
         api = Connection(lambda: port)
