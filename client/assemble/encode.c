@@ -306,22 +306,36 @@ static void write_trimmed(struct base_buffer *out, const struct handoff_assembly
     base_buffer_byte(out, ']');
 }
 
+static const char *write_omitted_count(struct base_buffer *out, const char *before,
+                                       const char *name, size_t count)
+{
+    if (count == 0)
+        return before;
+    base_buffer_text(out, before);
+    base_buffer_text(out, name);
+    base_buffer_text(out, "\":");
+    base_buffer_number(out, (int64_t)count);
+    return ",\"";
+}
+
+/* Of steps that are there. */
+static size_t count_omitted_reasons(const struct handoff_assembly *assembly)
+{
+    return assembly->plan.lists[HANDOFF_PART_STEPS]
+               ? handoff_list_count_short(&assembly->lists[HANDOFF_PART_STEPS])
+               : 0;
+}
+
 /* What is in the ledger and not in the context: how much, and where it is. What was only found is
  * in `trimmed`. */
 static void write_omitted(struct base_buffer *out, const struct handoff_assembly *assembly)
 {
     static const char first[] = ",\"omitted\":{\"";
     const char *before = first;
-    for (unsigned part = 0; part < HANDOFF_PART_FOUND; part++) {
-        const size_t omitted = assembly->items.of[part][HANDOFF_PRESENCE_OMITTED];
-        if (omitted == 0)
-            continue;
-        base_buffer_text(out, before);
-        base_buffer_text(out, handoff_part_name(part));
-        base_buffer_text(out, "\":");
-        base_buffer_number(out, (int64_t)omitted);
-        before = ",\"";
-    }
+    for (unsigned part = 0; part < HANDOFF_PART_FOUND; part++)
+        before = write_omitted_count(out, before, handoff_part_name(part),
+                                     assembly->items.of[part][HANDOFF_PRESENCE_OMITTED]);
+    before = write_omitted_count(out, before, "reasons", count_omitted_reasons(assembly));
     if (before != first) {
         base_buffer_text(out, ",\"more\":\"/v1/envelopes/");
         base_buffer_text(out, assembly->id_text);

@@ -316,6 +316,14 @@ static int64_t price_of_reason(struct handoff_trim_list *trim, size_t entry)
     return list->priced;
 }
 
+size_t handoff_list_count_short(const struct handoff_list *list)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < list->items.count; i++)
+        count += list->entries[i].form == HANDOFF_ENTRY_SHORT;
+    return count;
+}
+
 static void keep_entry_reason(struct handoff_trim_list *trim, size_t entry)
 {
     struct handoff_list *list = list_of_trim(trim);

@@ -100,6 +100,9 @@ void handoff_list_prepare(struct handoff_list_runs *runs, struct handoff_counter
 bool handoff_list_init(struct handoff_list *list, enum handoff_part kind, enum handoff_list_end end,
                        struct base_arena *arena);
 
+/* How many kept steps go without their reason. */
+size_t handoff_list_count_short(const struct handoff_list *list);
+
 /* Appends the kept entries, from the opening bracket on. */
 void handoff_list_write(struct base_buffer *out, const struct handoff_list *list);
 

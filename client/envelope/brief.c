@@ -327,6 +327,17 @@ static void write_not_continued_handoffs(struct base_buffer *out, yyjson_val *ro
     base_buffer_byte(out, '\n');
 }
 
+/* Steps that retention removed with an envelope of an older version; no ledger has them. */
+static int64_t count_lost_steps(yyjson_val *root)
+{
+    int64_t trimmed = 0, omitted = 0;
+    if (!base_json_whole(yyjson_obj_get(root, "history_trimmed"), &trimmed))
+        return 0;
+    if (!base_json_whole(yyjson_obj_get(yyjson_obj_get(root, "omitted"), "steps"), &omitted))
+        omitted = 0;
+    return trimmed > omitted ? trimmed - omitted : 0;
+}
+
 static void write_each(struct base_buffer *out, yyjson_val *list,
                        void (*write)(struct base_buffer *, yyjson_val *))
 {
@@ -359,7 +370,9 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
     int64_t not_continued = 0;
     if (!base_json_whole(yyjson_obj_get(root, "not_continued"), &not_continued))
         not_continued = 0;
-    if (yyjson_arr_size(missing) + yyjson_arr_size(trimmed) == 0 && !some && !not_continued)
+    const int64_t lost = count_lost_steps(root);
+    if (yyjson_arr_size(missing) + yyjson_arr_size(trimmed) == 0 && !some && !not_continued &&
+        !lost)
         return;
     write_heading(out, "Not included");
     base_buffer_text(out,
@@ -368,6 +381,9 @@ static void write_gaps_section(struct base_buffer *out, yyjson_val *root)
     write_incompleteness(out, yyjson_obj_get(root, "completeness"));
     if (some)
         write_omitted_items(out, omitted);
+    if (lost > 0)
+        base_buffer_printf(out, "- no longer stored: %lld steps of earlier hops\n",
+                           (long long)lost);
     if (not_continued > 0)
         write_not_continued_handoffs(out, root, not_continued);
     write_each(out, missing, write_missing_memory);

@@ -37,18 +37,16 @@ static bool is_complete(yyjson_val *completeness)
 /* What this document lacks. */
 static void write_v1_gaps(struct base_buffer *out, yyjson_val *root)
 {
-    yyjson_val *missing = yyjson_obj_get(root, "missing"),
-               *omitted = yyjson_obj_get(root, "omitted"),
-               *not_continued = yyjson_obj_get(root, "not_continued");
+    static const char *const gaps[] = {"missing", "trimmed", "omitted", "history_trimmed",
+                                       "not_continued"};
     yyjson_val *completeness = yyjson_obj_get(root, "completeness");
     if (completeness && !is_complete(completeness))
         write_v1_value(out, "completeness", completeness);
-    if (yyjson_arr_size(missing) > 0)
-        write_v1_value(out, "missing", missing);
-    if (yyjson_obj_size(omitted) > 0)
-        write_v1_value(out, "omitted", omitted);
-    if (not_continued)
-        write_v1_value(out, "not_continued", not_continued);
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        yyjson_val *gap = yyjson_obj_get(root, gaps[i]);
+        if (gap && (!yyjson_is_ctn(gap) || yyjson_get_len(gap) > 0))
+            write_v1_value(out, gaps[i], gap);
+    }
 }
 
 void handoff_legacy_write(struct base_buffer *out, const struct handoff_envelope *envelope)

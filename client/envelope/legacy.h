@@ -5,8 +5,8 @@
  *   {"version": 1, "from", "to", "task", "context": {"task", "history", "references",
  * "expected_output"}, "memories": [...], "constraints": {...}, "missing": [...], "omitted": {...}}
  *
- * `task` is the work for the receiver. What is missing and omitted is said as in version 2, where
- * something is. A dual document is a version 2 envelope followed by the
+ * `task` is the work for the receiver. What the document lacks is said as in version 2, where there
+ * is something. A dual document is a version 2 envelope followed by the
  * members of version 1; its `context` is that of version 2, which includes everything that version
  * 1 promises. The digest of a dual document covers both.
  */

@@ -233,6 +233,16 @@ class Omitted(Chained):
             "decisions": 50 - len(state(envelope).get("decisions", [])), "steps": 51 - len(history(envelope)),
             "more": f"/v1/envelopes/{envelope['id']}/ledger"})
 
+    def test_it_counts_the_reasons_of_steps_that_go_without_theirs(self):
+        decided = [{**step, "decision": "go on", "reason": "because " + "so " * 60} for step in steps(5)]
+        self.chain.hand("researcher", "analyst", execution_history=decided)
+        envelope = self.chain.hand("analyst", "coder", constraints={"max_tokens": 400})
+        bare = [step for step in history(envelope) if "decision" in step and "reason" not in step]
+        self.assertEqual(omitted(envelope), {"reasons": len(bare)})
+        self.assertGreater(len(bare), 0)
+        self.assertIn(decided[0], self.chain.values(envelope, "step"))
+        self.assertRegex(self.chain.brief(envelope), rf"{len(bare)} reasons; all of it: GET")
+
     def test_everything_omitted_is_listed_under_the_path(self):
         decisions = many("decided", 50)
         self.chain.hand("researcher", "analyst", state={"decisions": decisions}, execution_history=steps(50))

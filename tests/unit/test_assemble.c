@@ -238,7 +238,7 @@ static void check_omitted(const struct handoff_assembly *assembly,
         HANDOFF_ITEM_STATE, HANDOFF_ITEM_DECISION, HANDOFF_ITEM_UNRESOLVED, HANDOFF_ITEM_REMAINING,
         HANDOFF_ITEM_STEP};
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
-    size_t omitted = omitted_at(root, "references");
+    size_t omitted = omitted_at(root, "references") + omitted_at(root, "reasons");
     for (unsigned part = 0; part < HANDOFF_LISTS; part++) {
         yyjson_val *list = part == HANDOFF_PART_STEPS
                                ? envelope->history

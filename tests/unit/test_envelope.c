@@ -322,6 +322,35 @@ static void check_nothing_is_hidden(const struct base_buffer *brief)
         assert_null(strstr(brief->data, hidden[i]));
 }
 
+static void test_every_form_says_what_it_lacks(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"envelope_version\":\"2.1\",\"id\":\"i\",\"digest\":\"d\",\"created_at\":\"c\","
+        "\"task_id\":\"t\",\"source_agent\":\"a\",\"target_agent\":\"b\",\"pattern\":\"direct\","
+        "\"hop\":{\"count\":3,\"max\":9,\"path\":[]},\"context\":{\"task\":{\"intent\":\"i\","
+        "\"summary\":\"s\",\"state\":{}},\"memories\":[],\"history\":[],\"constraints\":{},"
+        "\"expected_output\":{}},\"missing\":[],\"trimmed\":[{\"id\":\"m\",\"tokens\":9,"
+        "\"priority\":\"low\"}],\"history_trimmed\":5,\"omitted\":{\"steps\":3,\"reasons\":2,"
+        "\"more\":\"/x\"}}";
+    struct handoff_envelope envelope;
+    struct base_buffer flat = {0}, brief = {0};
+    assert_int_equal(handoff_envelope_read(base_span_text(text), &envelope, NULL), HANDOFF_OK);
+    handoff_legacy_write(&flat, &envelope);
+    handoff_brief_write(&brief, &envelope);
+    base_buffer_byte(&flat, '\0');
+    base_buffer_byte(&brief, '\0');
+    assert_non_null(strstr(flat.data, "\"trimmed\":[{\"id\":\"m\","));
+    assert_non_null(strstr(flat.data, "\"history_trimmed\":5"));
+    assert_non_null(strstr(flat.data, "\"omitted\":{\"steps\":3,\"reasons\":2,"));
+    assert_null(strstr(flat.data, "missing"));
+    assert_non_null(strstr(brief.data, "3 steps, 2 reasons; all of it: GET /x\n"));
+    assert_non_null(strstr(brief.data, "- no longer stored: 2 steps of earlier hops\n"));
+    base_buffer_free(&flat);
+    base_buffer_free(&brief);
+    handoff_envelope_free(&envelope);
+}
+
 static void test_a_brief_cannot_be_broken_out_of(void **state)
 {
     (void)state;
@@ -418,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_a_new_seal_verifies),
         cmocka_unit_test(test_version_1),
         cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_every_form_says_what_it_lacks),
         cmocka_unit_test(test_a_brief_cannot_be_broken_out_of),
         cmocka_unit_test(test_a_brief_of_odd_members),
         cmocka_unit_test(test_traceparent),

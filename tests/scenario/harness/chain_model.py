@@ -299,7 +299,7 @@ class Task:
 
 # ---- the checks -----------------------------------------------------------------------------------
 
-KNOWN = {"unresolved", "decisions", "remaining", "state", "steps", "references", "more"}
+KNOWN = {"unresolved", "decisions", "remaining", "state", "steps", "references", "reasons", "more"}
 
 
 def omitted(envelope):
@@ -327,8 +327,8 @@ def check_entries(kind, present, supplied, count):
     return order
 
 
-def check_steps(present, ledger, count):
-    """Steps may go without their reason; earlier summaries are steps as well."""
+def check_steps(present, ledger, count, reasons):
+    """Steps may go without their reason, which is counted; earlier summaries are steps as well."""
     supplied, waiting, at = ledger.steps(), list(ledger.summaries()), 0
     left = list(supplied)
     for step in present:
@@ -340,8 +340,10 @@ def check_steps(present, ledger, count):
         require(places, "the history has what no ancestor said, or twice, or with another reason:", step)
         later = [place for place in places if place >= at]
         require(later, "the history is not oldest first:", present)
+        reasons -= step.get("reason") != left[later[0]].get("reason")
         at, left[later[0]] = later[0], None
     left = [step for step in left if step]
+    require(reasons == 0, f"omitted counts {reasons} reasons more than are gone")
     gone = len(left) + len(waiting)
     require(gone == count, f"{gone} of {len(supplied)} + {len(ledger.summaries())} steps are gone, omitted counts "
             f"{count}:", left, waiting)
@@ -431,7 +433,8 @@ def check_envelope(envelope, ledger, pins=()):
     lost, count = len(members) - len(shown), counts.get("state", 0)
     require(lost <= count <= lost + told, f"{lost} members of the state are gone, omitted counts {count}:", members)
     gone["state"] = [value for name, value in members.items() if name not in shown]
-    gone["step"] = list(check_steps(envelope["context"].get("history", []), ledger, counts.get("steps", 0))[0])
+    left, _ = check_steps(envelope["context"].get("history", []), ledger, counts.get("steps", 0), counts.get("reasons", 0))
+    gone["step"] = list(left)
     gone["reference"] = sorted(check_references(envelope, ledger, pins, counts.get("references", 0)) - set(pins))
     output = envelope["context"].get("expected_output") or {}
     require(output == (ledger.hop.request.get("expected_output") or {}), "the expected output:", output)
