@@ -124,20 +124,11 @@ static void undo_hand_on(struct handoff_delivery *delivery, struct handoff_hand_
     free_hand_on(on);
 }
 
-static void unit_written(struct handoff_store_job *job)
+/* We could not, which says nothing about the request. */
+static bool is_our_own(const struct handoff_error *problem)
 {
-    struct handoff_hand_on *on = BASE_CONTAINER_OF(job, struct handoff_hand_on, move.job);
-    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
-    struct handoff_delivery *delivery = on->delivery;
-    BASE_CHECK(delivery->writing); /* what is being written does not go */
-    delivery->lane->awaited--;
-    delivery->writing = false;
-    if (job->error.code == HANDOFF_OK) {
-        settle_handed_on(delivery, on);
-    } else {
-        const struct handoff_error error = job->error;
-        undo_hand_on(delivery, on, &error);
-    }
+    const enum handoff_class kind = handoff_code_class(problem->code);
+    return kind == HANDOFF_CLASS_UNAVAILABLE || kind == HANDOFF_CLASS_BUSY;
 }
 
 /* ---- the commit -------------------------------------------------------------------------------
@@ -163,6 +154,27 @@ static void put_refused(struct handoff_hand_on *on)
     handoff_store_refuse_next(engine->options.store, &on->refuse);
 }
 
+/* The store may reject the successor, as when its parent was replaced meanwhile: then it is refused
+   like any other, though without its text. */
+static void unit_written(struct handoff_store_job *job)
+{
+    struct handoff_hand_on *on = BASE_CONTAINER_OF(job, struct handoff_hand_on, move.job);
+    BASE_CHECK_MAGIC(on, HAND_ON_MAGIC);
+    struct handoff_delivery *delivery = on->delivery;
+    const struct handoff_error error = job->error;
+    BASE_CHECK(delivery->writing); /* what is being written does not go */
+    delivery->lane->awaited--;
+    delivery->writing = false;
+    if (error.code == HANDOFF_OK) {
+        settle_handed_on(delivery, on);
+    } else if (is_our_own(&error) || on->problem.code != HANDOFF_OK) {
+        undo_hand_on(delivery, on, &error);
+    } else {
+        on->unit = (struct handoff_store_unit){0};
+        handoff_hand_on_refuse(on, &error);
+    }
+}
+
 /* The attempt is recorded by the next write, which follows at once. */
 static void put_acknowledged(struct handoff_hand_on *on)
 {
@@ -178,13 +190,6 @@ static void put_acknowledged(struct handoff_hand_on *on)
     on->move.standing.due_ms = 0;
     on->move.standing.settled_ms = handoff_delivery_wall_ms(delivery);
     handoff_store_move(on->lane->engine->options.store, &on->move);
-}
-
-/* We could not, which says nothing about the request. */
-static bool is_our_own(const struct handoff_error *problem)
-{
-    const enum handoff_class kind = handoff_code_class(problem->code);
-    return kind == HANDOFF_CLASS_UNAVAILABLE || kind == HANDOFF_CLASS_BUSY;
 }
 
 static void submit_handed_on(struct handoff_hand_on *on)

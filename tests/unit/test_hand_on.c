@@ -189,6 +189,36 @@ static void longest(const struct base_random *random, void *bytes, size_t size)
 }
 static const struct base_random longest_draws = {longest};
 
+/* Asked again, it would be rejected again, for ever. */
+static void commit_orphan(struct handoff_hand_on *on)
+{
+    static struct sender orphan;
+    const struct base_uuid unknown = base_uuid_make(&stage.ids);
+    host.on = NULL;
+    prepare(&orphan, "reviewer", 0);
+    orphan.submission.contribution = base_span_text("{}");
+    orphan.submission.parents = &unknown;
+    orphan.submission.nparents = 1;
+    orphan.submission.hop = 2;
+    assert_true(handoff_hand_on_commit(on, &orphan.submission));
+    temp_envelope_free(&orphan.envelope);
+}
+
+static void test_what_the_store_rejects_is_refused(void **state)
+{
+    (void)state;
+    static struct sender sender;
+    send_to(&sender, "coder");
+    until_handed_on();
+    host.on->take = commit_orphan;
+    handoff_hand_on_assembled(host.on);
+    until_settled(&sender);
+    assert_int_equal(sender.status.state, HANDOFF_STATE_ACKNOWLEDGED);
+    assert_int_equal(host.begun, 1);
+    assert_int_equal(stored(&sender, HANDOFF_STATE_ACKNOWLEDGED).attempts, 1);
+    assert_int_equal(handoff_engine_in_flight(stage.engine), 0);
+}
+
 /* The agent does its work again each time, so it is not asked each second for hours. */
 static void test_it_is_asked_again_less_and_less_often(void **state)
 {
@@ -508,6 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HOSTED(test_a_disk_that_fails_is_no_failure_of_the_agent),
         HOSTED(test_what_we_cannot_assemble_is_asked_for_again),
+        HOSTED(test_what_the_store_rejects_is_refused),
         HOSTED(test_it_is_asked_again_less_and_less_often),
         HOSTED(test_whichever_allocation_fails_on_the_way_to_the_host),
         HOSTED(test_a_lease_goes_on_where_nothing_could_be_stored),
