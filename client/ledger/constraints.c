@@ -61,11 +61,14 @@ static bool name_begins(struct base_span name, const char *prefix)
 static bool number_is_tighter(struct base_span name, yyjson_val *inherited, yyjson_val *added)
 {
     double from, to;
-    if (!base_json_double(inherited, &from) || !base_json_double(added, &to))
+    int order;
+    if (!base_json_compare_numbers(added, inherited, &order) ||
+        !base_json_double(inherited, &from) || !base_json_double(added, &to))
         return false;
-    /* A negative maximum often means unlimited. */
-    return (name_begins(name, "max_") && to < from && (to >= 0 || from < 0)) ||
-           (name_begins(name, "min_") && to > from);
+    /* A negative maximum often means unlimited, and -1 nearly always. */
+    const bool may_be_unlimited = to < 0 && (from >= 0 || (to >= -1 && to <= -1));
+    return (name_begins(name, "max_") && order < 0 && !may_be_unlimited) ||
+           (name_begins(name, "min_") && order > 0);
 }
 
 bool handoff_deadline_is_earlier(yyjson_val *deadline, yyjson_val *other)
@@ -90,7 +93,11 @@ static const char *const known_names[] = {
     "do_not",     "must",    "must_not", "never",    "avoid",     "forbid",
     "forbidden",  "deny",    "denied",   "exclude",  "excluded",  "rules",
     "guardrails", "require", "required", "deadline", "max_tokens"};
-enum { KNOWN_NAMES = sizeof known_names / sizeof *known_names, DEMAND_NAMES = KNOWN_NAMES - 2 };
+enum {
+    KNOWN_NAMES = sizeof known_names / sizeof *known_names,
+    DEMAND_NAMES = KNOWN_NAMES - 2,
+    MAX_TOKENS_NAME = KNOWN_NAMES - 1
+};
 
 bool handoff_lists_demands(struct base_span name)
 {
@@ -457,57 +464,199 @@ static enum handoff_code refuse_spelling(struct base_span name, struct base_span
     return HANDOFF_ERR_INVALID;
 }
 
-static bool is_like_known(struct base_span name, struct base_span *known)
+static bool is_known_name(struct base_span name)
+{
+    for (size_t i = 0; i < KNOWN_NAMES; i++) {
+        if (base_span_equal(name, base_span_text(known_names[i])))
+            return true;
+    }
+    return false;
+}
+
+/* Inside an object, any name may have to do with tokens. */
+static bool is_like_known(struct base_span name, bool top, struct base_span *known)
 {
     for (size_t i = 0; i < KNOWN_NAMES; i++) {
         *known = base_span_text(known_names[i]);
-        if (looks_like(name, *known))
+        if (looks_like(name, *known) && (top || i != MAX_TOKENS_NAME))
             return true;
     }
     return false;
 }
 
-static bool is_like_inherited(struct base_span name, yyjson_val *inherited, struct base_span *known)
+/* The keys of one object, and of the one that it is joined to. */
+struct spellings {
+    struct handoff_set set;
+    struct base_span *at;
+    size_t count;
+    struct base_span wanted;
+};
+
+static uint64_t hash_spelling(struct base_span name)
 {
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    size_t at = 0;
+    for (int letter; (letter = next_letter(name, &at)) != 0;)
+        hash = (hash ^ (uint64_t)letter) * 0x100000001b3u;
+    return hash;
+}
+
+static bool is_look_alike(const void *context, size_t number)
+{
+    const struct spellings *spellings = context;
+    return looks_like(spellings->wanted, spellings->at[number]);
+}
+
+/* NULL: there is none. */
+static const struct base_span *find_look_alike(struct spellings *spellings, struct base_span name)
+{
+    spellings->wanted = name;
+    const size_t number =
+        handoff_set_find(&spellings->set, hash_spelling(name), is_look_alike, spellings);
+    return number == HANDOFF_SET_NONE ? NULL : &spellings->at[number];
+}
+
+static void add_spelling(struct spellings *spellings, struct base_span name)
+{
+    handoff_set_add(&spellings->set, hash_spelling(name), spellings->count);
+    spellings->at[spellings->count++] = name;
+}
+
+/* With the keys of `inherited`, and room for those of `own`. */
+static bool list_spellings(struct spellings *spellings, struct base_arena *arena,
+                           yyjson_val *inherited, yyjson_val *own)
+{
+    const size_t most = yyjson_obj_size(inherited) + yyjson_obj_size(own);
     size_t i, n;
     yyjson_val *key, *value;
-    if (!yyjson_is_obj(inherited))
+    *spellings =
+        (struct spellings){.at = base_arena_alloc(arena, (most + 1) * sizeof(struct base_span))};
+    if (!spellings->at || !handoff_set_init(&spellings->set, arena, most))
         return false;
+    if (!yyjson_is_obj(inherited))
+        return true;
     yyjson_obj_foreach(inherited, i, n, key, value)
     {
-        *known = base_json_span(key);
-        if (looks_like(name, *known))
-            return true;
+        add_spelling(spellings, base_json_span(key));
     }
-    return false;
+    return true;
 }
 
-/* Known names have their meaning at the top only. */
-static enum handoff_code check_spelling(yyjson_val *constraints, yyjson_val *inherited, bool top,
+/* A key is all right if it is inherited just so, whatever else is; or if it is a known one. */
+static enum handoff_code check_one_key(struct spellings *spellings, struct base_span name, bool top,
+                                       struct handoff_error *error)
+{
+    struct base_span known;
+    const struct base_span *other = find_look_alike(spellings, name);
+    if (is_known_name(name))
+        return HANDOFF_OK;
+    if (other)
+        return refuse_spelling(name, *other, error);
+    return is_like_known(name, top, &known) ? refuse_spelling(name, known, error) : HANDOFF_OK;
+}
+
+static enum handoff_code check_spelling(struct base_arena *arena, yyjson_val *constraints,
+                                        yyjson_val *inherited, bool top,
                                         struct handoff_error *error)
 {
+    struct spellings spellings;
     size_t i, n;
     yyjson_val *key, *value;
-    struct base_span known;
     enum handoff_code code = HANDOFF_OK;
+    if (!list_spellings(&spellings, arena, inherited, constraints))
+        return handoff_error_no_memory(error);
     yyjson_obj_foreach(constraints, i, n, key, value)
     {
         const struct base_span name = base_json_span(key);
         yyjson_val *twin = yyjson_is_obj(inherited) ? same_member(inherited, key) : NULL;
-        if (!twin &&
-            ((top && is_like_known(name, &known)) || is_like_inherited(name, inherited, &known)))
-            return refuse_spelling(name, known, error);
-        if (yyjson_is_obj(value))
-            code = check_spelling(value, twin, false, error);
+        if (!twin) {
+            code = check_one_key(&spellings, name, top, error);
+            add_spelling(&spellings, name);
+        }
+        if (code == HANDOFF_OK && yyjson_is_obj(value))
+            code = check_spelling(arena, value, twin, false, error);
         if (code != HANDOFF_OK)
             return code;
     }
     return code;
 }
 
-enum handoff_code handoff_check_spelling(yyjson_val *constraints, yyjson_val *inherited,
-                                         struct handoff_error *error)
+enum handoff_code handoff_check_spelling(struct base_arena *arena, yyjson_val *constraints,
+                                         yyjson_val *inherited, struct handoff_error *error)
 {
-    return yyjson_is_obj(constraints) ? check_spelling(constraints, inherited, true, error)
+    return yyjson_is_obj(constraints) ? check_spelling(arena, constraints, inherited, true, error)
                                       : HANDOFF_OK;
+}
+
+/* ---- look-alikes of several hops --------------------------------------------------------------
+ */
+
+struct look_alike_walk {
+    struct base_arena *arena;
+    struct base_buffer path; /* of the object that is looked at */
+    bool (*counts)(void *context, const struct handoff_look_alikes *);
+    void *context;
+    struct handoff_look_alikes *found;
+};
+
+static void write_key_path(struct base_buffer *out, const struct base_buffer *path,
+                           struct base_span name)
+{
+    base_buffer_clear(out);
+    base_buffer_append(out, path->data, path->size);
+    if (path->size)
+        base_buffer_byte(out, '.');
+    base_buffer_append(out, name.data, name.size);
+}
+
+static bool is_wanted_pair(struct look_alike_walk *walk, struct base_span one,
+                           struct base_span other)
+{
+    write_key_path(&walk->found->one, &walk->path, one);
+    write_key_path(&walk->found->other, &walk->path, other);
+    return !walk->found->one.failed && !walk->found->other.failed &&
+           walk->counts(walk->context, walk->found);
+}
+
+static bool find_pair(struct look_alike_walk *walk, yyjson_val *object);
+
+static bool find_pair_inside(struct look_alike_walk *walk, yyjson_val *key, yyjson_val *value)
+{
+    const size_t before = walk->path.size;
+    if (!yyjson_is_obj(value))
+        return false;
+    if (before)
+        base_buffer_byte(&walk->path, '.');
+    base_buffer_append(&walk->path, yyjson_get_str(key), yyjson_get_len(key));
+    const bool found = !walk->path.failed && find_pair(walk, value);
+    walk->path.size = before;
+    return found;
+}
+
+static bool find_pair(struct look_alike_walk *walk, yyjson_val *object)
+{
+    struct spellings spellings;
+    size_t i, n;
+    yyjson_val *key, *value;
+    if (!list_spellings(&spellings, walk->arena, NULL, object))
+        return false;
+    yyjson_obj_foreach(object, i, n, key, value)
+    {
+        const struct base_span name = base_json_span(key);
+        const struct base_span *other = find_look_alike(&spellings, name);
+        if (other ? is_wanted_pair(walk, *other, name) : find_pair_inside(walk, key, value))
+            return true;
+        add_spelling(&spellings, name);
+    }
+    return false;
+}
+
+bool handoff_find_look_alikes(struct base_arena *arena, yyjson_val *constraints,
+                              bool (*counts)(void *context, const struct handoff_look_alikes *),
+                              void *context, struct handoff_look_alikes *found)
+{
+    struct look_alike_walk walk = {
+        .arena = arena, .path.arena = arena, .counts = counts, .context = context, .found = found};
+    *found = (struct handoff_look_alikes){.one.arena = arena, .other.arena = arena};
+    return yyjson_is_obj(constraints) && find_pair(&walk, constraints);
 }

@@ -6,7 +6,8 @@
  * repeat one unchanged, or tighten one. Anything else (another value, null) is rejected, because a
  * constraint lost on the way is the failure that this program exists to prevent. What tightens:
  *
- *   max_...     a smaller number, not -1    (max_cost, max_retries)
+ *   max_...     a smaller number, which is not -1, nor negative where the other was not: that often
+ *               means unlimited             (max_cost, max_retries)
  *   min_...     a larger number             (min_coverage)
  *   deadline    an earlier time, RFC 3339
  *   object      each member by these rules
@@ -21,8 +22,9 @@
  * Where a request continues several envelopes, their constraints are joined first, and of two
  * values the tighter one holds. Two of which neither is tighter cannot be joined.
  *
- * A key that differs from a known or an inherited one only in case, `_`, `-` or a plural s would be
- * a constraint that is not heeded, so it is refused.
+ * A key that differs from a known or an inherited one, or from another of its object, only in case,
+ * `_`, `-` or a plural s would be a constraint that is not heeded, so it is refused; inside objects
+ * too, where all known names but max_tokens have their meaning.
  *
  * Pure but for the arena, any thread.
  */
@@ -75,8 +77,20 @@ bool handoff_constraint_holds(struct base_span name, yyjson_val *value, yyjson_v
 /* Whether this name lists demands, so that lists under it are united. */
 bool handoff_lists_demands(struct base_span name);
 
-/* Refuses keys that look like known or inherited ones. */
-enum handoff_code handoff_check_spelling(yyjson_val *constraints, yyjson_val *inherited,
+/* Refuses keys that look like known or inherited ones, or like each other. */
+enum handoff_code handoff_check_spelling(struct base_arena *arena, yyjson_val *constraints,
+                                         yyjson_val *inherited,
                                          struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/* Two keys of one object of constraints that look alike, as paths. */
+struct handoff_look_alikes {
+    struct base_buffer one, other;
+};
+
+/* Finds such a pair that `counts` accepts. False: there is none, or one of the buffers failed.
+ */
+bool handoff_find_look_alikes(struct base_arena *arena, yyjson_val *constraints,
+                              bool (*counts)(void *context, const struct handoff_look_alikes *),
+                              void *context, struct handoff_look_alikes *found);
 
 #endif

@@ -849,6 +849,43 @@ static unsigned how_to_join(const struct fold *fold, const struct handoff_said *
     return HANDOFF_JOIN_SIBLING | (other ? HANDOFF_JOIN_NO_DEADLINE : 0);
 }
 
+/* Whether what the hop at a place knows has this constraint. */
+static bool knows_constraint(struct fold *fold, size_t place, const struct base_buffer *path)
+{
+    for (size_t i = 0; i <= place; i++) {
+        if (handoff_constraint_at(fold->lineage.said[i].constraints, base_buffer_span(path)) &&
+            handoff_lineage_knows(&fold->lineage, place, i))
+            return true;
+    }
+    return false;
+}
+
+/* Two that a hop had before were accepted together, by another version. */
+static bool are_of_siblings(void *context, const struct handoff_look_alikes *pair)
+{
+    struct fold *fold = context;
+    for (size_t i = 0; i < fold->lineage.count; i++) {
+        if (knows_constraint(fold, i, &pair->one) && knows_constraint(fold, i, &pair->other))
+            return false;
+    }
+    return true;
+}
+
+/* Each was checked against what it inherited, but not against its siblings. */
+static enum handoff_code check_siblings(struct fold *fold, struct handoff_error *error)
+{
+    struct handoff_look_alikes pair;
+    if (!handoff_find_look_alikes(fold->arena, fold->ledger->constraints, are_of_siblings, fold,
+                                  &pair))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_CONSTRAINT_LOOSENED,
+                      "the envelopes that this request continues spell a constraint differently, "
+                      "and it would not be treated as one; continue one of them (previous_id)",
+                      "constraints", pair.other.data);
+    handoff_error_allow(error, "%s", pair.one.data);
+    return HANDOFF_ERR_CONSTRAINT_LOOSENED;
+}
+
 static enum handoff_code join_all(struct fold *fold, const struct handoff_said *said, size_t nsaid,
                                   const struct handoff_said *own, struct handoff_error *error)
 {
@@ -857,8 +894,11 @@ static enum handoff_code join_all(struct fold *fold, const struct handoff_said *
         code = join_hop(fold, said, nsaid, said[i].constraints, how_to_join(fold, &said[i]), error);
     if (code == HANDOFF_OK)
         code = write_joined(fold, error);
+    if (code == HANDOFF_OK && !own->accepted && own->nparents > 1)
+        code = check_siblings(fold, error);
     if (code == HANDOFF_OK && !own->accepted)
-        code = handoff_check_spelling(own->constraints, fold->ledger->constraints, error);
+        code =
+            handoff_check_spelling(fold->arena, own->constraints, fold->ledger->constraints, error);
     if (code == HANDOFF_OK)
         code = join_hop(fold, said, nsaid, own->constraints, how_to_join(fold, own), error);
     return code == HANDOFF_OK ? write_joined(fold, error) : code;

@@ -349,14 +349,34 @@ bool base_json_time(yyjson_val *value, int64_t *answer)
            base_rfc3339_parse(yyjson_get_str(value), yyjson_get_len(value), answer);
 }
 
+/* Not all large whole numbers are doubles. */
+static bool compare_whole(yyjson_val *one, yyjson_val *other, int *order)
+{
+    int64_t a, b;
+    if (!base_json_whole(one, &a) || !base_json_whole(other, &b))
+        return false;
+    *order = (a > b) - (a < b);
+    return true;
+}
+
+bool base_json_compare_numbers(yyjson_val *one, yyjson_val *other, int *order)
+{
+    double a, b;
+    if (compare_whole(one, other, order))
+        return true;
+    if (!base_json_double(one, &a) || !base_json_double(other, &b))
+        return false;
+    *order = (a > b) - (a < b);
+    return true;
+}
+
 static bool numbers_equal(yyjson_val *one, yyjson_val *other)
 {
     size_t length = yyjson_get_len(one);
-    if (length == yyjson_get_len(other) &&
-        memcmp(yyjson_get_raw(one), yyjson_get_raw(other), length) == 0)
-        return true;
-    double a, b;
-    return base_json_double(one, &a) && base_json_double(other, &b) && a >= b && a <= b;
+    int order;
+    return (length == yyjson_get_len(other) &&
+            memcmp(yyjson_get_raw(one), yyjson_get_raw(other), length) == 0) ||
+           (base_json_compare_numbers(one, other, &order) && order == 0);
 }
 
 static bool arrays_equal(yyjson_val *one, yyjson_val *other)

@@ -74,6 +74,8 @@ static inline struct base_span base_json_span(yyjson_val *value)
  * the range of the answer. */
 bool base_json_whole(yyjson_val *value, int64_t *answer);
 bool base_json_double(yyjson_val *value, double *answer);
+/* Whether both are numbers; the order is -1 where the first is the smaller one, 0 or 1. */
+bool base_json_compare_numbers(yyjson_val *one, yyjson_val *other, int *order);
 /* RFC 3339 text as milliseconds of the wall clock. */
 bool base_json_time(yyjson_val *value, int64_t *answer);
 

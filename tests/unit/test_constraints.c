@@ -40,6 +40,14 @@ static const struct row rows[] = {
     {"{\"max_retries\":3}", "{\"max_retries\":0}", "{\"max_retries\":0}", NULL},
     {"{\"max_retries\":3}", "{\"max_retries\":-1}", NULL, "max_retries"},
     {"{\"max_retries\":0}", "{\"max_retries\":-0.5}", NULL, "max_retries"},
+    {"{\"max_retries\":-0.5}", "{\"max_retries\":-1}", NULL, "max_retries"},
+    {"{\"max_retries\":-1}", "{\"max_retries\":3}", NULL, "max_retries"},
+    {"{\"max_retries\":-1}", "{\"max_retries\":-1.0}", "{\"max_retries\":-1}", NULL},
+    {"{\"max_cost\":0}", "{\"max_cost\":-0.0}", "{\"max_cost\":0}", NULL},
+    {"{\"max_cost\":1e400}", "{\"max_cost\":1}", NULL, "max_cost"},
+    {"{\"max_cost\":9007199254740993}", "{\"max_cost\":9007199254740992}",
+     "{\"max_cost\":9007199254740992}", NULL},
+    {"{\"max_cost\":9007199254740992}", "{\"max_cost\":9007199254740993}", NULL, "max_cost"},
     {"{\"max_celsius\":-10}", "{\"max_celsius\":-20}", "{\"max_celsius\":-20}", NULL},
     {"{\"min_coverage\":0.8}", "{\"min_coverage\":0.9}", "{\"min_coverage\":0.9}", NULL},
     {"{\"min_coverage\":0.8}", "{\"min_coverage\":0.7}", NULL, "min_coverage"},
@@ -209,6 +217,19 @@ static void test_a_key_that_only_looks_like_another_is_refused(void **state)
          "deadline"},
         {"{\"cost_limit\":1}", "{\"costLimits\":1}", "constraints.costLimits", "cost_limit"},
         {"{\"a\":{\"colour\":1}}", "{\"a\":{\"Colour\":1}}", "constraints.Colour", "colour"},
+        /* of one request */
+        {NULL, "{\"cost_limit\":1,\"a\":2,\"Cost-Limits\":3}", "constraints.Cost-Limits",
+         "cost_limit"},
+        {NULL, "{\"a\":{\"style\":1,\"Style\":1}}", "constraints.Style", "style"},
+        {NULL, "{\"Max-Cost\":1,\"max_cost\":1}", "constraints.max_cost", "Max-Cost"},
+        /* inside an object */
+        {NULL, "{\"a\":{\"b\":{\"Must-Not\":[]}}}", "constraints.Must-Not", "must_not"},
+        {NULL, "{\"a\":{\"Deadlines\":1}}", "constraints.Deadlines", "deadline"},
+        {"{\"a\":{\"b\":{\"colour\":1}}}", "{\"a\":{\"b\":{\"colours\":1}}}", "constraints.colours",
+         "colour"},
+        {NULL, "{\"a\":{\"style\":1},\"b\":{\"Style\":1},\"styles\":{\"c\":1}}", NULL, NULL},
+        {"{\"a\":1}", "{\"a\":{\"rules\":[1]}}", NULL, NULL},
+        {"{\"Max-Tokens\":5}", "{\"max_tokens\":5}", NULL, NULL},
         {NULL, "{\"max_tokens\":5}", NULL, NULL},
         {NULL, "{\"max_token_cost\":5,\"line\":1,\"musty\":1,\"s\":1,\"_\":1}", NULL, NULL},
         {NULL, "{\"model\":{\"maxTokens\":5}}", NULL, NULL},
@@ -217,7 +238,7 @@ static void test_a_key_that_only_looks_like_another_is_refused(void **state)
     };
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         struct handoff_error error = {0};
-        enum handoff_code code = handoff_check_spelling(parse(spellings[i].constraints),
+        enum handoff_code code = handoff_check_spelling(&arena, parse(spellings[i].constraints),
                                                         parse(spellings[i].inherited), &error);
         assert_int_equal(code, spellings[i].field ? HANDOFF_ERR_INVALID : HANDOFF_OK);
         if (spellings[i].field) {

@@ -279,6 +279,19 @@ static void test_a_look_alike_of_an_inherited_constraint_is_refused(void **state
     assert_string_equal(world.error.allowed, "cost_limit, or another name");
 }
 
+static void test_siblings_that_spell_a_constraint_differently_are_not_joined(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"{}", "{\"constraints\":{\"limits\":{\"cost\":1}}}",
+                                 "{\"constraints\":{\"limits\":{\"Costs\":1}}}", "{}", NULL};
+    assert_int_equal(fold_chain("0 0 12", texts), HANDOFF_ERR_CONSTRAINT_LOOSENED);
+    assert_string_equal(world.error.seen, "limits.Costs");
+    assert_string_equal(world.error.allowed, "limits.cost");
+    /* what was accepted before stays so */
+    FOLD_AS("0 0 12 3", texts[0], texts[1], texts[2], "{}", "{}");
+    FOLD_AS("0 0 12 3 34", texts[0], texts[1], texts[2], "{}", "{}", "{}");
+}
+
 static void test_siblings_that_disagree_are_not_joined(void **state)
 {
     (void)state;
@@ -676,6 +689,7 @@ int main(void)
         TEST(test_a_later_deadline_of_an_edit_is_for_what_continues_it),
         TEST(test_max_tokens_is_a_budget),
         TEST(test_a_look_alike_of_an_inherited_constraint_is_refused),
+        TEST(test_siblings_that_spell_a_constraint_differently_are_not_joined),
         TEST(test_siblings_that_disagree_are_not_joined),
         TEST(test_earlier_summaries_become_steps),
         TEST(test_decisions_unresolved_and_remaining_grow),
