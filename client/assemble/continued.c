@@ -11,6 +11,7 @@
 
 #include "client/assemble/assemble.h"
 #include "client/assemble/visibility.h"
+#include "client/envelope/read.h"
 #include "client/store/ledger.h"
 #include "client/store/parties.h"
 #include "lib/base/check.h"
@@ -330,22 +331,64 @@ static void keep_beginning(struct handoff_continued_chain *chain)
     chain->task_id = base_span(NULL, 0);
 }
 
-/* The edit has the parents of what it replaces, even where those were replaced as well. An older
- * version's envelope says what its ancestors did, so it is continued, as it was in that version. */
+/* The envelope that an older version's continues, as it says itself. Absent, or damaged: false. */
+static bool read_older_parent(struct base_arena *arena, const struct handoff_contribution *old,
+                              struct base_uuid *id)
+{
+    struct handoff_envelope envelope;
+    if (!old->body.data ||
+        handoff_envelope_read_in(arena, old->body, &envelope, NULL) != HANDOFF_OK)
+        return false;
+    yyjson_val *previous = yyjson_obj_get(yyjson_doc_get_root(envelope.doc), "previous");
+    yyjson_val *text = yyjson_obj_get(previous, "id");
+    return yyjson_is_str(text) && base_uuid_parse(yyjson_get_str(text), yyjson_get_len(text), id);
+}
+
+/* An older version kept no lineage: what its envelope continues is read now, if it is there. */
+static enum handoff_code find_older_parent(struct continued_read *read, struct handoff_error *error)
+{
+    struct base_arena *arena = &read->assembly->arena;
+    struct handoff_contribution old = read->list[read->count - 1], *list;
+    struct base_uuid *parent = base_arena_calloc(arena, 1, sizeof *parent);
+    size_t count;
+    if (!parent)
+        return handoff_error_no_memory(error);
+    if (!read_older_parent(arena, &old, parent))
+        return HANDOFF_OK;
+    enum handoff_code code = handoff_store_get_ledger(read->assembly->with->store, parent, 1, arena,
+                                                      &list, &count, error);
+    if (code == HANDOFF_ERR_NOT_FOUND)
+        return handoff_error_clear(error);
+    if (code != HANDOFF_OK)
+        return code;
+    old.parents = parent;
+    old.nparents = 1;
+    read->list = base_arena_calloc(arena, count + 1, sizeof *read->list);
+    if (!read->list)
+        return handoff_error_no_memory(error);
+    memcpy(read->list, list, count * sizeof *list);
+    read->list[count] = old;
+    read->count = count + 1;
+    return HANDOFF_OK;
+}
+
+/* The edit has the parents of what it replaces, even where those were replaced as well. */
 static enum handoff_code step_into_its_place(struct continued_read *read,
                                              struct handoff_error *error)
 {
-    const struct handoff_contribution *old = &read->list[read->count - 1];
     struct handoff_continued_chain *chain = &read->assembly->chain;
-    BASE_CHECK(read->count > 0 && is_among_ids(read, &old->id));
-    if (!old->text.data)
-        return HANDOFF_OK;
+    BASE_CHECK(read->count > 0 && is_among_ids(read, &read->list[read->count - 1].id));
+    if (!read->list[read->count - 1].text.data) {
+        enum handoff_code code = find_older_parent(read, error);
+        if (code != HANDOFF_OK)
+            return code;
+    }
     chain->replaced = base_arena_calloc(&read->assembly->arena, 1, sizeof *chain->replaced);
     if (!chain->replaced)
         return handoff_error_no_memory(error);
-    read->replaced = old;
-    read->ids = old->parents;
-    read->nids = old->nparents;
+    read->replaced = &read->list[read->count - 1];
+    read->ids = read->replaced->parents;
+    read->nids = read->replaced->nparents;
     sort_ids(read);
     return HANDOFF_OK;
 }
@@ -365,20 +408,48 @@ static enum handoff_code order_parents(struct handoff_assembly *assembly,
     return HANDOFF_OK;
 }
 
+static enum handoff_code read_chosen(struct continued_read *read, struct handoff_error *error)
+{
+    enum handoff_code code =
+        handoff_store_get_ledger(read->assembly->with->store, read->ids, read->nids,
+                                 &read->assembly->arena, &read->list, &read->count, error);
+    return code == HANDOFF_OK && !read->branches ? check_current(read, error) : code;
+}
+
+/* Between choosing and reading, an edit may replace what was chosen, or retention remove it. That
+ * is no fault of a request which named none, so it chooses again. */
+static enum handoff_code choose_and_read(struct continued_read *read, struct handoff_error *error)
+{
+    enum { TRIES = 5 };
+    const struct continued_read fresh = *read;
+    enum handoff_code code = HANDOFF_OK;
+    for (int i = 0; i < TRIES; i++) {
+        *read = fresh;
+        code = choose_continued(read, error);
+        if (code != HANDOFF_OK || read->nids == 0)
+            return code;
+        sort_ids(read);
+        code = read_chosen(read, error);
+        const bool was_overtaken = code == HANDOFF_ERR_CONFLICT || code == HANDOFF_ERR_NOT_FOUND;
+        if (!was_overtaken || read->assembly->request.previous_id ||
+            replaces_another(read->assembly))
+            return code;
+        handoff_error_clear(error);
+    }
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                             "the envelopes of this task are being replaced; retry", "task_id",
+                             NULL);
+}
+
 enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
                                          struct handoff_error *error)
 {
     struct continued_read read = {.assembly = assembly};
     struct handoff_continued_chain *chain = &assembly->chain;
-    enum handoff_code code = choose_continued(&read, error);
+    enum handoff_code code = choose_and_read(&read, error);
     if (code != HANDOFF_OK || read.nids == 0)
         return code;
-    sort_ids(&read);
-    code = handoff_store_get_ledger(assembly->with->store, read.ids, read.nids, &assembly->arena,
-                                    &read.list, &read.count, error);
-    if (code == HANDOFF_OK && !read.branches)
-        code = check_current(&read, error);
-    if (code == HANDOFF_OK && replaces_another(assembly))
+    if (replaces_another(assembly))
         code = step_into_its_place(&read, error);
     if (code == HANDOFF_OK)
         code = take_ancestors(&read, error);

@@ -87,7 +87,7 @@ static void put_contribution(yyjson_mut_doc *doc, yyjson_val *contribution)
         put_edited_member(doc, options[i], yyjson_obj_get(asked, options[i]));
 }
 
-/* Intent, constraints and history are inherited, so the request does not repeat them. */
+/* An older version's envelope is all that is left of its request, and of its chain. */
 static void put_shown(yyjson_mut_doc *doc, const struct handoff_envelope *envelope)
 {
     yyjson_val *root = yyjson_doc_get_root(envelope->doc);
@@ -96,7 +96,26 @@ static void put_shown(yyjson_mut_doc *doc, const struct handoff_envelope *envelo
     put_edited_member(doc, "task_summary",
                       yyjson_obj_get(yyjson_obj_get(envelope->context, "task"), "summary"));
     put_edited_member(doc, "state", envelope->state);
+    put_edited_member(doc, "execution_history", envelope->history);
     put_edited_member(doc, "expected_output", envelope->expected_output);
+}
+
+/* Which of the steps that an older version's envelope shows are its ancestors' is not known, so an
+ * edit only adds to them. */
+static void put_edited_steps(yyjson_mut_doc *doc, const struct handoff_envelope *envelope,
+                             yyjson_val *edited)
+{
+    yyjson_mut_val *steps;
+    size_t i, n;
+    yyjson_val *step;
+    if (!yyjson_is_arr(edited) || !(steps = yyjson_val_mut_copy(doc, envelope->history)))
+        return;
+    yyjson_arr_foreach(edited, i, n, step)
+    {
+        yyjson_mut_arr_append(steps, yyjson_val_mut_copy(doc, step));
+    }
+    yyjson_mut_obj_put(yyjson_mut_doc_get_root(doc), yyjson_mut_str(doc, "execution_history"),
+                       steps);
 }
 
 static enum handoff_code write_request(const struct handoff_envelope *envelope,
@@ -110,15 +129,17 @@ static enum handoff_code write_request(const struct handoff_envelope *envelope,
         return handoff_error_no_memory(error);
     yyjson_mut_doc_set_root(doc, yyjson_mut_obj(doc));
     put_origin(doc, yyjson_doc_get_root(envelope->doc));
-    if (contribution) {
-        put_intent(doc, envelope);
+    put_intent(doc, envelope);
+    if (contribution)
         put_contribution(doc, contribution);
-    } else {
+    else
         put_shown(doc, envelope);
-    }
     yyjson_mut_obj_add_str(doc, yyjson_mut_doc_get_root(doc), "target_agent",
                            yyjson_is_str(named) ? yyjson_get_str(named) : target);
     put_all(doc, yyjson_obj_get(body, "edit"));
+    if (!contribution)
+        put_edited_steps(doc, envelope,
+                         yyjson_obj_get(yyjson_obj_get(body, "edit"), "execution_history"));
     *request = yyjson_mut_write(doc, 0, size);
     yyjson_mut_doc_free(doc);
     return *request ? HANDOFF_OK : handoff_error_no_memory(error);

@@ -263,6 +263,14 @@ static void take_shown(const struct handoff_envelope *envelope, struct handoff_s
         said->hop.target = envelope->target_agent;
 }
 
+/* By an older version, which kept them nowhere else. */
+static size_t steps_trimmed(const struct handoff_envelope *envelope)
+{
+    int64_t trimmed = 0;
+    yyjson_val *value = yyjson_obj_get(yyjson_doc_get_root(envelope->doc), "history_trimmed");
+    return base_json_whole(value, &trimmed) && trimmed > 0 ? (size_t)trimmed : 0;
+}
+
 static enum handoff_code read_older(const struct handoff_contribution *stored,
                                     struct base_arena *arena, struct handoff_said *said,
                                     struct handoff_way *way, struct handoff_error *error)
@@ -280,6 +288,7 @@ static enum handoff_code read_older(const struct handoff_contribution *stored,
         return code;
     BASE_CHECK(envelope.doc);
     take_shown(&envelope, said);
+    said->steps_lost += steps_trimmed(&envelope);
     if (!way)
         return HANDOFF_OK;
     *way = (struct handoff_way){.hop_max = envelope.hop_max,
@@ -302,9 +311,16 @@ enum handoff_code handoff_contribution_read(const struct handoff_contribution *s
     enum handoff_code code = stored->text.data
                                  ? read_kept_text(stored, encoding, arena, said, way, error)
                                  : read_older(stored, arena, said, way, error);
-    if (code == HANDOFF_OK && stored->replaced)
-        handoff_said_reduce(said, stored->nparents == 0);
-    return code;
+    if (code != HANDOFF_OK || !stored->replaced)
+        return code;
+    yyjson_val *steps = said->steps;
+    const size_t steps_lost = said->steps_lost;
+    handoff_said_reduce(said, stored->nparents == 0);
+    if (!stored->text.data) { /* its ancestors' as well */
+        said->steps = steps;
+        said->steps_lost = steps_lost;
+    }
+    return HANDOFF_OK;
 }
 
 void handoff_said_reduce(struct handoff_said *said, bool begins)

@@ -69,6 +69,26 @@ class PreviousStore(unittest.TestCase):
         self.caller.wait_for_state(self.ids["parked"], "acknowledged")
         eventually(lambda: len(self.caller.attempts(self.ids["parked"])) == 2, "the attempt is written")
 
+    def test_an_edit_replaces_what_an_older_version_stored(self):
+        parked = self.ids["parked"]
+        before = self.caller.call("GET", f"/v1/handoffs/{parked}/envelope").json()
+        edit = {"task_summary": "Corrected", "constraints": {"deadline": "2090-01-01T00:00:00Z", "max_cost": 3},
+                "execution_history": [{"agent": "writer", "action": "an operator looked at it"}]}
+        reply = self.caller.call("POST", f"/v1/parked/{parked}/replay", {"edit": edit})
+        self.assertEqual(reply.status, 200, reply)
+        after = self.caller.call("GET", f"/v1/handoffs/{reply.json()['id']}/envelope").json()
+        self.assertEqual((after["replaces"]["id"], after["parents"], after["hop"]["count"]),
+                         (parked, [], before["hop"]["count"]))
+        task, was = after["context"]["task"], before["context"]["task"]
+        self.assertEqual((task["intent"], task["summary"]), (was["intent"], "Corrected"))
+        self.assertEqual(task.get("state"), was.get("state"))
+        self.assertEqual(after["context"]["constraints"],
+                         {**before["context"]["constraints"], "deadline": "2090-01-01T00:00:00Z", "max_cost": 3})
+        self.assertEqual(after["context"]["history"], [*before["context"].get("history", []),
+                                                       *edit["execution_history"]])
+        again = self.caller.send("refuser", previous_id=parked)
+        self.assertEqual((again.status, again.json()["code"]), (409, "conflict"), again)
+
     def test_a_child_continues_the_chain_with_a_memory(self):
         memory = self.caller.call("GET", "/v1/memories/ms-4821").json()
         self.assertEqual((memory["summary"], memory["importance"]), ("Three retries.", "high"))
