@@ -359,8 +359,8 @@ void handoff_envelope_get(struct handoff_loop *loop, const char *id, const char 
                           enum handoff_rendering rendering, handoff_answered *answered,
                           void *context);
 
-/* What the hops of an envelope's chain have said: all items of its ledger, also those that are over
-   or that it had no room for, oldest first. */
+/* What the hops of an envelope's chain have said: all items of its ledger, also finished ones and
+   those that it had no room for, oldest first. */
 struct handoff_ledger_query {
     int kind;           /* an enum handoff_item_kind and 1; 0: all */
     const char *cursor; /* where an earlier page ended; NULL: from the beginning */
@@ -722,7 +722,7 @@ struct handoff_assembled {
     struct handoff_item_counts items;
     int64_t hop_count;
     bool cycle;         /* the target was on the path already */
-    bool envelope_only; /* nothing is to be delivered: it counts in no measure of handoffs */
+    bool envelope_only; /* nothing is to be delivered: it is not counted in the handoff metrics */
 };
 
 struct handoff_committed {

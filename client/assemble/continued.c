@@ -112,7 +112,7 @@ static enum handoff_code refuse_task(struct base_span task_id, bool known_caller
                                    "choose another task_id or omit it"
                                  : "the source neither started this task nor was sent one of its "
                                    "handoffs; check source_agent, choose another task_id or omit "
-                                   "it, or begin anew with \"new_chain\": true",
+                                   "it, or start a new chain with \"new_chain\": true",
                              "task_id", task_id.data);
 }
 

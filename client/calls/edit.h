@@ -6,7 +6,7 @@
 #include "lib/base/error.h"
 #include "lib/base/span.h"
 
-/* What a new handoff would have to ask for to step into the place of `envelope`, whose request
+/* What a new handoff would have to ask for to replace `envelope`, whose request
    supplied `contribution` (absent: an older version stored it, and the request continues the
    envelope), with the members of the object `edit` in `body` in their place, for the agent that
    `body` names as target_agent, or else for `target`. The constraints of the old request hold in

@@ -32,8 +32,8 @@ struct handoff_sending {
     char *park_reason;                         /* NULL: it is delivered */
     int64_t hop, hop_max;                      /* of what was handed over; 0: not known */
     struct handoff_waiter waiter;
-    struct handoff_waiter *held;       /* of what it steps into the place of; NULL: of nothing */
-    struct handoff_assembly *assembly; /* NULL: not of a request, or it was handed over */
+    struct handoff_waiter *held;           /* of what it replaces; NULL: nothing */
+    struct handoff_assembly *assembly;     /* NULL: not of a request, or it was handed over */
     struct handoff_stored_sending *stored; /* NULL: of a request */
     struct base_work work;                 /* of a long body with a key */
     struct handoff_sending **under_way;    /* within the call: NULL once answered */

@@ -5,7 +5,7 @@
 import json
 import unittest
 
-from harness.chain import Chained, actions, constraints, history, memories, missing, state
+from harness.chain import Chained, actions, constraints, history, memories, missing, omitted, state
 
 
 class Task(Chained):
@@ -44,6 +44,38 @@ class Task(Chained):
         self.assertEqual(middle["context"]["expected_output"], second)
         self.assertFalse(last["context"].get("expected_output"))
         self.assertEqual(self.chain.values(last, "expected_output"), [first, second])
+
+
+class Request(Chained):
+    def test_a_request_is_kept_whole_where_its_envelope_does_not_carry_all_of_it(self):
+        """As it was received, value by value: what has no room, what is replaced later, and what has no kind."""
+        said = {"decisions": [{"id": f"d{i}", "text": f"decision {i} " * 20, "weight": 10 ** 30 + i} for i in range(30)],
+                "unresolved": [f"question {i} " * 20 for i in range(30)], "remaining": ["  the last step  "],
+                "progress": {"done": 1.5}, "confidence": [None, True, "\u0000"]}
+        steps = [{"agent": "researcher", "action": f"looked {i} " * 20, "reason": "because", "tool": {"name": "grep"}}
+                 for i in range(30)]
+        output = {"format": "patch", "criteria": ["tests pass"], "size": 0.1}
+        first = self.chain.hand("researcher", "analyst", summary="  Find  out ", intent="why?", state=said,
+                                execution_history=steps, expected_output=output, memory_ids=["ms-none"],
+                                constraints={"max_tokens": 1500, "must_not": ["guess"], "max_cost": 1.1})
+        self.assertGreater(omitted(first).get("steps", 0), 0)
+        last = self.chain.hand("analyst", "coder", state={"progress": "later"})
+        for envelope in (first, last):
+            kept = {kind: self.chain.values(envelope, kind) for kind in
+                    ("intent", "summary", "decision", "unresolved", "remaining", "step", "reference", "expected_output")}
+            self.assertEqual(kept["intent"], ["why?"])
+            self.assertEqual(kept["summary"][0], "  Find  out ")
+            for kind, name in (("decision", "decisions"), ("unresolved", "unresolved"), ("remaining", "remaining")):
+                self.assertEqual(kept[kind], said[name], kind)
+            self.assertEqual(kept["step"][:len(steps)], steps)
+            self.assertEqual((kept["reference"], kept["expected_output"]), (["ms-none"], [output]))
+            others = [(item["name"], item["value"]) for item in self.chain.ledger(envelope, "state")]
+            for name in "progress", "confidence":
+                self.assertIn((name, said[name]), others)
+            named = {item["name"]: item["value"] for item in self.chain.ledger(envelope, "constraint")}
+            self.assertEqual(named, {"max_tokens": 1500, "must_not": ["guess"], "max_cost": 1.1})
+        raw = self.chain.call("GET", f"/v1/envelopes/{last['id']}/ledger?limit=1000").text
+        self.assertIn(str(10 ** 30 + 7), raw, "numbers keep their digits")
 
 
 class State(Chained):
