@@ -167,13 +167,13 @@ struct handoff_assembly {
     size_t nids;
     size_t beyond;              /* of more than may be asked for at once: those that were not */
     bool ranked;                /* relevance to the summary was requested */
+    bool search_failed;         /* so one missing entry is for the search itself: *recent */
     bool resolved;              /* the awaited answer of the spine has arrived */
     int64_t asked_ns, spine_ns; /* when it was asked, and its total time */
     struct handoff_slot *slots; /* in rank order */
     size_t nslots;
     struct handoff_missing *missing;
     size_t nmissing;
-    bool search_failed; /* so one of them stands for what was not requested: *recent */
 
     /* trim */
     uint64_t budget;

@@ -74,6 +74,8 @@ struct handoff_delivery {
     enum handoff_reason reason;
     const char *words; /* if that is OTHER; lives as long as the delivery */
     bool replaced;     /* discarded, because an edited one took its place */
+    bool replacing;    /* an edited one takes its place, and that is being written: nothing else
+                          may happen to it until then */
     bool by_hand;      /* parked by hand; the reason is in somebody's words */
     bool probe;        /* the outstanding attempt is the breaker's probe */
     bool attempting;   /* an attempt of ours is outstanding, or it is handed on; shutdown
@@ -86,8 +88,6 @@ struct handoff_delivery {
     int64_t parked_ms;
     int64_t began_ns; /* monotonic: accepted, resumed or replayed */
     struct handoff_waiter *waiter;
-    bool replacing; /* an edited one takes its place, and that is being written: nothing else may
-                       happen to it until then */
     struct handoff_hand_on *hand_on; /* acknowledged with a next request (hand_on.h): nothing else
                                         happens to it until that is stored. NULL: it is not */
     LIST_HEAD(handoff_watches, handoff_watch) watches; /* of callers on any lane (watch.h) */
