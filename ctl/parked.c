@@ -57,7 +57,8 @@ static int get_list(const struct arguments *arguments, const char *limit, const 
 {
     char *path = ctl_api_path(arguments->expired ? "/v1/handoffs" : "/v1/parked", "", "");
     int code = CTL_FAILED;
-    if (ctl_api_add_query(&path, "state", arguments->expired ? "expired" : NULL) &&
+    if (ctl_api_add_query(&path, "state",
+                          arguments->expired ? handoff_state_name(HANDOFF_STATE_EXPIRED) : NULL) &&
         ctl_api_add_query(&path, "target", arguments->target) &&
         ctl_api_add_query(&path, "reason", arguments->reason) &&
         ctl_api_add_query(&path, "limit", limit) && ctl_api_add_query(&path, "cursor", cursor))

@@ -79,7 +79,7 @@ static size_t round_to_spare(size_t size)
 }
 
 /* NULL: there is none. */
-static struct base_arena_block *take_spare(size_t size)
+static struct base_arena_block *take_spare_block(size_t size)
 {
     int place;
     if (!is_spare_size(size, &place))
@@ -95,7 +95,7 @@ static struct base_arena_block *take_spare(size_t size)
 }
 
 /* False: it is not kept. */
-static bool keep_spare(struct base_arena_block *block)
+static bool keep_spare_block(struct base_arena_block *block)
 {
     int place;
     if (!is_spare_size(block->size, &place))
@@ -126,7 +126,7 @@ static int add_block(struct base_arena *arena, size_t at_least)
     size_t size = round_to_spare(arena->block_size > at_least ? arena->block_size : at_least);
     if (size > SIZE_MAX - sizeof(struct base_arena_block))
         return 0;
-    struct base_arena_block *block = take_spare(size);
+    struct base_arena_block *block = take_spare_block(size);
     if (!block)
         block = base_malloc(sizeof *block + size);
     if (!block)
@@ -225,7 +225,7 @@ static void release_blocks(struct base_arena_block *block)
 {
     while (block) {
         struct base_arena_block *older = block->older;
-        if (!keep_spare(block)) {
+        if (!keep_spare_block(block)) {
             ASAN_UNPOISON_MEMORY_REGION(block->bytes, block->size);
             base_free(block);
         }

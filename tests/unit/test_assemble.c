@@ -707,13 +707,13 @@ static void test_repeated_history_is_not_added_twice(void **state)
     char body[512];
     use_encoding("estimate");
     fake_spine_init(&world.spine);
-    assert_int_equal(assemble(&parent, BASE ",\"execution_history\":[{\"agent\":\"a\",\"action\":"
+    assert_int_equal(assemble(&parent, BASE ",\"execution_history\":[{\"agent\":\"x\",\"action\":"
                                             "\"one\"}]}"),
                      HANDOFF_OK);
     persist(&parent);
     snprintf(body, sizeof(body),
              BASE
-             ",\"previous_id\":\"%s\",\"execution_history\":[{\"action\":\"one\",\"agent\":\"a\"},"
+             ",\"previous_id\":\"%s\",\"execution_history\":[{\"action\":\"one\",\"agent\":\"x\"},"
              "{\"agent\":\"a\",\"action\":\"two\"}]}",
              parent.id_text);
     assert_int_equal(assemble(&child, body), HANDOFF_OK);
