@@ -95,7 +95,7 @@ static void test_like_a_list(void **state)
     static uint64_t hashes[NUMBERS];
     size_t count = 0;
     for (int round = 0; round < 20 * NUMBERS; round++) {
-        const uint64_t hash = property_below(&property, 40) * 4096u;
+        const uint64_t hash = (uint64_t)property_below(&property, 40) * 4096;
         size_t expected = 0;
         if (count < NUMBERS && property_chance(&property, 5)) {
             hashes[count] = hash;
