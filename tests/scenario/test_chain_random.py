@@ -5,8 +5,10 @@
 
 Tasks of 2 to 12 hops branch, join, go back and forth and continue by previous_id or by task, at budgets from 800 to
 16,000 tokens. Operators replace requests by edits, also those that were continued, and edits by edits. Each envelope
-is checked when it is assembled (harness/chain_model.py): every item of every ancestor is present, or counted in `omitted` and listed under the path that the envelope names; nothing of siblings is present;
-constraints only tighten; completeness and `omitted` are recounted, and so are the tokens, by the reference encoder.
+is checked when it is assembled (harness/chain_model.py): every item of every ancestor is present, or counted in
+`omitted` and listed under the path that the envelope names; nothing of siblings is present; constraints only tighten;
+completeness and `omitted` are recounted, and so are the tokens, by the reference encoder. At the end `handoffctl store
+check` folds all ledgers again.
 
 HANDOFF_SEED          repeats a run; the seed of a failure is printed
 HANDOFF_CHAINS        how many (1000; fewer with a sanitizer)

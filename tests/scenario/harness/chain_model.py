@@ -287,8 +287,9 @@ class Task:
 
     def replace(self, old, edit):
         """An operator's edit: the same parents and hop, and what it does not name is as it was."""
-        hop = Hop({**old.request, "intent": old.request.get("intent", old.intent), **edit}, old.parents, old.first,
-                  len(self.hops))
+        # the intent of a branch is the task's, whatever it named itself
+        intent = old.intent if old.first else old.request.get("intent", old.intent)
+        hop = Hop({**old.request, "intent": intent, **edit}, old.parents, old.first, len(self.hops))
         hop.edits, hop.edit, old.replaced = old, edit.get("constraints", {}), hop
         self.hops.append(hop)
         return hop
