@@ -11,10 +11,13 @@
  */
 #include "client/assemble/assemble.h"
 
+#include <string.h>
+
 #include "lib/base/check.h"
 #include "lib/base/container.h"
 #include "lib/base/error.h"
 #include "lib/base/json.h"
+#include "lib/base/memory.h"
 
 /* The host lends its texts for one call only, and the spine may answer after it. */
 static bool copy_lent_text(struct handoff_assembly *assembly, struct base_span *text)
@@ -161,9 +164,23 @@ static struct handoff_assembly *assembly_of_work(struct base_work *work)
     return BASE_CONTAINER_OF(work, struct handoff_assembly, work);
 }
 
+/* NULL: out of memory, or there is nothing to copy; then delivery copies it. */
+static char *copy_for_delivery(const struct base_buffer *text)
+{
+    char *copy = text->size > 0 ? base_malloc(text->size + 1) : NULL;
+    if (copy)
+        memcpy(copy, text->data, text->size + 1); /* with its NUL */
+    return copy;
+}
+
 static void compute_on_worker(struct base_work *work)
 {
-    compute(assembly_of_work(work));
+    struct handoff_assembly *assembly = assembly_of_work(work);
+    compute(assembly);
+    if (!assembly->over || assembly->error.code != HANDOFF_OK)
+        return;
+    assembly->own_envelope = copy_for_delivery(&assembly->out);
+    assembly->own_contribution = copy_for_delivery(&assembly->contribution);
 }
 
 static bool ask_and_go_on(struct handoff_assembly *assembly);
@@ -251,6 +268,8 @@ bool handoff_assembly_is_cycle(const struct handoff_assembly *assembly)
 struct base_arena handoff_assembly_end(struct handoff_assembly *assembly)
 {
     struct base_arena arena = assembly->arena;
+    base_free(assembly->own_envelope);
+    base_free(assembly->own_contribution);
     handoff_request_free(&assembly->request);
     return arena;
 }

@@ -190,6 +190,8 @@ struct handoff_assembly {
     unsigned char digest[BASE_SHA256_BYTES];
     struct handoff_excerpt excerpt;
     struct base_buffer contribution;       /* what the store keeps for later hops */
+    char *own_envelope, *own_contribution; /* of a long request: copies for delivery to take, made
+                                              on the worker; NULL: taken, or there are none */
     size_t memories_at, memories_size;     /* the array, in out */
     struct handoff_memory_counts memories; /* of what was requested */
     struct handoff_item_counts items;

@@ -168,7 +168,7 @@ static void commit_next(struct handoff_hand_on *on)
 {
     struct next *next = on->host;
     BASE_CHECK_MAGIC(next, NEXT_MAGIC);
-    const struct handoff_assembly *assembly = next->assembly;
+    struct handoff_assembly *assembly = next->assembly;
     struct handoff_submission submission;
     if (assembly->error.code != HANDOFF_OK) {
         keep_for_review(next, &assembly->error);

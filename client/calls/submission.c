@@ -14,8 +14,7 @@ static int64_t deadline_of(const struct handoff_assembly *assembly)
     return wall_ms != 0 ? wall_ms : 1; /* 0 means none; 1 ms after 1970 is just as long ago */
 }
 
-void handoff_submission_of(const struct handoff_assembly *assembly,
-                           struct handoff_submission *submission)
+void handoff_submission_of(struct handoff_assembly *assembly, struct handoff_submission *submission)
 {
     *submission = (struct handoff_submission){
         .id = assembly->id,
@@ -24,6 +23,8 @@ void handoff_submission_of(const struct handoff_assembly *assembly,
         .cut_size = HANDOFF_DIGEST_SIZE,
         .excerpt = assembly->excerpt,
         .contribution = base_buffer_span(&assembly->contribution),
+        .own_envelope = &assembly->own_envelope,
+        .own_contribution = &assembly->own_contribution,
         .parents = assembly->chain.parent_ids,
         .nparents = assembly->chain.nparents,
         .hop = assembly->hop_count,

@@ -6,7 +6,7 @@
 #include "client/client.h"
 
 /* Lent by the assembly, which succeeded. Without a key: that is the caller's to add. */
-void handoff_submission_of(const struct handoff_assembly *assembly,
+void handoff_submission_of(struct handoff_assembly *assembly,
                            struct handoff_submission *submission);
 
 #endif

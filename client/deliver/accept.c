@@ -38,6 +38,38 @@ static bool copy_submitted_excerpt(struct handoff_delivery *delivery,
     return delivery->excerpt.data != NULL;
 }
 
+/* NULL: it is to be copied. */
+static char *take_over(char **own)
+{
+    char *taken = own ? *own : NULL;
+    if (taken)
+        *own = NULL;
+    return taken;
+}
+
+static bool take_envelope(struct handoff_delivery *delivery,
+                          const struct handoff_submission *submission)
+{
+    delivery->own_envelope = take_over(submission->own_envelope);
+    if (!delivery->own_envelope)
+        return handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope);
+    delivery->envelope = base_span(delivery->own_envelope, submission->envelope.size);
+    return true;
+}
+
+static bool take_contribution(struct handoff_delivery *delivery,
+                              const struct handoff_submission *submission, char *text)
+{
+    struct handoff_store_put_envelope *put = &delivery->write.accept.put;
+    const size_t parents_size = submission->nparents * sizeof *submission->parents;
+    delivery->own_contribution = text;
+    put->contribution = base_span(text, submission->contribution.size);
+    put->nparents = submission->nparents;
+    put->parents =
+        (const void *)base_arena_copy(&delivery->arena, submission->parents, parents_size);
+    return put->parents != NULL;
+}
+
 /* What the ledger keeps of it, in memory of its own: it is needed for one commit only, and a
  * delivery may wait for days. */
 static bool copy_contribution(struct handoff_delivery *delivery,
@@ -49,6 +81,9 @@ static bool copy_contribution(struct handoff_delivery *delivery,
     put->replaces = submission->replaces;
     if (!submission->contribution.data)
         return true;
+    char *own = take_over(submission->own_contribution);
+    if (own)
+        return take_contribution(delivery, submission, own);
     delivery->contribution = base_malloc(parents_size + submission->contribution.size);
     if (!delivery->contribution)
         return false;
@@ -65,7 +100,9 @@ static bool copy_contribution(struct handoff_delivery *delivery,
 static void free_contribution(struct handoff_delivery *delivery)
 {
     base_free(delivery->contribution);
+    base_free(delivery->own_contribution);
     delivery->contribution = NULL;
+    delivery->own_contribution = NULL;
 }
 
 static bool is_parked_at_once(const struct handoff_submission *submission)
@@ -113,8 +150,7 @@ static bool copy_submission(struct handoff_delivery *delivery,
            handoff_delivery_keep(delivery, submission->task_id, &delivery->task_id) &&
            handoff_delivery_keep(delivery, submission->idempotency_key, &accept->idempotency_key) &&
            handoff_delivery_keep_trace(delivery, submission->traceparent, submission->tracestate) &&
-           handoff_delivery_keep(delivery, submission->envelope, &delivery->envelope) &&
-           copy_submitted_excerpt(delivery, submission) &&
+           take_envelope(delivery, submission) && copy_submitted_excerpt(delivery, submission) &&
            copy_contribution(delivery, submission) && copy_park_reason(delivery, submission);
 }
 

@@ -109,6 +109,9 @@ struct handoff_delivery {
         struct handoff_store_move move;
     } write;
     struct base_uuid *contribution; /* parents, then the text: until the handoff is accepted */
+    /* of a long request, taken over from its assembly; NULL: copied. The contribution until the
+       handoff is accepted, the envelope as long as the delivery */
+    char *own_envelope, *own_contribution;
     /* ended attempts and passed-over agents, not yet recorded, oldest first; the store has the
        first nlent and reads no further */
     struct handoff_attempt_record *records, **last_record;

@@ -101,7 +101,9 @@ struct handoff_submission {
     uint8_t digest[BASE_SHA256_BYTES];
     uint32_t cut_at, cut_size; /* where the envelope names its digest */
     struct handoff_excerpt excerpt;
-    struct base_span contribution;   /* absent: the envelope stands for it */
+    struct base_span contribution; /* absent: the envelope stands for it */
+    char **own_envelope;     /* the same bytes in memory that delivery takes over instead of */
+    char **own_contribution; /* copying them, and sets to NULL; NULL: there is none */
     const struct base_uuid *parents; /* the newest first */
     size_t nparents;
     int64_t hop;

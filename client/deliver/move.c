@@ -110,6 +110,8 @@ void handoff_delivery_free(struct handoff_delivery *delivery)
     base_free(delivery->progress);
     handoff_delivery_clear_protocol(delivery);
     base_free(delivery->contribution);
+    base_free(delivery->own_contribution);
+    base_free(delivery->own_envelope);
     struct base_arena arena = delivery->arena; /* the arena contains the delivery itself */
     delivery->magic = 0;
     base_arena_free(&arena);
