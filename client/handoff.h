@@ -770,6 +770,7 @@ struct handoff_moved {
     enum handoff_attempt_result result;
     const char *attempt_target;
     int64_t attempt_ns;
+    int status; /* what the agent answered to its last attempt; 0: nothing */
     /* Why its last attempt failed, in the words of the agent, of curl or of ours; "": it did not.
        Text from outside: escape it wherever it is shown. */
     const char *said;

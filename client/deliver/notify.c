@@ -211,6 +211,7 @@ void handoff_delivery_observe_move(struct handoff_delivery *delivery, enum hando
                      .attempt_target = delivery->attempt_target,
                      .result = delivery->attempt.result,
                      .attempt_ns = delivery->attempt.duration_us * 1000,
+                     .status = delivery->attempt.status,
                      .said = delivery->attempt_error}};
     observe(delivery, &event);
 }

@@ -4,7 +4,8 @@
  *
  * A handoff that goes well writes none: there may be thousands in a second, and metrics and store
  * know them. One that ends badly writes one line; when an agent is down and all of them do, the
- * log's limit for each event keeps the rest out and counts them.
+ * log's limit for each event keeps the rest out and counts them. The line has what its last attempt
+ * came to: the status of the answer (0: there was none), and why it failed.
  *
  * Any thread.
  */
@@ -18,11 +19,13 @@ static void log_move(const struct handoff_who *who, const struct handoff_moved *
         log_warn("handoff_parked", LOG_STR("handoff", who->id),
                  LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
                  LOG_STR("reason", handoff_reason_name(moved->reason)),
-                 LOG_UINT("attempts", moved->attempts));
+                 LOG_UINT("attempts", moved->attempts), LOG_INT("status", moved->status),
+                 LOG_STR("error", moved->said));
     else if (moved->to == HANDOFF_STATE_EXPIRED)
         log_warn("handoff_expired", LOG_STR("handoff", who->id),
                  LOG_STR("source", who->source_agent), LOG_STR("target", who->target_agent),
-                 LOG_UINT("attempts", moved->attempts));
+                 LOG_UINT("attempts", moved->attempts), LOG_INT("status", moved->status),
+                 LOG_STR("error", moved->said));
     else if (moved->attempted && moved->result != HANDOFF_RESULT_ACK)
         log_debug("attempt_failed", LOG_STR("handoff", who->id),
                   LOG_STR("target", moved->attempt_target), LOG_UINT("attempt", moved->attempts),

@@ -45,7 +45,7 @@ static struct handoff_event moved(enum handoff_state from, enum handoff_state to
                                   .who = {.id = "01890a5d-ac96-774b-bcce-b302099a8057",
                                           .source_agent = "analyst",
                                           .target_agent = "coder"},
-                                  .of.moved = {.from = from, .to = to, .attempts = 4}};
+                                  .of.moved = {.from = from, .to = to, .attempts = 4, .said = ""}};
 }
 
 static void test_a_handoff_that_is_parked_or_expires_is_a_line(void **state)
@@ -53,14 +53,17 @@ static void test_a_handoff_that_is_parked_or_expires_is_a_line(void **state)
     (void)state;
     struct handoff_event parked = moved(HANDOFF_STATE_IN_FLIGHT, HANDOFF_STATE_PARKED);
     parked.of.moved.reason = HANDOFF_REASON_EXHAUSTED;
+    parked.of.moved.status = 503;
+    parked.of.moved.said = "the agent answered with an error status";
     assert_string_equal(line(parked, EXPORTER_LOG_WARN),
                         TS "level=warn event=handoff_parked "
                            "handoff=01890a5d-ac96-774b-bcce-b302099a8057 source=analyst "
-                           "target=coder reason=exhausted attempts=4\n");
+                           "target=coder reason=exhausted attempts=4 status=503 "
+                           "error=\"the agent answered with an error status\"\n");
     assert_string_equal(line(moved(HANDOFF_STATE_READY, HANDOFF_STATE_EXPIRED), EXPORTER_LOG_WARN),
                         TS "level=warn event=handoff_expired "
                            "handoff=01890a5d-ac96-774b-bcce-b302099a8057 source=analyst "
-                           "target=coder attempts=4\n");
+                           "target=coder attempts=4 status=0 error=\"\"\n");
 }
 
 static void test_a_handoff_that_goes_well_is_none(void **state)
