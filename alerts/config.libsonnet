@@ -46,15 +46,37 @@
     // probe the circuit is briefly half open; keepFiringFor turns that, and flapping, into a single page.
     circuitOpen: { window: '5m', keepFiringFor: '5m' },
     parked: { olderThan: '1h', 'for': '5m' },
+    // A refusal is the agent's own word about one handoff. Several in a row are about the agent.
+    refused: { window: '5m' },
+    refusedRepeatedly: { count: 3, window: '5m' },
+    mostlyRefused: { above: 0.5, window: '15m', handoffs: 5 },
+    // What has expired is not parked, so nothing else asks for a person.
+    expired: { window: '15m' },
+    // Work waits in an inbox, and its agent has not polled for so long.
+    inboxUnattended: { warning: '5m', critical: '15m' },
     latency: {
-      quantile: 0.99,
-      timeout: '15s',
-      share: 0.8,  // of the timeout: beyond it, the next slowdown turns into retries
+      share: 0.8,  // of the agent's timeout: beyond it, the next slowdown turns into retries
       window: '1h',
       'for': '10m',
-      handoffs: 200,  // with fewer, one or two slow handoffs decide the 99th percentile
+      // The fewer handoffs, the lower the percentile, so that one or two slow ones never decide it.
+      percentiles: [
+        { quantile: 0.99, handoffs: 200 },
+        { quantile: 0.9, handoffs: 30 },
+        { quantile: 0.5, handoffs: 5 },
+      ],
     },
-    channelBacklog: { olderThan: '5m', 'for': '5m' },
+
+    // --- requests ----------------------------------------------------------------------------------
+
+    // The share of one code among the answers of one call. Codes that say how a handoff ended have alerts of
+    // their own.
+    requestsFailing: {
+      above: 0.05,
+      requests: 20,
+      window: '15m',
+      'for': '2m',
+      others: ['exhausted', 'refused', 'rejected', 'expired', 'circuit_open', 'hop_limit', 'parked', 'discarded'],
+    },
 
     // --- failure rate and error budget -------------------------------------------------------------
 
@@ -113,6 +135,7 @@
     exporterDown: { 'for': '3m' },
     exporterInstanceUnreachable: { 'for': '10m' },
     configReloadFailed: { 'for': '5m' },
+    tokensEstimated: { 'for': '5m' },
     seriesDropped: { window: '1h' },
     // Younger keys than this are still in use: senders repeat requests and tasks go on for so long.
     retentionCutShort: { youngerThan: '1d', window: '1h', 'for': '15m' },

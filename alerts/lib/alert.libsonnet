@@ -6,28 +6,28 @@
 //
 // The scope names the labels that an alert carries besides the group labels:
 //   target   target_agent
-//   channel  channel, receiver
+//   call     call, code
 //   sidecar  instance
 //   pattern  pattern
 //   job      none: the alert covers all handoffs
 function(config) {
   local scopeLabels = {
     target: ['target_agent'],
-    channel: ['channel', 'receiver'],
+    call: ['call', 'code'],
     sidecar: ['instance'],
     pattern: ['pattern'],
     job: [],
   },
   local scopeDashboard = {
     target: config.dashboards.agent,
-    channel: config.dashboards.tasks,
+    call: config.dashboards.sidecar,
     sidecar: config.dashboards.sidecar,
     pattern: config.dashboards.tasks,
     job: config.dashboards.overview,
   },
   local scopeCommand = {
     target: 'handoffctl agents; handoffctl parked list --target {{ $labels.target_agent }}',
-    channel: 'curl -s http://127.0.0.1:8780/v1/channels/{{ $labels.channel }}',
+    call: 'journalctl -u handoff-exporter -n 50; handoffctl agents',
     sidecar: 'handoffctl agents',
     pattern: 'handoffctl agents; handoffctl parked list',
     job: 'handoffctl agents; handoffctl parked list',
@@ -52,14 +52,11 @@ function(config) {
 
   local waiting(scope, around) =
     local labels = config.groupLabels + scopeLabels[scope];
-    if scope == 'channel' then
-      number('handoff_channel_pending', labels, around) + ' pending'
-    else
-      number('handoff_parked_entries', labels, around) + ' parked, ' +
-      number('handoff_in_flight', labels, around) + ' in flight',
+    number('handoff_parked_entries', labels, around) + ' parked, ' +
+    number('handoff_in_flight', labels, around) + ' in flight',
 
   local dashboardUrl(uid, scope) =
-    local variables = ['job'] + [label for label in scopeLabels[scope] if label != 'pattern'];
+    local variables = ['job'] + [label for label in scopeLabels[scope] if !std.member(['pattern', 'call', 'code'], label)];
     '%s/d/%s?%s' % [
       config.dashboardBaseUrl,
       uid,

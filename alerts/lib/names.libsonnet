@@ -13,6 +13,8 @@ local secondsPer = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
   ratio(level, metric, window):: '%s:%s:ratio_increase%s' % [level, metric, window],
   mean(level, metric, window):: '%s:%s:mean%s' % [level, metric, window],
 
+  targetFailures(window):: $.increase('job_target_agent', 'handoff_handoffs_failed', window),
+  targetSettled(window):: $.increase('job_target_agent', 'handoff_handoffs_settled', window),
   failures(window):: $.increase('job', 'handoff_handoffs_failed', window),
   settled(window):: $.increase('job', 'handoff_handoffs_settled', window),
   failureRatio(window):: $.ratio('job', 'handoff_handoffs_failed_per_settled', window),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // delivery.libsonnet - is every handoff acknowledged? One failure is informational, three in a row open a
-// ticket, an open circuit pages; and work that waits for an operator or a receiver is never forgotten.
+// ticket, an open circuit pages; and work that waits for an operator, or that no agent takes, is never forgotten.
 local newAlert = import '../lib/alert.libsonnet';
 local names = import '../lib/names.libsonnet';
 
@@ -11,7 +11,6 @@ function(config)
     selector: config.selector,
     target: alert.by(['target_agent']),
     sidecar: alert.by(['instance']),
-    channel: alert.by(['channel', 'receiver']),
   };
 
   local failed = alert.new({
@@ -115,61 +114,150 @@ function(config)
     command: 'handoffctl handoffs --state acknowledged',
   });
 
-  local latencyHigh = alert.new({
-    name: 'HandoffLatencyHigh',
-    severity: 'warning',
-    scope: 'target',
+  local latencyHigh =
+    local perTarget(metric) = names.increase('job_target_agent', metric, config.latency.window);
     // Classic buckets if they are scraped, otherwise the native histogram.
-    expr: |||
+    local percentile(tier) = |||
       (
-        histogram_quantile(
-          %(quantile)g,
-          sum by (%(target)s, le) (
-            rate(handoff_duration_seconds_bucket{%(selector)s, outcome="acknowledged"}[%(window)s])
+        (
+          histogram_quantile(%(quantile)g, %(buckets)s)
+          or
+          histogram_quantile(
+            %(quantile)g,
+            sum by (%(target)s) (
+              rate(handoff_duration_seconds{%(selector)s, outcome="acknowledged"}[%(window)s])
+            )
           )
-        )
-        or
-        histogram_quantile(
-          %(quantile)g,
-          sum by (%(target)s) (
-            rate(handoff_duration_seconds{%(selector)s, outcome="acknowledged"}[%(window)s])
-          )
-        )
-      ) > %(share)g * %(seconds)d
-      and
+        ) > %(share)g * max by (%(target)s) (handoff_agent_timeout_seconds{%(selector)s})
+        and
+        %(acknowledged)s >= %(handoffs)d
+      )
+    ||| % (of + config.latency + tier + {
+             buckets: names.increase('job_le_target_agent', 'handoff_duration_seconds_bucket', config.latency.window),
+             acknowledged: perTarget('handoff_handoffs_acknowledged'),
+           });
+    alert.new({
+      name: 'HandoffLatencyHigh',
+      severity: 'warning',
+      scope: 'target',
+      expr: std.join('or\n', [percentile(tier) for tier in config.latency.percentiles]),
+      'for': config.latency['for'],
+      waiting: alert.now,
+      summary: 'Acknowledgements take almost as long as the timeout allows',
+      description: |||
+        Handoffs to {{ $labels.target_agent }} take up to {{ $value | humanizeDuration }} to be acknowledged, which is more than %(percent)d %% of the agent's timeout.
+        Past the timeout, every slow answer becomes a retry and adds load.
+        Likely causes: the agent is overloaded or does its work before acknowledging, attempts fail and are retried, or the spine is slow (see the stages on the sidecar dashboard).
+      ||| % { percent: config.latency.share * 100 },
+    });
+
+  local refused = alert.new({
+    name: 'HandoffRefused',
+    severity: 'info',
+    scope: 'target',
+    expr: |||
       sum by (%(target)s) (
-        increase(handoff_handoffs_total{%(selector)s, outcome="acknowledged"}[%(window)s])
-      ) >= %(handoffs)d
-    ||| % (of + config.latency + { seconds: names.seconds(config.latency.timeout) }),
-    'for': config.latency['for'],
+        increase(handoff_handoffs_total{%(selector)s, outcome="refused"}[%(window)s])
+      ) > 0
+    ||| % (of + config.refused),
     waiting: alert.now,
-    summary: 'Acknowledgements take almost as long as the timeout allows',
+    summary: 'An agent refused a handoff',
     description: |||
-      One in a hundred handoffs to {{ $labels.target_agent }} took longer than {{ $value | humanizeDuration }} to be acknowledged; the timeout of one attempt is %(timeout)s.
-      Past the timeout, every slow answer becomes a retry and adds load.
-      Likely causes: the agent is overloaded or does its work before acknowledging, attempts fail and are retried, or the spine is slow (see the stages on the sidecar dashboard).
-    ||| % config.latency,
+      {{ $labels.target_agent }} refused at least one handoff in the last %(window)s, permanently; it is parked with the agent's reason.
+      Likely causes: a request that the agent cannot process, or one that belongs to another agent.
+    ||| % config.refused,
+    command: 'handoffctl parked list --target {{ $labels.target_agent }} --reason refused',
   });
 
-  local channelBacklog = alert.new({
-    name: 'HandoffChannelBacklog',
+  local refusedRepeatedly = alert.new({
+    name: 'HandoffRefusedRepeatedly',
     severity: 'warning',
-    scope: 'channel',
+    scope: 'target',
     expr: |||
-      max by (%(channel)s) (
-        handoff_channel_oldest_pending_seconds{%(selector)s}
-      ) > %(seconds)d
-    ||| % (of { seconds: names.seconds(config.channelBacklog.olderThan) }),
-    'for': config.channelBacklog['for'],
+      max by (%(target)s) (
+        max_over_time(handoff_consecutive_refusals{%(selector)s}[%(window)s])
+      ) >= %(count)d
+    ||| % (of + config.refusedRepeatedly),
     waiting: alert.now,
-    summary: 'A channel receiver is falling behind',
+    summary: 'An agent refuses one handoff after the other',
     description: |||
-      The oldest publication on channel {{ $labels.channel }} that {{ $labels.receiver }} has not acknowledged is {{ $value | humanizeDuration }} old.
-      Likely causes: the receiver is down, it cannot keep up with the publish rate, or it keeps failing on one publication that is redelivered each time.
+      {{ $labels.target_agent }} refused {{ $value }} handoffs in a row. Its circuit stays closed, since it answers.
+      Likely causes: the agent or its senders were changed and no longer agree on the request, the agent rejects everything since its last deployment, or it lacks something that it needs.
     |||,
+    command: 'handoffctl parked list --target {{ $labels.target_agent }} --reason refused',
+  });
+
+  local mostlyRefused = alert.new({
+    name: 'HandoffMostlyRefused',
+    severity: 'critical',
+    scope: 'target',
+    expr: |||
+      (
+        sum by (%(target)s) (
+          increase(handoff_handoffs_total{%(selector)s, outcome="refused"}[%(window)s])
+        )
+        /
+        sum by (%(target)s) (
+          increase(handoff_handoffs_total{%(selector)s, outcome=~"acknowledged|exhausted|rejected|refused|expired"}[%(window)s])
+        )
+      ) > %(above)g
+      and
+      sum by (%(target)s) (
+        increase(handoff_handoffs_total{%(selector)s, outcome=~"acknowledged|exhausted|rejected|refused|expired"}[%(window)s])
+      ) >= %(handoffs)d
+    ||| % (of + config.mostlyRefused),
+    waiting: alert.now,
+    summary: 'An agent refuses most of its handoffs',
+    description: |||
+      {{ $labels.target_agent }} refused {{ $value | humanizePercentage }} of its handoffs in the last %(window)s. They are parked, and their tasks are blocked.
+      Likely causes: the agent or its senders were changed and no longer agree on the request, the agent rejects everything since its last deployment, or it lacks something that it needs.
+    ||| % config.mostlyRefused,
+    command: 'handoffctl parked list --target {{ $labels.target_agent }} --reason refused',
+  });
+
+  local expired = alert.new({
+    name: 'HandoffExpired',
+    severity: 'warning',
+    scope: 'target',
+    expr: |||
+      sum by (%(target)s) (
+        increase(handoff_handoffs_total{%(selector)s, outcome="expired"}[%(window)s])
+      ) > 0
+    ||| % (of + config.expired),
+    waiting: alert.now,
+    summary: 'Deadlines passed before an agent acknowledged',
+    description: |||
+      At least one handoff to {{ $labels.target_agent }} passed its deadline in the last %(window)s. Expired handoffs are not parked and are never retried; their work is not done.
+      Likely causes: the agent does not answer or does not poll its inbox, its retries take longer than the senders' deadlines, or a deadline is too short for the work.
+    ||| % config.expired,
+    command: 'handoffctl handoffs --state expired --target {{ $labels.target_agent }}; handoffctl agents',
+  });
+
+  local inboxUnattended(severity) = alert.new({
+    name: 'HandoffInboxUnattended',
+    severity: severity,
+    scope: 'target',
+    // Work that arrived just now is not late, however long the agent had nothing to poll for.
+    expr: |||
+      max by (%(target)s) (
+        (time() - handoff_inbox_last_poll_timestamp_seconds{%(selector)s})
+        and
+        handoff_inbox_waiting{%(selector)s} > 0
+        and
+        handoff_oldest_in_flight_seconds{%(selector)s} > %(seconds)d
+      ) > %(seconds)d
+    ||| % (of { seconds: names.seconds(config.inboxUnattended[severity]) }),
+    waiting: alert.now,
+    summary: 'An inbox that has work is not polled',
+    description: |||
+      {{ $labels.target_agent }} has work in its inbox and has not polled for {{ $value | humanizeDuration }}.
+      Likely causes: the agent is not running, hangs or is busy with other work, it polls another sidecar or another name, or its token is rejected.
+    |||,
+    command: 'handoffctl agents; handoffctl handoffs --state ready --target {{ $labels.target_agent }}',
   });
 
   {
     name: 'handoff-delivery.alerts',
-    rules: [failed, consecutiveFailures, circuitOpen, parkedWaiting, taskStalled, latencyHigh, channelBacklog],
+    rules: [failed, consecutiveFailures, circuitOpen, parkedWaiting, taskStalled, latencyHigh, refused, refusedRepeatedly, mostlyRefused, expired] +
+           [inboxUnattended(severity) for severity in ['warning', 'critical']],
   }

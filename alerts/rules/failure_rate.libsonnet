@@ -9,24 +9,26 @@ local names = import '../lib/names.libsonnet';
 function(config)
   local alert = newAlert(config);
 
-  // Both windows above `bound`, with enough handoffs in the long one to trust the rate.
-  local sustained(bound, long, short) = |||
-    %(longRatio)s > %(bound)s
-    and
-    %(shortRatio)s > %(bound)s
-    and
-    %(settled)s >= %(handoffs)d
-    and
-    %(failures)s >= %(minimumFailures)d
-  ||| % {
-    bound: bound,
-    longRatio: names.failureRatio(long),
-    shortRatio: names.failureRatio(short),
-    settled: names.settled(long),
-    failures: names.failures(long),
-    handoffs: config.rateGuard.handoffs,
-    minimumFailures: config.rateGuard.failures,
-  };
+  local of = { selector: config.selector, job: alert.by([]), target: alert.by(['target_agent']) };
+
+  // Both windows above `bound`, with enough handoffs in the long one to trust the rate. A target whose circuit
+  // was open in the short window is left out: HandoffCircuitOpen pages for it, and whatever else fails must
+  // still show.
+  local sustained(bound, long, short) =
+    local others(recorded) = |||
+      sum by (%(job)s) (
+        %(recorded)s
+        unless
+        min by (%(target)s) (min_over_time(handoff_circuit_state{%(selector)s, state="closed"}[%(short)s])) == 0
+      )
+    ||| % (of { recorded: recorded, short: short });
+    local ratio(window) = '(\n%s/\n%s) > %s\n' % [others(names.targetFailures(window)), others(names.targetSettled(window)), bound];
+    std.join('and\n', [
+      ratio(long),
+      ratio(short),
+      others(names.targetSettled(long)) + '>= %d\n' % config.rateGuard.handoffs,
+      others(names.targetFailures(long)) + '>= %d\n' % config.rateGuard.failures,
+    ]);
 
   // The last sentence of the description: the agents with the most failures in the last hour, in
   // alphabetical order. Empty if there are none, so it includes its leading space.

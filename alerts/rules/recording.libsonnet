@@ -36,13 +36,15 @@ function(config)
 
   local divide(numerator, denominator) = '%s\n/\n%s' % [numerator, denominator];
 
-  // A counter over a window, `name` being a function from a window to the name of the recorded series.
+  local sumOf(recorded) = 'sum by (%s) (%s)' % [by([]), recorded];
+
+  // A counter of each target over a window, `name` being a function from a window to the name of the recorded series.
   local counted(name, metric, matchers, window) =
-    record(name(window), if isDirect(window) then increase([], metric, matchers, window) else tiles(name(config.tile), window, config.tile));
+    record(name(window), if isDirect(window) then increase(['target_agent'], metric, matchers, window) else tiles(name(config.tile), window, config.tile));
 
   local unique(windows) = std.set(windows, names.seconds);
 
-  // --- failures of all handoffs ------------------------------------------------------------------
+  // --- failures, of each target and of all handoffs ------------------------------------------------------------------
   // Handoffs that a circuit or the hop limit stopped were never attempted, so they are not in the rate.
 
   local failureWindows = unique(
@@ -55,12 +57,24 @@ function(config)
 
   local failures = std.flattenArrays([
     [
-      counted(names.failures, 'handoff_handoffs_total', ['outcome=~"exhausted|rejected"'], window),
-      counted(names.settled, 'handoff_handoffs_total', ['outcome=~"acknowledged|exhausted|rejected|refused|expired"'], window),
+      counted(names.targetFailures, 'handoff_handoffs_total', ['outcome=~"exhausted|rejected"'], window),
+      counted(names.targetSettled, 'handoff_handoffs_total', ['outcome=~"acknowledged|exhausted|rejected|refused|expired"'], window),
+      record(names.failures(window), sumOf(names.targetFailures(window))),
+      record(names.settled(window), sumOf(names.targetSettled(window))),
       record(names.failureRatio(window), divide(names.failures(window), names.settled(window))),
     ]
     for window in failureWindows
   ]);
+
+  // --- how long each target takes ----------------------------------------------------------------
+
+  local latencyWindow = config.latency.window;
+  local latency = [
+    record(names.increase('job_le_target_agent', 'handoff_duration_seconds_bucket', latencyWindow),
+           increase(['target_agent', 'le'], 'handoff_duration_seconds_bucket', ['outcome="acknowledged"'], latencyWindow)),
+    record(names.increase('job_target_agent', 'handoff_handoffs_acknowledged', latencyWindow),
+           increase(['target_agent'], 'handoff_handoffs_total', ['outcome="acknowledged"'], latencyWindow)),
+  ];
 
   // --- completeness across all handoffs ----------------------------------------------------------
   // Requested is included + missing + trimmed: everything that did not make it into the envelope counts. A memory
@@ -127,6 +141,7 @@ function(config)
 
   [
     group('handoff-failures.rules', failures),
+    group('handoff-latency.rules', latency),
     group('handoff-completeness.rules', completeness),
     group('handoff-budget.rules', budget + utilization),
     group('handoff-hops.rules', hopDepth),

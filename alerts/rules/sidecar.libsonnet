@@ -84,6 +84,49 @@ function(config)
     ||| % config.seriesDropped,
   });
 
+  local tokensEstimated = alert.new({
+    name: 'HandoffTokensEstimated',
+    severity: 'info',
+    scope: 'sidecar',
+    expr: |||
+      max by (%(sidecar)s) (handoff_tokenizer_exact{%(selector)s}) == 0
+    ||| % of,
+    'for': config.tokensEstimated['for'],
+    summary: 'Tokens are estimated: a sidecar has no vocabulary',
+    description: |||
+      {{ $labels.instance }} found no vocabulary and estimates token counts from above, so envelopes carry less than their budgets allow.
+      Likely causes: the vocabularies were not built or not installed, or HANDOFF_VOCABULARY_DIR names another place.
+    |||,
+    command: 'journalctl -u handoff-exporter | grep token_counts',
+  });
+
+  local requestsFailing = alert.new({
+    name: 'HandoffRequestsFailing',
+    severity: 'warning',
+    scope: 'call',
+    expr: |||
+      (
+        sum by (%(call)s) (
+          increase(handoff_api_requests_total{%(selector)s, code!~"ok|%(others)s"}[%(window)s])
+        )
+        / ignoring (code) group_left ()
+        sum by (%(all)s) (
+          increase(handoff_api_requests_total{%(selector)s}[%(window)s])
+        )
+      ) > %(above)g
+      and ignoring (code)
+      sum by (%(all)s) (
+        increase(handoff_api_requests_total{%(selector)s}[%(window)s])
+      ) >= %(requests)d
+    ||| % (config.requestsFailing { selector: config.selector, call: alert.by(['call', 'code']), all: alert.by(['call']), others: std.join('|', config.requestsFailing.others) }),
+    'for': config.requestsFailing['for'],
+    summary: 'Requests to the agent API fail',
+    description: |||
+      {{ $value | humanizePercentage }} of the requests to {{ $labels.call }} in the last %(window)s were answered with the problem {{ $labels.code }}.
+      {{ if eq $labels.code "budget_too_small" }}What may never be trimmed does not fit the token budget, so nothing was stored or sent. Likely causes: a pinned memory that is too large (handoffctl memories list --pinned), an intent, constraints or an expected output that grew, or a token_budget or max_tokens that is too small.{{ else }}Nothing was stored or sent for them, and only their callers know. Likely causes: a caller that was changed or was given the wrong token or name, or what the code says; docs/api.md lists the codes.{{ end }}
+    ||| % config.requestsFailing,
+  });
+
   local retentionCutShort = alert.new({
     name: 'HandoffRetentionCutShort',
     severity: 'warning',
@@ -205,6 +248,8 @@ function(config)
       exporterInstanceUnreachable,
       configReloadFailed,
       seriesDropped,
+      tokensEstimated,
+      requestsFailing,
       storeDisplaced,
       storeCommitsFail,
       storeDiskFull,

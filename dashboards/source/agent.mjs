@@ -103,9 +103,12 @@ const latencyHeat = heatmap({
 
 const latencyLines = lines({
     title: 'Latency and timeout', unit: 's', height: 9, line: true, log: true, steps: slow, names: ['p50', 'p95', 'p99'],
-    queries: [['p50', 0.5], ['p95', 0.95], ['p99', 0.99]].map(([name, q]) => series(latency(q, moving), name, { exemplar: true })),
-    about: 'Quantiles of the time from acceptance to acknowledgement. The red line is the default timeout of one attempt, 15 s; the orange line, 80 % of it, is the alert threshold.',
-    good: 'flat, with room below the orange line.',
+    queries: [
+        ...[['p50', 0.5], ['p95', 0.95], ['p99', 0.99]].map(([name, q]) => series(latency(q, moving), name, { exemplar: true })),
+        series(max(`handoff_agent_timeout_seconds${target()}`, 'target_agent'), 'timeout of {{target_agent}}'),
+    ],
+    about: 'Quantiles of the time from acceptance to acknowledgement, and the timeout of each agent; 80 % of it is the alert threshold. The red line is the default timeout of one attempt, 15 s, the orange line 80 % of that.',
+    good: 'flat, with room below the timeout.',
     otherwise: 'if p50 rises too, the agent is slow for all handoffs; only p99: retries or occasional large tasks.',
     runbooks: ['HandoffLatencyHigh'],
 });
@@ -128,7 +131,7 @@ const outcomeBars = lines({
     about: 'Finished handoffs per second, by outcome.',
     good: 'green.',
     otherwise: 'exhausted: no attempt was acknowledged; rejected: wrong url or token; refused: by the agent; expired: the deadline passed; circuit_open: not sent.',
-    runbooks: ['HandoffFailed'],
+    runbooks: ['HandoffFailed', 'HandoffRefused', 'HandoffMostlyRefused', 'HandoffExpired'],
 });
 
 const attemptLines = lines({
@@ -269,6 +272,35 @@ const consecutiveLines = lines({
     runbooks: ['HandoffConsecutiveFailures'],
 });
 
+const refusalLines = lines({
+    title: 'Refused in a row over time', unit: 'short', line: true, min: 0, softMax: 4, width: 8, steps: rising(1, limits.consecutiveRefusals),
+    queries: [series(max(`handoff_consecutive_refusals${target()}`, 'target_agent'), '{{target_agent}}')],
+    about: 'Handoffs that the agent refused in a row; the next acknowledgement resets it to 0. The red line is the alert threshold.',
+    good: '0.',
+    otherwise: 'it answers, but takes nothing: see its reasons in `handoffctl parked list --reason refused`.',
+    runbooks: ['HandoffRefusedRepeatedly', 'HandoffMostlyRefused'],
+});
+
+const inboxLines = lines({
+    title: 'Inbox', unit: 'short', min: 0, width: 8,
+    queries: [series(sum(`handoff_inbox_waiting${target()}`, 'target_agent'), '{{target_agent}}')],
+    about: 'Handoffs in the inboxes of agents that pull, which no poll has taken yet.',
+    good: 'back to 0 all the time.',
+    otherwise: 'if it only grows, the agent is not polling.',
+    runbooks: ['HandoffInboxUnattended'],
+    empty: 'Empty until an agent that pulls is configured.',
+});
+
+const polledLines = lines({
+    title: 'Time since the last poll', unit: 's', line: true, min: 0, width: 8, steps: [[good, null], [warn, limits.unpolled]],
+    queries: [series(`time() - ${max(`handoff_inbox_last_poll_timestamp_seconds${target()}`, 'target_agent')}`, '{{target_agent}}')],
+    about: 'How long ago each inbox was polled. The line at five minutes is the alert threshold, if work is waiting.',
+    good: 'seconds.',
+    otherwise: 'a line that climbs at 45 degrees: the agent has stopped.',
+    runbooks: ['HandoffInboxUnattended'],
+    empty: 'Empty until an agent that pulls is configured.',
+});
+
 const parkedNow = lines({
     title: 'Parked over time', unit: 'short', min: 0, width: 6,
     queries: [series(sum(`handoff_parked_entries${target()}`, 'target_agent'), '{{target_agent}}')],
@@ -291,5 +323,6 @@ export const agent = {
         ['Reliability', [circuitLine, outcomeBars, attemptLines, failureLines, consecutiveLines, retryLines, openedLines]],
         ['Context', [completenessLines, lostLines, omittedLines, utilizationLines, tokenLines]],
         ['Backlog', [inFlightLines, ageLines, parkedNow, parkedLines]],
+        ['Refusals and inboxes', [refusalLines, inboxLines, polledLines]],
     ],
 };

@@ -27,5 +27,6 @@ export const limits = {
     consecutiveFailures: 3,
     utilization: { underused: 0.2, full: 0.9 },
     parkedAge: 3600,
-    channelAge: 300,
+    consecutiveRefusals: 3,
+    unpolled: 300,
 };

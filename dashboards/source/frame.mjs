@@ -28,8 +28,6 @@ const labelVariable = (name, label, series) => new dashboard.QueryVariableBuilde
 // Optional variables, in addition to datasource, job and instance.
 const optional = {
     target_agent: () => labelVariable('target_agent', 'Target agent', `handoff_in_flight${sidecar()}`),
-    channel: () => labelVariable('channel', 'Channel', `handoff_channel_pending${sidecar()}`),
-    receiver: () => labelVariable('receiver', 'Receiver', `handoff_channel_pending${sidecar('channel=~"$channel"')}`),
 };
 
 // The constant builder has no method for this.
@@ -65,7 +63,7 @@ const annotations = (names) => [
         expr: `ALERTS${(names.includes('target_agent') ? alertsOfTarget : alerts)(
             'alertstate="firing"', 'severity=~"critical|warning"')}`,
         title: '{{alertname}}',
-        text: '{{severity}} {{target_agent}} {{channel}} {{receiver}} {{instance}}',
+        text: '{{severity}} {{target_agent}} {{call}} {{code}} {{instance}}',
     }),
     annotation({
         name: 'Restarts',

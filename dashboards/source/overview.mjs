@@ -18,7 +18,6 @@ const { failureRate: failing, completeness: complete, timeout, timeoutShare, uti
 const kept = '${datasource:queryparam}&${job:queryparam}&${__url_time_range}';
 const open = (title, uid, variable, more) => ({ title, url: `/d/${uid}?${kept}${more}&var-${variable}=\${__value.text}` });
 const toAgent = open('Open this agent', uids.agent, 'target_agent', '&${instance:queryparam}');
-const toChannel = open('Open this channel', uids.tasks, 'channel', '&${instance:queryparam}');
 const toSidecar = open('Open this sidecar', uids.sidecar, 'instance', '');
 
 const firing = (severity) => `ALERTS${alertsOfTarget('alertstate="firing"', `severity="${severity}"`)}`;
@@ -166,8 +165,8 @@ const alertTable = table({
         }],
         ['target_agent', { name: 'Target agent', link: toAgent }],
         ['instance', { name: 'Sidecar', link: toSidecar }],
-        ['channel', { name: 'Channel', link: toChannel }],
-        ['receiver', { name: 'Receiver' }],
+        ['call', { name: 'Call' }],
+        ['code', { name: 'Code' }],
         ['Value #B', { name: 'Since', unit: 'dateTimeFromNow', width: 150 }],
     ],
     about: 'All firing alerts, the most severe first. The name links to the runbook, the agent to its dashboard.',

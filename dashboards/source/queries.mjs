@@ -20,8 +20,6 @@ const scope = 'job=~"$job", instance=~"$instance"';
 export const sidecar = (...more) => `{${[scope, ...more].join(', ')}}`;
 // The same for metrics of a target agent.
 export const target = (...more) => sidecar('target_agent=~"$target_agent"', ...more);
-// And of a channel.
-export const channel = (...more) => sidecar('channel=~"$channel"', 'receiver=~"$receiver"', ...more);
 // Alerts carry only the labels of their scope, so a missing label must match too.
 export const alerts = (...more) => `{${['job=~"$job"', 'instance=~"$instance|"', ...more].join(', ')}}`;
 export const alertsOfTarget = (...more) => alerts('target_agent=~"$target_agent|"', ...more);

@@ -37,6 +37,17 @@ const tokenizerStat = stat({
     about: 'Whether tokens are counted exactly or estimated because no vocabulary is installed.',
     good: 'exact.',
     otherwise: 'estimates are about three times too high, so envelopes carry less than they could: install the vocabularies.',
+    runbooks: ['HandoffTokensEstimated'],
+});
+
+const answerLines = lines({
+    title: 'Problems answered', width: 24, unit: 'short', bars: true, stack: 'normal', min: 0,
+    queries: [series(`${increase('handoff_api_requests_total', sidecar('code!="ok"'), moving, 'call', 'code')} > 0`, '{{call}}: {{code}}')],
+    about: 'Requests to the agent API that were answered with a problem, by call and code.',
+    good: 'none, or few.',
+    otherwise: 'only the callers know of these: the code says what is wrong with their requests.',
+    runbooks: ['HandoffRequestsFailing'],
+    empty: 'Empty while every request is answered without a problem.',
 });
 
 const reloadStat = stat({
@@ -339,6 +350,7 @@ export const sidecarDashboard = {
         ['', [upStat, spineStat, reloadStat, tokenizerStat, droppedStat, commitFailureStat, instances]],
         ['Stages of a handoff', [stageMedian, stageTail, stageTime]],
         ['Store and spine', [commitHeat, commitLines, storeLines, retainedLines, removedLines, keptLines, diskLines, displacedLines, spineLines, spineOutcomes]],
+        ['Requests', [answerLines]],
         ['Process', [inFlightLines, memoryLines, cpuLines, fdLines, threadLines, networkLines, shortageLines, secretLines]],
         ['Scrapes', [scrapeLines, sampleLines, scrapeCodes, suppressedLines]],
     ],

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tasks.mjs - do tasks take the intended route? Depth, handoffs per task, cycles and limits, and the channels
-// on which one publication goes to many receivers.
+// tasks.mjs - do tasks take the intended route? Depth, handoffs per task, cycles and limits.
 import { limits, uids } from './config.mjs';
 import { bad, dashes, good, heatmap, lines, now, override, rising, series, stat, warn } from './panels.mjs';
 import {
-    channel, handoffs, heat, hopDepth, increase, max, mean, moving, observations, quantile, rate, shown, sidecar, sum, target,
+    handoffs, heat, hopDepth, increase, max, mean, moving, observations, quantile, rate, shown, sidecar, sum, target,
 } from './queries.mjs';
 
-const untilChannels = 'Empty until something is published on a channel.';
 const untilTasks = 'Empty until a task is completed.';
 
 // --- now --------------------------------------------------------------------------------------------
@@ -155,56 +153,14 @@ const taskLines = lines({
     empty: untilTasks,
 });
 
-// --- channels ---------------------------------------------------------------------------------------
-
-const publishedLines = lines({
-    title: 'Published', unit: 'suffix: /s', min: 0, width: 6, height: 6,
-    queries: [series(rate('handoff_channel_published_total', channel(), 'channel'), '{{channel}}')],
-    about: 'Publications per second on each channel.',
-    good: 'it follows your workload.',
-    otherwise: 'if a channel goes silent, its publisher is down.',
-    empty: untilChannels,
-});
-
-const pendingLines = lines({
-    title: 'Pending', unit: 'short', min: 0, width: 6, height: 6,
-    queries: [series(sum(`handoff_channel_pending${channel()}`, 'channel', 'receiver'), '{{channel}}: {{receiver}}')],
-    about: 'Publications that a receiver has not acknowledged yet.',
-    good: 'small, and back to 0.',
-    otherwise: 'if one receiver grows, it is slower than its channel, or down.',
-    runbooks: ['HandoffChannelBacklog'],
-    empty: untilChannels,
-});
-
-const lagLines = lines({
-    title: 'Broadcast lag', unit: 's', line: true, min: 0, width: 6, height: 6, steps: [[good, null], [warn, limits.channelAge]],
-    queries: [series(max(`handoff_channel_oldest_pending_seconds${channel()}`, 'channel', 'receiver'), '{{channel}}: {{receiver}}')],
-    about: 'Age of the oldest publication that a receiver has not acknowledged. The line at five minutes is the alert threshold.',
-    good: 'seconds.',
-    otherwise: 'a line that climbs at 45 degrees: that receiver has stopped taking publications.',
-    runbooks: ['HandoffChannelBacklog'],
-    empty: untilChannels,
-});
-
-const redeliveredLines = lines({
-    title: 'Redelivered', unit: 'short', bars: true, min: 0, width: 6, height: 6,
-    queries: [series(increase('handoff_channel_redelivered_total', channel(), moving, 'channel', 'receiver'), '{{channel}}: {{receiver}}')],
-    about: 'Publications that were sent again to a receiver that had not acknowledged them.',
-    good: 'none.',
-    otherwise: 'the receiver fails on them or is too slow; it must handle duplicates safely.',
-    runbooks: ['HandoffChannelBacklog'],
-    empty: untilChannels,
-});
-
 export const tasks = {
     uid: uids.tasks,
     title: 'Handoff / Tasks and hops',
-    description: 'Do tasks take the intended route? Depth, handoffs per task, cycles, limits, and channels.',
-    variables: ['target_agent', 'channel', 'receiver'],
+    description: 'Do tasks take the intended route? Depth, handoffs per task, cycles, limits.',
+    variables: ['target_agent'],
     rows: [
         ['', [depthStat, deepStat, perTaskStat, completedStat, openStat, cyclesStat, limitStat]],
         ['Depth', [depthHeat, depthLines, pastLines, patternLines, cycleLines]],
         ['Tasks', [taskHeat, taskLines]],
-        ['Channels', [publishedLines, pendingLines, lagLines, redeliveredLines]],
     ],
 };

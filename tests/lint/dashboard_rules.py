@@ -19,15 +19,8 @@ COLUMNS = 24
 # What Prometheus itself adds to a scrape and to alerts.
 OF_PROMETHEUS = {
     "up": ("gauge", set()), "scrape_duration_seconds": ("gauge", set()), "scrape_samples_scraped": ("gauge", set()),
-    "ALERTS": ("gauge", {"alertname", "alertstate", "severity", "target_agent", "channel", "receiver", "pattern"}),
-    "ALERTS_FOR_STATE": ("gauge", {"alertname", "severity", "target_agent", "channel", "receiver", "pattern"}),
-}
-# Metrics that are agreed on and not served yet; their panels say so.
-ANNOUNCED = {
-    "handoff_channel_published_total": ("counter", {"channel", "receiver"}),
-    "handoff_channel_redelivered_total": ("counter", {"channel", "receiver"}),
-    "handoff_channel_pending": ("gauge", {"channel", "receiver"}),
-    "handoff_channel_oldest_pending_seconds": ("gauge", {"channel", "receiver"}),
+    "ALERTS": ("gauge", {"alertname", "alertstate", "severity", "target_agent", "call", "code", "pattern"}),
+    "ALERTS_FOR_STATE": ("gauge", {"alertname", "severity", "target_agent", "call", "code", "pattern"}),
 }
 SCRAPED = {"job", "instance"}
 
@@ -43,7 +36,7 @@ def served():
 def recorded():
     """{recorded series: labels}"""
     groups = yaml.safe_load((source_tree.TOP / "alerts/handoff-rules.yml").read_text())["groups"]
-    levels = {"job": set(), "job_pattern": {"pattern"}, "job_target_agent": {"target_agent"}}
+    levels = {"job": set(), "job_le_target_agent": {"le", "target_agent"}, "job_pattern": {"pattern"}, "job_target_agent": {"target_agent"}}
     return {rule["record"]: levels[rule["record"].split(":")[0]] for group in groups for rule in group["rules"]}
 
 
@@ -51,7 +44,7 @@ def recorded():
 def known_metrics():
     """{name in a query: (kind, labels besides job and instance)}; kind "counter" must be inside rate()."""
     known = dict(OF_PROMETHEUS)
-    for name, (kind, labels) in {**ANNOUNCED, **served()}.items():
+    for name, (kind, labels) in served().items():
         if kind == "histogram":
             known[name] = ("counter", labels)  # the native form
             known[f"{name}_bucket"] = ("counter", labels | {"le"})

@@ -204,12 +204,13 @@ class WithTheAlerts(unittest.TestCase):
             "completeness": {"low": completeness["low"]["below"], "critical": completeness["critical"]["below"]},
             "failureRate": {"elevated": rate["elevated"]["above"], "critical": rate["critical"]["above"]},
             "objective": alerts["objective"],
-            "timeout": grafana.seconds(alerts["latency"]["timeout"]),
+            "timeout": 15,  # the default of agents; the alert takes that of each
             "timeoutShare": alerts["latency"]["share"],
             "consecutiveFailures": alerts["consecutiveFailures"]["count"],
             "utilization": {"underused": alerts["budgetUnderused"]["below"], "full": alerts["contextTrimmed"]["utilizationAbove"]},
             "parkedAge": grafana.seconds(alerts["parked"]["olderThan"]),
-            "channelAge": grafana.seconds(alerts["channelBacklog"]["olderThan"]),
+            "consecutiveRefusals": alerts["refusedRepeatedly"]["count"],
+            "unpolled": grafana.seconds(alerts["inboxUnattended"]["warning"]),
         })
         self.assertEqual(from_sources("config.defaultRunbooks"), alerts["runbookBaseUrl"])
         self.assertEqual(from_sources("config.uids"), alerts["dashboards"])

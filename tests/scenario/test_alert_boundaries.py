@@ -101,51 +101,102 @@ def delivery():
         case("those of another job do not",
              {target("handoff_oldest_parked_seconds", job="other"): 9999}, False)]
 
-    pending = {"channel": "reviews", "receiver": "auditor"}
-    oldest = "handoff_channel_oldest_pending_seconds"
-    yield "HandoffChannelBacklog", [
-        case("five minutes do not", {of(oldest, **pending): 300}, False),
-        case("more than five minutes do, for five more", {of(oldest, **pending): 301}, True, 5),
-        case("at one of two sidecars do",
-             {of(oldest, **pending): 301, of(oldest, instance="b:9780", **pending): 0}, True, 5),
-        case("those of another job do not", {of(oldest, job="other", **pending): 999}, False)]
+    refused = handoffs("refused")
+    yield "HandoffRefused", [
+        case("one refusal does", {refused: "0 1x5"}, True, 1),
+        case("those that were there before do not", {refused: 7}, False),
+        case("a failure is not one", {exhausted: "0+1x40"}, False),
+        case("those of another job do not", {handoffs("refused", job="other"): "0+1x40"}, False)]
+
+    refusals = target("handoff_consecutive_refusals")
+    yield "HandoffRefusedRepeatedly", [
+        case("two in a row do not", {refusals: 2}, False),
+        case("three in a row do", {refusals: 3}, True),
+        case("two at each of two sidecars do not",
+             {refusals: 2, target("handoff_consecutive_refusals", instance="b:9780"): 2}, False),
+        case("those of another job do not",
+             {target("handoff_consecutive_refusals", job="other"): 9}, False)]
+
+    def among(refusals, others, **labels):
+        return {handoffs("refused", **labels): f"0x15 {refusals}x40",
+                handoffs("acknowledged", **labels): f"0x15 {others}x40"}
+    yield "HandoffMostlyRefused", [
+        case("half of them are not most", among(5, 5), False, 16),
+        case("six of eleven are", among(6, 5), True, 16),
+        case("four of four are too few", among(4, 0), False, 16),
+        case("five of five are enough", among(5, 0), True, 16),
+        case("three of five are", among(3, 2), True, 16),
+        case("those to another agent do not count", with_(
+            among(4, 0), **{handoffs("acknowledged", agent="coder"): "0x15 9x40"}), False, 16),
+        case("those of another job do not", among(9, 0, job="other"), False, 16)]
+
+    yield "HandoffExpired", [
+        case("one does", {handoffs("expired"): "0 1x5"}, True, 1),
+        case("those that were there before do not", {handoffs("expired"): 7}, False),
+        case("those of another job do not", {handoffs("expired", job="other"): "0+1x40"}, False)]
+
+    def inbox(polled, waiting=1, since="0+60x40", **labels):
+        return {target("handoff_inbox_last_poll_timestamp_seconds", **labels): polled,
+                target("handoff_inbox_waiting", **labels): waiting,
+                target("handoff_oldest_in_flight_seconds", **labels): since}
+    yield "HandoffInboxUnattended", [
+        case("five minutes without a poll are a ticket, from the sixth on", inbox(0), True, 6, severity="warning"),
+        case("fifteen page, from the sixteenth on", inbox(0), True, 16, severity="critical"),
+        case("a poll in each five minutes does not", inbox("0x5 300x5 600x5 900x5 1200x5 1500x5 1800x20"), False, 9),
+        case("an inbox without work does not", inbox(0, waiting=0), False, 9),
+        case("work that an agent has taken does not", inbox(0, waiting=0, since=9999), False, 9),
+        case("work that came just now does not", inbox(0, since=300), False, 9),
+        case("one of two sidecars that is not polled does", with_(
+            inbox(0), **inbox("0+60x40", instance="b:9780")), True, 6, severity="warning"),
+        case("that of another job does not", inbox(0, job="other"), False, 9)]
 
 
-def latencies(per_minute, share_below_10, outcome="acknowledged", **labels):
-    """Counters that rise for two hours; what is not below 10 s is below 15 s."""
-    def rising(rate):
-        return f"0+{rate:.6f}x130"
-    buckets = {"10.0": per_minute * share_below_10, "15.0": per_minute, "+Inf": per_minute}
-    series = {target("handoff_duration_seconds_bucket", pattern="direct", outcome=outcome, le=le, **labels):
-              rising(rate) for le, rate in buckets.items()}
-    return {**series, handoffs("acknowledged", **labels): rising(per_minute)}
+def latencies(in_an_hour, share_below_10, timeout=15, job="handoff"):
+    """What an hour of handoffs left; what is not below 10 s is below 15 s."""
+    def heard(name, value, **labels):
+        return {recorded(name, job=job, target_agent="analyst", **labels): value}
+    buckets = {"10.0": in_an_hour * share_below_10, "15.0": in_an_hour, "+Inf": in_an_hour}
+    series = {target("handoff_agent_timeout_seconds", job=job): timeout}
+    for le, value in buckets.items():
+        series |= heard("job_le_target_agent:handoff_duration_seconds_bucket:increase1h", value, le=le)
+    return series | heard("job_target_agent:handoff_handoffs_acknowledged:increase1h", in_an_hour)
 
 
 def latency():
     # p99 = 10 s + 5 s * (0.99 - below) / (1 - below)
     below_12, above_12 = 0.9843, 0.9823  # 11.8 s and 12.2 s
     yield "HandoffLatencyHigh", [
-        case("a p99 under 12 s does not", latencies(100, below_12), False, 120),
-        # the first 200 are there after two minutes
-        case("a p99 over 12 s does, for ten minutes", latencies(110, above_12), True, 12),
-        case("with 190 in an hour it does not", latencies(3.16, 0.9), False, 120),
-        case("with 204 in an hour it does, once there are 200", latencies(3.4, 0.9), True, 69),
-        case("110 at each of two sidecars do",
-             with_(latencies(1.8, 0.9), **latencies(1.8, 0.9, instance="b:9780")), True, 66),
-        case("190 and those that were given up do not",
-             with_(latencies(3.16, 0.9), **{handoffs("exhausted"): "0+3x130"}), False, 120),
-        case("those that were given up are not slow", with_(
-            latencies(100, 1), **latencies(100, 0.5, outcome="exhausted")), False, 120),
-        case("those of another job do not", latencies(100, 0.5, job="other"), False, 120)]
+        case("a p99 under 12 s does not", latencies(1000, below_12), False, 10),
+        case("a p99 over 12 s does, for ten minutes", latencies(1000, above_12), True, 10),
+        case("199 in an hour have no 99th percentile", latencies(199, above_12), False, 10),
+        case("200 have one", latencies(200, above_12), True, 10),
+        # p90 = 10 s + 5 s * (0.9 - below) / (1 - below)
+        case("a p90 under 12 s does not", latencies(199, 0.843), False, 10),
+        case("a p90 over 12 s does", latencies(199, 0.823), True, 10),
+        case("29 have no 90th percentile", latencies(29, 0.823), False, 10),
+        case("30 have one", latencies(30, 0.823), True, 10),
+        # p50 = 10 s + 5 s * (0.5 - below) / (1 - below)
+        case("a median under 12 s does not", latencies(29, 0.2), False, 10),
+        case("a median over 12 s does", latencies(29, 0.1), True, 10),
+        case("four have no median", latencies(4, 0), False, 10),
+        case("five have one", latencies(5, 0), True, 10),
+        case("what is slow for 15 s is not for a minute", latencies(1000, 0, timeout=60), False, 10),
+        case("what is quick for 15 s may be slow for less", latencies(1000, 1, timeout=12), True, 10),
+        case("those of another job do not", latencies(1000, 0, job="other"), False, 10)]
 
 
 # ---- failure rate and error budget ----------------------------------------------------------------
 
-def rate(long, short, settled=1000, failed=30, over=(1, 1)):
-    ratio = "job:handoff_handoffs_failed_per_settled:ratio_increase"
-    return {recorded(ratio + long): over[0], recorded(ratio + short): over[1],
-            recorded("job:handoff_handoffs_settled:increase" + long): settled,
-            recorded("job:handoff_handoffs_failed:increase" + long): failed}
+def of_target(kind, window, value, agent="analyst", **labels):
+    return {recorded(f"job_target_agent:handoff_handoffs_{kind}:increase{window}", target_agent=agent, **labels): value}
+
+
+def rate(long, short, settled=1000, failed=30, over=None, agent="analyst", closed=1):
+    """The failures of both windows; `over`: their shares."""
+    failures = [settled * share for share in over] if over else [failed, failed]
+    return (of_target("failed", long, failures[0], agent) | of_target("settled", long, settled, agent)
+            | of_target("failed", short, failures[1], agent) | of_target("settled", short, settled, agent)
+            | {target("handoff_circuit_state", agent, state="closed"): closed})
 
 
 def thresholds(bound, windows, minutes, **labels):
@@ -157,10 +208,17 @@ def thresholds(bound, windows, minutes, **labels):
              rate(*windows, over=(more, less)), False, minutes, **labels),
         case(f"{bound:.2%} in the short window alone does not",
              rate(*windows, over=(less, more)), False, minutes, **labels),
-        case("99 handoffs are too few", rate(*windows, settled=99), False, minutes, **labels),
-        case("100 are enough", rate(*windows, settled=100), True, minutes, **labels),
-        case("two failures are too few", rate(*windows, failed=2), False, minutes, **labels),
-        case("three are enough", rate(*windows, failed=3), True, minutes, **labels)]
+        case("99 handoffs are too few", rate(*windows, settled=99, failed=50), False, minutes, **labels),
+        case("100 are enough", rate(*windows, settled=100, failed=50), True, minutes, **labels),
+        case("a target whose circuit is open is left out",
+             rate(*windows, failed=500, closed=0), False, minutes, **labels),
+        case("others still count", with_(rate(*windows, over=(more, more)),
+                                         **rate(*windows, failed=500, agent="coder", closed=0)), True, minutes, **labels),
+        case("and are not made worse by it", with_(rate(*windows, over=(less, less)),
+                                                   **rate(*windows, failed=500, agent="coder", closed=0)), False, minutes, **labels),
+        # among a hundred handoffs, of which 3 % are the first that count
+        *([case("two failures are too few", rate(*windows, settled=100, failed=2), False, minutes, **labels),
+           case("three are enough", rate(*windows, settled=100, failed=3), True, minutes, **labels)] if bound < 0.02 else [])]
 
 
 def failure_rate():
@@ -332,6 +390,27 @@ def sidecar():
              {short: "0 2x30", of("handoff_exporter_resource_shortages_total", resource="ports"): "0 2x30"}, False, 9),
         case("those of another job do not",
              {of("handoff_exporter_resource_shortages_total", job="other", resource="ports"): "0+9x40"}, False, 9)]
+    exact = of("handoff_tokenizer_exact")
+    yield "HandoffTokensEstimated", [
+        case("a sidecar without a vocabulary does, for five minutes", {exact: 0}, True, 5),
+        case("one that counts does not", {exact: 1}, False, 5),
+        case("that of another job does not", {of("handoff_tokenizer_exact", job="other"): 0}, False, 5)]
+
+    def answers(good, bad, code="budget_too_small", call="send_handoff", job="handoff"):
+        """Answers of the minute before the fifteenth."""
+        one = {"call": call, "job": job}
+        return {of("handoff_api_requests_total", code="ok", **one): f"0x14 {good}x40",
+                of("handoff_api_requests_total", code=code, **one): f"0x14 {bad}x40"}
+    yield "HandoffRequestsFailing", [
+        case("5 % do not", answers(95, 5), False, 17),
+        case("6 % do, for two minutes", answers(94, 6), True, 17, code="budget_too_small"),
+        case("18 requests are too few", answers(0, 18), False, 17),
+        case("20 are enough", answers(0, 20), True, 17),
+        case("5 % each of two codes do not", with_(answers(90, 5), **answers(90, 5, code="invalid_request")), False, 17),
+        case("other calls do not hide it", with_(answers(0, 20), **answers(9999, 0, call="pull_handoff")), True, 17),
+        case("how handoffs end has alerts of its own", answers(0, 99, code="exhausted"), False, 17),
+        case("the store's errors count", answers(0, 99, code="store_full"), True, 17),
+        case("those of another job do not", answers(0, 99, job="other"), False, 17)]
     yield "HandoffWatchdog", [case("always", {a: 1}, True)]
 
 
