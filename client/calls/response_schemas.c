@@ -60,7 +60,9 @@ static const struct handoff_field warning_item = {
     .name = "warnings", .type = HANDOFF_FIELD_OBJECT, .members = &warning_fields};
 #define WARNINGS                                                                                   \
     MAYBE("warnings", ARRAY, .item = &warning_item,                                                \
-          .doc = "with `Prefer: handling=lenient`: unknown fields that were ignored")
+          .doc = "what the sender should know: unknown fields that were ignored (`Prefer: "        \
+                 "handling=lenient`), credentials replaced by markers, handoffs of the task left " \
+                 "to the next request")
 
 /* ---- handoffs ------------------------------------------------------------------------------- */
 
