@@ -373,8 +373,8 @@ static enum handoff_code find_older_parent(struct continued_read *read, struct h
 }
 
 /* The edit has the parents of what it replaces, even where those were replaced as well. */
-static enum handoff_code step_into_its_place(struct continued_read *read,
-                                             struct handoff_error *error)
+static enum handoff_code take_parents_of_replaced(struct continued_read *read,
+                                                  struct handoff_error *error)
 {
     struct handoff_continued_chain *chain = &read->assembly->chain;
     BASE_CHECK(read->count > 0 && is_among_ids(read, &read->list[read->count - 1].id));
@@ -450,7 +450,7 @@ enum handoff_code handoff_read_continued(struct handoff_assembly *assembly,
     if (code != HANDOFF_OK || read.nids == 0)
         return code;
     if (replaces_another(assembly))
-        code = step_into_its_place(&read, error);
+        code = take_parents_of_replaced(&read, error);
     if (code == HANDOFF_OK)
         code = take_ancestors(&read, error);
     if (code == HANDOFF_OK && assembly->request.previous_id)

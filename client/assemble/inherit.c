@@ -131,8 +131,7 @@ static void lower_hop_max(struct handoff_assembly *assembly, const struct handof
         assembly->hop_max = way->hop_max;
 }
 
-/* Hops count a chain, whatever else the task has. What steps into the place of another has its hop.
- */
+/* Hops count a chain, whatever else the task has. What replaces another has its hop. */
 static enum handoff_code count_hop(struct handoff_assembly *assembly, struct handoff_error *error)
 {
     const struct handoff_continued_chain *chain = &assembly->chain;
@@ -169,7 +168,7 @@ static enum handoff_code inherit_path(struct handoff_assembly *assembly,
     return HANDOFF_OK;
 }
 
-/* What steps into the place of another sees no more than that did. */
+/* What replaces another sees no more than that did. */
 static enum handoff_code inherit_scopes(struct handoff_assembly *assembly,
                                         struct handoff_error *error)
 {

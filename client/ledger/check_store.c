@@ -110,7 +110,7 @@ static uint64_t count_omitted(const struct ledger_check *check, enum handoff_par
                : 0;
 }
 
-/* All that is shown stands in the ledger, in its order; the others were counted. */
+/* All that is shown is in the ledger, in its order; the others were counted. */
 static void check_list(struct ledger_check *check, const struct handoff_items *items,
                        yyjson_val *shown, enum handoff_part part)
 {

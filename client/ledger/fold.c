@@ -34,7 +34,7 @@ struct fold_entry {
     size_t place;                   /* of the hop that said it, among what is folded */
     size_t repeated_by;             /* place, plus 1, of the last hop that sent this step again */
     const struct fold_taken *taken; /* NULL: nobody has */
-    bool past;                      /* something newer of its name, or asked for, stands */
+    bool past;                      /* something newer of its name, or asked for, is current */
     bool is_twin;                   /* an equal one of a sibling stands for it */
 };
 
@@ -218,7 +218,7 @@ static void fold_intent(struct fold *fold)
         fold->ledger->intent = text;
 }
 
-/* The newest of each name stands. */
+/* The newest of each name is current. */
 static void fold_named(struct fold *fold, enum handoff_item_kind kind, yyjson_val *key,
                        yyjson_val *value)
 {
@@ -342,7 +342,7 @@ static void take_entry(void *context, size_t number)
     entry->taken = taken;
 }
 
-/* What the hop did not know stands, even where it is equal. */
+/* What the hop did not know stays, even where it is equal. */
 static void take_from_list(struct fold *fold, const struct state_list *list, yyjson_val *values)
 {
     size_t i, n;
@@ -362,7 +362,7 @@ static void take_from_list(struct fold *fold, const struct state_list *list, yyj
     }
 }
 
-/* What was over is told to the next hop only. */
+/* What was finished is told to the next hop only. */
 static void fold_other_member(struct fold *fold, yyjson_val *key, yyjson_val *value,
                               const struct state_list *list)
 {

@@ -8,21 +8,24 @@
  * envelopes that it continues, directly or not, and of its own. An envelope shows as much of its
  * ledger as fits its receiver's budget; the ledger keeps all.
  *
- *     kind                    stands in the ledger                           is past
+ *     kind                    is current                                     is past
  *     intent                  the first hop's, or its summary                any other
- *     constraint              the newest of each name; `constraints` has     older ones of the name
- *                             them joined (constraints.h)
- *     summary                 this hop's                                     earlier: also a step
- *     decision, unresolved,   each once, where it was said first             resolved or done
+ *     constraint              as long as some of it holds; `constraints`     gave way to tighter
+ * ones, has them joined (constraints.h)                or to a newer max_tokens summary this hop's
+ * earlier: also a step decision, unresolved,   each once, where it was said first resolved or done
  *     remaining
  *     state                   the newest of each name                        older ones of the name
- *     step                    each once, in order; after the steps of an
- *                             earlier hop, "handed to coder: ..."
+ *     step                    all, in order, those that are sent again
+ *                             once; after the steps of an earlier hop,
+ *                             "handed to coder: ..."
  *     reference               each id once, where it was named first
  *     expected_output         this hop's                                     earlier ones
  *
- * Lists are in the order of the hops, oldest first. The same contributions and the same request
- * give the same ledger. Folding takes time in proportion to the number of items.
+ * Lists are in the order of the hops, oldest first. A hop repeats, and resolves, what its ancestors
+ * said (lineage.h), and nothing of their siblings, which it did not know; equal entries of siblings
+ * are shown as one, and are current as long as one of them is. The same contributions and the same
+ * request give the same ledger. Folding takes time in proportion to the number of items, in chains
+ * that branch also to the hops that repeat or resolve.
  *
  * Pure but for the arena, which owns all of it; the values are lent by the documents of the
  * contributions and the request. Any thread.
@@ -66,7 +69,7 @@ struct handoff_ledger {
     struct handoff_hop own; /* the request's; what is `from` it is this hop's */
     struct base_span intent;
     yyjson_val *constraints;                        /* joined; NULL: there are none */
-    struct handoff_items items[HANDOFF_ITEM_COUNT]; /* what stands */
+    struct handoff_items items[HANDOFF_ITEM_COUNT]; /* what is current */
     struct handoff_items past[HANDOFF_ITEM_COUNT];  /* what does not stand any more */
     size_t steps_lost; /* of an older version's envelope, whose body retention removed */
 };

@@ -2,8 +2,10 @@
 # variants: release asan
 """An operator's edit makes an envelope that replaces the old one; the old items are gone from the ledger."""
 
+import contextlib
 import datetime
 import json
+import sqlite3
 import time
 import unittest
 
@@ -185,6 +187,27 @@ class Replaced(Pushed):
                 self.assertEqual(constraints(both), {"deadline": times[1], "max_tokens": 3000})
                 alone = self.chain.hand("analyst", "reviewer", previous_id=new["id"])
                 self.assertEqual(constraints(alone), {"deadline": times[2], "max_tokens": 9000})
+
+    def test_an_edit_of_what_an_older_version_stored_has_its_parent(self):
+        first = self.chain.hand("researcher", "tester", intent="the user's own words", state={"decisions": ["one"]},
+                                constraints={"max_cost": 5})
+        old = self.parked("tester", state={"decisions": ["a mistake"]},
+                          execution_history=[{"agent": "tester", "action": "tried"}])
+        self.daemon.terminate()
+        self.daemon.wait()
+        with contextlib.closing(sqlite3.connect(self.daemon.folder / "data/handoff.db")) as store:
+            for table in "contributions", "lineage":
+                store.execute(f"DELETE FROM {table}")
+            store.commit()
+        self.daemon.log_path.unlink()
+        self.daemon.start()
+        envelope = self.edit(old, state={"decisions": ["right"]})
+        self.assertEqual((parents(envelope), envelope["hop"]["count"]), ([first["id"]], 2))
+        self.assertEqual(envelope["replaces"]["id"], old)
+        self.assertEqual(envelope["context"]["task"]["intent"], "the user's own words")
+        self.assertEqual(state(envelope)["decisions"], ["one", "right"])
+        self.assertEqual(constraints(envelope), {"max_cost": 5})
+        self.assertIn("tried", json.dumps(envelope["context"]["history"]))
 
     def test_an_edit_cannot_loosen(self):
         _, old, reply = self.edited(constraints={"max_cost": 6})
