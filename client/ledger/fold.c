@@ -518,13 +518,14 @@ static struct fold_entry *find_repeated(struct fold *fold, yyjson_val *step, uin
 static void fold_steps(struct fold *fold)
 {
     yyjson_val *counts = yyjson_obj_get(fold->at->tokens, "steps");
-    const bool again = sends_history(fold);
+    const bool is_first = fold->place == 0; /* then all is new */
+    const bool again = !is_first && sends_history(fold);
     size_t i, n;
     yyjson_val *step;
     yyjson_arr_foreach(fold->at->steps, i, n, step)
     {
         const uint64_t hash = handoff_hash_step(step);
-        struct fold_entry *earlier = find_repeated(fold, step, hash, again);
+        struct fold_entry *earlier = is_first ? NULL : find_repeated(fold, step, hash, again);
         if (earlier)
             earlier->repeated_by = fold->place + 1;
         else
