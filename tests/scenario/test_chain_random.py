@@ -295,6 +295,8 @@ class Walk:
         body["target_agent"] = next(agent for agent in AGENTS if agent != body["source_agent"])
         status, text = await self.api.call("POST", "/v1/envelopes", body)
         require(status == 409, f"continuing what was replaced was answered {status}", text)
+        status, text = await self.api.call("POST", f"/v1/parked/{old.id}/replay", {"edit": {"task_summary": "again"}})
+        require(status == 409, f"replacing what was replaced was answered {status}", text)
 
     async def hand_on(self):
         if self.task.hops and self.dice.random() < 0.15:

@@ -2,14 +2,16 @@
 # variants: release asan
 """An operator's edit makes an envelope that replaces the old one; the old items are gone from the ledger."""
 
+import concurrent.futures
 import contextlib
 import datetime
 import json
 import sqlite3
+import threading
 import time
 import unittest
 
-from harness.chain import Pushed, constraints, parents, state
+from harness.chain import Chain, Chained, Pushed, constraints, parents, state
 from harness.receiver import ack, status
 
 
@@ -213,6 +215,39 @@ class Replaced(Pushed):
         _, old, reply = self.edited(constraints={"max_cost": 6})
         self.assertEqual((reply.status, reply.json()["code"]), (422, "constraint_loosened"), reply)
         self.assertEqual(self.chain.state(old)["state"], "parked")
+
+
+class Races(Chained):
+    ROUNDS = 20
+
+    def test_an_edit_while_others_continue_the_envelope(self):
+        """Each continues it before the edit, and keeps its constraints, or is told of the conflict."""
+        for number in range(self.ROUNDS):
+            chain = Chain(self.daemon, f"{self.task}-{number}")
+            old = chain.hand("researcher", "analyst", constraints={"max_cost": 5}, intent="the user's own words")["id"]
+            reply = chain.call("POST", f"/v1/handoffs/{old}/park", {"reason": "an operator looks at it"})
+            self.assertEqual(reply.status, 200, reply)
+            barrier = threading.Barrier(3)
+
+            def at_once(call, *given, barrier=barrier, **fields):
+                barrier.wait()
+                return call(*given, **fields)
+            with concurrent.futures.ThreadPoolExecutor(3) as pool:
+                edit = pool.submit(at_once, chain.call, "POST", f"/v1/parked/{old}/replay",
+                                   {"edit": {"constraints": {"max_cost": 4}}})
+                named = pool.submit(at_once, chain.ask, "analyst", "coder", previous_id=old)
+                unnamed = pool.submit(at_once, chain.ask, "analyst", "tester")
+                edit, named, unnamed = edit.result(), named.result(), unnamed.result()
+            self.assertEqual(edit.status, 200, edit)
+            new = edit.json()["id"]
+            for reply, most in ((named, {old: 5}), (unnamed, {old: 5, new: 4})):
+                self.assertIn(reply.status, (202, 409), reply)
+                if reply.status == 202:
+                    envelope = chain.envelope(reply.json()["id"])
+                    self.assertEqual(constraints(envelope), {"max_cost": most[parents(envelope)[0]]})
+                    later = chain.hand(envelope["target_agent"], "writer", previous_id=envelope["id"])
+                    self.assertEqual(constraints(later), constraints(envelope))
+                    self.assertEqual(later["context"]["task"]["intent"], "the user's own words")
 
 
 if __name__ == "__main__":
