@@ -11,6 +11,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
+#include "lib/base/nearest.h"
 
 enum { MAGIC = 0x61676e74u };
 
@@ -440,13 +441,32 @@ struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct 
     return configured ? agent : NULL;
 }
 
-enum handoff_code handoff_agents_refuse_unknown(struct base_span name, const char *field,
+static void offer_agent(struct handoff_agent *agent, void *nearest)
+{
+    base_nearest_offer(nearest, agent->name, agent->name_size);
+}
+
+enum handoff_code handoff_agents_refuse_unknown(struct handoff_agents *agents,
+                                                struct base_span name, const char *field,
                                                 struct handoff_error *error)
 {
     const enum handoff_code code = HANDOFF_ERR_UNKNOWN_AGENT;
+    struct base_nearest nearest = base_nearest_begin(name.data, name.size);
+    handoff_agents_each(agents, offer_agent, &nearest);
     handoff_error_set(error, code, handoff_code_meaning(code), field, NULL);
     handoff_error_seen(error, "%.*s", (int)(name.size < 128 ? name.size : 128), name.data);
+    if (nearest.best)
+        handoff_error_allow(error, "%.*s (the nearest name)", (int)nearest.best_length,
+                            nearest.best);
     return code;
+}
+
+enum handoff_code handoff_agents_check_filter(struct handoff_agents *agents, const char *target,
+                                              struct handoff_error *error)
+{
+    if (!target || look_up_agent(agents, base_span_text(target)))
+        return handoff_error_clear(error);
+    return handoff_agents_refuse_unknown(agents, base_span_text(target), "target", error);
 }
 
 struct handoff_agent *handoff_agents_remember(struct handoff_agents *agents, struct base_span name)

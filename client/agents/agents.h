@@ -78,8 +78,14 @@ enum handoff_code handoff_agents_configure(struct handoff_agents *agents,
 struct handoff_agent *handoff_agents_find(struct handoff_agents *agents, struct base_span name);
 
 /* unknown_agent; `field` is where the request names the agent. */
-enum handoff_code handoff_agents_refuse_unknown(struct base_span name, const char *field,
+enum handoff_code handoff_agents_refuse_unknown(struct handoff_agents *agents,
+                                                struct base_span name, const char *field,
                                                 struct handoff_error *error);
+
+/* For a filter, `target`, that finds nothing; NULL: there is none. unknown_agent: no agent of this
+   name is configured, or was, with handoffs that are live or parked. Any thread. */
+enum handoff_code handoff_agents_check_filter(struct handoff_agents *agents, const char *target,
+                                              struct handoff_error *error);
 
 /* As handoff_agents_find, but also one that was configured once: for handoffs that a restart finds.
    It is made, without settings, where it is new. NULL: out of memory. */

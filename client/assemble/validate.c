@@ -407,6 +407,15 @@ static enum handoff_code refuse_name(struct base_span given, struct base_span ca
     return HANDOFF_ERR_FORBIDDEN;
 }
 
+static enum handoff_code refuse_broadcast(struct handoff_error *error)
+{
+    handoff_error_set(error, HANDOFF_ERR_INVALID,
+                      "a broadcast needs a channel; a handoff to one agent is direct", "pattern",
+                      handoff_pattern_name(HANDOFF_PATTERN_BROADCAST));
+    handoff_error_allow(error, "another pattern, or none; or this one with a channel");
+    return error->code;
+}
+
 /* What no field can tell alone. */
 static enum handoff_code check_request(struct handoff_request *request,
                                        struct base_span source_agent, struct handoff_error *error)
@@ -422,6 +431,9 @@ static enum handoff_code check_request(struct handoff_request *request,
     if (request->channel.data && request->pattern != HANDOFF_PATTERN_BROADCAST)
         return handoff_field_refuse(error, "channel is only valid with pattern broadcast",
                                     "channel", NULL);
+    if (request->pattern == HANDOFF_PATTERN_BROADCAST && !request->channel.data &&
+        !handoff_request_is_broadcast(request))
+        return refuse_broadcast(error);
     if (request->new_chain && request->previous_id)
         return handoff_field_refuse(error, "new_chain continues nothing, and previous_id does",
                                     "new_chain", NULL);

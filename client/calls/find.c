@@ -137,6 +137,8 @@ enum handoff_code handoff_read_found(struct handoff_client *client,
         return code;
     base_arena_init(&arena, 0);
     code = handoff_store_search(client->store, &search, &arena, error);
+    if (code == HANDOFF_OK && search.count == 0 && !search.more && !query->cursor)
+        code = handoff_agents_check_filter(client->agents, query->target, error);
     if (code == HANDOFF_OK)
         code = write_found_page(client, &out, &search, states, error);
     if (code == HANDOFF_OK)

@@ -75,18 +75,37 @@ static void pull_told(struct handoff_poller_request *request)
     base_free(pull);
 }
 
+/* An agent with a url is sent its handoffs: its inbox would stay empty for ever. */
+static enum handoff_code check_puller(struct handoff_agents *agents, struct handoff_agent *agent,
+                                      const char *name, struct handoff_error *error)
+{
+    struct handoff_settings *settings = agent ? handoff_agent_settings(agent) : NULL;
+    const bool pulls = settings && settings->protocol->pulls;
+    handoff_settings_release(&settings);
+    if (!agent)
+        return handoff_agents_refuse_unknown(agents, base_span_text(name), "name", error);
+    if (pulls)
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_INVALID,
+                      "the agent has a url, so its handoffs are sent there and its inbox has none",
+                      "name", name);
+    handoff_error_allow(error, "an agent without a url");
+    return error->code;
+}
+
 struct handoff_puller *handoff_pull(struct handoff_loop *loop, const char *name, int64_t wait_ms,
                                     bool (*pulled)(void *context, const struct handoff_pulled *got),
                                     void *context)
 {
     struct handoff_pulled refusal = {0};
     struct handoff_agent *agent = handoff_agents_find(loop->client->agents, base_span_text(name));
-    struct handoff_puller *pull = agent ? base_calloc(1, sizeof *pull) : NULL;
-    if (!pull) {
-        if (agent)
+    struct handoff_puller *pull = NULL;
+    if (check_puller(loop->client->agents, agent, name, &refusal.error) == HANDOFF_OK) {
+        pull = base_calloc(1, sizeof *pull);
+        if (!pull)
             handoff_error_no_memory(&refusal.error);
-        else
-            handoff_agents_refuse_unknown(base_span_text(name), "name", &refusal.error);
+    }
+    if (!pull) {
         pulled(context, &refusal);
         return NULL;
     }

@@ -318,6 +318,8 @@ enum handoff_code handoff_read_list(struct handoff_client *client,
     filter.limit = (size_t)limit;
     base_arena_init(&arena, 0);
     code = handoff_store_list(client->store, &filter, &arena, &list, &count, error);
+    if (code == HANDOFF_OK && count == 0 && !query->cursor)
+        code = handoff_agents_check_filter(client->agents, query->target, error);
     base_buffer_text(&out, "{\"items\":[");
     if (code == HANDOFF_OK)
         code = write_items(client, &out, list, count, query->parked, error);

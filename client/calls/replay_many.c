@@ -447,8 +447,11 @@ static enum handoff_code check(const struct handoff_loop *loop,
                                const struct handoff_replay_query *query,
                                struct handoff_error *error)
 {
+    if (handoff_agents_check_filter(loop->client->agents, query->target, error) != HANDOFF_OK)
+        return error->code;
     if (query->to && !handoff_agents_find(loop->client->agents, base_span_text(query->to)))
-        return handoff_agents_refuse_unknown(base_span_text(query->to), "to", error);
+        return handoff_agents_refuse_unknown(loop->client->agents, base_span_text(query->to), "to",
+                                             error);
     if (query->rate > RATE_MAX) {
         handoff_error_set(error, HANDOFF_ERR_INVALID, "rate is out of range", "rate", NULL);
         handoff_error_seen(error, "%u", query->rate);

@@ -290,6 +290,7 @@ static const struct handoff_field problem_rows[] = {
     MAYBE("seen", TEXT, .doc = "the value found"),
     MAYBE("allowed", TEXT, .doc = "the values allowed"),
     MAYBE("needed", WHOLE, .doc = "the number required"),
+    MAYBE("retry_after_seconds", WHOLE, .doc = "with 429 and 503: when to try again"),
     MAYBE("handoff", OBJECT, .members = &handoff_shape_handoff,
           .doc = "the handoff, if it was accepted despite the error"),
     WARNINGS,

@@ -348,7 +348,8 @@ enum handoff_code handoff_engine_deliver(struct handoff_lane *lane,
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
-        return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
+        return handoff_agents_refuse_unknown(lane->engine->options.agents, submission->target,
+                                             "target_agent", error);
     if (is_parked_at_once(submission)) {
         struct handoff_delivery *delivery = make(lane, submission);
         return delivery ? start_parked(delivery, agent, waiter, error)
@@ -369,7 +370,8 @@ enum handoff_code handoff_engine_deliver_next(struct handoff_lane *lane,
     struct handoff_agent *agent =
         handoff_agents_find(lane->engine->options.agents, submission->target);
     if (!agent)
-        return handoff_agents_refuse_unknown(submission->target, "target_agent", error);
+        return handoff_agents_refuse_unknown(lane->engine->options.agents, submission->target,
+                                             "target_agent", error);
     struct handoff_delivery *delivery = make(lane, submission);
     if (!delivery)
         return handoff_error_no_memory(error);

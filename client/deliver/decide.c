@@ -59,7 +59,7 @@ static enum handoff_code find_agent(struct handoff_agents *agents,
         return HANDOFF_OK;
     if (decision != HANDOFF_DECISION_REPLAY)
         return handoff_error_no_memory(error);
-    return handoff_agents_refuse_unknown(name, "target_agent", error);
+    return handoff_agents_refuse_unknown(agents, name, "target_agent", error);
 }
 
 static enum handoff_code check_agent(const struct handoff_settings *settings,

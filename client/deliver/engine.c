@@ -97,8 +97,8 @@ enum handoff_code handoff_engine_reset(struct handoff_engine *engine, struct han
     struct handoff_breaker after;
     struct handoff_agent *agent = handoff_agents_find(engine->options.agents, base_span_text(name));
     if (!agent)
-        return handoff_error_set(error, HANDOFF_ERR_UNKNOWN_AGENT,
-                                 "no agent with this name is configured", "name", name);
+        return handoff_agents_refuse_unknown(engine->options.agents, base_span_text(name), "name",
+                                             error);
     if (handoff_agent_learn(agent, HANDOFF_BREAKER_RESET, handoff_lane_now_ms(lane), &after))
         observe_reset(engine, agent, &after);
     /* save even if it was closed already: that may not be on disk yet */

@@ -36,6 +36,22 @@ static void refuse_too_large(struct exporter_request *request)
     request->refusal.allowed = request->body_allowed;
 }
 
+/* One listener is often asked for what the other has. */
+static void refuse_path(struct exporter_request *request)
+{
+    struct exporter_route_match match;
+    const struct exporter_server_options *options = &request->server->options;
+    refuse_request(request, HANDOFF_ERR_NOT_FOUND, "no such path");
+    if (options->other.routes == NULL ||
+        exporter_route_find(options->other.routes, request->method, &request->path, &match) ==
+            EXPORTER_ROUTE_UNKNOWN)
+        return;
+    request->refusal.detail = options->other.advice;
+    request->refusal.field = "path";
+    request->refusal.seen = request->raw_path;
+    request->refusal.allowed = options->other.address;
+}
+
 void exporter_request_route(struct exporter_request *request)
 {
     switch (exporter_path_parse(&request->path, request->raw_path)) {
@@ -53,7 +69,7 @@ void exporter_request_route(struct exporter_request *request)
     case EXPORTER_ROUTE_FOUND:
         break;
     case EXPORTER_ROUTE_UNKNOWN:
-        refuse_request(request, HANDOFF_ERR_NOT_FOUND, "no such path");
+        refuse_path(request);
         break;
     case EXPORTER_ROUTE_METHOD:
         refuse_request(request, HANDOFF_ERR_METHOD_NOT_ALLOWED, "method not allowed for this path");

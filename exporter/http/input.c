@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "client/model/lenient.h"
 #include "exporter/http/pending_call.h"
@@ -80,6 +81,32 @@ static enum handoff_code check_body_object(yyjson_val *root, struct handoff_erro
     return HANDOFF_OK;
 }
 
+/* A form is what tools post that were not told otherwise. Many of them send JSON under that type,
+ * and that is taken. */
+static bool is_form(const char *type, const char *body, size_t size)
+{
+    if (strncasecmp(type, "multipart/form-data", 19) == 0)
+        return true;
+    const size_t blank = strspn(body, " \t\r\n");
+    return strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0 && blank < size &&
+           body[blank] != '{' && body[blank] != '[';
+}
+
+static enum handoff_code refuse_form(struct exporter_request *request,
+                                     const struct handoff_call *call, struct handoff_error *error)
+{
+    size_t size;
+    const char *body = exporter_request_body(request, &size);
+    const char *type = exporter_request_header(request, "Content-Type");
+    if (call->body == HANDOFF_NO_BODY || call->body == HANDOFF_BODY_IGNORED || size == 0 ||
+        type == NULL || !is_form(type, body, size))
+        return HANDOFF_OK;
+    handoff_error_set(error, HANDOFF_ERR_UNSUPPORTED_MEDIA_TYPE,
+                      "the body is a form; send JSON instead", "Content-Type", type);
+    handoff_error_allow(error, "application/json");
+    return error->code;
+}
+
 /* What others read of the body must not have what was ignored either. */
 static enum handoff_code rewrite_body(struct exporter_request *request, yyjson_doc *doc,
                                       struct handoff_error *error)
@@ -153,6 +180,8 @@ bool exporter_input_open(struct exporter_request *request, const struct handoff_
     enum handoff_code code = set_flag_defaults(&call->input, &input->values, &error);
     if (code == HANDOFF_OK)
         code = read_query(request, &call->input, &input->values, &error);
+    if (code == HANDOFF_OK)
+        code = refuse_form(request, call, &error);
     if (code == HANDOFF_OK && fields_of_body(call) != NULL)
         code = read_body_fields(request, call, input, &error);
     if (code == HANDOFF_OK)

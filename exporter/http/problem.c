@@ -42,6 +42,8 @@ unsigned exporter_problem_status(const struct exporter_problem *problem)
     return status_of(problem)->number;
 }
 
+static const char retry_after[] = "Retry-After";
+
 static void add_problem_member(yyjson_mut_doc *doc, const char *key, const char *text)
 {
     if (text != NULL && *text != '\0')
@@ -59,7 +61,8 @@ static char *with_newline(char *text, size_t *length)
 }
 
 /* RFC 9457 3.1.1: the type "about:blank" says that the title is the status; `code` tells more. */
-static char *problem_json(const struct exporter_problem *problem, size_t *length)
+static char *problem_json(const struct exporter_problem *problem,
+                          const struct exporter_header *header, size_t *length)
 {
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
     if (doc == NULL)
@@ -76,6 +79,9 @@ static char *problem_json(const struct exporter_problem *problem, size_t *length
     add_problem_member(doc, "allowed", problem->allowed);
     if (problem->needed != 0)
         yyjson_mut_obj_add_sint(doc, root, "needed", problem->needed);
+    if (header->name != NULL && strcmp(header->name, retry_after) == 0)
+        yyjson_mut_obj_add_uint(doc, root, "retry_after_seconds",
+                                strtoull(header->value, NULL, 10));
     if (problem->handoff != NULL)
         yyjson_mut_obj_add_val(doc, root, "handoff",
                                yyjson_mut_rawn(doc, problem->handoff, problem->handoff_size));
@@ -90,7 +96,7 @@ static struct exporter_header header_of(const struct exporter_problem *problem)
     const enum handoff_class class = handoff_code_class(problem->code);
     if (problem->header.name == NULL &&
         (class == HANDOFF_CLASS_BUSY || class == HANDOFF_CLASS_UNAVAILABLE))
-        return (struct exporter_header){"Retry-After", "1"};
+        return (struct exporter_header){retry_after, "1"};
     return problem->header;
 }
 
@@ -101,7 +107,7 @@ void exporter_respond_problem(struct exporter_request *request,
                                    .content_type = "application/problem+json",
                                    .body = EXPORTER_BODY_GIVEN};
     reply.headers[0] = header_of(problem);
-    char *bytes = problem_json(problem, &reply.length);
+    char *bytes = problem_json(problem, &reply.headers[0], &reply.length);
     if (bytes == NULL) { /* no memory, or bytes that are not text: the status alone still tells */
         reply.length = 0;
         reply.body = EXPORTER_BODY_STATIC;

@@ -47,6 +47,12 @@ struct exporter_server_options {
     bool is_loopback;                       /* over TCP; then 403 for a Host of another machine */
     struct exporter_callers *callers;       /* NULL: callers are not told apart. Lent. */
     struct exporter_web_config *web_config; /* TLS, passwords, headers; NULL: none. Lent. */
+    /* The other listener, to which a path that is unknown here may belong. NULL: there is none. */
+    struct {
+        const struct exporter_routes *routes;
+        const char *advice;  /* the detail of the refusal */
+        const char *address; /* of it; lent */
+    } other;
     /* A request was answered. `route`: NULL where none was found; `code`: of the problem, or OK.
      * NULL: nobody counts. */
     void (*on_answer)(void *arg, const struct exporter_route *route, enum handoff_code code);

@@ -73,7 +73,11 @@ static enum handoff_code read_within(struct base_arena *arena, struct base_span 
         return HANDOFF_OK;
     if (at.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
         return handoff_error_no_memory(error);
-    handoff_error_set(error, code, "the text is not JSON", what, NULL);
+    handoff_error_set(error, code, text.size ? "the text is not JSON" : "it is empty", what, NULL);
+    if (text.size == 0) {
+        handoff_error_allow(error, "a JSON object");
+        return code;
+    }
     handoff_error_seen(error, "%s at byte %zu", at.msg, at.pos);
     return code;
 }

@@ -28,7 +28,7 @@ PRINTER = source_tree.BUILD / "tests/print_calls"
 WIDTH = 110
 
 # Codes that every call may answer; the head of docs/api.md lists them.
-EVERYWHERE = {"ambiguous_request", "unknown_transfer_coding", "unknown_content_coding",
+EVERYWHERE = {"ambiguous_request", "unknown_transfer_coding", "unknown_content_coding", "unsupported_media_type",
               "bad_path", "cross_origin", "unauthenticated", "out_of_memory", "shutting_down",
               "store_full", "store_read_only", "store_io", "store_displaced", "store_corrupt",
               "internal"}

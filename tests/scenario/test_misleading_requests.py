@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# variants: release asan
+"""Requests that would be taken for something else: each is refused, and the answer says what was meant."""
+
+import unittest
+
+from harness import Receiver
+from harness.agents import Caller, daemon_with
+from harness.receiver import status
+
+ASK = {"source_agent": "analyst", "task_summary": "x", "intent": "y"}
+
+
+class Misleading(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        coder = cls.enterClassContext(Receiver(status(503)))
+        cls.daemon = cls.enterClassContext(daemon_with({
+            "coder": {"url": coder.url, "retries": 0, "breaker": {"failures": 1, "cooldown": "1h"}},
+            "reviewer": {}}))
+        cls.caller = Caller(cls.daemon)
+
+    def call(self, method, path, body=None, **headers):
+        return self.caller.call(method, path, body, **headers)
+
+    def refused(self, reply, status_code, code, **members):
+        self.assertEqual((reply.status, reply.json().get("code")), (status_code, code), reply.text)
+        for name, value in members.items():
+            self.assertEqual(reply.json().get(name), value, name)
+        return reply.json()
+
+    # ---- what is misspelt
+
+    def test_misspelt_limits(self):
+        for name, meant in (("max_token", "max_tokens"), ("maxTokens", "max_tokens"), ("dead_line", "deadline"),
+                            ("deadlines", "deadline")):
+            reply = self.call("POST", "/v1/envelopes", {**ASK, "target_agent": "reviewer", "constraints": {name: 5}})
+            problem = self.refused(reply, 400, "invalid_request", field=f"constraints.{name}", seen=name)
+            self.assertIn(meant, problem["allowed"])
+
+    def test_a_deadline_in_the_past(self):
+        past = "2020-01-01T00:00:00Z"
+        reply = self.call("POST", "/v1/handoffs", {**ASK, "target_agent": "reviewer", "constraints": {"deadline": past}})
+        self.refused(reply, 422, "deadline_passed", field="constraints.deadline", seen=past)
+
+    def test_unknown_parameters(self):
+        reply = self.call("GET", "/v1/parked?targt=coder")
+        self.refused(reply, 400, "invalid_request", field="targt", seen="targt", allowed="target (the nearest name)")
+
+    def test_agents_that_do_not_exist(self):
+        near = {"seen": "codr", "allowed": "coder (the nearest name)"}
+        for method, path, body, field in (
+                ("POST", "/v1/handoffs", {**ASK, "target_agent": "codr"}, "target_agent"),
+                ("GET", "/v1/agents/codr/inbox", None, "name"),
+                ("POST", "/v1/agents/codr/reset", {}, "name"),
+                ("GET", "/v1/parked?target=codr", None, "target"),
+                ("GET", "/v1/handoffs?target=codr", None, "target"),
+                ("POST", "/v1/parked/replay", {"target": "codr"}, "target"),
+                ("POST", "/v1/parked/replay", {"to": "codr"}, "to")):
+            with self.subTest(path, field=field):
+                self.refused(self.call(method, path, body), 404, "unknown_agent", field=field, **near)
+        problem = self.refused(self.call("GET", "/v1/parked?target=somebody-else"), 404, "unknown_agent")
+        self.assertNotIn("allowed", problem)
+
+    # ---- what is meant for another
+
+    def test_a_broadcast_to_one_agent(self):
+        reply = self.call("POST", "/v1/handoffs", {**ASK, "target_agent": "reviewer", "pattern": "broadcast"})
+        self.refused(reply, 400, "invalid_request", field="pattern", seen="broadcast")
+
+    def test_the_inbox_of_an_agent_that_is_sent_its_handoffs(self):
+        self.refused(self.call("GET", "/v1/agents/coder/inbox"), 400, "invalid_request", field="name", seen="coder")
+
+    def test_each_listener_names_the_other(self):
+        web, api = self.daemon.web, self.daemon.api
+        for here, method, path, there in ((api, "GET", "/metrics", web), (api, "GET", "/-/healthy", web),
+                                          (api, "POST", "/-/reload", web), (api, "GET", "/", web),
+                                          (web, "POST", "/v1/handoffs", api), (web, "GET", "/v1/parked", api)):
+            with self.subTest(path):
+                reply = here.request(method, path, b"{}" if method == "POST" else None)
+                self.refused(reply, 404, "not_found", field="path", seen=path, allowed=there.address)
+        self.assertEqual(api.get("/v2/handoffs").json()["detail"], "no such path")
+
+    # ---- what is not JSON
+
+    def test_an_empty_body(self):
+        problem = self.refused(self.call("POST", "/v1/handoffs", ""), 400, "invalid_json", field="body")
+        self.assertIn("empty", problem["detail"])
+
+    def test_a_form(self):
+        form = "application/x-www-form-urlencoded"
+        for path in ("/v1/handoffs", "/v1/parked/replay"):
+            for kind, body in ((form, "source_agent=analyst&target_agent=reviewer"),
+                               ("multipart/form-data; boundary=b", "--b\r\n\r\n{}\r\n--b--\r\n")):
+                with self.subTest(path, kind=kind):
+                    reply = self.call("POST", path, body, **{"Content-Type": kind})
+                    self.refused(reply, 415, "unsupported_media_type", field="Content-Type", seen=kind)
+        # what curl sends with -d, whatever is in it
+        reply = self.call("POST", "/v1/envelopes", {**ASK, "target_agent": "reviewer"}, **{"Content-Type": form})
+        self.assertEqual(reply.status, 200, reply.text)
+
+    # ---- when to come back
+
+    def test_the_body_says_when_to_try_again(self):
+        self.assertEqual(self.caller.send("coder").status, 502)
+        reply = self.caller.send("coder")
+        problem = self.refused(reply, 503, "circuit_open")
+        self.assertEqual(problem["retry_after_seconds"], int(reply.header("Retry-After")))
+        self.assertGreater(problem["retry_after_seconds"], 3000)
+        self.assertNotIn("retry_after_seconds", self.caller.call("GET", "/v1/handoffs/none").json())
+
+
+if __name__ == "__main__":
+    unittest.main()
