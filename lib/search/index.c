@@ -63,6 +63,11 @@ static bool is_listed_in(const struct search_segment *segment,
     return false;
 }
 
+static bool comes_before(const struct search_segment *segment, const struct search_segment *other)
+{
+    return other && segment->head.first < other->head.first;
+}
+
 static struct search_view *make_changed(const struct search_view *old,
                                         struct search_segment *const *inputs, size_t count,
                                         struct search_segment *segment)
@@ -71,10 +76,11 @@ static struct search_view *make_changed(const struct search_view *old,
     size_t at = 0;
     if (!view)
         return NULL;
-    for (; at < old->count && old->segments[at]->head.first < segment->head.first; at++)
+    for (; at < old->count && comes_before(old->segments[at], segment); at++)
         if (!is_listed_in(old->segments[at], inputs, count))
             search_view_append(view, old->segments[at]);
-    search_view_append(view, segment);
+    if (segment)
+        search_view_append(view, segment);
     for (; at < old->count; at++)
         if (!is_listed_in(old->segments[at], inputs, count))
             search_view_append(view, old->segments[at]);
@@ -177,6 +183,11 @@ void search_index_visit(struct search_index *index,
 bool search_index_attach(struct search_index *index, struct search_segment *segment)
 {
     return search_index_put(index, NULL, 0, segment, false);
+}
+
+bool search_index_drop(struct search_index *index, struct search_segment *segment)
+{
+    return search_index_put(index, &segment, 1, NULL, false);
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */

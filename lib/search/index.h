@@ -40,8 +40,8 @@ struct search_view *search_view_make(size_t count);
 void search_view_append(struct search_view *view, struct search_segment *segment);
 
 /* Makes the list in which `segment` stands for `count` inputs, or beside all others if there are
-   none, and which is the same otherwise. The segment then belongs to the index. False: no memory.
-   `log`: what was removed meanwhile is removed from it first. */
+   none, and which is the same otherwise; NULL: nothing does. The segment then belongs to the index.
+   False: no memory. `log`: what was removed meanwhile is removed from it first. */
 bool search_index_put(struct search_index *index, struct search_segment *const *inputs,
                       size_t count, struct search_segment *segment, bool log);
 

@@ -304,19 +304,10 @@ bool search_merge_plan(struct search_index *index, bool all, struct search_merge
     return found;
 }
 
-void search_merge_begin(struct search_index *index, struct search_segment *damaged,
-                        struct search_merge *merge)
+void search_merge_begin(struct search_index *index, struct search_merge *merge)
 {
     *merge = (struct search_merge){.index = index};
     pthread_mutex_lock(&index->change_lock);
-    if (damaged) {
-        BASE_CHECK(!damaged->merging);
-        search_segment_hold(damaged);
-        damaged->merging = true;
-        merge->inputs[merge->count++] = damaged;
-        merge->first = damaged->head.first;
-        merge->last = damaged->head.last;
-    }
     begin_log(index);
     pthread_mutex_unlock(&index->change_lock);
 }

@@ -157,9 +157,9 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
 struct search_segment;
 
 /* Of the bytes that search_merge_build made, in a file of just these. Only its head is read; what
-   follows is checked before it is first used. NULL, with errno: EBADMSG if it is damaged, or of
-   other words. */
-struct search_segment *search_segment_open(const char *path, uint32_t words);
+   follows is checked before it is first used. `words` 0: whatever they are. The label is the
+   caller's. NULL, with errno: EBADMSG if it is damaged, or of other words. */
+struct search_segment *search_segment_open(const char *path, uint32_t words, int64_t label);
 /* Before it was given away. Takes NULL and pointers to NULL. */
 void search_segment_close(struct search_segment **segment);
 
@@ -167,6 +167,7 @@ void search_segment_close(struct search_segment **segment);
 int search_segment_write(const char *path, struct base_span bytes);
 
 struct search_segment_facts {
+    int64_t label;
     int64_t first, last; /* times that it covers */
     uint32_t documents, removed;
     uint64_t bytes, checksum;
@@ -179,6 +180,7 @@ void search_segment_read_facts(const struct search_segment *segment,
 /* Reads all of it, where nobody did before. False: it is damaged, and no search uses it. */
 bool search_segment_check(struct search_segment *segment);
 bool search_segment_has(const struct search_segment *segment, int64_t key);
+bool search_segment_has_removed(const struct search_segment *segment, int64_t key);
 /* Marks it as removed. False: it is not there. */
 bool search_segment_remove(struct search_segment *segment, int64_t key);
 /* One bit for each document. */
@@ -192,6 +194,11 @@ size_t search_segment_keys(const struct search_segment *segment, size_t from, in
 
 /* Takes a segment over, beside others of other times. Before anything is added or removed. */
 bool search_index_attach(struct search_index *index, struct search_segment *segment)
+    __attribute__((warn_unused_result));
+
+/* Takes a damaged segment out, which no search uses; what it has is then to be read anew. False: no
+   memory. On the thread that merges. */
+bool search_index_drop(struct search_index *index, struct search_segment *segment)
     __attribute__((warn_unused_result));
 
 /* Calls `visit` for each, in the order of time, those in memory last. Lent for the call. */
@@ -216,10 +223,9 @@ struct search_merge {
 /* What to merge next; `all`: also what is in memory alone and not yet worth it. False: nothing, and
    there is nothing to be ended. */
 bool search_merge_plan(struct search_index *index, bool all, struct search_merge *merge);
-/* Instead: a segment that is read anew, from documents that are looked for after this, with
-   search_segment_build. `damaged` is what it takes the place of; NULL: there is none. */
-void search_merge_begin(struct search_index *index, struct search_segment *damaged,
-                        struct search_merge *merge);
+/* Instead: a segment that is read anew with search_segment_build, from documents that are looked
+   for after this, and of times that no other segment covers. */
+void search_merge_begin(struct search_index *index, struct search_merge *merge);
 /* Writes the bytes of a segment without what was removed into an empty buffer. */
 bool search_merge_build(const struct search_merge *merge, struct base_buffer *bytes);
 /* The segment takes their place, and belongs to the index. What was removed since the plan is

@@ -88,7 +88,7 @@ static bool read_head(int file, uint32_t words, struct search_head *head)
         return false;
     errno = EBADMSG;
     return size == (ssize_t)sizeof *head && is_whole_head(head, (uint64_t)found.st_size) &&
-           head->words == words;
+           (words == 0 || head->words == words);
 }
 
 static struct search_segment *map_segment(int file, uint32_t words)
@@ -113,14 +113,16 @@ static struct search_segment *map_segment(int file, uint32_t words)
     return segment;
 }
 
-struct search_segment *search_segment_open(const char *path, uint32_t words)
+struct search_segment *search_segment_open(const char *path, uint32_t words, int64_t label)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return NULL;
     struct search_segment *segment = map_segment(file, words);
     const int why = errno;
-    if (!segment)
+    if (segment)
+        segment->label = label;
+    else
         close(file);
     errno = why;
     return segment;
@@ -278,6 +280,12 @@ bool search_segment_has(const struct search_segment *segment, int64_t key)
     return find_document(segment, key, &document);
 }
 
+bool search_segment_has_removed(const struct search_segment *segment, int64_t key)
+{
+    uint32_t document;
+    return find_document(segment, key, &document) && search_segment_is_removed(segment, document);
+}
+
 bool search_segment_remove(struct search_segment *segment, int64_t key)
 {
     uint32_t document;
@@ -342,6 +350,7 @@ void search_segment_read_facts(const struct search_segment *segment,
 {
     BASE_CHECK_MAGIC(segment, SEARCH_SEGMENT_MAGIC);
     *facts = (struct search_segment_facts){
+        .label = segment->label,
         .first = segment->head.first,
         .last = segment->head.last,
         .documents = segment->head.documents,

@@ -63,6 +63,7 @@ struct search_segment {
     bool mapped;
     bool merging; /* index->change_lock */
     int file;     /* -1: in memory */
+    int64_t label;
     const unsigned char *bytes;
     struct search_head head;
 

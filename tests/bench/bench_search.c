@@ -111,7 +111,7 @@ static void merge_all(struct search_index *index, const char *folder, double *sp
             search_segment_write(path, base_buffer_span(&bytes)) != 0)
             exit(1);
         base_buffer_free(&bytes);
-        struct search_segment *segment = search_segment_open(path, 1);
+        struct search_segment *segment = search_segment_open(path, 1, 0);
         unlink(path);
         if (!segment || !search_merge_finish(&merge, segment))
             exit(1);

@@ -68,7 +68,7 @@ static void search_all(struct search_index *index, bool believed)
 
 static void open_file(const char *path, bool same)
 {
-    struct search_segment *segment = search_segment_open(path, WORDS);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
     EXPECT(segment || !same);
     if (!segment)
         return;

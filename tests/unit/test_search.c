@@ -293,7 +293,7 @@ static void merge_one(struct model *model, bool all)
     assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
     base_buffer_free(&bytes);
     remove_some(model); /* meanwhile */
-    struct search_segment *segment = search_segment_open(path, WORDS);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
     assert_non_null(segment);
     assert_true(search_merge_finish(&merge, segment));
     search_merge_end(&merge);
@@ -416,7 +416,7 @@ static size_t make_file(struct model *model, char *path, size_t room)
 
 static bool is_believed(const char *path, uint32_t words)
 {
-    struct search_segment *segment = search_segment_open(path, words);
+    struct search_segment *segment = search_segment_open(path, words, 0);
     const bool believed = segment && search_segment_check(segment);
     if (!segment)
         assert_int_equal(errno, EBADMSG);
@@ -472,7 +472,7 @@ static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
     assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
     assert_int_equal(pwrite(file, "x", 1, (off_t)bytes.size - 60), 1);
     struct search_index *index = search_index_open(WORDS);
-    struct search_segment *segment = search_segment_open(path, WORDS);
+    struct search_segment *segment = search_segment_open(path, WORDS, 0);
     assert_true(search_index_attach(index, segment));
 
     struct search_view *view = search_view_open(index);
@@ -484,10 +484,11 @@ static void test_a_damaged_segment_is_not_searched_and_is_replaced(void **state)
 
     struct search_merge merge;
     assert_false(search_merge_plan(index, true, &merge));
-    search_merge_begin(index, segment, &merge);
+    assert_true(search_index_drop(index, segment));
+    search_merge_begin(index, &merge);
     search_index_remove(index, &documents[0].key, 1); /* after the documents were looked for */
     assert_int_equal(search_segment_write(path, base_buffer_span(&bytes)), 0);
-    struct search_segment *anew = search_segment_open(path, WORDS);
+    struct search_segment *anew = search_segment_open(path, WORDS, 0);
     assert_true(search_merge_finish(&merge, anew));
     search_merge_end(&merge);
     view = search_view_open(index);
@@ -510,8 +511,8 @@ static void test_removed_ones_are_kept_as_bits(void **state)
     uint8_t bits[512], again[512];
     set_up_model(&model, 7);
     make_file(&model, path, sizeof path);
-    struct search_segment *first = search_segment_open(path, WORDS);
-    struct search_segment *second = search_segment_open(path, WORDS);
+    struct search_segment *first = search_segment_open(path, WORDS, 0);
+    struct search_segment *second = search_segment_open(path, WORDS, 0);
     const size_t size = search_segment_removed_size(first);
     assert_in_range(size, 1, sizeof bits);
     for (size_t i = 0; i < model.count; i += 3)

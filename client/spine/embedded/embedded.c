@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The embedded spine: memories as rows of the store. Reads run on the store's reader threads,
- * writes are jobs of its writer. It has no thread and no state of its own.
+ * writes are jobs of its writer. The search index has a thread (index.h).
  */
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/embedded_spine.h"
@@ -12,6 +12,7 @@
 
 static void close_embedded(struct handoff_spine *spine)
 {
+    handoff_memory_index_close(&handoff_embedded_of(spine)->index);
     base_free(handoff_embedded_of(spine));
 }
 
@@ -43,6 +44,10 @@ enum handoff_code handoff_embedded_spine_open(struct handoff_spine **spine,
     embedded->store = store;
     embedded->clock = options->clock ? options->clock : &base_clock_system;
     embedded->half_life_ms = options->half_life_ms > 0 ? options->half_life_ms : WEEK_MS;
-    *spine = &embedded->spine;
-    return HANDOFF_OK;
+    enum handoff_code code = handoff_memory_index_open(&embedded->index, store, 0, error);
+    if (code != HANDOFF_OK)
+        base_free(embedded);
+    else
+        *spine = &embedded->spine;
+    return code;
 }

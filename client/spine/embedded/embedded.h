@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "client/spine/embedded/index.h"
 #include "client/spine/spine.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/store.h"
@@ -26,6 +27,7 @@ struct handoff_embedded {
     struct handoff_store *store;
     const struct base_clock *clock;
     int64_t half_life_ms;
+    struct handoff_memory_index *index;
     _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
 };
 

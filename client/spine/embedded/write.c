@@ -182,13 +182,15 @@ static enum handoff_code check_pins(struct handoff_db *db, const struct handoff_
     return HANDOFF_ERR_TOO_MANY_PINS;
 }
 
-static enum handoff_code remove_seq(struct handoff_db *db, int64_t seq, struct handoff_error *error)
+static enum handoff_code remove_seq(const struct handoff_embedded *embedded, struct handoff_db *db,
+                                    int64_t seq, struct handoff_error *error)
 {
     sqlite3_stmt *remove = handoff_db_statement(db, "DELETE FROM memories WHERE seq = ?1", error);
     if (!remove)
         return handoff_db_failure(db, NULL);
     sqlite3_bind_int64(remove, 1, seq);
-    return handoff_db_do(db, remove, error);
+    enum handoff_code code = handoff_db_do(db, remove, error);
+    return code == HANDOFF_OK ? handoff_memory_index_remove(embedded->index, seq, error) : code;
 }
 
 /* The next place in a scope; no memory ever had it. */
@@ -232,9 +234,9 @@ static enum handoff_code insert(struct handoff_db *db, const struct handoff_memo
     return handoff_db_do(db, insert, error);
 }
 
-static enum handoff_code replace(struct handoff_db *db, const struct stored *old,
-                                 struct handoff_memory *memory, int64_t scope,
-                                 struct handoff_error *error)
+static enum handoff_code replace(const struct handoff_embedded *embedded, struct handoff_db *db,
+                                 const struct stored *old, struct handoff_memory *memory,
+                                 int64_t scope, struct handoff_error *error)
 {
     struct base_buffer tags = {0};
     enum handoff_code code = HANDOFF_OK;
@@ -242,11 +244,13 @@ static enum handoff_code replace(struct handoff_db *db, const struct stored *old
     if (tags.failed)
         code = handoff_error_no_memory(error);
     if (code == HANDOFF_OK && old->seq != 0)
-        code = remove_seq(db, old->seq, error);
+        code = remove_seq(embedded, db, old->seq, error);
     if (code == HANDOFF_OK)
         code = take_place(db, scope, &memory->version, error);
     if (code == HANDOFF_OK)
         code = insert(db, memory, base_buffer_span(&tags), error);
+    if (code == HANDOFF_OK)
+        code = handoff_memory_index_put(embedded->index, memory, error);
     base_buffer_free(&tags);
     return code;
 }
@@ -394,7 +398,7 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     if (code == HANDOFF_OK && put->memory.pinned && !old.pinned)
         code = check_pins(db, &embedded->spine, scope, error);
     if (code == HANDOFF_OK)
-        code = replace(db, &old, &put->memory, scope, error);
+        code = replace(embedded, db, &old, &put->memory, scope, error);
     return code == HANDOFF_OK ? keep_put_tokens(db, put, error) : code;
 }
 
@@ -437,7 +441,7 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
         code = find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
     if (code != HANDOFF_OK)
         return code;
-    code = remove_seq(db, old.seq, error);
+    code = remove_seq(scratch_of(job)->embedded, db, old.seq, error);
     return code == HANDOFF_OK ? forget_scope(db, handoff_scope_of(old.seq), error) : code;
 }
 

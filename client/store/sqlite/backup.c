@@ -171,6 +171,9 @@ static enum handoff_code copy_into(struct handoff_db *from, int version, const c
         code = handoff_db_exec(&to, "PRAGMA journal_mode = DELETE", error);
     if (code == HANDOFF_OK && version >= HANDOFF_SCHEMA_BODY_FILES)
         code = copy_bodies(from, &to, error);
+    if (code == HANDOFF_OK && version >= HANDOFF_SCHEMA_SEARCH) /* made anew where it is restored */
+        code =
+            handoff_db_exec(&to, "DELETE FROM search_segments; DELETE FROM memories_gone", error);
     if (code == HANDOFF_OK)
         code = finish_copy(&to, error);
     handoff_db_close(&to);

@@ -27,6 +27,13 @@ enum { HANDOFF_DB_STATEMENTS = 128 };
 struct handoff_body_log;
 struct handoff_known_tasks;
 
+/* What follows the writer's transactions, to keep in memory what they change. On its thread. */
+struct handoff_db_follower {
+    void (*begun)(void *context); /* whatever the one before did that is not committed is undone */
+    void (*committed)(void *context); /* before anybody is told */
+    void *context;
+};
+
 struct handoff_db {
     unsigned magic;
     sqlite3 *sqlite;
@@ -35,8 +42,9 @@ struct handoff_db {
     struct handoff_db *next; /* in the pool of readers */
     sqlite3_file *bodies;    /* the file of bodies that is being read, or NULL */
     int64_t bodies_number;   /* its number */
-    struct handoff_body_log *body_log;       /* on the writer's: where bodies may go; lent */
-    struct handoff_known_tasks *known_tasks; /* likewise: told of each that is written */
+    struct handoff_body_log *body_log;          /* on the writer's: where bodies may go; lent */
+    struct handoff_known_tasks *known_tasks;    /* likewise: told of each that is written */
+    const struct handoff_db_follower *follower; /* likewise: told of its transactions, or NULL */
     struct {
         const char *text; /* the literal's address is the key */
         sqlite3_stmt *statement;
@@ -106,5 +114,9 @@ struct handoff_store;
 /* Borrows a read-only connection; there are as many as threads read at once. NULL on failure. */
 struct handoff_db *handoff_store_reader(struct handoff_store *store, struct handoff_error *error);
 void handoff_store_reader_done(struct handoff_store *store, struct handoff_db *db);
+
+/* From now on it follows the writer's transactions; NULL: nobody does, and whoever did may go.
+   Waits for the writer. */
+void handoff_store_follow(struct handoff_store *store, const struct handoff_db_follower *follower);
 
 #endif

@@ -16,6 +16,7 @@
 #include "client/store/sqlite/envelope_row.h"
 #include "client/store/sqlite/migrate.h"
 #include "client/store/sqlite/retention.h"
+#include "client/store/sqlite/search_files.h"
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
@@ -248,6 +249,19 @@ static enum handoff_code check_ledger(struct handoff_db *db, struct handoff_stor
     return code;
 }
 
+/* ---- the search index ----------------------------------------------------------------------- */
+
+static enum handoff_code check_search_files(struct handoff_db *db,
+                                            struct handoff_store_report *report,
+                                            struct handoff_error *error)
+{
+    const char *problem;
+    enum handoff_code code = handoff_search_files_check(db, &problem, error);
+    if (code == HANDOFF_OK && problem)
+        note(report, problem, "");
+    return code;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static enum handoff_code count_bytes(struct handoff_db *db, struct handoff_store_report *report,
@@ -282,6 +296,8 @@ static enum handoff_code check_all(struct handoff_db *db, struct handoff_store_r
     if (code == HANDOFF_OK)
         code = count_bytes(db, report, error);
     handoff_db_roll_back(db);
+    if (code == HANDOFF_OK && report->version >= HANDOFF_SCHEMA_SEARCH)
+        code = check_search_files(db, report, error);
     if (code == HANDOFF_OK && report->version >= 1)
         code = check_envelopes(db, report, error);
     return code;

@@ -315,6 +315,21 @@ static const char *const steps[] = {
     /* 14: the newest progress that the agent with the handoff reported, and when; NULL: nothing */
     ("ALTER TABLE handoffs ADD COLUMN progress TEXT;"
      "ALTER TABLE handoffs ADD COLUMN progress_at INTEGER;"),
+
+    /* 15: the search index of memories (client/spine/embedded/index.h): its files, and which of
+       their memories were removed since. What was removed after that was written down is in
+       memories_gone. */
+    "CREATE TABLE search_segments ("
+    "  number INTEGER PRIMARY KEY,"
+    "  first INTEGER NOT NULL," /* the order of recency of the memories that it covers */
+    "  last INTEGER NOT NULL,"
+    "  documents INTEGER NOT NULL,"
+    "  checksum INTEGER NOT NULL," /* of its head, which has that of the rest */
+    "  removed_count INTEGER NOT NULL DEFAULT 0,"
+    "  removed BLOB);" /* a bit for each memory */
+    "CREATE TABLE memories_gone (seq INTEGER PRIMARY KEY);"
+    "CREATE TRIGGER memory_gone AFTER DELETE ON memories BEGIN"
+    "  INSERT OR IGNORE INTO memories_gone (seq) VALUES (old.seq); END;",
 };
 
 int handoff_migrate_newest(void)

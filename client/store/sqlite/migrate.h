@@ -14,7 +14,8 @@ enum {
     HANDOFF_SCHEMA_BODY_FILES = 7,
     HANDOFF_SCHEMA_KEPT = 11,
     HANDOFF_SCHEMA_SCOPES = 12,
-    HANDOFF_SCHEMA_LEDGER = 13
+    HANDOFF_SCHEMA_LEDGER = 13,
+    HANDOFF_SCHEMA_SEARCH = 15
 };
 
 /* The schema version this program writes: the number of steps. */

@@ -242,6 +242,26 @@ enum handoff_code handoff_store_run(struct handoff_store *store, struct handoff_
     return job->error.code;
 }
 
+static enum handoff_code change_nothing(struct handoff_store_job *job, struct handoff_db *db,
+                                        struct handoff_error *error)
+{
+    (void)job;
+    (void)db;
+    (void)error;
+    return HANDOFF_OK;
+}
+
+/* Whether or not the job can be run: its group was taken, and the follower with it. */
+void handoff_store_follow(struct handoff_store *store, const struct handoff_db_follower *follower)
+{
+    struct handoff_store_job job = {.run = change_nothing};
+    BASE_CHECK_MAGIC(store, HANDOFF_STORE_MAGIC);
+    pthread_mutex_lock(&store->queue_lock);
+    store->follower = follower;
+    pthread_mutex_unlock(&store->queue_lock);
+    (void)handoff_store_run(store, &job);
+}
+
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 static int64_t file_size(const char *path)

@@ -69,6 +69,7 @@ struct handoff_store {
     bool writer_waits; /* for any job */
     bool writer_holds; /* lazy ones back, until one comes that is not */
     bool stopping;
+    const struct handoff_db_follower *follower; /* of the next group on */
 
     struct handoff_reader_threads readers;  /* has its own lock */
     struct handoff_known_tasks known_tasks; /* likewise */

@@ -298,6 +298,7 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
     if (!store->oldest)
         store->last = &store->oldest;
     *stopping = store->stopping;
+    store->writer.follower = store->follower;
     pthread_mutex_unlock(&store->queue_lock);
     return group;
 }
@@ -307,6 +308,8 @@ static struct base_mail *take_group(struct handoff_store *store, bool *stopping)
 static enum handoff_code begin_transaction(struct handoff_db *db, struct handoff_error *error)
 {
     sqlite3_stmt *statement = handoff_db_statement(db, "BEGIN IMMEDIATE", error);
+    if (db->follower)
+        db->follower->begun(db->follower->context);
     return statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
 }
 
@@ -326,6 +329,8 @@ static enum handoff_code commit_transaction(struct handoff_db *db, struct handof
         statement ? handoff_db_do(db, statement, error) : handoff_db_failure(db, NULL);
     if (code != HANDOFF_OK)
         handoff_db_roll_back(db);
+    else if (db->follower)
+        db->follower->committed(db->follower->context);
     return code;
 }
 

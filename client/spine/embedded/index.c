@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The search index of the memories: opened and closed, and what the writer's thread does. What its
+ * transaction puts and removes is gathered, and given to the index once the transaction is
+ * committed; of one that is rolled back, the next one forgets it. The threads: index_internal.h.
+ */
+#include "client/spine/embedded/index.h"
+
+#include <string.h>
+
+#include "client/spine/embedded/index_internal.h"
+#include "client/spine/embedded/place.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/memory.h"
+
+/* So many are read from the rows before the store is open: some 40 ms. */
+enum { FILLED_AT_ONCE = 2 * SEARCH_SEAL_DOCUMENTS };
+
+/* So many are put or removed before the index's thread looks whether to merge. */
+enum { WAKE_EVERY = SEARCH_SEAL_DOCUMENTS };
+
+/* ---- the writer's transactions --------------------------------------------------------------- */
+
+static void forget_changes(void *context)
+{
+    struct handoff_memory_index *index = context;
+    handoff_index_batch_begin(&index->put);
+    base_buffer_clear(&index->removed);
+}
+
+static void note_known(struct handoff_memory_index *index, const struct search_document *documents,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (handoff_recency_of(documents[i].key) > atomic_load(&index->known))
+            atomic_store(&index->known, handoff_recency_of(documents[i].key));
+}
+
+/* Without memory for them, they are read from their rows later. */
+static void apply_changes(void *context)
+{
+    struct handoff_memory_index *index = context;
+    size_t count;
+    const struct search_document *documents = handoff_index_batch_end(&index->put, &count);
+    const size_t removed = index->removed.size / sizeof(int64_t);
+    BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
+    if (count + removed == 0)
+        return;
+    if (!search_index_add(index->search, documents, count))
+        atomic_store(&index->complete, false);
+    note_known(index, documents, count);
+    search_index_remove(index->search, (const int64_t *)(const void *)index->removed.data, removed);
+    atomic_fetch_add(&index->unrecorded, (unsigned)removed);
+    index->unmerged += count + removed;
+    if (index->unmerged >= WAKE_EVERY || !atomic_load(&index->complete)) {
+        index->unmerged = 0;
+        handoff_index_thread_wake(index);
+    }
+    forget_changes(index); /* a transaction may be committed and another one begun elsewhere */
+}
+
+enum handoff_code handoff_memory_index_put(struct handoff_memory_index *index,
+                                           const struct handoff_memory *memory,
+                                           struct handoff_error *error)
+{
+    BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
+    return handoff_index_batch_add(&index->put, memory) ? HANDOFF_OK
+                                                        : handoff_error_no_memory(error);
+}
+
+/* What was put in the same transaction is added before it is removed. */
+enum handoff_code handoff_memory_index_remove(struct handoff_memory_index *index, int64_t seq,
+                                              struct handoff_error *error)
+{
+    base_buffer_append(&index->removed, &seq, sizeof seq);
+    return index->removed.failed ? handoff_error_no_memory(error) : HANDOFF_OK;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static enum handoff_code read_files(struct handoff_memory_index *index, struct handoff_error *error)
+{
+    int64_t known = 0;
+    struct handoff_db *db = handoff_store_reader(index->store, error);
+    if (!db)
+        return error->code;
+    index->files = base_malloc(strlen(db->path) + sizeof "-search-");
+    enum handoff_code code = index->files ? HANDOFF_OK : handoff_error_no_memory(error);
+    if (code == HANDOFF_OK) {
+        strcpy(index->files, db->path);
+        strcat(index->files, "-search-");
+        code = handoff_db_number(db, "SELECT last FROM memory_clock", &known, error);
+    }
+    atomic_store(&index->known, known);
+    if (code == HANDOFF_OK)
+        code = handoff_index_attach_files(index, db, error);
+    handoff_store_reader_done(index->store, db);
+    return code;
+}
+
+static enum handoff_code fill_and_follow(struct handoff_memory_index *index,
+                                         struct handoff_error *error)
+{
+    bool more = true;
+    enum handoff_code code = handoff_index_fill_memory(index, FILLED_AT_ONCE, &more, error);
+    atomic_store(&index->complete, !more);
+    if (code == HANDOFF_OK)
+        code = handoff_index_thread_start(index, error);
+    if (code == HANDOFF_OK)
+        handoff_store_follow(index->store, &index->follower);
+    return code;
+}
+
+static void free_index(struct handoff_memory_index *index)
+{
+    search_index_close(&index->search);
+    handoff_index_batch_free(&index->put);
+    base_buffer_free(&index->removed);
+    base_free(index->files);
+    pthread_cond_destroy(&index->changed);
+    pthread_mutex_destroy(&index->lock);
+    index->magic = 0;
+    base_free(index);
+}
+
+static struct handoff_memory_index *make_index(struct handoff_store *store, unsigned flags)
+{
+    struct handoff_memory_index *index = base_calloc(1, sizeof *index);
+    pthread_condattr_t attributes;
+    if (!index)
+        return NULL;
+    index->magic = HANDOFF_INDEX_MAGIC;
+    index->store = store;
+    index->flags = index->put.flags = flags;
+    index->words = (words_version() << 1 | (flags & WORDS_NO_STEM)) + 1; /* never 0 */
+    index->follower = (struct handoff_db_follower){forget_changes, apply_changes, index};
+    pthread_mutex_init(&index->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&index->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    index->search = search_index_open(index->words);
+    if (!index->search) {
+        free_index(index);
+        return NULL;
+    }
+    return index;
+}
+
+enum handoff_code handoff_memory_index_open(struct handoff_memory_index **index,
+                                            struct handoff_store *store, unsigned flags,
+                                            struct handoff_error *error)
+{
+    struct handoff_error own;
+    struct handoff_memory_index *opened = make_index(store, flags);
+    error = error ? error : &own;
+    *index = NULL;
+    if (!opened)
+        return handoff_error_no_memory(error);
+    enum handoff_code code = read_files(opened, error);
+    if (code == HANDOFF_OK)
+        code = fill_and_follow(opened, error);
+    if (code == HANDOFF_OK)
+        *index = opened;
+    else
+        free_index(opened);
+    return code;
+}
+
+void handoff_memory_index_close(struct handoff_memory_index **index)
+{
+    struct handoff_memory_index *closing = index ? *index : NULL;
+    if (!closing)
+        return;
+    BASE_CHECK_MAGIC(closing, HANDOFF_INDEX_MAGIC);
+    *index = NULL;
+    handoff_index_thread_stop(closing);
+    handoff_store_follow(closing->store, NULL);
+    free_index(closing);
+}
+
+struct search_index *handoff_memory_index_search(struct handoff_memory_index *index)
+{
+    BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
+    return index->search;
+}
+
+bool handoff_memory_index_is_complete(struct handoff_memory_index *index)
+{
+    BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
+    return atomic_load(&index->complete);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread of the search index: checks the files, reads what is missing, and merges. It has a low
+ * priority, and nobody waits for it. What fails, for want of memory or room on the disk, is tried
+ * again a moment later.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/spine/embedded/index_internal.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+
+enum {
+    POLITENESS = 10,
+    READ_AT_ONCE = 4 * SEARCH_SEAL_DOCUMENTS,
+    RECORD_EVERY = SEARCH_SEAL_DOCUMENTS, /* removed memories; the next start goes through them */
+    AGAIN_AFTER_S = 1,
+};
+
+/* Best effort: where it is not allowed, the work is only less polite. */
+static void be_polite(void)
+{
+    const struct sched_param none = {0};
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), POLITENESS);
+}
+
+static bool is_stopping(struct handoff_memory_index *index)
+{
+    pthread_mutex_lock(&index->lock);
+    const bool stopping = index->stopping;
+    pthread_mutex_unlock(&index->lock);
+    return stopping;
+}
+
+/* ---- what there is to do ------------------------------------------------------------------------
+ */
+
+static void drop_if_damaged(void *context, struct search_segment *segment)
+{
+    struct handoff_memory_index *index = context;
+    if (is_stopping(index) || search_segment_check(segment))
+        return;
+    if (search_index_drop(index->search, segment))
+        atomic_store(&index->complete, false);
+}
+
+static enum handoff_code fill_gaps(struct handoff_memory_index *index, struct handoff_error *error)
+{
+    bool more = true;
+    enum handoff_code code = HANDOFF_OK;
+    if (atomic_load(&index->complete))
+        return HANDOFF_OK;
+    while (code == HANDOFF_OK && more && !is_stopping(index)) {
+        atomic_store(&index->complete, true); /* unless the writer loses some meanwhile */
+        code = handoff_index_fill_file(index, READ_AT_ONCE, &more, error);
+        if (code != HANDOFF_OK || more)
+            atomic_store(&index->complete, false);
+        if (code == HANDOFF_OK)
+            code = handoff_index_record(index, error);
+    }
+    return code;
+}
+
+static enum handoff_code merge_next(struct handoff_memory_index *index, struct search_merge *merge,
+                                    struct handoff_error *error)
+{
+    struct base_buffer bytes = {0};
+    struct search_segment *segment = NULL;
+    if (search_merge_build(merge, &bytes))
+        segment = handoff_index_write_file(index, base_buffer_span(&bytes));
+    base_buffer_free(&bytes);
+    const bool done = segment && search_merge_finish(merge, segment);
+    if (!done)
+        search_segment_close(&segment);
+    search_merge_end(merge);
+    return done ? handoff_index_record(index, error)
+                : handoff_error_set(error, HANDOFF_ERR_STORE_IO,
+                                    "a file of the search index cannot be written", "storage.path",
+                                    NULL);
+}
+
+static enum handoff_code do_all(struct handoff_memory_index *index, bool all)
+{
+    struct handoff_error error;
+    struct search_merge merge;
+    search_index_visit(index->search, drop_if_damaged, index);
+    enum handoff_code code = fill_gaps(index, &error);
+    while (code == HANDOFF_OK && !is_stopping(index) && /* no merge covers what is not read yet */
+           search_merge_plan(index->search, all, &merge))
+        code = merge_next(index, &merge, &error);
+    if (code == HANDOFF_OK && atomic_load(&index->unrecorded) >= (all ? 1U : RECORD_EVERY))
+        code = handoff_index_record(index, &error);
+    return code;
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------
+ */
+
+static void wait_a_moment(struct handoff_memory_index *index)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += AGAIN_AFTER_S;
+    while (!index->stopping &&
+           pthread_cond_timedwait(&index->changed, &index->lock, &until) != ETIMEDOUT)
+        ;
+}
+
+static void *index_main(void *argument)
+{
+    struct handoff_memory_index *index = argument;
+    be_polite();
+    pthread_mutex_lock(&index->lock);
+    while (!index->stopping) {
+        index->idle = !index->wanted;
+        if (index->idle) {
+            pthread_cond_broadcast(&index->changed);
+            pthread_cond_wait(&index->changed, &index->lock);
+            continue;
+        }
+        const bool all = index->all;
+        index->wanted = index->all = false;
+        pthread_mutex_unlock(&index->lock);
+        const enum handoff_code code = do_all(index, all);
+        pthread_mutex_lock(&index->lock);
+        if (code != HANDOFF_OK) {
+            index->wanted = true;
+            index->all = index->all || all;
+            wait_a_moment(index);
+        }
+    }
+    pthread_mutex_unlock(&index->lock);
+    return NULL;
+}
+
+enum handoff_code handoff_index_thread_start(struct handoff_memory_index *index,
+                                             struct handoff_error *error)
+{
+    index->wanted = true; /* the files are to be checked */
+    if (pthread_create(&index->thread, NULL, index_main, index) == 0)
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_OUT_OF_MEMORY,
+                             "cannot start the search index's thread; raise the process limit",
+                             NULL, NULL);
+}
+
+void handoff_index_thread_wake(struct handoff_memory_index *index)
+{
+    pthread_mutex_lock(&index->lock);
+    index->wanted = true;
+    pthread_mutex_unlock(&index->lock);
+    pthread_cond_broadcast(&index->changed);
+}
+
+void handoff_index_thread_stop(struct handoff_memory_index *index)
+{
+    pthread_mutex_lock(&index->lock);
+    index->stopping = true;
+    pthread_mutex_unlock(&index->lock);
+    pthread_cond_broadcast(&index->changed);
+    pthread_join(index->thread, NULL);
+}
+
+/* ---- waiting for it
+ * ------------------------------------------------------------------------------ */
+
+static void wait_for_progress(struct handoff_memory_index *index)
+{
+    enum { TENTH_NS = 100000000, SECOND_NS = 1000000000 };
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += TENTH_NS;
+    if (until.tv_nsec >= SECOND_NS) {
+        until.tv_nsec -= SECOND_NS;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&index->changed, &index->lock, &until);
+}
+
+void handoff_memory_index_settle(struct handoff_memory_index *index,
+                                 void (*progress)(void *context, int64_t done), void *context)
+{
+    BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
+    pthread_mutex_lock(&index->lock);
+    index->wanted = index->all = true;
+    index->idle = false;
+    pthread_cond_broadcast(&index->changed);
+    while (!index->idle) {
+        wait_for_progress(index);
+        pthread_mutex_unlock(&index->lock);
+        if (progress)
+            progress(context, atomic_load(&index->indexed));
+        pthread_mutex_lock(&index->lock);
+    }
+    pthread_mutex_unlock(&index->lock);
+}

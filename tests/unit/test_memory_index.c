@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The search index beside the memories' rows: what was put is found and what was removed is not,
+ * as soon as the call is done, after the store was closed, and after files of the index were lost
+ * or damaged.
+ */
+#include "tests/support/unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/spine/embedded/describe.h"
+#include "client/spine/embedded/embedded.h"
+#include "client/spine/embedded/index.h"
+#include "client/store/sqlite/database.h"
+#include "tests/support/temp_spine.h"
+
+static char *directory;
+static struct temp_spine temp;
+
+static struct handoff_memory_index *the_index(void)
+{
+    return handoff_embedded_of(temp.spine)->index;
+}
+
+static void open_again(void)
+{
+    temp_spine_open_at(&temp, directory);
+}
+
+static void put_numbered(int number, const char *word)
+{
+    char id[32], content[64];
+    snprintf(id, sizeof id, "m%d", number);
+    snprintf(content, sizeof content, "%s number%d", word, number);
+    assert_int_equal(temp_remember(&temp, id, content, HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+}
+
+static void remove_numbered(int number)
+{
+    char id[32];
+    snprintf(id, sizeof id, "m%d", number);
+    struct handoff_spine_remove remove = {.id = base_span_text(id)};
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_remove, &remove), HANDOFF_OK);
+}
+
+/* How many memories have a word, and for how many of them there is a row. */
+static size_t find_word(const char *word, size_t *rows)
+{
+    struct words_document words = {0};
+    const struct handoff_memory asked = {.content = base_span_text(word)};
+    assert_true(handoff_memory_describe(&asked, 0, &words));
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = words.terms[0].hash, .weight = 1};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = &wanted, .term_count = 1, .k1 = 1.2F};
+    static struct search_result results[20000];
+    struct search_view *view = search_view_open(handoff_memory_index_search(the_index()));
+    search_view_count(view, &query);
+    assert_false(query.cut);
+    const size_t found = search_view_find(view, &query, results, 20000);
+    search_view_close(&view);
+    words_document_clear(&words);
+    struct handoff_db *db = handoff_store_reader(temp.store, NULL);
+    sqlite3_stmt *row =
+        handoff_db_statement(db, "SELECT count(*) FROM memories WHERE seq = ?1", NULL);
+    *rows = 0;
+    for (size_t i = 0; i < found; i++) {
+        sqlite3_bind_int64(row, 1, results[i].key);
+        assert_true(handoff_db_row(row));
+        *rows += (size_t)sqlite3_column_int(row, 0);
+        assert_int_equal(handoff_db_end(db, row, NULL), HANDOFF_OK);
+    }
+    handoff_store_reader_done(temp.store, db);
+    return found;
+}
+
+static void assert_found(const char *word, size_t count)
+{
+    size_t rows;
+    assert_true(handoff_memory_index_is_complete(the_index()));
+    assert_int_equal(find_word(word, &rows), count);
+    assert_int_equal(rows, count);
+}
+
+static unsigned for_each_file(void (*what)(const char *path))
+{
+    unsigned count = 0;
+    DIR *folder = opendir(directory);
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        char path[512];
+        if (!strstr(entry->d_name, "-search-"))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        count++;
+        if (what)
+            what(path);
+    }
+    closedir(folder);
+    return count;
+}
+
+static void damage(const char *path)
+{
+    char byte;
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(file >= 0);
+    const off_t at = lseek(file, 0, SEEK_END) / 2;
+    assert_int_equal(pread(file, &byte, 1, at), 1);
+    byte = (char)(byte ^ 1);
+    assert_int_equal(pwrite(file, &byte, 1, at), 1);
+    close(file);
+}
+
+static void lose(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+}
+
+static void assert_store_sound(void)
+{
+    struct handoff_store_report report;
+    struct handoff_error error;
+    assert_int_equal(handoff_store_check(directory, &report, &error), HANDOFF_OK);
+    assert_string_equal(report.problem, "");
+}
+
+static void assert_check_finds(const char *problem)
+{
+    struct handoff_store_report report;
+    struct handoff_error error;
+    assert_int_equal(handoff_store_check(directory, &report, &error), HANDOFF_OK);
+    if (!strstr(report.problem, problem))
+        fail_msg("seen: %s", report.problem);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    directory = temp_directory();
+    open_again();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    temp_spine_end_at(&temp);
+    assert_store_sound();
+    temp_remove(directory);
+    return 0;
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static void test_as_soon_as_it_is_answered(void **state)
+{
+    (void)state;
+    put_numbered(1, "bucket");
+    assert_found("bucket", 1);
+    put_numbered(1, "token"); /* in its place */
+    assert_found("bucket", 0);
+    assert_found("token", 1);
+    remove_numbered(1);
+    assert_found("token", 0);
+}
+
+static void test_after_the_store_was_closed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++)
+        put_numbered(i, "bucket");
+    remove_numbered(7);
+    temp_spine_end_at(&temp);
+    open_again();
+    assert_found("bucket", 49);
+    handoff_memory_index_settle(the_index(), NULL, NULL);
+    assert_int_equal(for_each_file(NULL), 1);
+    remove_numbered(8);
+    put_numbered(9, "token");
+    put_numbered(50, "bucket");
+    assert_found("bucket", 48);
+    temp_spine_end_at(&temp);
+    assert_store_sound();
+    open_again();
+    assert_found("bucket", 48);
+    assert_found("token", 1);
+    handoff_memory_index_settle(the_index(), NULL, NULL);
+    assert_found("bucket", 48);
+}
+
+static void put_many(int from, int to)
+{
+    for (int i = from; i < to; i++)
+        put_numbered(i, "bucket");
+    handoff_memory_index_settle(the_index(), NULL, NULL);
+}
+
+static void test_a_file_that_is_lost_or_damaged_is_made_anew(void **state)
+{
+    (void)state;
+    void (*const harm[])(const char *path) = {damage, lose};
+    put_many(0, 100);
+    put_many(100, 200);
+    remove_numbered(150);
+    assert_int_equal(for_each_file(NULL), 2);
+    for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+        temp_spine_end_at(&temp);
+        for_each_file(harm[i]);
+        assert_check_finds("a file of the search index is missing or damaged");
+        open_again();
+        handoff_memory_index_settle(the_index(), NULL, NULL);
+        assert_found("bucket", 199);
+        temp_spine_end_at(&temp);
+        assert_store_sound();
+        open_again();
+        assert_found("bucket", 199);
+    }
+}
+
+static void test_a_file_that_nobody_names_is_removed(void **state)
+{
+    (void)state;
+    char path[512];
+    put_many(0, 10);
+    temp_spine_end_at(&temp);
+    snprintf(path, sizeof path, "%s/handoff.db-search-77", directory);
+    assert_true(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0);
+    open_again();
+    assert_int_equal(access(path, F_OK), -1);
+    assert_found("bucket", 10);
+}
+
+/* What the table says was removed, and the rows, must agree. */
+static void test_the_check_compares_it_with_the_rows(void **state)
+{
+    struct handoff_db db = {0};
+    struct handoff_error error;
+    char path[512];
+    (void)state;
+    put_many(0, 10);
+    remove_numbered(3);
+    temp_spine_end_at(&temp);
+    assert_check_finds("");
+    snprintf(path, sizeof path, "%s/handoff.db", directory);
+    assert_int_equal(handoff_db_open(&db, path, HANDOFF_DB_WRITE, NULL, &error), HANDOFF_OK);
+    assert_int_equal(handoff_db_exec(&db, "DELETE FROM memories_gone", &error), HANDOFF_OK);
+    assert_check_finds("the search index does not have the memories that there are");
+    assert_int_equal(handoff_db_exec(&db, "DELETE FROM search_segments", &error), HANDOFF_OK);
+    handoff_db_close(&db);
+    open_again();
+    assert_found("bucket", 9);
+}
+
+static void test_what_was_rolled_back_is_not_found(void **state)
+{
+    (void)state;
+    put_numbered(1, "bucket");
+    struct handoff_spine_put put = {
+        .memory = {.id = base_span_text("m1"), .content = base_span_text("token")},
+        .caller = base_span_text("somebody"),
+    };
+    assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_put, &put), HANDOFF_ERR_FORBIDDEN);
+    assert_found("token", 0);
+    assert_found("bucket", 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_as_soon_as_it_is_answered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_after_the_store_was_closed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_lost_or_damaged_is_made_anew, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_nobody_names_is_removed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_the_check_compares_it_with_the_rows, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
