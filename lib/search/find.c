@@ -100,9 +100,10 @@ void search_view_count(struct search_view *view, struct search_query *query)
 /* A term in the segment at hand. */
 struct listed {
     struct search_cursor *cursor;
-    float weight;  /* in shares */
-    uint32_t most; /* that it is worth in this window, in shares */
-    uint32_t rest; /* the same of it and of all before it */
+    float weight;               /* in shares */
+    uint32_t most;              /* that it is worth in this window, in shares */
+    uint32_t block, block_most; /* the same of this block; UINT32_MAX: of none yet */
+    uint32_t rest;              /* the same of it and of all before it */
 };
 
 struct finding {
@@ -290,7 +291,8 @@ static void add_up(struct finding *on, const struct listed *term, uint32_t base,
         uint32_t i = cursor->at;
         for (; i < cursor->filled && cursor->documents[i] < end; i++) {
             const uint32_t document = cursor->documents[i], slot = document - base;
-            on->sums[slot] += worth(on, term->weight, cursor->counts[i], lengths[document]);
+            on->sums[slot] +=
+                worth(on, term->weight, search_cursor_count(cursor, i), lengths[document]);
             on->touched[slot / 64] |= UINT64_C(1) << (slot % 64);
         }
         cursor->at = i;
@@ -303,23 +305,31 @@ static void add_up(struct finding *on, const struct listed *term, uint32_t base,
     }
 }
 
+static uint32_t bound_in_block(const struct finding *on, struct listed *term)
+{
+    if (term->block != term->cursor->block) {
+        term->block = term->cursor->block;
+        term->block_most = worth_at_most(on, term->weight, search_cursor_block(term->cursor));
+    }
+    return term->block_most;
+}
+
 /* With the terms set aside. 0: it is not among the best. */
 static uint32_t complete(struct finding *on, size_t aside, uint32_t document, uint32_t sum)
 {
     while (aside > 0) {
-        const struct listed *term = &on->terms[--aside];
+        struct listed *term = &on->terms[--aside];
         const uint32_t rest = aside > 0 ? on->terms[aside - 1].rest : 0;
         if (sum + term->rest < on->needed)
             return 0;
         if (term->most == 0 || !search_cursor_reach(term->cursor, document))
             continue;
-        if (sum + rest + worth_at_most(on, term->weight, search_cursor_block(term->cursor)) <
-            on->needed)
+        if (sum + rest + bound_in_block(on, term) < on->needed)
             return 0;
         if (search_cursor_seek(term->cursor, document) &&
             search_cursor_at(term->cursor) == document) {
             const struct search_cursor *cursor = term->cursor;
-            sum += worth(on, term->weight, cursor->counts[cursor->at],
+            sum += worth(on, term->weight, search_cursor_count(cursor, cursor->at),
                          cursor->segment->lengths[document]);
         }
     }
@@ -329,11 +339,14 @@ static uint32_t complete(struct finding *on, size_t aside, uint32_t document, ui
 static void take_window(struct finding *on, const struct search_segment *segment, size_t aside,
                         uint32_t base)
 {
+    const uint32_t rest = aside > 0 ? on->terms[aside - 1].rest : 0;
     for (uint32_t i = 0; i < WINDOW / 64; i++) {
         for (uint64_t bits = on->touched[i]; bits; bits &= bits - 1) {
             const uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
             uint32_t sum = on->sums[slot];
             on->sums[slot] = 0;
+            if (sum + rest < on->needed)
+                continue;
             if (aside > 0)
                 sum = complete(on, aside, base + slot, sum);
             if (sum > 0 && sum >= on->needed)
@@ -383,8 +396,10 @@ static void list_terms(struct finding *on, const struct search_segment *segment)
             continue;
         struct search_cursor *cursor = &on->cursors[on->term_count];
         search_cursor_open(cursor, segment, (size_t)term);
-        on->terms[on->term_count++] = (struct listed){
-            .cursor = cursor, .weight = (float)((double)wanted->weight * on->share)};
+        on->terms[on->term_count++] =
+            (struct listed){.cursor = cursor,
+                            .block = UINT32_MAX,
+                            .weight = (float)((double)wanted->weight * on->share)};
     }
 }
 

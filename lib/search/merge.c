@@ -141,7 +141,7 @@ static size_t gather_list(struct merging *on, size_t input, size_t count)
             const uint32_t document = cursor.documents[i];
             if (document < documents && numbers[document] != UINT32_MAX)
                 on->postings[count++] =
-                    (struct search_posting){numbers[document], cursor.counts[i]};
+                    (struct search_posting){numbers[document], search_cursor_count(&cursor, i)};
         }
         cursor.filled = 0;
     }

@@ -34,14 +34,6 @@ static void pack(unsigned char *to, const uint32_t *numbers, size_t count, int b
         *to = (unsigned char)held;
 }
 
-/* Reads up to 7 bytes past the end. */
-static inline uint32_t unpack(const uint8_t *from, size_t at, int bits)
-{
-    uint64_t word;
-    memcpy(&word, from + (at * (size_t)bits >> 3), sizeof word);
-    return (uint32_t)(word >> (at * (size_t)bits & 7) & ((UINT64_C(1) << bits) - 1));
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* A block as it is packed. */
@@ -142,9 +134,10 @@ static void open_single(struct search_cursor *cursor, uint32_t single)
     const uint32_t document = single & (SEARCH_DOCUMENTS_MAX - 1);
     cursor->count = cursor->nblocks = cursor->filled = 1;
     cursor->documents[0] = document;
-    cursor->counts[0] = (uint8_t)(single >> SEARCH_SINGLE_SHIFT & SEARCH_COUNT_MAX);
+    cursor->count_bits = 0;
+    cursor->least_count = single >> SEARCH_SINGLE_SHIFT & SEARCH_COUNT_MAX;
     cursor->only = (struct search_block){.last = document,
-                                         .max_count = cursor->counts[0],
+                                         .max_count = (uint8_t)cursor->least_count,
                                          .min_length = document < cursor->segment->head.documents
                                                            ? cursor->segment->lengths[document]
                                                            : UINT8_MAX};
@@ -177,6 +170,7 @@ void search_cursor_open(struct search_cursor *cursor, const struct search_segmen
     cursor->blocks = NULL;
     cursor->numbers = NULL;
     cursor->block = cursor->at = cursor->filled = 0;
+    cursor->least_count = 1;
     if (list & SEARCH_SINGLE)
         open_single(cursor, list);
     else
@@ -189,6 +183,47 @@ static uint32_t documents_in_block(const struct search_cursor *cursor)
                                                : cursor->count - cursor->block * SEARCH_BLOCK;
 }
 
+/* Eight numbers of as many bits, known to the compiler, are that many bytes. */
+__attribute__((always_inline)) static inline void unpack_gaps(const uint8_t *from, uint32_t *to,
+                                                              uint32_t count, const int bits)
+{
+    for (uint32_t i = 0; i < count; i += 8, from += bits)
+        for (size_t k = 0; k < 8; k++)
+            to[i + k] = search_unpack(from, k, bits);
+}
+
+#define UNPACK(bits)                                                                               \
+    case bits:                                                                                     \
+        unpack_gaps(from, to, count, bits);                                                        \
+        break
+
+/* Up to seven more than the count are written, and twice as many bytes read, past the end. */
+static void unpack_all_gaps(const uint8_t *from, uint32_t *to, uint32_t count, int bits)
+{
+    switch (bits) {
+        UNPACK(0);
+        UNPACK(1);
+        UNPACK(2);
+        UNPACK(3);
+        UNPACK(4);
+        UNPACK(5);
+        UNPACK(6);
+        UNPACK(7);
+        UNPACK(8);
+        UNPACK(9);
+        UNPACK(10);
+        UNPACK(11);
+        UNPACK(12);
+        UNPACK(13);
+        UNPACK(14);
+        UNPACK(15);
+        UNPACK(16);
+    default:
+        for (uint32_t i = 0; i < count; i++)
+            to[i] = search_unpack(from, i, bits);
+    }
+}
+
 void search_cursor_fill(struct search_cursor *cursor)
 {
     if (cursor->filled > 0)
@@ -196,18 +231,14 @@ void search_cursor_fill(struct search_cursor *cursor)
     const struct search_block *block = search_cursor_block(cursor);
     const uint32_t count = documents_in_block(cursor);
     const uint8_t *gaps = cursor->numbers + block->at;
-    const uint8_t *counts = gaps + packed_size(count, block->document_bits);
     uint32_t next = cursor->block > 0 ? cursor->blocks[cursor->block - 1].last + 1 : 0;
+    unpack_all_gaps(gaps, cursor->documents, count, block->document_bits);
     for (uint32_t i = 0; i < count; i++) {
-        cursor->documents[i] = next + unpack(gaps, i, block->document_bits);
-        next = cursor->documents[i] + 1;
+        next += cursor->documents[i];
+        cursor->documents[i] = next++;
     }
-    if (block->count_bits == 0)
-        memset(cursor->counts, 1, count);
-    else
-        for (uint32_t i = 0; i < count; i++)
-            cursor->counts[i] =
-                (uint8_t)((unpack(counts, i, block->count_bits) & SEARCH_COUNT_MAX) + 1);
+    cursor->counts = gaps + packed_size(count, block->document_bits);
+    cursor->count_bits = block->count_bits;
     cursor->at = 0;
     cursor->filled = count;
 }

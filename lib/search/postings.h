@@ -13,6 +13,8 @@
 #ifndef SEARCH_POSTINGS_H
 #define SEARCH_POSTINGS_H
 
+#include <string.h>
+
 #include "lib/search/segment.h"
 
 enum { SEARCH_BLOCK = 128 };
@@ -41,12 +43,21 @@ struct search_cursor {
     const uint8_t *numbers;
     uint32_t count; /* documents in the list */
     uint32_t nblocks;
-    uint32_t block;           /* at hand; nblocks: at the end */
-    struct search_block only; /* where there is no table */
-    uint32_t at, filled;      /* in the decoded block; filled 0: it is not decoded */
-    uint32_t documents[SEARCH_BLOCK];
-    uint8_t counts[SEARCH_BLOCK];
+    uint32_t block;                       /* at hand; nblocks: at the end */
+    struct search_block only;             /* where there is no table */
+    uint32_t at, filled;                  /* in the decoded block; filled 0: it is not decoded */
+    uint32_t documents[SEARCH_BLOCK + 8]; /* with room for those decoded in vain */
+    const uint8_t *counts;                /* as they are packed */
+    uint32_t count_bits, least_count;
 };
+
+/* The number in its place among others of as many bits. Reads up to 7 bytes past the end. */
+static inline uint32_t search_unpack(const uint8_t *from, size_t place, int bits)
+{
+    uint64_t word;
+    memcpy(&word, from + (place * (size_t)bits >> 3), sizeof word);
+    return (uint32_t)(word >> (place * (size_t)bits & 7) & ((UINT64_C(1) << bits) - 1));
+}
 
 /* At its first block, not decoded. */
 void search_cursor_open(struct search_cursor *cursor, const struct search_segment *segment,
@@ -68,6 +79,14 @@ bool search_cursor_seek(struct search_cursor *cursor, uint32_t document);
 static inline uint32_t search_cursor_at(const struct search_cursor *cursor)
 {
     return cursor->documents[cursor->at];
+}
+
+/* How often a document of the decoded block has the term. */
+static inline uint32_t search_cursor_count(const struct search_cursor *cursor, uint32_t place)
+{
+    if (cursor->count_bits == 0)
+        return cursor->least_count;
+    return (search_unpack(cursor->counts, place, (int)cursor->count_bits) & SEARCH_COUNT_MAX) + 1;
 }
 
 /* How many documents of the list are before this one. Forward only. */

@@ -17,7 +17,7 @@
  *     sketch_ends              uint32 [documents]
  *     sketches                                  one behind the other
  *     postings                                  lists (postings.h)
- *     padding    8 bytes, so that a number may be read past the end of a list
+ *     padding    32 bytes, so that numbers may be read past the end of a list
  *
  * A file is checked as a whole by whoever uses it first. It is read for that and then mapped: an
  * error of the disk is found by the read, as a value.
@@ -35,7 +35,7 @@ enum {
     SEARCH_SEGMENT_MAGIC = 0x73676d74u,
     SEARCH_FORMAT = 1,
     SEARCH_SUM_EVERY = 128,
-    SEARCH_PADDING = 8,
+    SEARCH_PADDING = 32,
     SEARCH_DOCUMENTS_MAX = 1 << 24, /* a segment's: what SEARCH_SINGLE has room for */
 };
 

@@ -103,9 +103,11 @@ static enum handoff_code read_files(struct handoff_memory_index *index, struct h
 static enum handoff_code fill_and_follow(struct handoff_memory_index *index,
                                          struct handoff_error *error)
 {
-    bool more = true;
-    enum handoff_code code = handoff_index_fill_memory(index, FILLED_AT_ONCE, &more, error);
-    atomic_store(&index->complete, !more);
+    size_t left = FILLED_AT_ONCE, count = 1;
+    enum handoff_code code = HANDOFF_OK;
+    for (; code == HANDOFF_OK && count > 0 && left > 0; left -= count)
+        code = handoff_index_fill_memory(index, left, &count, error);
+    atomic_store(&index->complete, count == 0);
     if (code == HANDOFF_OK)
         code = handoff_index_thread_start(index, error);
     if (code == HANDOFF_OK)

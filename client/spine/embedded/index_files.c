@@ -50,7 +50,7 @@ struct used_files {
     size_t count;
 };
 
-static void note_used(void *context, struct search_segment *segment)
+static void note_used_file(void *context, struct search_segment *segment)
 {
     struct used_files *used = context;
     struct search_segment_facts facts;
@@ -110,7 +110,7 @@ void handoff_index_remove_files(struct handoff_memory_index *index)
     const int count =
         used && folder ? scandir(slash ? folder : ".", &names, keep_search_files, alphasort) : -1;
     if (count >= 0)
-        search_index_visit(index->search, note_used, used);
+        search_index_visit(index->search, note_used_file, used);
     for (int i = 0; i < count; i++) {
         remove_unused(index, used, names[i]->d_name);
         free(names[i]); /* the C library's */
@@ -269,7 +269,7 @@ static void record_segment(void *context, struct search_segment *segment)
     search_segment_read_facts(segment, &facts);
     if (!facts.in_file || record->code != HANDOFF_OK)
         return;
-    note_used(&record->used, segment);
+    note_used_file(&record->used, segment);
     record->code = add_segment_row(record->db, &facts, record->error);
     if (record->code == HANDOFF_OK && facts.removed > 0)
         record->code = save_removed_bits(record->db, segment, &facts, record->error);

@@ -63,13 +63,14 @@ bool handoff_index_batch_add(struct handoff_index_batch *batch,
 struct search_document *handoff_index_batch_end(struct handoff_index_batch *batch, size_t *count);
 void handoff_index_batch_free(struct handoff_index_batch *batch);
 
-/* index_rows.c: reads rows that no segment covers, the newest first, `most` of them at once. *more:
-   there may be others. On the opening thread, into memory; or on the index's, into a file. */
+/* index_rows.c: reads rows that no segment covers, the newest first, `most` of them at once.
+   *count: how many; 0: there are none. On the opening thread, into memory; or on the index's, into
+   a file. */
 enum handoff_code handoff_index_fill_memory(struct handoff_memory_index *index, size_t most,
-                                            bool *more,
+                                            size_t *count,
                                             struct handoff_error *error) HANDOFF_MUST_CHECK;
 enum handoff_code handoff_index_fill_file(struct handoff_memory_index *index, size_t most,
-                                          bool *more,
+                                          size_t *count,
                                           struct handoff_error *error) HANDOFF_MUST_CHECK;
 /* index_files.c: on the opening thread. */
 enum handoff_code handoff_index_attach_files(struct handoff_memory_index *index,

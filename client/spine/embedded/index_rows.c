@@ -111,14 +111,14 @@ static enum handoff_code read_newest_gap(struct reading *reading, struct search_
 /* ---- into the index -----------------------------------------------------------------------------
  */
 
-static void begin_reading(struct reading *reading, struct handoff_memory_index *index, size_t most)
+static void begin_rows(struct reading *reading, struct handoff_memory_index *index, size_t most)
 {
     *reading = (struct reading){.index = index, .most = most};
     reading->batch.flags = index->flags;
     base_arena_init(&reading->arena, 16384);
 }
 
-static void end_reading(struct reading *reading)
+static void end_rows(struct reading *reading)
 {
     handoff_index_batch_free(&reading->batch);
     base_arena_free(&reading->arena);
@@ -131,20 +131,18 @@ static int by_document_key(const void *a, const void *b)
 }
 
 enum handoff_code handoff_index_fill_memory(struct handoff_memory_index *index, size_t most,
-                                            bool *more, struct handoff_error *error)
+                                            size_t *count, struct handoff_error *error)
 {
     struct reading reading;
     struct search_range covered;
-    size_t count;
-    begin_reading(&reading, index, most);
-    enum handoff_code code = read_newest_gap(&reading, &covered, &count, error);
+    begin_rows(&reading, index, most);
+    enum handoff_code code = read_newest_gap(&reading, &covered, count, error);
     if (code == HANDOFF_OK) {
-        const struct search_document *documents = handoff_index_batch_end(&reading.batch, &count);
-        if (!search_index_add(index->search, documents, count))
+        const struct search_document *documents = handoff_index_batch_end(&reading.batch, count);
+        if (!search_index_add(index->search, documents, *count))
             code = handoff_error_no_memory(error);
     }
-    *more = count > 0; /* older gaps may have rows, too */
-    end_reading(&reading);
+    end_rows(&reading);
     return code;
 }
 
@@ -170,17 +168,15 @@ static enum handoff_code no_file(struct handoff_error *error)
 }
 
 enum handoff_code handoff_index_fill_file(struct handoff_memory_index *index, size_t most,
-                                          bool *more, struct handoff_error *error)
+                                          size_t *count, struct handoff_error *error)
 {
     struct reading reading;
     struct search_range covered;
     struct search_merge merge;
-    size_t count;
-    begin_reading(&reading, index, most);
+    begin_rows(&reading, index, most);
     search_merge_begin(index->search, &merge);
-    enum handoff_code code = read_newest_gap(&reading, &covered, &count, error);
-    *more = count > 0;
-    if (code == HANDOFF_OK && count > 0) {
+    enum handoff_code code = read_newest_gap(&reading, &covered, count, error);
+    if (code == HANDOFF_OK && *count > 0) {
         struct search_segment *segment = make_file_of(index, &reading, &covered);
         if (!segment || !search_merge_finish(&merge, segment)) {
             search_segment_close(&segment);
@@ -188,6 +184,6 @@ enum handoff_code handoff_index_fill_file(struct handoff_memory_index *index, si
         }
     }
     search_merge_end(&merge);
-    end_reading(&reading);
+    end_rows(&reading);
     return code;
 }

@@ -52,14 +52,14 @@ static void drop_if_damaged(void *context, struct search_segment *segment)
 
 static enum handoff_code fill_gaps(struct handoff_memory_index *index, struct handoff_error *error)
 {
-    bool more = true;
+    size_t count = 1;
     enum handoff_code code = HANDOFF_OK;
     if (atomic_load(&index->complete))
         return HANDOFF_OK;
-    while (code == HANDOFF_OK && more && !is_stopping(index)) {
+    while (code == HANDOFF_OK && count > 0 && !is_stopping(index)) {
         atomic_store(&index->complete, true); /* unless the writer loses some meanwhile */
-        code = handoff_index_fill_file(index, READ_AT_ONCE, &more, error);
-        if (code != HANDOFF_OK || more)
+        code = handoff_index_fill_file(index, READ_AT_ONCE, &count, error);
+        if (code != HANDOFF_OK || count > 0)
             atomic_store(&index->complete, false);
         if (code == HANDOFF_OK)
             code = handoff_index_record(index, error);

@@ -35,8 +35,8 @@ static enum handoff_code remove_noted(struct handoff_db *db, struct search_segme
     return handoff_db_end(db, gone, error);
 }
 
-static enum handoff_code has_row(struct handoff_db *db, int64_t seq, bool *has,
-                                 struct handoff_error *error)
+static enum handoff_code has_memory_row(struct handoff_db *db, int64_t seq, bool *has,
+                                        struct handoff_error *error)
 {
     sqlite3_stmt *find = handoff_db_statement(db, "SELECT 1 FROM memories WHERE seq = ?1", error);
     if (!find)
@@ -46,8 +46,10 @@ static enum handoff_code has_row(struct handoff_db *db, int64_t seq, bool *has,
     return handoff_db_end(db, find, error);
 }
 
-static enum handoff_code check_keys(struct handoff_db *db, const struct search_segment *segment,
-                                    struct file_row *row, bool *sound, struct handoff_error *error)
+static enum handoff_code check_segment_keys(struct handoff_db *db,
+                                            const struct search_segment *segment,
+                                            struct file_row *row, bool *sound,
+                                            struct handoff_error *error)
 {
     int64_t keys[KEYS_AT_ONCE];
     bool removed[KEYS_AT_ONCE];
@@ -59,14 +61,14 @@ static enum handoff_code check_keys(struct handoff_db *db, const struct search_s
             if (removed[i])
                 continue;
             row->kept++;
-            code = has_row(db, keys[i], sound, error);
+            code = has_memory_row(db, keys[i], sound, error);
         }
     }
     return code;
 }
 
-static enum handoff_code count_rows(struct handoff_db *db, const struct file_row *row,
-                                    int64_t *count, struct handoff_error *error)
+static enum handoff_code count_memories_between(struct handoff_db *db, const struct file_row *row,
+                                                int64_t *count, struct handoff_error *error)
 {
     sqlite3_stmt *find =
         handoff_db_statement(db,
@@ -97,9 +99,9 @@ static enum handoff_code check_segment(struct handoff_db *db, struct search_segm
     int64_t rows = 0;
     enum handoff_code code = remove_noted(db, segment, error);
     if (code == HANDOFF_OK)
-        code = check_keys(db, segment, row, &sound, error);
+        code = check_segment_keys(db, segment, row, &sound, error);
     if (code == HANDOFF_OK)
-        code = count_rows(db, row, &rows, error);
+        code = count_memories_between(db, row, &rows, error);
     if (code == HANDOFF_OK && (!sound || rows != row->kept))
         *problem = memory_problem;
     return code;
