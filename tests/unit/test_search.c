@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -533,6 +535,87 @@ static void test_removed_ones_are_kept_as_bits(void **state)
     tear_down_model(&model);
 }
 
+/* ---- several threads ------------------------------------------------------------------------- */
+
+enum { STAYING = 100, PASSING = 3000, LASTING = 20 };
+
+struct shared {
+    struct model model; /* the writer's, but for its index and folder */
+    atomic_bool over;
+};
+
+static void add_marked(struct search_index *index, int64_t number, uint64_t hash)
+{
+    const struct search_term terms[] = {{hash, 1}, {1000 + (uint64_t)number % 50, 2}};
+    const struct search_document document = {
+        .key = number, .length = 3, .terms = terms, .term_count = 2};
+    assert_true(search_index_add(index, &document, 1));
+}
+
+static size_t count_marked(struct search_index *index, uint64_t hash)
+{
+    static _Thread_local struct search_result results[2 * STAYING];
+    struct search_range all = {0, INT64_MAX};
+    struct search_wanted wanted = {.hash = hash, .weight = 1};
+    struct search_query query = {
+        .ranges = &all, .range_count = 1, .terms = &wanted, .term_count = 1, .k1 = 1.2F};
+    struct search_view *view = search_view_open(index);
+    search_view_count(view, &query);
+    const size_t found = search_view_find(view, &query, results, 2 * STAYING);
+    search_view_close(&view);
+    return found;
+}
+
+/* What stays is found all the time, and of what comes and goes not more than there is. */
+static void *search_all_the_time(void *argument)
+{
+    struct shared *shared = argument;
+    size_t wrong = 0;
+    while (!atomic_load(&shared->over)) {
+        wrong += count_marked(shared->model.index, 42) != STAYING;
+        wrong += count_marked(shared->model.index, 43) > LASTING + 1;
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+static void *merge_all_the_time(void *argument)
+{
+    struct shared *shared = argument;
+    struct model own = {.index = shared->model.index, .random = 1};
+    strcpy(own.folder, shared->model.folder);
+    while (!atomic_load(&shared->over))
+        merge_one(&own, true); /* it removes nothing: its model has no documents */
+    return NULL;
+}
+
+static void test_searches_and_merges_beside_the_writer(void **state)
+{
+    (void)state;
+    struct shared shared = {.over = false};
+    pthread_t threads[3];
+    set_up_model(&shared.model, 1);
+    struct search_index *index = shared.model.index;
+    for (int64_t i = 1; i <= STAYING; i++)
+        add_marked(index, i, 42);
+    assert_int_equal(pthread_create(&threads[0], NULL, search_all_the_time, &shared), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, search_all_the_time, &shared), 0);
+    assert_int_equal(pthread_create(&threads[2], NULL, merge_all_the_time, &shared), 0);
+    for (int64_t i = STAYING + 1; i <= STAYING + PASSING; i++) {
+        const int64_t gone = i - LASTING;
+        add_marked(index, i, 43);
+        if (gone > STAYING)
+            search_index_remove(index, &gone, 1);
+    }
+    atomic_store(&shared.over, true);
+    for (int i = 0; i < 3; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    assert_int_equal(count_marked(index, 43), LASTING);
+    tear_down_model(&shared.model);
+}
+
 /* ---- no memory, no time ------------------------------------------------------------------------
  */
 
@@ -618,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),
+        cmocka_unit_test(test_searches_and_merges_beside_the_writer),
         cmocka_unit_test(test_without_memory_nothing_changes),
         cmocka_unit_test(test_a_deadline_cuts_and_says_so),
     };
