@@ -895,7 +895,7 @@ void handoff_client_visit_agents(struct handoff_client *client,
 struct handoff_store_report {
     int version;       /* of the schema */
     int64_t envelopes; /* each was read and compared with its digest */
-    int64_t memories;  /* each is in the full-text index */
+    int64_t memories;  /* each is in the search index, as far as its files go */
     int64_t bytes;     /* in use */
     int64_t problems;  /* 0: sound */
     char problem[200]; /* the first one, or "" */
@@ -903,12 +903,22 @@ struct handoff_store_report {
 
 /*
  * Reads the whole store and says whether it is sound: the database's structure, every envelope's
- * digest, the full-text index. Changes nothing and may run beside the daemon. The path is the
+ * digest, the search index. Changes nothing and may run beside the daemon. The path is the
  * folder that storage.path names, or the database file in it. HANDOFF_OK means that the check was
  * done, whatever it found; a store too damaged to be read is store_corrupt.
  */
 enum handoff_code handoff_store_check(const char *path, struct handoff_store_report *report,
                                       struct handoff_error *error) HANDOFF_MUST_CHECK;
+
+/*
+ * Makes the search index of the memories anew from their rows. The path is the folder that
+ * storage.path names; no daemon may use it (store_locked). `progress` is called now and then with
+ * how many of all memories were read; NULL: it is not.
+ */
+enum handoff_code handoff_store_reindex(const char *path,
+                                        void (*progress)(void *context, int64_t done, int64_t all),
+                                        void *context,
+                                        struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /*
  * Folds the ledger of each envelope again and compares it with what the envelope says: its parents

@@ -34,15 +34,16 @@ static const struct ctl_command commands[] = {
      "  handoffctl tokens brief.md\n"
      "  git diff | handoffctl tokens --json -\n",
      ctl_tokens},
-    {"store", "check PATH | backup PATH DESTINATION",
-     "Check a store, or back it up while it is in use.",
-     "PATH is the directory given to --storage.path, or the database file in it. Both verbs only\n"
-     "read the store and can be run while the daemon is running. check verifies the structure, "
-     "the\n"
-     "digest of every envelope, its ledger and the full-text index. backup writes one new file; "
-     "to\n"
-     "restore it, stop the daemon, empty the directory and copy the file there as handoff.db.\n"
-     "Exit code: 0 sound or written, 1 damaged or not written, 2 usage error.\n"
+    {"store", "check PATH | backup PATH DESTINATION | reindex PATH",
+     "Check a store, back it up while it is in use, or rebuild its search index.",
+     "PATH is the directory given to --storage.path; for check and backup, it can also be the\n"
+     "database file in it. Those two only read the store and can be run while the daemon is\n"
+     "running. check verifies the structure, the digest of every envelope, its ledger and the\n"
+     "search index. backup writes one new file; to restore it, stop the daemon, empty the\n"
+     "directory and copy the file there as handoff.db. reindex reads all memories and rebuilds\n"
+     "the index by which they are searched; stop the daemon first. The daemon rebuilds what is\n"
+     "missing or damaged by itself.\n"
+     "Exit code: 0 sound, written or rebuilt, 1 damaged or not written, 2 usage error.\n"
      "\n"
      "Examples:\n"
      "  handoffctl store check /var/lib/handoff-exporter\n"

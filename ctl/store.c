@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handoffctl store: checks a store, and backs it up while the daemon runs. One thread. */
+/* handoffctl store: checks a store, backs it up while the daemon runs, and rebuilds its search
+   index while none does. One thread. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/handoff.h"
 #include "ctl/command.h"
@@ -43,11 +45,39 @@ static int back_up_store(const char *path, const char *destination)
     return CTL_OK;
 }
 
+/* Only where somebody looks. */
+static void draw_bar(void *context, int64_t done, int64_t all)
+{
+    static const char full[] = "########################################";
+    const int width = (int)sizeof full - 1;
+    (void)context;
+    const int filled = all > 0 ? (int)(done * width / all) : width;
+    fprintf(stderr, "\r[%.*s%*s] %lld of %lld memories", filled, full, width - filled, "",
+            (long long)done, (long long)all);
+    fflush(stderr);
+}
+
+static int reindex_store(const char *path)
+{
+    const bool watched = isatty(STDERR_FILENO) == 1;
+    struct handoff_error error;
+    enum handoff_code code = handoff_store_reindex(path, watched ? draw_bar : NULL, NULL, &error);
+    if (watched)
+        fputc('\n', stderr);
+    if (code != HANDOFF_OK)
+        return print_store_error(&error);
+    printf("%s: search index rebuilt\n", path);
+    return CTL_OK;
+}
+
 int ctl_store(const struct ctl_command *command, int argc, char *const argv[])
 {
     if (argc == 3 && strcmp(argv[1], "check") == 0)
         return check_store(argv[2]);
     if (argc == 4 && strcmp(argv[1], "backup") == 0)
         return back_up_store(argv[2], argv[3]);
-    return ctl_usage_error(command, "expected check PATH, or backup PATH DESTINATION");
+    if (argc == 3 && strcmp(argv[1], "reindex") == 0)
+        return reindex_store(argv[2]);
+    return ctl_usage_error(command,
+                           "expected check PATH, reindex PATH, or backup PATH DESTINATION");
 }

@@ -23,8 +23,9 @@
 
 enum {
     WINDOW = 4096,
-    SMALL = 4,       /* counts up to here have their share in a table */
-    WHOLE = 1 << 24, /* what a document could reach: floats are exact up to here */
+    FIRST_WINDOW = 256, /* little is known before it, so all of its documents are looked at */
+    SMALL = 4,          /* counts up to here have their share in a table */
+    WHOLE = 1 << 24,    /* what a document could reach: floats are exact up to here */
     LENGTHS = 256,
 };
 
@@ -112,6 +113,7 @@ struct finding {
     size_t count, most;
     double share; /* of a relevance of 1 */
     float boost_most;
+    uint32_t window;             /* documents of the next one */
     uint32_t needed;             /* shares below which no document is among the best */
     float usual[LENGTHS];        /* k1 * (1 - b + b * length / average) */
     float small[SMALL][LENGTHS]; /* worth of such a count in a document of such a length */
@@ -369,15 +371,16 @@ static bool is_past(int64_t deadline_ns)
 static bool find_between(struct finding *on, const struct search_segment *segment, uint32_t from,
                          uint32_t to)
 {
-    for (uint32_t base = from; base < to; base += WINDOW) {
-        const uint32_t end = to - base < WINDOW ? to : base + WINDOW;
+    for (uint32_t base = from, end; base < to; base = end) {
+        end = to - base < on->window ? to : base + on->window;
+        on->window = 2 * on->window < WINDOW ? 2 * on->window : WINDOW;
         const size_t aside = split_terms(on, base, end);
         for (size_t i = aside; i < on->term_count; i++)
             add_up(on, &on->terms[i], base, end);
         if (aside < on->term_count)
             take_window(on, segment, aside, base);
         if (is_past(on->query->deadline_ns))
-            return base + WINDOW >= to;
+            return end == to;
     }
     return true;
 }
@@ -459,6 +462,7 @@ size_t search_view_find(struct search_view *view, struct search_query *query,
     on.count = 0;
     on.most = most;
     on.needed = 0;
+    on.window = FIRST_WINDOW;
     if (most == 0 || !begin_finding(&on, query))
         return 0;
     memset(on.sums, 0, sizeof on.sums);

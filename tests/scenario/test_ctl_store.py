@@ -63,6 +63,24 @@ class CtlStore(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("missing from the full-text index", complaint)
 
+    def test_reindex(self):
+        self.write()
+        status, said, complaint = store("reindex", self.store)
+        self.assertEqual((status, said, complaint), (0, f"{self.store}: search index rebuilt\n", ""))
+        files = [name for name in os.listdir(self.store) if "-search-" in name]
+        self.assertEqual(len(files), 1)
+        self.assertEqual(store("check", self.store)[0], 0)
+        with open(os.path.join(self.store, files[0]), "r+b") as file:
+            file.seek(os.path.getsize(file.name) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        status, _, complaint = store("check", self.store)
+        self.assertEqual(status, 1)
+        self.assertIn("a file of the search index is missing or damaged", complaint)
+        self.assertEqual(store("reindex", self.store)[0], 0)
+        self.assertEqual(store("check", self.store)[0], 0)
+
     def test_a_damaged_page_is_found(self):
         self.write()
         self.sql("PRAGMA wal_checkpoint(TRUNCATE)")

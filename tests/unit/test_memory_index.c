@@ -27,6 +27,11 @@ static struct handoff_memory_index *the_index(void)
     return handoff_embedded_of(temp.spine)->index;
 }
 
+static void settle(void)
+{
+    assert_int_equal(handoff_memory_index_settle(the_index(), NULL, NULL, NULL), HANDOFF_OK);
+}
+
 static void open_again(void)
 {
     temp_spine_open_at(&temp, directory);
@@ -178,7 +183,7 @@ static void test_after_the_store_was_closed(void **state)
     temp_spine_end_at(&temp);
     open_again();
     assert_found("bucket", 49);
-    handoff_memory_index_settle(the_index(), NULL, NULL);
+    settle();
     assert_int_equal(for_each_file(NULL), 1);
     remove_numbered(8);
     put_numbered(9, "token");
@@ -189,7 +194,7 @@ static void test_after_the_store_was_closed(void **state)
     open_again();
     assert_found("bucket", 48);
     assert_found("token", 1);
-    handoff_memory_index_settle(the_index(), NULL, NULL);
+    settle();
     assert_found("bucket", 48);
 }
 
@@ -197,7 +202,7 @@ static void put_many(int from, int to)
 {
     for (int i = from; i < to; i++)
         put_numbered(i, "bucket");
-    handoff_memory_index_settle(the_index(), NULL, NULL);
+    settle();
 }
 
 static void test_a_file_that_is_lost_or_damaged_is_made_anew(void **state)
@@ -213,7 +218,7 @@ static void test_a_file_that_is_lost_or_damaged_is_made_anew(void **state)
         for_each_file(harm[i]);
         assert_check_finds("a file of the search index is missing or damaged");
         open_again();
-        handoff_memory_index_settle(the_index(), NULL, NULL);
+        settle();
         assert_found("bucket", 199);
         temp_spine_end_at(&temp);
         assert_store_sound();
@@ -256,6 +261,36 @@ static void test_the_check_compares_it_with_the_rows(void **state)
     assert_found("bucket", 9);
 }
 
+static int64_t last_done, last_all;
+
+static void note_progress(void *context, int64_t done, int64_t all)
+{
+    assert_ptr_equal(context, &temp);
+    assert_true(done >= last_done && done <= all);
+    last_done = done;
+    last_all = all;
+}
+
+/* Only while nobody else has the store open. */
+static void test_reindexing(void **state)
+{
+    struct handoff_error error;
+    (void)state;
+    put_many(0, 100);
+    remove_numbered(5);
+    assert_int_equal(handoff_store_reindex(directory, NULL, NULL, &error),
+                     HANDOFF_ERR_STORE_LOCKED);
+    temp_spine_end_at(&temp);
+    for_each_file(damage);
+    assert_int_equal(handoff_store_reindex(directory, note_progress, &temp, &error), HANDOFF_OK);
+    assert_int_equal(last_done, 99);
+    assert_int_equal(last_all, 99);
+    assert_store_sound();
+    assert_int_equal(for_each_file(NULL), 1);
+    open_again();
+    assert_found("bucket", 99);
+}
+
 static void test_what_was_rolled_back_is_not_found(void **state)
 {
     (void)state;
@@ -280,6 +315,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_the_check_compares_it_with_the_rows, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_reindexing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_was_rolled_back_is_not_found, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,10 +36,13 @@ void handoff_memory_index_close(struct handoff_memory_index **index);
 struct search_index *handoff_memory_index_search(struct handoff_memory_index *index);
 /* Whether it has all memories. Any thread. */
 bool handoff_memory_index_is_complete(struct handoff_memory_index *index);
-/* Waits until it is, and there is nothing to merge. For command lines and tests. `progress` is
-   called now and then on the caller's thread, with how many rows were read; NULL: it is not. */
-void handoff_memory_index_settle(struct handoff_memory_index *index,
-                                 void (*progress)(void *context, int64_t done), void *context);
+/* Waits until it is, and all of it is in files; or until that failed. For command lines and tests.
+   `progress` is called now and then on the caller's thread, with how many rows were read; NULL: it
+   is not. */
+enum handoff_code handoff_memory_index_settle(struct handoff_memory_index *index,
+                                              void (*progress)(void *context, int64_t done),
+                                              void *context,
+                                              struct handoff_error *error) HANDOFF_MUST_CHECK;
 
 /* In a job, on the writer's thread: they count once the job's transaction is committed. */
 enum handoff_code handoff_memory_index_put(struct handoff_memory_index *index,

@@ -53,6 +53,7 @@ struct handoff_memory_index {
     bool all;    /* also what is not worth it yet */
     bool idle;   /* the thread found nothing more to do */
     bool stopping;
+    struct handoff_error failure; /* of what it did last */
 };
 
 /* index_batch.c: any thread, a batch by one. */

@@ -85,17 +85,17 @@ static enum handoff_code merge_next(struct handoff_memory_index *index, struct s
                                     NULL);
 }
 
-static enum handoff_code do_all(struct handoff_memory_index *index, bool all)
+static enum handoff_code do_all(struct handoff_memory_index *index, bool all,
+                                struct handoff_error *error)
 {
-    struct handoff_error error;
     struct search_merge merge;
     search_index_visit(index->search, drop_if_damaged, index);
-    enum handoff_code code = fill_gaps(index, &error);
+    enum handoff_code code = fill_gaps(index, error);
     while (code == HANDOFF_OK && !is_stopping(index) && /* no merge covers what is not read yet */
            search_merge_plan(index->search, all, &merge))
-        code = merge_next(index, &merge, &error);
+        code = merge_next(index, &merge, error);
     if (code == HANDOFF_OK && atomic_load(&index->unrecorded) >= (all ? 1U : RECORD_EVERY))
-        code = handoff_index_record(index, &error);
+        code = handoff_index_record(index, error);
     return code;
 }
 
@@ -115,6 +115,7 @@ static void wait_a_moment(struct handoff_memory_index *index)
 static void *index_main(void *argument)
 {
     struct handoff_memory_index *index = argument;
+    struct handoff_error error;
     be_polite();
     pthread_mutex_lock(&index->lock);
     while (!index->stopping) {
@@ -127,8 +128,10 @@ static void *index_main(void *argument)
         const bool all = index->all;
         index->wanted = index->all = false;
         pthread_mutex_unlock(&index->lock);
-        const enum handoff_code code = do_all(index, all);
+        handoff_error_clear(&error);
+        const enum handoff_code code = do_all(index, all, &error);
         pthread_mutex_lock(&index->lock);
+        index->failure = error;
         if (code != HANDOFF_OK) {
             index->wanted = true;
             index->all = index->all || all;
@@ -183,20 +186,26 @@ static void wait_for_progress(struct handoff_memory_index *index)
     pthread_cond_timedwait(&index->changed, &index->lock, &until);
 }
 
-void handoff_memory_index_settle(struct handoff_memory_index *index,
-                                 void (*progress)(void *context, int64_t done), void *context)
+enum handoff_code handoff_memory_index_settle(struct handoff_memory_index *index,
+                                              void (*progress)(void *context, int64_t done),
+                                              void *context, struct handoff_error *error)
 {
     BASE_CHECK_MAGIC(index, HANDOFF_INDEX_MAGIC);
     pthread_mutex_lock(&index->lock);
     index->wanted = index->all = true;
     index->idle = false;
+    handoff_error_clear(&index->failure);
     pthread_cond_broadcast(&index->changed);
-    while (!index->idle) {
+    while (!index->idle && index->failure.code == HANDOFF_OK) {
         wait_for_progress(index);
         pthread_mutex_unlock(&index->lock);
         if (progress)
             progress(context, atomic_load(&index->indexed));
         pthread_mutex_lock(&index->lock);
     }
+    const struct handoff_error failure = index->failure;
     pthread_mutex_unlock(&index->lock);
+    if (error)
+        *error = failure;
+    return failure.code;
 }
