@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranking, see match.h. On a reader thread of the store; nothing waits for a disk but where the
+ * index's pages are not in memory.
+ */
+#include "client/spine/embedded/match.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/spine/embedded/describe.h"
+#include "lib/base/check.h"
+#include "lib/words/words.h"
+
+enum {
+    READ_BATCH = 64,
+    EXPECTED = 8,  /* words that say most of a query: no memory has all words of a long one */
+    COMPARED = 64, /* with so many of those kept before, the last ones, a text is compared */
+};
+
+static const float k1 = 1.8F, b = 0.75F;
+static const float intent_share = 0.5F;
+static const float order_worth = 0.3F;
+static const float similar_relevance = 0.25F; /* differs by less */
+/* Of the best one's relevance, and of what a memory of usual length has that has all expected words
+   once. */
+static const float least_of_best = 0.2F, least_of_query = 0.2F;
+
+const struct handoff_match_boosts handoff_match_boosts_default = {
+    .importance = 0.1F,
+    .recency = 0.1F,
+    .task = 0.5F,
+    .agent = 0.1F,
+    .half_life_ms = INT64_C(7) * 24 * 3600 * 1000,
+};
+
+/* ---- the query ------------------------------------------------------------------------------- */
+
+static struct handoff_match_term *known_term(struct handoff_match *match, uint64_t hash)
+{
+    for (size_t i = 0; i < match->term_count; i++)
+        if (match->terms[i].hash == hash)
+            return &match->terms[i];
+    if (match->term_count == HANDOFF_MATCH_WORDS)
+        return NULL;
+    struct handoff_match_term *added = &match->terms[match->term_count++];
+    *added = (struct handoff_match_term){.hash = hash};
+    return added;
+}
+
+static bool has_order(const struct words_term *term)
+{
+    return term->kind == WORDS_WORD || term->kind == WORDS_PAIR;
+}
+
+/* A word counts once in each text, however often it occurs. */
+static void read_query_text(struct handoff_match *match, struct base_span text, float share,
+                            bool ordered)
+{
+    struct words_reader reader;
+    struct words_term terms[READ_BATCH];
+    size_t count;
+    const size_t before = match->term_count;
+    words_begin(&reader, text, match->query.flags | WORDS_QUERY);
+    while ((count = words_read(&reader, terms, READ_BATCH)) > 0)
+        for (size_t i = 0; i < count; i++) {
+            struct handoff_match_term *term = known_term(match, terms[i].hash);
+            if (term && (term >= match->terms + before || term->share == 1))
+                term->share = term < match->terms + before ? 1 + share : share;
+            if (ordered && has_order(&terms[i]) && match->order_count < HANDOFF_MATCH_ORDER)
+                match->order_hashes[match->order_count++] = terms[i].hash;
+        }
+}
+
+bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query)
+{
+    match->query = *query;
+    match->term_count = match->order_count = 0;
+    read_query_text(match, query->text, 1, true);
+    if (query->intent.data)
+        read_query_text(match, query->intent, intent_share, false);
+    words_order_begin(&match->order, match->order_hashes, match->order_count);
+    return match->term_count > 0;
+}
+
+/* ---- the best of the index ------------------------------------------------------------------- */
+
+static float inverse_frequency(int64_t with, int64_t all)
+{
+    const double bounded = (double)(with < all ? with : all);
+    return (float)log(1 + ((double)all - bounded + 0.5) / (bounded + 0.5));
+}
+
+static int weightiest_first(const void *left, const void *right)
+{
+    const float l = ((const struct handoff_match_term *)left)->weight;
+    const float r = ((const struct handoff_match_term *)right)->weight;
+    return (l < r) - (l > r);
+}
+
+/* The index counts a bounded number of terms at once. What nothing has weighs nothing. */
+static void weigh_terms(struct handoff_match *match, struct search_view *view,
+                        struct search_query *query, struct search_wanted *wanted)
+{
+    for (size_t from = 0; from < match->term_count; from += query->term_count) {
+        const size_t left = match->term_count - from;
+        query->term_count = left < SEARCH_TERMS_MAX ? left : SEARCH_TERMS_MAX;
+        for (size_t i = 0; i < query->term_count; i++)
+            wanted[i] = (struct search_wanted){.hash = match->terms[from + i].hash};
+        search_view_count(view, query);
+        for (size_t i = 0; i < query->term_count; i++) {
+            struct handoff_match_term *term = &match->terms[from + i];
+            const int64_t with = wanted[i].documents;
+            term->weight = with > 0 ? term->share * inverse_frequency(with, query->documents) : 0;
+        }
+    }
+    qsort(match->terms, match->term_count, sizeof *match->terms, weightiest_first);
+}
+
+static void want_weightiest(const struct handoff_match *match, struct search_query *query,
+                            struct search_wanted *wanted)
+{
+    query->term_count =
+        match->term_count < HANDOFF_MATCH_TERMS ? match->term_count : HANDOFF_MATCH_TERMS;
+    for (size_t i = 0; i < query->term_count; i++)
+        wanted[i] = (struct search_wanted){match->terms[i].hash, match->terms[i].weight, 0};
+}
+
+static void set_boosts(const struct handoff_match_query *from, struct search_query *query,
+                       uint32_t agents[HANDOFF_MATCH_AGENTS])
+{
+    for (int level = 0; level < SEARCH_LEVELS; level++)
+        query->level[level] = from->boosts.importance * (float)level / (float)(SEARCH_LEVELS - 1);
+    query->recency = from->boosts.recency;
+    query->half_life_ms = from->boosts.half_life_ms;
+    query->now_ms = from->now_ms;
+    query->task = handoff_name_hash(from->task);
+    query->same_task = from->boosts.task;
+    query->agent = from->boosts.agent;
+    query->agents = agents;
+    for (size_t i = 0; i < from->agent_count && i < HANDOFF_MATCH_AGENTS; i++)
+        agents[query->agent_count++] = handoff_name_hash(from->agents[i]);
+}
+
+/* ---- ranked again ---------------------------------------------------------------------------- */
+
+struct candidate {
+    float boost;
+    uint8_t pairs[WORDS_SKETCH_ORDERS];
+};
+
+static float weight_of(const struct handoff_match *match, uint64_t hash)
+{
+    for (size_t i = 0; i < match->term_count; i++)
+        if (match->terms[i].hash == hash)
+            return match->terms[i].weight;
+    return 0;
+}
+
+/* What a pair of words is worth: as much as the more common of the two, and the more, the fewer of
+   the candidates have it. */
+static float worth_of_pair(const struct handoff_match *match, size_t pair, size_t with)
+{
+    const struct words_order_pair *order = &match->order.pairs[pair];
+    const float first = weight_of(match, match->order_hashes[order->at]);
+    const float second = weight_of(match, match->order_hashes[order->at + order->apart]);
+    return with == 0 ? 0
+                     : order_worth * (first < second ? first : second) *
+                           logf(1 + (float)match->count / (float)with) / (float)order->apart;
+}
+
+static void weigh_pairs(const struct handoff_match *match, const struct candidate *candidates,
+                        float worth[WORDS_SKETCH_ORDERS])
+{
+    for (size_t pair = 0; pair < match->order.count; pair++) {
+        size_t with = 0;
+        for (size_t i = 0; i < match->count; i++)
+            with += candidates[i].pairs[pair] > 0;
+        worth[pair] = worth_of_pair(match, pair, with);
+    }
+}
+
+/* BM25 of what the pairs are worth, in a text as long as its sketch. */
+static float relevance_of_order(const struct handoff_match *match,
+                                const struct candidate *candidate,
+                                const float worth[WORDS_SKETCH_ORDERS], float usual)
+{
+    float sum = 0;
+    for (size_t pair = 0; pair < match->order.count; pair++) {
+        const float count = (float)candidate->pairs[pair] / 2;
+        if (count > 0)
+            sum += worth[pair] * count * (k1 + 1) / (count + k1 * (1 - b + b * usual));
+    }
+    return sum;
+}
+
+static void add_order(struct handoff_match *match, struct candidate *candidates, double average)
+{
+    float worth[WORDS_SKETCH_ORDERS];
+    for (size_t i = 0; i < match->count; i++)
+        words_order_count(&match->order, (const uint8_t *)match->places[i].sketch.data,
+                          match->places[i].sketch.size, candidates[i].pairs);
+    weigh_pairs(match, candidates, worth);
+    for (size_t i = 0; i < match->count; i++) {
+        struct handoff_match_place *place = &match->places[i];
+        const float length = (float)place->sketch.size - WORDS_SKETCH_HEAD;
+        place->relevance +=
+            relevance_of_order(match, &candidates[i], worth, length / (float)average);
+        place->score = place->relevance * candidates[i].boost;
+    }
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct handoff_match_place *l = left, *r = right;
+    if (l->score != r->score)
+        return l->score < r->score ? 1 : -1;
+    const int64_t l_time = search_time_of(l->seq), r_time = search_time_of(r->seq);
+    return (l_time < r_time) - (l_time > r_time);
+}
+
+/* ---- what is left out ------------------------------------------------------------------------ */
+
+static float least_relevance(const struct handoff_match *match, const struct search_query *query)
+{
+    float all = 0;
+    for (size_t i = 0; i < query->term_count && i < EXPECTED; i++)
+        all += query->terms[i].weight;
+    const float of_best = match->best * least_of_best, of_query = all * least_of_query;
+    return of_best > of_query ? of_best : of_query;
+}
+
+/* Nearly the same words are nearly as relevant, which is cheaper to see. */
+static bool stands_for(const struct handoff_match_place *kept,
+                       const struct handoff_match_place *place)
+{
+    return fabsf(kept->relevance - place->relevance) <= kept->relevance * similar_relevance &&
+           words_sketch_is_near((const uint8_t *)kept->sketch.data, kept->sketch.size,
+                                (const uint8_t *)place->sketch.data, place->sketch.size);
+}
+
+static bool is_similar_to_kept(struct handoff_match *match, size_t kept,
+                               const struct handoff_match_place *place)
+{
+    for (size_t i = kept > COMPARED ? kept - COMPARED : 0; i < kept; i++)
+        if (stands_for(&match->places[i], place)) {
+            match->places[i].similar++;
+            return true;
+        }
+    return false;
+}
+
+static void keep_best(struct handoff_match *match, float least, size_t most)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < match->count; i++) {
+        const struct handoff_match_place place = match->places[i];
+        if (place.relevance < least || is_similar_to_kept(match, kept, &place) || kept == most)
+            continue;
+        match->places[kept++] = place;
+    }
+    match->count = kept;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* What is found on the way, in the arena. */
+struct found {
+    struct search_result *results;
+    struct candidate *candidates;
+    size_t room;
+};
+
+/* A quarter more than wanted, as some are left out. */
+static bool make_room_for(struct found *found, struct handoff_match *match, size_t most,
+                          struct base_arena *arena)
+{
+    found->room = most + most / 4;
+    if (found->room < HANDOFF_MATCH_CANDIDATES)
+        found->room = HANDOFF_MATCH_CANDIDATES;
+    found->results = base_arena_alloc(arena, found->room * sizeof *found->results);
+    found->candidates = base_arena_alloc(arena, found->room * sizeof *found->candidates);
+    match->places = base_arena_alloc(arena, found->room * sizeof *match->places);
+    return found->results && found->candidates && match->places;
+}
+
+static void take_results(struct handoff_match *match, const struct found *found, size_t count)
+{
+    match->count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct search_result *result = &found->results[i];
+        match->places[i] = (struct handoff_match_place){.seq = result->key,
+                                                        .relevance = result->relevance,
+                                                        .score = result->score,
+                                                        .sketch = result->sketch};
+        found->candidates[i].boost = result->relevance > 0 ? result->score / result->relevance : 1;
+    }
+}
+
+static void rank_places(struct handoff_match *match, const struct search_query *query, size_t most)
+{
+    match->best = 0;
+    for (size_t i = 0; i < match->count; i++)
+        match->best = fmaxf(match->best, match->places[i].relevance);
+    if (match->count > 1)
+        qsort(match->places, match->count, sizeof *match->places, by_place);
+    keep_best(match, least_relevance(match, query), most);
+}
+
+bool handoff_match_best(struct handoff_match *match, struct search_view *view,
+                        const struct search_range *ranges, size_t range_count, size_t most,
+                        struct base_arena *arena)
+{
+    struct search_wanted wanted[SEARCH_TERMS_MAX];
+    struct found found;
+    uint32_t agents[HANDOFF_MATCH_AGENTS];
+    struct search_query query = {.ranges = ranges,
+                                 .range_count = range_count,
+                                 .terms = wanted,
+                                 .k1 = k1,
+                                 .b = b,
+                                 .deadline_ns = match->query.deadline_ns};
+    match->count = 0;
+    if (!make_room_for(&found, match, most, arena))
+        return false;
+    weigh_terms(match, view, &query, wanted);
+    want_weightiest(match, &query, wanted);
+    set_boosts(&match->query, &query, agents);
+    take_results(match, &found, search_view_find(view, &query, found.results, found.room));
+    match->cut = query.cut;
+    if (query.average_length > 0)
+        add_order(match, found.candidates, query.average_length);
+    rank_places(match, &query, most);
+    return true;
+}

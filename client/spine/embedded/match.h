@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * match.h - the memories that fit a query best, among all that may be seen.
+ *
+ * The index gives the 64 best by
+ *
+ *     BM25 * (1 + importance + recency + same task + agent)
+ *
+ * where each boost is bounded (struct handoff_match_boosts), so that what fits twice as well comes
+ * first however old and unimportant it is. Those are ranked again: for words of the query that are
+ * next to each other in the memory, or have one word between them, the relevance grows; the
+ * rarer these words, and the fewer of the 64 have them together, the more. Then
+ *
+ *   - what is hardly relevant is left out: a small share of the best one's relevance, or only words
+ *     that say little of the query;
+ *   - of memories that are nearly the same text, the best one stands for all (`similar`).
+ *
+ * The constants were chosen on the Cranfield collection; docs/decisions.md has the figures, and
+ * tests/unit/test_match.c holds them.
+ *
+ * A struct handoff_match has some 10 KiB; it is used by one thread, for one query after the other.
+ */
+#ifndef HANDOFF_SPINE_EMBEDDED_MATCH_H
+#define HANDOFF_SPINE_EMBEDDED_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/arena.h"
+#include "lib/base/span.h"
+#include "lib/search/search.h"
+#include "lib/words/sketch.h"
+
+enum {
+    HANDOFF_MATCH_WORDS = 256,     /* different terms of a query; those after them do not count */
+    HANDOFF_MATCH_TERMS = 32,      /* of them, those that say most are looked for */
+    HANDOFF_MATCH_CANDIDATES = 64, /* that are ranked again, unless more are wanted */
+    HANDOFF_MATCH_ORDER = 128,     /* words of a query whose order counts */
+    HANDOFF_MATCH_AGENTS = 16,
+    HANDOFF_MATCH_RANGES = 17,
+};
+
+/* What is added to 1. */
+struct handoff_match_boosts {
+    float importance; /* critical has all of it, high two thirds, medium one third */
+    float recency;    /* just changed has all of it; half of it after the half-life */
+    float task;       /* put for the task that asks */
+    float agent;      /* put by an agent of the chain */
+    int64_t half_life_ms;
+};
+
+extern const struct handoff_match_boosts handoff_match_boosts_default;
+
+struct handoff_match_query {
+    struct base_span text;   /* what is asked for */
+    struct base_span intent; /* its words count half beside it; absent: none */
+    struct base_span task;   /* absent: none */
+    const struct base_span *agents;
+    size_t agent_count;
+    unsigned flags; /* of words_begin */
+    struct handoff_match_boosts boosts;
+    int64_t now_ms;      /* wall clock */
+    int64_t deadline_ns; /* on the monotonic clock; 0: none */
+};
+
+struct handoff_match_place {
+    int64_t seq;
+    float relevance;  /* without boosts */
+    float score;      /* with them */
+    uint32_t similar; /* how many others are nearly the same */
+    struct base_span sketch;
+};
+
+struct handoff_match_term {
+    uint64_t hash;
+    float share;  /* 1 of the text, 0.5 of the intent, or both */
+    float weight; /* its share of what it says, which is its inverse document frequency */
+};
+
+struct handoff_match {
+    struct handoff_match_query query;
+    struct handoff_match_term terms[HANDOFF_MATCH_WORDS];
+    size_t term_count;
+    uint64_t order_hashes[HANDOFF_MATCH_ORDER];
+    size_t order_count;
+    struct words_order order;
+
+    /* results of handoff_match_best, the best first */
+    struct handoff_match_place *places; /* in the arena */
+    size_t count;
+    bool cut;   /* the deadline came first: this is what was found */
+    float best; /* the highest relevance */
+};
+
+/* Reads the words of a query, whose texts are lent until the next one. False: it has none. */
+bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query);
+
+/* Finds up to `most` in the ranges. Sketches are lent until the view is closed. False: out of
+   memory. */
+bool handoff_match_best(struct handoff_match *match, struct search_view *view,
+                        const struct search_range *ranges, size_t range_count, size_t most,
+                        struct base_arena *arena);
+
+#endif

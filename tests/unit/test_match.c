@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is found for a query, and in which order, over the index but without a store.
+ *
+ * People's judgements are the measure: the Cranfield collection, 1,400 abstracts and 225 questions
+ * (../shared/data/cranfield; without it, its tests are skipped). Alone, among memories of shuffled
+ * words, and with random importance and times. And: the memory that says everything that is asked
+ * comes before ten thousand newer ones that share two words each, in five kinds of language.
+ */
+#include "tests/support/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/spine/embedded/describe.h"
+#include "client/spine/embedded/match.h"
+#include "lib/words/words.h"
+#include "tests/support/cranfield.h"
+
+enum { WANTED = 20 };
+
+static const int64_t now_ms = INT64_C(1767225600000);
+
+struct stage {
+    struct search_index *index;
+    struct words_document document;
+    int64_t last;
+    uint64_t random;
+};
+
+static struct stage stage;
+static struct handoff_match match;
+static struct base_arena arena;
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&stage, 0, sizeof stage);
+    stage.random = 88172645463325252u;
+    stage.index = search_index_open(words_version());
+    assert_non_null(stage.index);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    search_index_close(&stage.index);
+    words_document_clear(&stage.document);
+    base_arena_free(&arena);
+    return 0;
+}
+
+static uint64_t draw(uint64_t below)
+{
+    stage.random ^= stage.random << 13;
+    stage.random ^= stage.random >> 7;
+    stage.random ^= stage.random << 17;
+    return (stage.random >> 11) % below;
+}
+
+static int64_t add(const struct handoff_memory *memory)
+{
+    struct words_document *document = &stage.document;
+    assert_true(handoff_memory_describe(memory, 0, document));
+    const struct search_document added = {
+        .key = ++stage.last,
+        .changed_ms = memory->updated_ms,
+        .length = document->length,
+        .level = (uint8_t)memory->importance,
+        .task = handoff_name_hash(memory->task_id),
+        .agent = handoff_name_hash(memory->agent),
+        .terms = (const struct search_term *)(const void *)document->terms,
+        .term_count = document->count,
+        .sketch = base_span((const char *)document->sketch.bytes, document->sketch.size)};
+    assert_true(search_index_add(stage.index, &added, 1));
+    return stage.last;
+}
+
+static int64_t add_text(struct base_span content)
+{
+    const struct handoff_memory memory = {.content = content, .updated_ms = now_ms};
+    return add(&memory);
+}
+
+static int64_t remember(const char *content)
+{
+    return add_text(base_span_text(content));
+}
+
+static void look_for(const struct handoff_match_query *query, size_t most)
+{
+    const struct search_range all = {1, INT64_MAX};
+    struct search_view *view = search_view_open(stage.index);
+    assert_non_null(view);
+    base_arena_reset(&arena);
+    match.count = 0;
+    if (handoff_match_begin(&match, query))
+        assert_true(handoff_match_best(&match, view, &all, 1, most, &arena));
+    search_view_close(&view);
+}
+
+static struct handoff_match_query query_of(const char *text)
+{
+    return (struct handoff_match_query){
+        .text = base_span_text(text), .boosts = handoff_match_boosts_default, .now_ms = now_ms};
+}
+
+static void search(const char *text)
+{
+    const struct handoff_match_query query = query_of(text);
+    look_for(&query, WANTED);
+}
+
+/* ---- the Cranfield collection ---------------------------------------------------------------- */
+
+static struct cranfield cranfield;
+
+static int open_cranfield(void **state)
+{
+    begin(state);
+    if (!cranfield.documents && !cranfield_open(&cranfield))
+        return 0;
+    return 0;
+}
+
+static bool is_there(void)
+{
+    return cranfield.documents != NULL;
+}
+
+static struct cranfield_score judge_all(void)
+{
+    struct cranfield_score sum = {0, 0};
+    for (size_t i = 0; i < cranfield.query_count; i++) {
+        struct handoff_match_query query = query_of("");
+        size_t found[WANTED], count = 0;
+        query.text = cranfield.queries[i];
+        look_for(&query, WANTED);
+        for (size_t at = 0; at < match.count; at++)
+            found[count++] = (size_t)match.places[at].seq;
+        cranfield_judge(&cranfield, i, found, count, &sum);
+    }
+    sum.ndcg /= (double)cranfield.query_count;
+    sum.recall /= (double)cranfield.query_count;
+    print_message("nDCG@10 %.4f, recall@20 %.4f\n", sum.ndcg, sum.recall);
+    return sum;
+}
+
+static void add_documents(bool random)
+{
+    for (size_t i = 0; i < cranfield.document_count; i++) {
+        struct handoff_memory memory = {.content = cranfield.documents[i], .updated_ms = now_ms};
+        if (random) {
+            memory.importance = (enum handoff_importance)draw(4);
+            memory.updated_ms -= (int64_t)draw(INT64_C(60) * 24 * 3600 * 1000);
+        }
+        add(&memory);
+    }
+}
+
+static void people_s_judgements_are_met(void **state)
+{
+    (void)state;
+    if (!is_there())
+        skip();
+    add_documents(false);
+    const struct cranfield_score score = judge_all();
+    assert_true(score.ndcg >= 0.515);
+    assert_true(score.recall >= 0.535);
+}
+
+static void random_importance_and_times_cost_little(void **state)
+{
+    (void)state;
+    if (!is_there())
+        skip();
+    add_documents(true);
+    const struct cranfield_score score = judge_all();
+    assert_true(score.ndcg >= 0.48);
+}
+
+static void shuffled_words_beside_it_cost_no_more_than_fts5(void **state)
+{
+    (void)state;
+    if (!is_there())
+        skip();
+    struct cranfield_fts5 *fts5 = cranfield_fts5_open(&cranfield);
+    add_documents(false);
+    for (int i = 0; i < 10000; i++) {
+        struct base_span text = cranfield_shuffled(&cranfield, draw);
+        cranfield_fts5_add(fts5, text);
+        add_text(text);
+    }
+    const struct cranfield_score ours = judge_all();
+    const struct cranfield_score theirs = cranfield_fts5_judge(fts5, &cranfield);
+    cranfield_fts5_close(fts5);
+    print_message("FTS5: nDCG@10 %.4f, recall@20 %.4f\n", theirs.ndcg, theirs.recall);
+    assert_true(ours.ndcg >= theirs.ndcg - 0.01);
+    assert_true(ours.recall >= theirs.recall - 0.01);
+}
+
+/* ---- the memory that says everything --------------------------------------------------------- */
+
+struct question {
+    const char *words[12];
+    const char *between; /* a blank, or nothing */
+};
+
+static const struct question questions[] = {
+    {{"payment", "gateway", "rejects", "expired", "cards", "during", "nightly", "settlement",
+      "because", "clock", "drifts", "backwards"},
+     " "},
+    {{"Zahlungen", "schlagen", "während", "der", "nächtlichen", "Abrechnung", "fehl", "weil",
+      "abgelaufene", "Schlüssel", "übersprungen", "werden"},
+     " "},
+    {{"支付", "网关", "夜间", "结算", "拒绝", "过期", "银行", "时钟", "漂移", "缓存", "密钥",
+      "轮换"},
+     ""},
+    {{"決済", "夜間", "照合", "失敗", "期限", "証明", "時計", "接続", "再試行", "障害", "鍵束",
+      "更新"},
+     ""},
+    {{"getUserById", "payment_gateway", "ms-4821", "src/lib/words.c", "E1042", "v2.7.1",
+      "HTTPServer", "retry_backoff", "db-primary-3", "parseJSON", "0x80070057", "std::move"},
+     " "},
+};
+
+static void join_words(char *text, size_t room, const struct question *question, size_t count)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strlen(text);
+        (void)snprintf(text + size, room - size, "%s%s", i > 0 ? question->between : "",
+                       question->words[i]);
+    }
+}
+
+/* Shares two words of the question, and has others as memories do. */
+static void add_sharing(const struct question *question, size_t count, unsigned number)
+{
+    char text[512];
+    const size_t first = draw(count), second = (first + 1 + draw(count - 1)) % count;
+    (void)snprintf(text, sizeof text, "note %u about topic%u: %s or %s, seen by crew%u on day%u",
+                   number, (unsigned)draw(5000), question->words[first], question->words[second],
+                   (unsigned)draw(700), (unsigned)draw(900));
+    remember(text);
+}
+
+static void expect_first(const struct question *question, size_t count, unsigned newer)
+{
+    char text[512];
+    join_words(text, sizeof text, question, count);
+    int64_t wanted = remember(text);
+    for (unsigned i = 0; i < newer; i++)
+        add_sharing(question, count, i);
+    search(text);
+    assert_true(match.count > 0);
+    assert_int_equal(match.places[0].seq, wanted);
+}
+
+static void what_says_everything_is_first(size_t words, unsigned newer)
+{
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        expect_first(&questions[i], words, newer);
+        end(NULL);
+        begin(NULL);
+    }
+}
+
+static void first_among_100_newer_with_4_words(void **state)
+{
+    (void)state;
+    what_says_everything_is_first(4, 100);
+}
+
+static void first_among_100_newer_with_12_words(void **state)
+{
+    (void)state;
+    what_says_everything_is_first(12, 100);
+}
+
+static void first_among_10000_newer_with_4_words(void **state)
+{
+    (void)state;
+    what_says_everything_is_first(4, 10000);
+}
+
+static void first_among_10000_newer_with_12_words(void **state)
+{
+    (void)state;
+    what_says_everything_is_first(12, 10000);
+}
+
+/* ---- boosts, the floor, near-duplicates ------------------------------------------------------ */
+
+static int64_t remember_with(const char *content, const char *agent, const char *task,
+                             enum handoff_importance importance, int64_t age_ms)
+{
+    const struct handoff_memory memory = {.content = base_span_text(content),
+                                          .agent = base_span_text(agent),
+                                          .task_id = base_span_text(task),
+                                          .importance = importance,
+                                          .updated_ms = now_ms - age_ms};
+    return add(&memory);
+}
+
+static void of_equal_texts_the_boosted_one_is_first(void **state)
+{
+    (void)state;
+    static const char one[] = "deploy of the red service failed",
+                      two[] = "deploy of the blue service failed";
+    const int64_t month = INT64_C(30) * 24 * 3600 * 1000;
+    const struct base_span chain[] = {base_span_text("planner")};
+    int64_t important = remember_with(one, NULL, NULL, HANDOFF_IMPORTANCE_CRITICAL, month);
+    remember_with(two, NULL, NULL, HANDOFF_IMPORTANCE_LOW, month);
+    search("deploy failed");
+    assert_int_equal(match.places[0].seq, important);
+    int64_t recent = remember_with("deploy of the pink service failed", NULL, NULL,
+                                   HANDOFF_IMPORTANCE_CRITICAL, 0);
+    search("deploy failed");
+    assert_int_equal(match.places[0].seq, recent);
+    int64_t own = remember_with("deploy of the grey service failed", "planner", NULL,
+                                HANDOFF_IMPORTANCE_CRITICAL, 0);
+    struct handoff_match_query query = query_of("deploy failed");
+    query.agents = chain;
+    query.agent_count = 1;
+    look_for(&query, WANTED);
+    assert_int_equal(match.places[0].seq, own);
+    int64_t of_task = remember_with("deploy of the teal service failed", NULL, "task-1",
+                                    HANDOFF_IMPORTANCE_LOW, month);
+    query.task = base_span_text("task-1");
+    look_for(&query, WANTED);
+    assert_int_equal(match.places[0].seq, of_task);
+    int64_t of_intent = remember("deploy of the teal pipeline failed during migration");
+    query = query_of("deploy failed");
+    query.intent = base_span_text("finish the migration");
+    look_for(&query, WANTED);
+    assert_int_equal(match.places[0].seq, of_intent);
+}
+
+static void boosts_do_not_outweigh_twice_the_relevance(void **state)
+{
+    (void)state;
+    int64_t wanted = remember_with("rollback of the payment gateway", NULL, NULL,
+                                   HANDOFF_IMPORTANCE_LOW, INT64_C(400) * 24 * 3600 * 1000);
+    for (int i = 0; i < 50; i++)
+        remember_with("rollback went well", NULL, NULL, HANDOFF_IMPORTANCE_CRITICAL, 0);
+    search("rollback payment gateway");
+    assert_int_equal(match.places[0].seq, wanted);
+}
+
+static void what_is_hardly_relevant_is_left_out(void **state)
+{
+    (void)state;
+    int64_t wanted = remember("the payment gateway retries three times");
+    for (int i = 0; i < 40; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "the weather on day%d was the usual", i);
+        remember(text);
+    }
+    search("why does the payment gateway retry");
+    assert_int_equal(match.count, 1);
+    assert_int_equal(match.places[0].seq, wanted);
+    search("the");
+    assert_true(match.count > 0);
+    search("zebra");
+    assert_int_equal(match.count, 0);
+    search("");
+    assert_int_equal(match.count, 0);
+}
+
+static void nearly_the_same_take_one_place(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 30; i++)
+        remember("The bank retries a payment three times before it gives up.");
+    int64_t other = remember("A payment that the bank rejected is retried by hand.");
+    search("bank payment retry");
+    assert_int_equal(match.count, 2);
+    const size_t same = match.places[0].seq == other ? 1 : 0;
+    assert_int_equal(match.places[same].similar, 29);
+    assert_int_equal(match.places[1 - same].similar, 0);
+}
+
+static void a_query_of_many_words_is_one_of_the_telling_ones(void **state)
+{
+    (void)state;
+    static char text[40000];
+    size_t size = 0;
+    for (int i = 0; i < 3000; i++)
+        size += (size_t)sprintf(text + size, "word%d ", i % 900);
+    int64_t wanted = remember("mercury is quicksilver");
+    for (int i = 0; i < 300; i++) {
+        char filler[64];
+        (void)snprintf(filler, sizeof filler, "word%d and the rest", i % 30);
+        remember(filler);
+    }
+    memcpy(text, "quicksilver mercury    ", 24 - 1);
+    search(text);
+    assert_true(match.count > 0);
+    assert_int_equal(match.places[0].seq, wanted);
+}
+
+#define WITH_STAGE(test)     cmocka_unit_test_setup_teardown(test, begin, end)
+#define WITH_CRANFIELD(test) cmocka_unit_test_setup_teardown(test, open_cranfield, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_CRANFIELD(people_s_judgements_are_met),
+        WITH_CRANFIELD(random_importance_and_times_cost_little),
+        WITH_CRANFIELD(shuffled_words_beside_it_cost_no_more_than_fts5),
+        WITH_STAGE(first_among_100_newer_with_4_words),
+        WITH_STAGE(first_among_100_newer_with_12_words),
+        WITH_STAGE(first_among_10000_newer_with_4_words),
+        WITH_STAGE(first_among_10000_newer_with_12_words),
+        WITH_STAGE(of_equal_texts_the_boosted_one_is_first),
+        WITH_STAGE(boosts_do_not_outweigh_twice_the_relevance),
+        WITH_STAGE(what_is_hardly_relevant_is_left_out),
+        WITH_STAGE(nearly_the_same_take_one_place),
+        WITH_STAGE(a_query_of_many_words_is_one_of_the_telling_ones),
+    };
+    const int failed = RUN_TESTS(tests);
+    cranfield_close(&cranfield);
+    return failed;
+}
