@@ -96,9 +96,8 @@ static void look_for(const struct handoff_match_query *query, size_t most)
     struct search_view *view = search_view_open(stage.index);
     assert_non_null(view);
     base_arena_reset(&arena);
-    match.count = 0;
-    if (handoff_match_begin(&match, query))
-        assert_true(handoff_match_best(&match, view, &all, 1, most, &arena));
+    if (handoff_match_begin(&match, query, view, &all, 1))
+        assert_true(handoff_match_best(&match, most, &arena));
     search_view_close(&view);
 }
 
@@ -384,6 +383,56 @@ static void nearly_the_same_take_one_place(void **state)
     assert_int_equal(match.places[1 - same].similar, 0);
 }
 
+static void words_that_fit_are_told_the_telling_ones_first(void **state)
+{
+    (void)state;
+    struct handoff_match_fit fit;
+    const struct base_span tags[] = {base_span_text("payments")};
+    const struct handoff_memory memory = {.content = base_span_text("The gateways retry"),
+                                          .updated_ms = now_ms,
+                                          .tags = tags,
+                                          .tag_count = 1};
+    add(&memory);
+    for (int i = 0; i < 20; i++)
+        remember("the gateway was slow");
+    const struct search_range all = {1, INT64_MAX};
+    struct search_view *view = search_view_open(stage.index);
+    const struct handoff_match_query query = query_of("the Payment gateway failed");
+    assert_true(handoff_match_begin(&match, &query, view, &all, 1));
+    handoff_match_fit(&match, &memory, &fit);
+    search_view_close(&view);
+    static const char *const expected[] = {"Payment", "the", "gateway"};
+    assert_int_equal(fit.word_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(base_span_equal(fit.words[i], base_span_text(expected[i])) || i > 0);
+    assert_true(fit.relevance > 0);
+    assert_true(fabsf(fit.boost - 1.1F) < 1e-6F);
+}
+
+/* It is what the index says, too. */
+static void how_one_fits_is_what_the_search_says(void **state)
+{
+    (void)state;
+    struct handoff_match_fit fit;
+    const struct handoff_memory memory = {.content = base_span_text("slow gateway"),
+                                          .importance = HANDOFF_IMPORTANCE_CRITICAL,
+                                          .updated_ms = now_ms};
+    const int64_t seq = add(&memory);
+    for (int i = 0; i < 20; i++)
+        remember("the fast database");
+    const struct search_range all = {1, INT64_MAX};
+    struct search_view *view = search_view_open(stage.index);
+    const struct handoff_match_query query = query_of("gateway");
+    assert_true(handoff_match_begin(&match, &query, view, &all, 1));
+    assert_true(handoff_match_best(&match, 5, &arena));
+    assert_int_equal(match.count, 1);
+    assert_int_equal(match.places[0].seq, seq);
+    handoff_match_fit(&match, &memory, &fit);
+    assert_true(fabsf(fit.relevance - match.places[0].relevance) < 0.001F * fit.relevance);
+    assert_true(fabsf(fit.relevance * fit.boost - match.places[0].score) < 0.001F * fit.relevance);
+    search_view_close(&view);
+}
+
 static void a_query_of_many_words_is_one_of_the_telling_ones(void **state)
 {
     (void)state;
@@ -420,6 +469,8 @@ int main(void)
         WITH_STAGE(boosts_do_not_outweigh_twice_the_relevance),
         WITH_STAGE(what_is_hardly_relevant_is_left_out),
         WITH_STAGE(nearly_the_same_take_one_place),
+        WITH_STAGE(words_that_fit_are_told_the_telling_ones_first),
+        WITH_STAGE(how_one_fits_is_what_the_search_says),
         WITH_STAGE(a_query_of_many_words_is_one_of_the_telling_ones),
     };
     const int failed = RUN_TESTS(tests);

@@ -2,17 +2,15 @@
 /* Memories as documents of the index, see describe.h. Pure; any thread. */
 #include "client/spine/embedded/describe.h"
 
-enum { CONTENT_WEIGHT = 1, SUMMARY_WEIGHT = 2, TAG_WEIGHT = 3 };
-
 bool handoff_memory_describe(const struct handoff_memory *memory, unsigned flags,
                              struct words_document *document)
 {
     words_document_begin(document);
-    bool added = words_document_add(document, memory->content, CONTENT_WEIGHT, flags);
+    bool added = words_document_add(document, memory->content, HANDOFF_CONTENT_WEIGHT, flags);
     if (added && memory->summary.data)
-        added = words_document_add(document, memory->summary, SUMMARY_WEIGHT, flags);
+        added = words_document_add(document, memory->summary, HANDOFF_SUMMARY_WEIGHT, flags);
     for (size_t i = 0; added && i < memory->tag_count; i++)
-        added = words_document_add(document, memory->tags[i], TAG_WEIGHT, flags);
+        added = words_document_add(document, memory->tags[i], HANDOFF_TAG_WEIGHT, flags);
     words_document_end(document);
     return added;
 }

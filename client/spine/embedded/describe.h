@@ -11,6 +11,8 @@
 #include "client/spine/spine.h"
 #include "lib/words/document.h"
 
+enum { HANDOFF_CONTENT_WEIGHT = 1, HANDOFF_SUMMARY_WEIGHT = 2, HANDOFF_TAG_WEIGHT = 3 };
+
 /* The document is used again for one memory after the other, by one thread; the flags are those of
    words_begin. False: out of memory. */
 bool handoff_memory_describe(const struct handoff_memory *memory, unsigned flags,

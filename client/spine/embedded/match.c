@@ -68,20 +68,11 @@ static void read_query_text(struct handoff_match *match, struct base_span text, 
             struct handoff_match_term *term = known_term(match, terms[i].hash);
             if (term && (term >= match->terms + before || term->share == 1))
                 term->share = term < match->terms + before ? 1 + share : share;
+            if (term && !term->text.data)
+                term->text = base_span(text.data + terms[i].begin, terms[i].end - terms[i].begin);
             if (ordered && has_order(&terms[i]) && match->order_count < HANDOFF_MATCH_ORDER)
                 match->order_hashes[match->order_count++] = terms[i].hash;
         }
-}
-
-bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query)
-{
-    match->query = *query;
-    match->term_count = match->order_count = 0;
-    read_query_text(match, query->text, 1, true);
-    if (query->intent.data)
-        read_query_text(match, query->intent, intent_share, false);
-    words_order_begin(&match->order, match->order_hashes, match->order_count);
-    return match->term_count > 0;
 }
 
 /* ---- the best of the index ------------------------------------------------------------------- */
@@ -99,23 +90,57 @@ static int weightiest_first(const void *left, const void *right)
     return (l < r) - (l > r);
 }
 
-/* The index counts a bounded number of terms at once. What nothing has weighs nothing. */
-static void weigh_terms(struct handoff_match *match, struct search_view *view,
-                        struct search_query *query, struct search_wanted *wanted)
+static struct search_query question_of(const struct handoff_match *match,
+                                       struct search_wanted *wanted)
 {
+    return (struct search_query){.ranges = match->ranges,
+                                 .range_count = match->range_count,
+                                 .terms = wanted,
+                                 .k1 = k1,
+                                 .b = b,
+                                 .deadline_ns = match->query.deadline_ns};
+}
+
+/* The index counts a bounded number of terms at once. What nothing has weighs nothing. */
+static void weigh_terms(struct handoff_match *match)
+{
+    struct search_wanted wanted[SEARCH_TERMS_MAX];
+    struct search_query counted = question_of(match, wanted), *query = &counted;
     for (size_t from = 0; from < match->term_count; from += query->term_count) {
         const size_t left = match->term_count - from;
         query->term_count = left < SEARCH_TERMS_MAX ? left : SEARCH_TERMS_MAX;
         for (size_t i = 0; i < query->term_count; i++)
             wanted[i] = (struct search_wanted){.hash = match->terms[from + i].hash};
-        search_view_count(view, query);
+        search_view_count(match->view, query);
         for (size_t i = 0; i < query->term_count; i++) {
             struct handoff_match_term *term = &match->terms[from + i];
             const int64_t with = wanted[i].documents;
             term->weight = with > 0 ? term->share * inverse_frequency(with, query->documents) : 0;
         }
     }
-    qsort(match->terms, match->term_count, sizeof *match->terms, weightiest_first);
+    match->documents = query->documents;
+    match->average_length = query->average_length;
+    match->cut = query->cut;
+    if (match->term_count > 1)
+        qsort(match->terms, match->term_count, sizeof *match->terms, weightiest_first);
+}
+
+bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query,
+                         struct search_view *view, const struct search_range *ranges,
+                         size_t range_count)
+{
+    match->query = *query;
+    match->view = view;
+    match->ranges = ranges;
+    match->range_count = range_count;
+    match->term_count = match->order_count = match->count = 0;
+    match->best = 0;
+    read_query_text(match, query->text, 1, true);
+    if (query->intent.data)
+        read_query_text(match, query->intent, intent_share, false);
+    words_order_begin(&match->order, match->order_hashes, match->order_count);
+    weigh_terms(match);
+    return match->term_count > 0;
 }
 
 static void want_weightiest(const struct handoff_match *match, struct search_query *query,
@@ -308,29 +333,89 @@ static void rank_places(struct handoff_match *match, const struct search_query *
     keep_best(match, least_relevance(match, query), most);
 }
 
-bool handoff_match_best(struct handoff_match *match, struct search_view *view,
-                        const struct search_range *ranges, size_t range_count, size_t most,
-                        struct base_arena *arena)
+bool handoff_match_best(struct handoff_match *match, size_t most, struct base_arena *arena)
 {
     struct search_wanted wanted[SEARCH_TERMS_MAX];
+    struct search_query query = question_of(match, wanted);
     struct found found;
     uint32_t agents[HANDOFF_MATCH_AGENTS];
-    struct search_query query = {.ranges = ranges,
-                                 .range_count = range_count,
-                                 .terms = wanted,
-                                 .k1 = k1,
-                                 .b = b,
-                                 .deadline_ns = match->query.deadline_ns};
-    match->count = 0;
     if (!make_room_for(&found, match, most, arena))
         return false;
-    weigh_terms(match, view, &query, wanted);
     want_weightiest(match, &query, wanted);
+    query.documents = match->documents;
+    query.average_length = match->average_length;
     set_boosts(&match->query, &query, agents);
-    take_results(match, &found, search_view_find(view, &query, found.results, found.room));
-    match->cut = query.cut;
-    if (query.average_length > 0)
-        add_order(match, found.candidates, query.average_length);
+    take_results(match, &found, search_view_find(match->view, &query, found.results, found.room));
+    match->cut |= query.cut;
+    if (match->average_length > 0)
+        add_order(match, found.candidates, match->average_length);
     rank_places(match, &query, most);
     return true;
+}
+
+/* ---- one memory ------------------------------------------------------------------------------ */
+
+enum { FIT_BYTES = 16384 };
+
+/* How often each term of the query occurs. */
+struct occurrences {
+    uint16_t counts[HANDOFF_MATCH_WORDS];
+    uint32_t length;
+};
+
+static void count_in_text(const struct handoff_match *match, struct base_span text, uint16_t weight,
+                          struct occurrences *occurrences)
+{
+    struct words_reader reader;
+    struct words_term terms[READ_BATCH];
+    size_t count;
+    words_begin(&reader, text, match->query.flags);
+    while ((count = words_read(&reader, terms, READ_BATCH)) > 0)
+        for (size_t i = 0; i < count; i++) {
+            occurrences->length += has_order(&terms[i]);
+            for (size_t term = 0; term < match->term_count; term++)
+                if (match->terms[term].hash == terms[i].hash &&
+                    occurrences->counts[term] < UINT16_MAX - weight)
+                    occurrences->counts[term] = (uint16_t)(occurrences->counts[term] + weight);
+        }
+}
+
+static float boost_of(const struct handoff_match_query *query, const struct handoff_memory *memory)
+{
+    const struct handoff_match_boosts *boosts = &query->boosts;
+    const double age = (double)(query->now_ms - memory->updated_ms);
+    float boost = 1 + boosts->importance * (float)memory->importance / (float)(SEARCH_LEVELS - 1);
+    boost += boosts->recency * (float)exp2(-(age > 0 ? age : 0) / (double)boosts->half_life_ms);
+    if (query->task.data && memory->task_id.data && base_span_equal(query->task, memory->task_id))
+        boost += boosts->task;
+    for (size_t i = 0; i < query->agent_count && memory->agent.data; i++)
+        if (base_span_equal(query->agents[i], memory->agent))
+            return boost + boosts->agent;
+    return boost;
+}
+
+void handoff_match_fit(const struct handoff_match *match, const struct handoff_memory *memory,
+                       struct handoff_match_fit *fit)
+{
+    struct occurrences found = {.length = 0};
+    const size_t read = memory->content.size < FIT_BYTES ? memory->content.size : FIT_BYTES;
+    count_in_text(match, base_span(memory->content.data, read), HANDOFF_CONTENT_WEIGHT, &found);
+    if (memory->summary.data)
+        count_in_text(match, memory->summary, HANDOFF_SUMMARY_WEIGHT, &found);
+    for (size_t i = 0; i < memory->tag_count; i++)
+        count_in_text(match, memory->tags[i], HANDOFF_TAG_WEIGHT, &found);
+    fit->relevance = 0;
+    fit->word_count = 0;
+    fit->boost = boost_of(&match->query, memory);
+    const float usual =
+        match->average_length > 0 ? (float)found.length / (float)match->average_length : 1;
+    for (size_t term = 0; term < match->term_count; term++) {
+        const float count = (float)found.counts[term];
+        if (count == 0 || match->terms[term].weight == 0)
+            continue;
+        fit->relevance +=
+            match->terms[term].weight * count * (k1 + 1) / (count + k1 * (1 - b + b * usual));
+        if (fit->word_count < HANDOFF_MATCH_SHOWN)
+            fit->words[fit->word_count++] = match->terms[term].text;
+    }
 }

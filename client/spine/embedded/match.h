@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/spine/spine.h"
 #include "lib/base/arena.h"
 #include "lib/base/span.h"
 #include "lib/search/search.h"
@@ -74,17 +75,23 @@ struct handoff_match_place {
 
 struct handoff_match_term {
     uint64_t hash;
-    float share;  /* 1 of the text, 0.5 of the intent, or both */
-    float weight; /* its share of what it says, which is its inverse document frequency */
+    struct base_span text; /* as it is written in the query */
+    float share;           /* 1 of the text, 0.5 of the intent, or both */
+    float weight;          /* its share of what it says: its inverse document frequency */
 };
 
 struct handoff_match {
     struct handoff_match_query query;
-    struct handoff_match_term terms[HANDOFF_MATCH_WORDS];
+    struct handoff_match_term terms[HANDOFF_MATCH_WORDS]; /* the weightiest first */
     size_t term_count;
     uint64_t order_hashes[HANDOFF_MATCH_ORDER];
     size_t order_count;
     struct words_order order;
+    struct search_view *view;
+    const struct search_range *ranges;
+    size_t range_count;
+    int64_t documents;     /* in the ranges */
+    double average_length; /* of these */
 
     /* results of handoff_match_best, the best first */
     struct handoff_match_place *places; /* in the arena */
@@ -93,13 +100,28 @@ struct handoff_match {
     float best; /* the highest relevance */
 };
 
-/* Reads the words of a query, whose texts are lent until the next one. False: it has none. */
-bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query);
+/* Reads the words of a query and weighs them in the ranges. The texts, the view and the ranges are
+   lent until the next one. False: it has no words. */
+bool handoff_match_begin(struct handoff_match *match, const struct handoff_match_query *query,
+                         struct search_view *view, const struct search_range *ranges,
+                         size_t range_count);
 
-/* Finds up to `most` in the ranges. Sketches are lent until the view is closed. False: out of
-   memory. */
-bool handoff_match_best(struct handoff_match *match, struct search_view *view,
-                        const struct search_range *ranges, size_t range_count, size_t most,
-                        struct base_arena *arena);
+/* Finds up to `most`. Sketches are lent until the view is closed. False: out of memory. */
+bool handoff_match_best(struct handoff_match *match, size_t most, struct base_arena *arena);
+
+enum { HANDOFF_MATCH_SHOWN = 8 }; /* words that say why a memory was found */
+
+/* How a memory fits, from its text. */
+struct handoff_match_fit {
+    float relevance; /* BM25, without the order of words */
+    float boost;
+    struct base_span
+        words[HANDOFF_MATCH_SHOWN]; /* of the query, the weightiest first; lent by it */
+    size_t word_count;
+};
+
+/* Looks at the first 16 KiB of the content. */
+void handoff_match_fit(const struct handoff_match *match, const struct handoff_memory *memory,
+                       struct handoff_match_fit *fit);
 
 #endif
