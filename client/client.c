@@ -128,10 +128,13 @@ static enum handoff_code open_engine(struct handoff_client *client,
 }
 
 /* There is one kind of spine so far. */
-static enum handoff_code open_spine(struct handoff_client *client, struct handoff_error *error)
+static enum handoff_code open_spine(struct handoff_client *client,
+                                    const struct handoff_options *options,
+                                    struct handoff_error *error)
 {
-    const struct handoff_embedded_options options = {0};
-    return handoff_embedded_spine_open(&client->spine, client->store, &options, error);
+    const struct handoff_embedded_options embedded = {.search_timeout_ms =
+                                                          options->search_timeout_ms};
+    return handoff_embedded_spine_open(&client->spine, client->store, &embedded, error);
 }
 
 static enum handoff_code open_parts(struct handoff_client *client,
@@ -144,7 +147,7 @@ static enum handoff_code open_parts(struct handoff_client *client,
     if (code == HANDOFF_OK)
         code = open_store(client, options, error);
     if (code == HANDOFF_OK)
-        code = open_spine(client, error);
+        code = open_spine(client, options, error);
     if (code == HANDOFF_OK)
         code =
             base_workers_open(&client->workers, WORKERS, WORKERS_QUEUE, WORKERS_QUEUE_BYTES, error);

@@ -169,6 +169,8 @@ struct handoff_options {
                                       0: never */
     int64_t task_stalled_after_ms; /* tasks that wait longer have stalled, see handoff_stats; 0: it
                                       is not watched which wait */
+    int64_t search_timeout_ms;     /* a search of the memories that takes longer gives what it has;
+                                      0: 50 */
     const char *encoding;          /* of tokens; NULL: "o200k_base" */
     const char *vocabulary_dir;    /* NULL: as handoff_tokenizer_open_encoding has it */
     unsigned connections_max;      /* to agents, at once; beyond it deliveries wait. 0: any

@@ -122,6 +122,7 @@ struct exporter_client_host *exporter_client_host_open(const struct exporter_opt
         .retention_bytes = (int64_t)config->storage.retention.size_bytes,
         .retention_index_bytes = (int64_t)config->storage.retention.index_size_bytes,
         .task_stalled_after_ms = (int64_t)config->tasks.stalled_after_ms,
+        .search_timeout_ms = (int64_t)config->spine.search_timeout_ms,
         .connections_max = connections_max,
         .encoding = base_choice_copy(HANDOFF_ENCODINGS, config->tokenizer.encoding, encoding,
                                      sizeof encoding),

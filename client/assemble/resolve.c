@@ -274,6 +274,9 @@ static bool sort_out(struct handoff_assembly *assembly)
     add_impossible_ids(assembly);
     for (size_t i = 0; i < resolve->missing_count; i++)
         add_missing(assembly, resolve->missing[i], HANDOFF_ABSENCE_NOT_FOUND);
+    assembly->search_failed = resolve->cut;
+    if (resolve->cut)
+        add_missing(assembly, base_span_text(all_recent), HANDOFF_ABSENCE_SEARCH_INCOMPLETE);
     for (size_t i = 0; i < resolve->found_count; i++) {
         const struct handoff_found_memory *found = &resolve->found[i];
         enum handoff_absence reason = reason_to_withhold(assembly, &found->memory);
@@ -405,6 +408,9 @@ static bool prepare_question(struct handoff_assembly *assembly)
         .pins = request->include_pins,
         .recent = (size_t)request->include_recent,
         .query = assembly->ranked ? request->task_summary : base_span(NULL, 0),
+        .intent = assembly->ranked ? assembly->intent : base_span(NULL, 0),
+        .agents = assembly->path,
+        .agent_count = assembly->npath,
         .encoding = base_span_text(handoff_tokenizer_encoding(assembly->with->tokenizer)),
     };
     return true;

@@ -25,6 +25,7 @@ enum {
     READING_MAGIC = 0x72656164,
     LISTING_MAGIC = 0x6c697374,
     RECENT_DEFAULT = 20,
+    RECENT_MOST = 1000, /* in all pages */
     PAGE = 50
 };
 
@@ -368,19 +369,27 @@ struct reading {
     struct asked asked;
     struct base_arena arena;
     struct base_span id; /* absent: a list */
+    size_t from, page;   /* of the list: where its page begins, and how many are on it */
     struct handoff_spine_resolve resolve;
     struct base_work work; /* writes a long list */
     struct base_buffer out;
 };
 
-static void write_ranked(struct base_buffer *out, const struct handoff_spine_resolve *resolve)
+/* One more than the page was asked for, so that it is known whether there is another page. */
+static void write_ranked(struct base_buffer *out, const struct reading *reading)
 {
+    const struct handoff_spine_resolve *resolve = &reading->resolve;
+    const size_t end = reading->from + reading->page;
     base_buffer_text(out, "{\"items\":[");
-    for (size_t i = 0; i < resolve->found_count; i++) {
-        base_buffer_text(out, i ? "," : "");
-        handoff_memory_json_write(out, &resolve->found[i].memory);
+    for (size_t i = reading->from; i < resolve->found_count && i < end; i++) {
+        base_buffer_text(out, i > reading->from ? "," : "");
+        handoff_memory_json_write_found(out, &resolve->found[i], resolve->query.size > 0);
     }
-    base_buffer_text(out, "],\"next\":null}");
+    if (resolve->found_count > end)
+        base_buffer_printf(out, "],\"next\":\"best-%zu\"", end);
+    else
+        base_buffer_text(out, "],\"next\":null");
+    base_buffer_text(out, resolve->cut ? ",\"complete\":false}" : "}");
 }
 
 static void answer_text(const struct asked *asked, struct base_buffer *out)
@@ -403,7 +412,7 @@ static void end_reading(struct reading *reading)
 static void write_on_worker(struct base_work *work)
 {
     struct reading *reading = BASE_CONTAINER_OF(work, struct reading, work);
-    write_ranked(&reading->out, &reading->resolve);
+    write_ranked(&reading->out, reading);
 }
 
 static void worker_wrote(struct base_op *op)
@@ -432,7 +441,7 @@ static void answer_ranked(struct reading *reading)
         handoff_refuse_long_request(&reading->resolve.call.error);
         answer_memory(&reading->asked, &reading->resolve.call.error, NULL, false);
     } else {
-        write_ranked(&reading->out, &reading->resolve);
+        write_ranked(&reading->out, reading);
         answer_text(&reading->asked, &reading->out);
     }
     end_reading(reading);
@@ -534,12 +543,37 @@ static enum handoff_code scopes_of_query(const struct handoff_memory_query *quer
                : code;
 }
 
+/* A cursor of a ranked list says how many came before. */
+static enum handoff_code read_place(const char *cursor, size_t *from, struct handoff_error *error)
+{
+    char *end = NULL;
+    *from = 0;
+    if (!cursor)
+        return HANDOFF_OK;
+    if (strncmp(cursor, "best-", 5) == 0 && cursor[5] >= '1' && cursor[5] <= '9')
+        *from = strtoul(cursor + 5, &end, 10);
+    if (end && *end == '\0' && *from <= RECENT_MOST)
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_INVALID_CURSOR,
+                             "the cursor is not from this list; start again without one", "cursor",
+                             NULL);
+}
+
+/* The page, and one more. */
+static void set_page(struct reading *reading, const struct handoff_memory_query *query)
+{
+    const size_t most = query->recent > 0 ? (size_t)query->recent : RECENT_MOST;
+    const size_t usual = query->recent > 0 ? most : RECENT_DEFAULT;
+    reading->page = query->limit > 0 ? (size_t)query->limit : usual;
+    const size_t wanted = reading->from + reading->page + 1;
+    reading->resolve.recent = wanted < most ? wanted : most;
+}
+
 static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_query *query,
                         handoff_answered *answered, void *context)
 {
     struct base_span copy;
     struct handoff_error error;
-    int64_t most = query->recent > 0 ? query->recent : RECENT_DEFAULT;
     struct reading *reading =
         begin_reading(loop, query->query ? query->query : "", &copy, answered, context);
     if (!reading)
@@ -547,12 +581,12 @@ static void list_ranked(struct handoff_loop *loop, const struct handoff_memory_q
     struct handoff_scopes *scopes = &reading->resolve.scopes;
     enum handoff_code code = scopes_of_query(query, &reading->arena, scopes, &error);
     scopes->all = false; /* as for a handoff of this caller */
+    if (code == HANDOFF_OK)
+        code = read_place(query->cursor, &reading->from, &error);
     if (!settle_reading(reading, code, &error))
         return;
-    if (query->limit > 0 && query->limit < most)
-        most = query->limit;
     reading->resolve.query = copy;
-    reading->resolve.recent = (size_t)most;
+    set_page(reading, query);
     read(reading);
 }
 

@@ -30,7 +30,14 @@ static void write_memory_time(struct base_buffer *out, const char *key, int64_t 
     write_memory_text(out, key, base_span_text(text));
 }
 
-void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory)
+/* In thousandths: printf's own fractions have the comma of whatever locale the host has. */
+static void write_share(struct base_buffer *out, const char *name, double share)
+{
+    const int thousandths = (int)(share * 1000 + 0.5);
+    base_buffer_printf(out, "\"%s\":%d.%03d", name, thousandths / 1000, thousandths % 1000);
+}
+
+static void write_memory_rows(struct base_buffer *out, const struct handoff_memory *memory)
 {
     base_buffer_byte(out, '{');
     write_memory_text(out, "id", memory->id);
@@ -61,6 +68,30 @@ void handoff_memory_json_write(struct base_buffer *out, const struct handoff_mem
         base_buffer_text(out, ",\"task_id\":null");
     write_memory_time(out, "created_at", memory->created_ms);
     write_memory_time(out, "updated_at", memory->updated_ms);
+}
+
+void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory)
+{
+    write_memory_rows(out, memory);
+    base_buffer_byte(out, '}');
+}
+
+void handoff_memory_json_write_found(struct base_buffer *out,
+                                     const struct handoff_found_memory *found, bool with_match)
+{
+    write_memory_rows(out, &found->memory);
+    if (with_match) {
+        base_buffer_text(out, ",\"match\":{");
+        write_share(out, "score", found->score);
+        base_buffer_byte(out, ',');
+        write_share(out, "relevance", found->relevance);
+        base_buffer_text(out, ",\"words\":[");
+        for (size_t i = 0; i < found->word_count; i++) {
+            base_buffer_text(out, i > 0 ? "," : "");
+            base_json_write_string(out, found->words[i]);
+        }
+        base_buffer_printf(out, "],\"similar\":%u}", found->similar);
+    }
     base_buffer_byte(out, '}');
 }
 
@@ -153,6 +184,7 @@ static const struct handoff_field rows[] = {
     /* A memory may be sent back as it was received; the spine sets these. */
     {.name = "created_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
     {.name = "updated_at", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
+    {.name = "match", .type = HANDOFF_FIELD_ANY, .doc = "ignored"},
 };
 const struct handoff_fields handoff_memory_fields = {.rows = rows,
                                                      .count = HANDOFF_FIELDS_COUNT(rows),

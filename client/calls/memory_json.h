@@ -14,6 +14,10 @@
 /* Appends the memory as a compact object. */
 void handoff_memory_json_write(struct base_buffer *out, const struct handoff_memory *memory);
 
+/* Likewise; with why it was found, if it was searched for. */
+void handoff_memory_json_write_found(struct base_buffer *out,
+                                     const struct handoff_found_memory *found, bool with_match);
+
 /* What the body of a memory may have. */
 extern const struct handoff_fields handoff_memory_fields;
 

@@ -234,6 +234,25 @@ LIST(handoff_shape_replays, replay_item, "ReplayList", "Replay runs.");
 
 static const struct handoff_field tag_item = {
     .name = "tags", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
+static const struct handoff_field matched_word = {
+    .name = "words", .type = HANDOFF_FIELD_TEXT, .most = INT64_MAX};
+static const struct handoff_field match_rows[] = {
+    {.name = "score",
+     .type = HANDOFF_FIELD_NUMBER,
+     .required = true,
+     .most = 1,
+     .doc = "relevance with the importance and age of the memory; 1 for the best"},
+    {.name = "relevance",
+     .type = HANDOFF_FIELD_NUMBER,
+     .required = true,
+     .most = 1,
+     .doc = "how well it fits the query; 1 for the most relevant"},
+    ROW("words", ARRAY, .item = &matched_word,
+        .doc = "words of the query that it has, as they are written there; rare ones first"),
+    ROW("similar", WHOLE, .doc = "how many others were left out because they say nearly the same"),
+};
+static const struct handoff_fields match_fields = {
+    .rows = match_rows, .count = HANDOFF_FIELDS_COUNT(match_rows), .open = true};
 static const struct handoff_field memory_rows[] = {
     ROW("id", TEXT),
     ROW("content", TEXT),
@@ -247,11 +266,18 @@ static const struct handoff_field memory_rows[] = {
     ROW("task_id", TEXT, .nullable = true, .doc = "the task that it was stored for; null if none"),
     ROW("created_at", TIME),
     ROW("updated_at", TIME),
+    MAYBE("match", OBJECT, .members = &match_fields,
+          .doc = "in a list with `query`: why it was found"),
     WARNINGS,
 };
 SHAPE(handoff_shape_memory, memory_rows, "Memory", "A piece of knowledge that agents share.");
 ITEM(memory_item, handoff_shape_memory);
-LIST(handoff_shape_memories, memory_item, "MemoryList", "Memories.");
+static const struct handoff_field memories_rows[] = {
+    ROW("items", ARRAY, .item = &memory_item),
+    ROW("next", STRING, .nullable = true, .doc = "`cursor` of the next page; null on the last"),
+    MAYBE("complete", BOOL, .doc = "false if there was no time to search all memories"),
+};
+SHAPE(handoff_shape_memories, memories_rows, "MemoryList", "Memories.");
 
 /* ---- observations --------------------------------------------------------------------------- */
 

@@ -138,11 +138,12 @@ enum handoff_memory_rendering {
 
 struct handoff_found_memory {
     struct handoff_memory memory;
-    unsigned origin; /* HANDOFF_ORIGIN_... */
-    double
-        relevance; /* to the query, 0 to 1: BM25 as a share of the best found; 0 without a query */
-    double
-        score; /* relevance, recency and importance together: see client/spine/embedded/score.h */
+    unsigned origin;  /* HANDOFF_ORIGIN_... */
+    double relevance; /* to the query: share of that of the best one given back; 0 without words */
+    double score;     /* with its importance, age, task and agent; likewise a share */
+    const struct base_span *words; /* of the query that it has, the weightiest first */
+    size_t word_count;
+    uint32_t similar; /* others that are nearly the same text, in whose place it is */
     int64_t tokens[HANDOFF_RENDERINGS]; /* as kept for `encoding`; -1 where none is kept */
 };
 
@@ -153,17 +154,21 @@ struct handoff_spine_resolve {
     struct handoff_scopes scopes; /* `all`: only where nothing but ids is asked for */
     const struct base_span *ids;  /* a repeated id counts once */
     size_t id_count;
-    bool pins;              /* all pinned memories */
-    size_t recent;          /* so many of the most relevant recent ones, found or not otherwise */
-    struct base_span task;  /* of the recent ones, those that were put for it come first */
-    struct base_span query; /* any text; absent or without words: the newest are the best */
+    bool pins;                      /* all pinned memories */
+    size_t recent;                  /* up to so many of the most relevant, found or not otherwise */
+    struct base_span task;          /* of the recent ones, those that were put for it come first */
+    struct base_span query;         /* any text; absent or without words: the newest are the best */
+    struct base_span intent;        /* its words count half; absent: none */
+    const struct base_span *agents; /* whose memories count for more */
+    size_t agent_count;
     struct base_span encoding; /* whose kept token counts are wanted; absent: none */
 
     /* results, in the arena */
-    struct handoff_found_memory *found; /* best score first, equal ones by id */
+    struct handoff_found_memory *found; /* best score first, then the newest */
     size_t found_count;
     struct base_span *missing; /* ids that are not there, in the order they were asked for */
     size_t missing_count;
+    bool cut; /* there was no time to look at all for the recent ones */
 };
 
 enum handoff_spine_progress handoff_spine_resolve(struct handoff_spine *spine,

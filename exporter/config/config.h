@@ -70,6 +70,7 @@ struct exporter_config {
     } tasks;
     struct {
         enum exporter_spine kind;
+        uint64_t search_timeout_ms;
     } spine;
     struct {
         unsigned encoding; /* an index in HANDOFF_ENCODINGS */

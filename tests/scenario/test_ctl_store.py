@@ -56,13 +56,6 @@ class CtlStore(unittest.TestCase):
         self.assertIn("1 problems", said)
         self.assertRegex(complaint, "does not match its digest: [0-9a-f-]{36}")
 
-    def test_a_memory_without_its_index_is_found(self):
-        self.write()
-        self.sql("DELETE FROM memories_text_docsize WHERE id = (SELECT max(seq) FROM memories)")
-        status, _, complaint = store("check", self.store)
-        self.assertEqual(status, 1)
-        self.assertIn("missing from the full-text index", complaint)
-
     def test_reindex(self):
         self.write()
         status, said, complaint = store("reindex", self.store)

@@ -361,10 +361,18 @@ class Memories(Served):
                 seen += [memory["id"] for memory in page["items"]]
                 cursor = page["next"]
             self.assertEqual(sorted(seen), sorted(f"m{i}" for i in range(25)))
-            best = daemon.api.get("/v1/memories?query=payments%20retry&recent=3").json()
-            self.assertEqual(best["items"][0]["id"], "m7")
-            self.assertEqual(len(best["items"]), 3)
+            best = daemon.api.get("/v1/memories?query=Payment%20retry&recent=3").json()
+            self.assertEqual([memory["id"] for memory in best["items"]], ["m7"])
+            self.assertEqual(best["items"][0]["match"],
+                             {"score": 1, "relevance": 1, "words": ["Payment"], "similar": 0})
             self.assertIsNone(best["next"])
+            found, cursor = [], ""
+            while cursor is not None:
+                page = daemon.api.get(f"/v1/memories?query=weather&limit=10{cursor}").json()
+                found += [memory["id"] for memory in page["items"]]
+                cursor = page["next"] and f"&cursor={page['next']}"
+            self.assertEqual(sorted(found), sorted(f"m{i}" for i in range(25) if i != 7))
+            self.assertEqual(daemon.api.get("/v1/memories?query=zebra").json()["items"], [])
             pinned = daemon.api.get("/v1/memories?pinned=true").json()
             self.assertEqual([memory["id"] for memory in pinned["items"]], ["m3"])
 

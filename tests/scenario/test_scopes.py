@@ -389,7 +389,7 @@ class Recent(Case):
             operator.put(f"own-{i}", content="a bare fact", task_id="task-own", importance="low")
             time.sleep(0.002)  # or two of them are equally new, to the millisecond
         for i in range(40):
-            operator.put(f"other-{i}", content="the summary asks for this", importance="critical",
+            operator.put(f"other-{i}", content=f"the summary asks for this, {i}", importance="critical",
                          **({"task_id": f"task-{i}"} if i % 2 else {}))
         envelope = operator.envelope(task_id="task-own", task_summary="the summary asks for this",
                                      include_recent=5).json()

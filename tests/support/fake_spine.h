@@ -21,6 +21,7 @@ struct fake_spine {
     size_t count;
     enum handoff_code failure; /* HANDOFF_OK: it works */
     bool later;                /* answers through the mailbox */
+    bool cut;                  /* its searches are out of time */
     size_t asked;              /* how often */
     struct base_span last_query;
 };
@@ -37,6 +38,7 @@ static inline bool fake_is_asked(const struct handoff_spine_resolve *resolve, st
 static inline void fake_find(struct fake_spine *fake, struct handoff_spine_resolve *resolve)
 {
     size_t recent = resolve->recent;
+    resolve->cut = fake->cut;
     for (size_t i = 0; i < fake->count; i++) {
         struct handoff_found_memory found = fake->memories[i];
         if (!resolve->query.data)

@@ -868,6 +868,22 @@ static void test_a_spine_that_is_away(void **state)
     yyjson_doc_free(doc);
 }
 
+/* What it found is there. */
+static void test_a_search_that_was_cut(void **state)
+{
+    (void)state;
+    use_encoding("estimate");
+    fake_spine_init(&world.spine);
+    fake_add(&world.spine, "m1", "found in time", NULL);
+    world.spine.cut = true;
+    yyjson_doc *doc = assembled(BASE ",\"include_recent\":5}");
+    assert_string_equal(text_at(doc, "/missing/0/id"), "*recent");
+    assert_string_equal(text_at(doc, "/missing/0/reason"), "search_incomplete");
+    assert_string_equal(text_at(doc, "/memory_refs/0"), "m1");
+    assert_int_equal(number_at(yyjson_doc_get_root(doc), "completeness", "requested"), 0);
+    yyjson_doc_free(doc);
+}
+
 /* Whether a word is an id of a memory is not known while the spine is away. */
 static void test_what_a_text_names_is_missing_while_the_spine_is_away(void **state)
 {
@@ -1208,6 +1224,7 @@ int main(void)
         cmocka_unit_test(test_repeated_history_is_not_added_twice),
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_a_spine_that_is_away),
+        cmocka_unit_test(test_a_search_that_was_cut),
         cmocka_unit_test(test_what_a_text_names_is_missing_while_the_spine_is_away),
         cmocka_unit_test(test_what_no_memory_can_be_called_is_missing),
         cmocka_unit_test(test_of_too_many_references_the_newest_are_looked_up),

@@ -252,6 +252,7 @@ static void assert_defaults(const struct exporter_config *config)
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_REDACT);
     assert_int_equal(config->tasks.stalled_after_ms, 0);
     assert_int_equal(config->spine.kind, EXPORTER_SPINE_EMBEDDED);
+    assert_int_equal(config->spine.search_timeout_ms, 50);
     assert_int_equal(config->tokenizer.encoding, 0);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_FULL);
     assert_int_equal(config->storage.retention.age_ms, UINT64_C(2592000000));
@@ -313,7 +314,7 @@ static void test_sections(void **state)
         load("hops: {max: 64, new_chain: false}\n"
              "secrets: allow\n"
              "tasks: {stalled_after: 90m}\n"
-             "spine: {kind: embedded}\n"
+             "spine: {kind: embedded, search_timeout: 200ms}\n"
              "tokenizer: {encoding: cl100k_base}\n"
              "storage: {durability: none, retention: {age: 1d12h, size: 16384GiB,"
              " index_size: 1MiB}}\n"
@@ -326,6 +327,7 @@ static void test_sections(void **state)
     assert_false(config->hops.new_chain);
     assert_int_equal(config->secrets, HANDOFF_SECRET_POLICY_ALLOW);
     assert_int_equal(config->tasks.stalled_after_ms, 5400000);
+    assert_int_equal(config->spine.search_timeout_ms, 200);
     assert_int_equal(config->tokenizer.encoding, 1);
     assert_int_equal(config->storage.durability, EXPORTER_DURABILITY_NONE);
     assert_int_equal(config->storage.retention.age_ms, 129600000);

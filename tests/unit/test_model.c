@@ -124,8 +124,8 @@ static void test_names_are_those_that_were_released(void **unused)
                 "service_token");
     CHECK_NAMES(enum handoff_secret_place, handoff_secret_place_name, HANDOFF_SECRET_PLACE_COUNT,
                 "request", "constraint", "memory", "reason");
-    CHECK_NAMES(enum handoff_absence, handoff_absence_name, 5, "", "not_found", "too_large",
-                "conversation_log", "spine_unavailable");
+    CHECK_NAMES(enum handoff_absence, handoff_absence_name, 6, "", "not_found", "too_large",
+                "conversation_log", "spine_unavailable", "search_incomplete");
 }
 
 static void test_numbers_in_the_store_are_those_that_were_released(void **unused)

@@ -343,9 +343,11 @@ static void test_found_once_with_all_reasons(void **state)
     struct base_span ids[5] = {span("x1"), span("b"), span("b"), span("x0"), span("x1")};
     (void)state;
     temp_spine_open(&temp, NULL, usual);
-    for (const char *id = "a\0b\0c\0d\0"; *id; id += 2)
-        assert_int_equal(temp_remember(&temp, id, "token bucket", HANDOFF_IMPORTANCE_LOW),
-                         HANDOFF_OK);
+    for (const char *id = "a\0b\0c\0d\0"; *id; id += 2) {
+        char text[32];
+        (void)snprintf(text, sizeof text, "token bucket %s", id);
+        assert_int_equal(temp_remember(&temp, id, text, HANDOFF_IMPORTANCE_LOW), HANDOFF_OK);
+    }
     assert_int_equal(pin("b", true), HANDOFF_OK);
     assert_int_equal(pin("a", true), HANDOFF_OK);
     struct handoff_spine_resolve resolve = {.arena = &temp.arena,
@@ -558,7 +560,7 @@ static void test_every_allocation_failure(void **state)
                                                 .id_count = 2,
                                                 .pins = true,
                                                 .recent = 20,
-                                                .query = span("token bucket")};
+                                                .query = span("bucket ring pool")};
         failing_memory_at(n);
         enum handoff_code code = TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve);
         bool reached = atomic_load(&failing_memory_hit);
@@ -590,6 +592,10 @@ static void test_every_disk_failure_while_putting(void **state)
         assert_true(code == HANDOFF_OK || (reached && code == HANDOFF_ERR_STORE_FULL));
         struct handoff_spine_resolve resolve = {
             .arena = &temp.arena, .recent = 1, .query = span("wheel")};
+        assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
+        assert_int_equal(resolve.found_count, code == HANDOFF_OK ? 1 : 0);
+        resolve.ids = (struct base_span[]){span("a")};
+        resolve.id_count = 1;
         assert_int_equal(TEMP_SPINE_CALL(&temp, handoff_spine_resolve, &resolve), HANDOFF_OK);
         assert_int_equal(resolve.found_count, 1);
         assert_true((resolve.found[0].relevance > 0) == (code == HANDOFF_OK));

@@ -8,7 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/memory.h"
 
-#define WEEK_MS (INT64_C(7) * 24 * 3600 * 1000)
+enum { SEARCH_TIMEOUT_MS = 50 };
 
 static void close_embedded(struct handoff_spine *spine)
 {
@@ -43,7 +43,11 @@ enum handoff_code handoff_embedded_spine_open(struct handoff_spine **spine,
     handoff_spine_init(&embedded->spine, &driver, options->limits);
     embedded->store = store;
     embedded->clock = options->clock ? options->clock : &base_clock_system;
-    embedded->half_life_ms = options->half_life_ms > 0 ? options->half_life_ms : WEEK_MS;
+    embedded->boosts = handoff_match_boosts_default;
+    if (options->half_life_ms > 0)
+        embedded->boosts.half_life_ms = options->half_life_ms;
+    embedded->search_timeout_ms =
+        options->search_timeout_ms > 0 ? options->search_timeout_ms : SEARCH_TIMEOUT_MS;
     enum handoff_code code = handoff_memory_index_open(&embedded->index, store, 0, error);
     if (code != HANDOFF_OK)
         base_free(embedded);

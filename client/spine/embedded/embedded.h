@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "client/spine/embedded/index.h"
+#include "client/spine/embedded/match.h"
 #include "client/spine/spine.h"
 #include "client/store/sqlite/database.h"
 #include "client/store/store.h"
@@ -26,7 +27,8 @@ struct handoff_embedded {
     struct handoff_spine spine;
     struct handoff_store *store;
     const struct base_clock *clock;
-    int64_t half_life_ms;
+    struct handoff_match_boosts boosts;
+    int64_t search_timeout_ms;
     struct handoff_memory_index *index;
     _Atomic(int) pins; /* enum handoff_embedded_pins; any thread */
 };
@@ -39,6 +41,7 @@ static inline struct handoff_embedded *handoff_embedded_of(struct handoff_spine 
 /* What a pending call needs; in the call's scratch. */
 struct handoff_embedded_scratch {
     struct handoff_embedded *embedded;
+    int64_t deadline_ns; /* of a search; the system's monotonic clock */
     union {
         struct handoff_store_job work; /* of a change */
         struct handoff_store_read read;

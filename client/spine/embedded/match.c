@@ -183,6 +183,12 @@ static float weight_of(const struct handoff_match *match, uint64_t hash)
     return 0;
 }
 
+/* However many are wanted, so that a longer list begins as a shorter one does. */
+static size_t ranked_again(const struct handoff_match *match)
+{
+    return match->count < HANDOFF_MATCH_CANDIDATES ? match->count : HANDOFF_MATCH_CANDIDATES;
+}
+
 /* What a pair of words is worth: as much as the more common of the two, and the more, the fewer of
    the candidates have it. */
 static float worth_of_pair(const struct handoff_match *match, size_t pair, size_t with)
@@ -192,7 +198,7 @@ static float worth_of_pair(const struct handoff_match *match, size_t pair, size_
     const float second = weight_of(match, match->order_hashes[order->at + order->apart]);
     return with == 0 ? 0
                      : order_worth * (first < second ? first : second) *
-                           logf(1 + (float)match->count / (float)with) / (float)order->apart;
+                           logf(1 + (float)ranked_again(match) / (float)with) / (float)order->apart;
 }
 
 static void weigh_pairs(const struct handoff_match *match, const struct candidate *candidates,
@@ -200,7 +206,7 @@ static void weigh_pairs(const struct handoff_match *match, const struct candidat
 {
     for (size_t pair = 0; pair < match->order.count; pair++) {
         size_t with = 0;
-        for (size_t i = 0; i < match->count; i++)
+        for (size_t i = 0; i < ranked_again(match); i++)
             with += candidates[i].pairs[pair] > 0;
         worth[pair] = worth_of_pair(match, pair, with);
     }
@@ -223,11 +229,11 @@ static float relevance_of_order(const struct handoff_match *match,
 static void add_order(struct handoff_match *match, struct candidate *candidates, double average)
 {
     float worth[WORDS_SKETCH_ORDERS];
-    for (size_t i = 0; i < match->count; i++)
+    for (size_t i = 0; i < ranked_again(match); i++)
         words_order_count(&match->order, (const uint8_t *)match->places[i].sketch.data,
                           match->places[i].sketch.size, candidates[i].pairs);
     weigh_pairs(match, candidates, worth);
-    for (size_t i = 0; i < match->count; i++) {
+    for (size_t i = 0; i < ranked_again(match); i++) {
         struct handoff_match_place *place = &match->places[i];
         const float length = (float)place->sketch.size - WORDS_SKETCH_HEAD;
         place->relevance +=
@@ -380,7 +386,8 @@ static void count_in_text(const struct handoff_match *match, struct base_span te
         }
 }
 
-static float boost_of(const struct handoff_match_query *query, const struct handoff_memory *memory)
+static float boost_of_memory(const struct handoff_match_query *query,
+                             const struct handoff_memory *memory)
 {
     const struct handoff_match_boosts *boosts = &query->boosts;
     const double age = (double)(query->now_ms - memory->updated_ms);
@@ -406,7 +413,7 @@ void handoff_match_fit(const struct handoff_match *match, const struct handoff_m
         count_in_text(match, memory->tags[i], HANDOFF_TAG_WEIGHT, &found);
     fit->relevance = 0;
     fit->word_count = 0;
-    fit->boost = boost_of(&match->query, memory);
+    fit->boost = boost_of_memory(&match->query, memory);
     const float usual =
         match->average_length > 0 ? (float)found.length / (float)match->average_length : 1;
     for (size_t term = 0; term < match->term_count; term++) {

@@ -36,7 +36,7 @@
 enum {
     HANDOFF_MATCH_WORDS = 256,     /* different terms of a query; those after them do not count */
     HANDOFF_MATCH_TERMS = 32,      /* of them, those that say most are looked for */
-    HANDOFF_MATCH_CANDIDATES = 64, /* that are ranked again, unless more are wanted */
+    HANDOFF_MATCH_CANDIDATES = 64, /* that are ranked again */
     HANDOFF_MATCH_ORDER = 128,     /* words of a query whose order counts */
     HANDOFF_MATCH_AGENTS = 16,
     HANDOFF_MATCH_RANGES = 17,

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding memories: those asked for, the pins, and the best recent ones, in one snapshot. Runs
+ * Finding memories: those asked for, the pins, and the best ones for a query, in one snapshot. Runs
  * on a reader thread of the store.
  *
  * The steps collect numbers only (seq, and why it was found); the text of a memory is read once, at
- * the end, and only for what is given back. The best recent ones are chosen from a bounded set: the
- * best by BM25 among the ranking's candidates, and the newest, so that there are `recent` of them
- * even when the query matches nothing. What was put for the task that asks is chosen before all
- * else. Nothing here takes longer because the spine holds more.
+ * the end, and only for what is given back. The best ones for the query come from the search index
+ * (match.h); without words in it the newest are the best. What was put for the task that asks is
+ * chosen before all else.
+ *
+ * The index is viewed before the snapshot is taken, so it may lack what was put in between, and
+ * have what was removed. Rows tell the latter; then all of it is done once more.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/spine/embedded/embedded.h"
+#include "client/spine/embedded/match.h"
 #include "client/spine/embedded/place.h"
-#include "client/spine/embedded/rank.h"
-#include "client/spine/embedded/score.h"
 #include "client/spine/embedded/visible.h"
 #include "lib/base/error.h"
+
+enum { ATTEMPTS = 3 };
 
 /* A memory on its way into the result. */
 struct choice {
     int64_t seq;
     unsigned origin;
-    double bm25;
-    double score; /* while the recent ones are chosen */
+    const struct handoff_match_place *place; /* among the best for the query; or NULL */
 };
 
 struct resolving {
@@ -33,14 +35,20 @@ struct resolving {
     struct handoff_db *db;
     struct base_arena *arena;
     struct handoff_error *error;
+    int64_t deadline_ns; /* of the search */
+    struct search_view *view;
     struct handoff_visible visible;
-    struct handoff_rank rank;
-    int64_t now_ms;
+    struct search_range ranges[HANDOFF_VISIBLE_MAX];
+    size_t range_count;
+    struct handoff_match *match;
+    bool has_words; /* of the query: relevance is known */
     struct choice *choices;
     size_t count, room;
+    size_t gone; /* chosen by the index, but without a row */
 };
 
-static enum handoff_code choose(struct resolving *on, int64_t seq, unsigned origin)
+static enum handoff_code choose_place(struct resolving *on, int64_t seq, unsigned origin,
+                                      const struct handoff_match_place *place)
 {
     if (on->count == on->room) {
         size_t room = on->room ? on->room * 2 : 64;
@@ -52,8 +60,13 @@ static enum handoff_code choose(struct resolving *on, int64_t seq, unsigned orig
         on->choices = grown;
         on->room = room;
     }
-    on->choices[on->count++] = (struct choice){.seq = seq, .origin = origin};
+    on->choices[on->count++] = (struct choice){seq, origin, place};
     return HANDOFF_OK;
+}
+
+static enum handoff_code choose(struct resolving *on, int64_t seq, unsigned origin)
+{
+    return choose_place(on, seq, origin, NULL);
 }
 
 /* ---- by id --------------------------------------------------------------------------------- */
@@ -124,75 +137,145 @@ static enum handoff_code find_pinned(struct resolving *on)
     return code;
 }
 
+/* ---- the query ------------------------------------------------------------------------------- */
+
+static int by_first_key(const void *left, const void *right)
+{
+    const struct search_range *l = left, *r = right;
+    return (l->first > r->first) - (l->first < r->first);
+}
+
+static void find_ranges(struct resolving *on)
+{
+    on->range_count = on->visible.count;
+    for (size_t i = 0; i < on->visible.count; i++)
+        on->ranges[i] = (struct search_range){handoff_first_place(on->visible.scopes[i]),
+                                              handoff_last_place(on->visible.scopes[i])};
+    qsort(on->ranges, on->range_count, sizeof *on->ranges, by_first_key);
+}
+
+static enum handoff_code begin_match(struct resolving *on)
+{
+    const struct handoff_spine_resolve *resolve = on->resolve;
+    const struct handoff_match_query query = {.text = resolve->query,
+                                              .intent = resolve->intent,
+                                              .task = resolve->task,
+                                              .agents = resolve->agents,
+                                              .agent_count = resolve->agent_count,
+                                              .boosts = on->embedded->boosts,
+                                              .now_ms = base_wall_ms(on->embedded->clock),
+                                              .deadline_ns = on->deadline_ns};
+    find_ranges(on);
+    if (!on->match)
+        on->match = base_arena_alloc(on->arena, sizeof *on->match);
+    if (!on->match)
+        return handoff_error_no_memory(on->error);
+    on->has_words = handoff_match_begin(on->match, &query, on->view, on->ranges, on->range_count);
+    return HANDOFF_OK;
+}
+
 /* ---- the recent ones ----------------------------------------------------------------------- */
 
-/* Candidates that are scored in full: four times what is wanted, since recency and importance may
-   change the order, but never so few that they could not. */
-static size_t scored_candidates(size_t recent)
+static enum handoff_code newest_of(struct resolving *on, const char *statement,
+                                   struct base_span text, size_t most, int64_t **seqs,
+                                   size_t *count)
 {
-    return recent * 4 > 64 ? recent * 4 : 64;
+    return handoff_visible_newest(&on->visible, on->db, statement, text, handoff_first_place(1),
+                                  most, on->arena, seqs, count, on->error);
 }
 
-static int newer_first(int64_t left, int64_t right)
+static enum handoff_code newest_of_task(struct resolving *on, size_t most, int64_t **seqs,
+                                        size_t *count)
 {
-    left = handoff_recency_of(left);
-    right = handoff_recency_of(right);
-    return (left < right) - (left > right);
-}
-
-static int by_bm25(const void *a, const void *b)
-{
-    const struct handoff_candidate *left = a, *right = b;
-    if (left->bm25 != right->bm25)
-        return left->bm25 < right->bm25 ? 1 : -1;
-    return newer_first(left->seq, right->seq);
-}
-
-static enum handoff_code choose_matching(struct resolving *on, size_t most)
-{
-    size_t count = on->rank.count;
-    if (count == 0)
+    *count = 0;
+    if (!on->resolve->task.data)
         return HANDOFF_OK;
-    struct handoff_candidate *best = base_arena_alloc(on->arena, count * sizeof *best);
-    if (!best)
-        return handoff_error_no_memory(on->error);
-    memcpy(best, on->rank.candidates, count * sizeof *best);
-    qsort(best, count, sizeof *best, by_bm25);
+    return newest_of(on,
+                     "SELECT seq FROM memories WHERE task_id = ?4 AND seq BETWEEN ?1 AND ?2"
+                     " ORDER BY seq DESC LIMIT ?3",
+                     on->resolve->task, most, seqs, count);
+}
+
+static int by_recency(const void *left, const void *right)
+{
+    const int64_t l = handoff_recency_of(*(const int64_t *)left);
+    const int64_t r = handoff_recency_of(*(const int64_t *)right);
+    return (l < r) - (l > r);
+}
+
+static bool is_seq_among(const int64_t *seqs, size_t count, int64_t seq)
+{
+    return count > 0 && bsearch(&seq, seqs, count, sizeof *seqs, by_recency) != NULL;
+}
+
+/* Those of the matching ones that are, or are not, of the task. */
+static enum handoff_code choose_matching(struct resolving *on, const int64_t *task_seqs,
+                                         size_t task_count, bool of_task, size_t end)
+{
+    const unsigned origin = HANDOFF_ORIGIN_RECENT | (of_task ? HANDOFF_ORIGIN_TASK : 0);
     enum handoff_code code = HANDOFF_OK;
-    for (size_t i = 0; i < count && i < most && code == HANDOFF_OK; i++)
-        code = choose(on, best[i].seq, HANDOFF_ORIGIN_RECENT);
+    for (size_t i = 0; on->has_words && i < on->match->count && on->count < end; i++) {
+        const struct handoff_match_place *place = &on->match->places[i];
+        if (code == HANDOFF_OK && is_seq_among(task_seqs, task_count, place->seq) == of_task)
+            code = choose_place(on, place->seq, origin, place);
+    }
     return code;
 }
 
-static enum handoff_code choose_newest_of(struct resolving *on, const char *statement,
-                                          struct base_span text, size_t most)
+static bool is_chosen_since(const struct resolving *on, size_t first, int64_t seq)
+{
+    for (size_t i = first; i < on->count; i++)
+        if (on->choices[i].seq == seq)
+            return true;
+    return false;
+}
+
+static enum handoff_code choose_newest(struct resolving *on, const int64_t *seqs, size_t count,
+                                       unsigned origin, size_t first, size_t end)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (size_t i = 0; i < count && on->count < end && code == HANDOFF_OK; i++)
+        if (!is_chosen_since(on, first, seqs[i]))
+            code = choose(on, seqs[i], origin);
+    return code;
+}
+
+/* Without words in the query. */
+static enum handoff_code fill_with_newest(struct resolving *on, size_t first, size_t end)
 {
     int64_t *seqs;
     size_t count;
-    enum handoff_code code =
-        handoff_visible_newest(&on->visible, on->db, statement, text, handoff_first_place(1), most,
-                               on->arena, &seqs, &count, on->error);
-    for (size_t i = 0; code == HANDOFF_OK && i < count; i++)
-        code = choose(on, seqs[i], HANDOFF_ORIGIN_RECENT);
-    return code;
-}
-
-static enum handoff_code choose_newest(struct resolving *on, size_t most)
-{
-    return choose_newest_of(on,
-                            "SELECT seq FROM memories WHERE seq BETWEEN ?1 AND ?2"
-                            " ORDER BY seq DESC LIMIT ?3",
-                            base_span(NULL, 0), most);
-}
-
-static enum handoff_code choose_of_task(struct resolving *on, size_t most)
-{
-    if (!on->resolve->task.data)
+    if (on->has_words)
         return HANDOFF_OK;
-    return choose_newest_of(on,
-                            "SELECT seq FROM memories WHERE task_id = ?4 AND seq BETWEEN ?1 AND ?2"
-                            " ORDER BY seq DESC LIMIT ?3",
-                            on->resolve->task, most);
+    enum handoff_code code = newest_of(on,
+                                       "SELECT seq FROM memories WHERE seq BETWEEN ?1 AND ?2"
+                                       " ORDER BY seq DESC LIMIT ?3",
+                                       base_span(NULL, 0), end - first, &seqs, &count);
+    return code == HANDOFF_OK ? choose_newest(on, seqs, count, HANDOFF_ORIGIN_RECENT, first, end)
+                              : code;
+}
+
+/* Of the task: the matching ones, then the newest. Then the other matching ones. */
+static enum handoff_code find_recent(struct resolving *on)
+{
+    const size_t first = on->count, wanted = on->resolve->recent, end = first + wanted;
+    int64_t *of_task;
+    size_t task_count;
+    if (wanted == 0)
+        return HANDOFF_OK;
+    if (on->has_words && !handoff_match_best(on->match, wanted, on->arena))
+        return handoff_error_no_memory(on->error);
+    on->resolve->cut =
+        on->has_words && (on->match->cut || !handoff_memory_index_is_complete(on->embedded->index));
+    enum handoff_code code = newest_of_task(on, wanted, &of_task, &task_count);
+    if (code == HANDOFF_OK)
+        code = choose_matching(on, of_task, task_count, true, end);
+    if (code == HANDOFF_OK)
+        code = choose_newest(on, of_task, task_count, HANDOFF_ORIGIN_RECENT | HANDOFF_ORIGIN_TASK,
+                             first, end);
+    if (code == HANDOFF_OK)
+        code = choose_matching(on, of_task, task_count, false, end);
+    return code == HANDOFF_OK ? fill_with_newest(on, first, end) : code;
 }
 
 static int by_seq(const void *a, const void *b)
@@ -201,83 +284,24 @@ static int by_seq(const void *a, const void *b)
     return (left->seq > right->seq) - (left->seq < right->seq);
 }
 
-/* One entry for each memory from `first` on, with all its origins. */
-static void merge(struct resolving *on, size_t first)
+/* One entry for each memory, with all its origins. */
+static void merge_choices(struct resolving *on)
 {
-    size_t kept = first;
-    if (on->count == first)
+    size_t kept = 0;
+    if (on->count == 0)
         return;
-    qsort(on->choices + first, on->count - first, sizeof *on->choices, by_seq);
-    for (size_t i = first; i < on->count; i++) {
-        if (kept > first && on->choices[kept - 1].seq == on->choices[i].seq)
-            on->choices[kept - 1].origin |= on->choices[i].origin;
-        else
-            on->choices[kept++] = on->choices[i];
+    qsort(on->choices, on->count, sizeof *on->choices, by_seq);
+    for (size_t i = 0; i < on->count; i++) {
+        const struct choice *choice = &on->choices[i];
+        if (kept > 0 && on->choices[kept - 1].seq == choice->seq) {
+            on->choices[kept - 1].origin |= choice->origin;
+            if (choice->place)
+                on->choices[kept - 1].place = choice->place;
+        } else {
+            on->choices[kept++] = *choice;
+        }
     }
     on->count = kept;
-}
-
-static double score_of(const struct resolving *on, double bm25, int64_t updated_ms, int importance)
-{
-    double relevance = on->rank.best > 0 ? bm25 / on->rank.best : 0;
-    return handoff_score(relevance, on->now_ms - updated_ms, on->embedded->half_life_ms,
-                         (enum handoff_importance)importance);
-}
-
-static enum handoff_code score_choice(struct resolving *on, struct choice *choice)
-{
-    enum handoff_code code =
-        handoff_rank_one(&on->rank, on->db, choice->seq, &choice->bm25, on->error);
-    if (code != HANDOFF_OK)
-        return code;
-    sqlite3_stmt *row = handoff_db_statement(
-        on->db, "SELECT importance, updated_at, task_id FROM memories WHERE seq = ?1", on->error);
-    if (!row)
-        return handoff_db_failure(on->db, NULL);
-    sqlite3_bind_int64(row, 1, choice->seq);
-    if (handoff_db_row(row)) {
-        const struct base_span task = handoff_db_column(row, 2);
-        choice->score =
-            score_of(on, choice->bm25, sqlite3_column_int64(row, 1), sqlite3_column_int(row, 0));
-        if (task.data && on->resolve->task.data && base_span_equal(task, on->resolve->task))
-            choice->origin |= HANDOFF_ORIGIN_TASK;
-    }
-    return handoff_db_end(on->db, row, on->error);
-}
-
-/* What was put for the task first. Equal scores: the newer one, so that the choice does not depend
-   on anything outside the rows. */
-static int by_choice_score(const void *a, const void *b)
-{
-    const struct choice *left = a, *right = b;
-    const unsigned of_task = HANDOFF_ORIGIN_TASK;
-    if ((left->origin & of_task) != (right->origin & of_task))
-        return left->origin & of_task ? -1 : 1;
-    if (left->score != right->score)
-        return left->score < right->score ? 1 : -1;
-    return newer_first(left->seq, right->seq);
-}
-
-static enum handoff_code find_recent(struct resolving *on)
-{
-    size_t first = on->count, wanted = on->resolve->recent;
-    if (wanted == 0)
-        return HANDOFF_OK;
-    enum handoff_code code = choose_matching(on, scored_candidates(wanted));
-    if (code == HANDOFF_OK)
-        code = choose_newest(on, wanted);
-    if (code == HANDOFF_OK)
-        code = choose_of_task(on, scored_candidates(wanted));
-    if (code != HANDOFF_OK)
-        return code;
-    merge(on, first);
-    for (size_t i = first; i < on->count && code == HANDOFF_OK; i++)
-        code = score_choice(on, &on->choices[i]);
-    if (on->count - first > wanted) {
-        qsort(on->choices + first, on->count - first, sizeof *on->choices, by_choice_score);
-        on->count = first + wanted;
-    }
-    return code;
 }
 
 /* ---- the result ---------------------------------------------------------------------------- */
@@ -303,6 +327,33 @@ static enum handoff_code read_tokens(struct resolving *on, struct handoff_found_
     return handoff_db_end(on->db, tokens, on->error);
 }
 
+static bool keep_words(struct resolving *on, const struct handoff_match_fit *fit,
+                       struct handoff_found_memory *found)
+{
+    struct base_span *words = base_arena_calloc(on->arena, fit->word_count + 1, sizeof *words);
+    if (!words)
+        return false;
+    memcpy(words, fit->words, fit->word_count * sizeof *words);
+    found->words = words;
+    found->word_count = fit->word_count;
+    return true;
+}
+
+/* What is not among the best, such as a pin, is measured by itself. */
+static bool measure_found(struct resolving *on, const struct choice *choice,
+                          struct handoff_found_memory *found)
+{
+    struct handoff_match_fit fit;
+    handoff_match_fit(on->match, &found->memory, &fit);
+    const struct handoff_match_place *place = choice->place;
+    found->relevance = (double)(place ? place->relevance : fit.relevance);
+    found->score = (double)(place ? place->score : fit.relevance * fit.boost);
+    found->similar = place ? place->similar : 0;
+    if (!on->has_words)
+        found->score = (double)fit.boost;
+    return keep_words(on, &fit, found);
+}
+
 static enum handoff_code read_memory(struct resolving *on, const struct choice *choice,
                                      struct handoff_found_memory *found)
 {
@@ -312,71 +363,72 @@ static enum handoff_code read_memory(struct resolving *on, const struct choice *
     if (!row)
         return handoff_db_failure(on->db, NULL);
     sqlite3_bind_int64(row, 1, choice->seq);
-    if (handoff_db_row(row)) {
+    const bool there = handoff_db_row(row);
+    if (there)
         code = handoff_embedded_read_row(row, on->arena, &found->memory, on->error);
-        on->resolve->found_count++;
-    }
     enum handoff_code end = handoff_db_end(on->db, row, code == HANDOFF_OK ? on->error : NULL);
+    if (code != HANDOFF_OK || end != HANDOFF_OK)
+        return code != HANDOFF_OK ? code : end;
+    if (!there) {
+        on->gone++;
+        return HANDOFF_OK;
+    }
     found->origin = choice->origin;
-    found->relevance = choice->bm25; /* becomes a share when the best is known */
-    if (code == HANDOFF_OK && end == HANDOFF_OK)
-        code = read_tokens(on, found);
-    return code != HANDOFF_OK ? code : end;
+    if (!measure_found(on, choice, found))
+        return handoff_error_no_memory(on->error);
+    on->resolve->found_count++;
+    return read_tokens(on, found);
 }
 
+/* Equal ones: the newest first, as the search has them, so that pages of a list fit together. */
 static int by_score(const void *a, const void *b)
 {
     const struct handoff_found_memory *left = a, *right = b;
     if (left->score != right->score)
         return left->score < right->score ? 1 : -1;
-    size_t shorter =
-        left->memory.id.size < right->memory.id.size ? left->memory.id.size : right->memory.id.size;
-    int order = memcmp(left->memory.id.data, right->memory.id.data, shorter);
-    if (order != 0)
-        return order;
-    return (left->memory.id.size > right->memory.id.size) -
-           (left->memory.id.size < right->memory.id.size);
+    return by_recency(&left->memory.version, &right->memory.version);
 }
 
-static void score_found(struct resolving *on)
+/* Shares of the best. */
+static void scale_scores(struct handoff_found_memory *found, size_t count)
 {
-    struct handoff_found_memory *found = on->resolve->found;
-    for (size_t i = 0; i < on->resolve->found_count; i++) {
-        found[i].score = score_of(on, found[i].relevance, found[i].memory.updated_ms,
-                                  (int)found[i].memory.importance);
-        found[i].relevance = on->rank.best > 0 ? found[i].relevance / on->rank.best : 0;
+    double relevance = 0, score = 0;
+    for (size_t i = 0; i < count; i++) {
+        relevance = found[i].relevance > relevance ? found[i].relevance : relevance;
+        score = found[i].score > score ? found[i].score : score;
     }
-    if (on->resolve->found_count > 1)
-        qsort(found, on->resolve->found_count, sizeof *found, by_score);
+    for (size_t i = 0; i < count; i++) {
+        found[i].relevance = relevance > 0 ? found[i].relevance / relevance : 0;
+        found[i].score = score > 0 ? found[i].score / score : 0;
+    }
 }
 
 static enum handoff_code read_found(struct resolving *on)
 {
+    struct handoff_spine_resolve *resolve = on->resolve;
     enum handoff_code code = HANDOFF_OK;
-    merge(on, 0);
+    merge_choices(on);
     if (on->count == 0)
         return HANDOFF_OK;
-    on->resolve->found = base_arena_alloc(on->arena, on->count * sizeof *on->resolve->found);
-    if (!on->resolve->found)
+    resolve->found = base_arena_calloc(on->arena, on->count, sizeof *resolve->found);
+    if (!resolve->found)
         return handoff_error_no_memory(on->error);
-    for (size_t i = 0; i < on->count && code == HANDOFF_OK; i++) {
-        struct choice *choice = &on->choices[i];
-        code = handoff_rank_one(&on->rank, on->db, choice->seq, &choice->bm25, on->error);
-        if (code == HANDOFF_OK)
-            code = read_memory(on, choice, &on->resolve->found[on->resolve->found_count]);
-    }
-    if (code == HANDOFF_OK)
-        score_found(on);
+    for (size_t i = 0; i < on->count && code == HANDOFF_OK; i++)
+        code = read_memory(on, &on->choices[i], &resolve->found[resolve->found_count]);
+    scale_scores(resolve->found, resolve->found_count);
+    if (resolve->found_count > 1)
+        qsort(resolve->found, resolve->found_count, sizeof *resolve->found, by_score);
     return code;
 }
 
 static enum handoff_code run(struct resolving *on)
 {
+    on->count = on->gone = 0;
+    on->resolve->found_count = on->resolve->missing_count = 0;
     enum handoff_code code =
         handoff_visible_read(&on->visible, on->db, &on->resolve->scopes, on->error);
     if (code == HANDOFF_OK)
-        code = handoff_rank_collect(&on->rank, on->db, &on->visible, on->resolve->query, on->arena,
-                                    on->error);
+        code = begin_match(on);
     if (code == HANDOFF_OK)
         code = find_asked(on);
     if (code == HANDOFF_OK)
@@ -405,15 +457,30 @@ static enum handoff_code learn_of_pins(struct resolving *on)
 /* A read transaction makes the steps see one state of the spine. */
 static enum handoff_code run_in_snapshot(struct resolving *on)
 {
+    on->view = search_view_open(handoff_memory_index_search(on->embedded->index));
+    if (!on->view)
+        return handoff_error_no_memory(on->error);
     sqlite3_stmt *begin = handoff_db_statement(on->db, "BEGIN", on->error);
     enum handoff_code code =
         begin ? handoff_db_do(on->db, begin, on->error) : handoff_db_failure(on->db, NULL);
-    if (code != HANDOFF_OK)
-        return code;
-    code = run(on);
-    if (code == HANDOFF_OK)
-        code = learn_of_pins(on);
-    handoff_db_roll_back(on->db);
+    if (code == HANDOFF_OK) {
+        code = run(on);
+        if (code == HANDOFF_OK)
+            code = learn_of_pins(on);
+        handoff_db_roll_back(on->db);
+    }
+    search_view_close(&on->view);
+    return code;
+}
+
+static enum handoff_code run_until_nothing_is_gone(struct resolving *on)
+{
+    enum handoff_code code = HANDOFF_OK;
+    for (int attempt = 0; attempt < ATTEMPTS && code == HANDOFF_OK; attempt++) {
+        code = run_in_snapshot(on);
+        if (on->gone == 0)
+            break;
+    }
     return code;
 }
 
@@ -431,12 +498,12 @@ static void run_resolve(struct handoff_store_read *read)
     struct resolving on = {.embedded = scratch->embedded,
                            .resolve = resolve,
                            .arena = resolve->arena,
-                           .error = &resolve->call.error};
-    on.now_ms = base_wall_ms(on.embedded->clock);
+                           .error = &resolve->call.error,
+                           .deadline_ns = scratch->deadline_ns};
     on.db = handoff_store_reader(on.embedded->store, on.error);
     if (!on.db)
         return;
-    if (run_in_snapshot(&on) != HANDOFF_OK)
+    if (run_until_nothing_is_gone(&on) != HANDOFF_OK)
         resolve->found_count = resolve->missing_count = 0;
     handoff_store_reader_done(on.embedded->store, on.db);
 }
@@ -448,5 +515,8 @@ enum handoff_spine_progress handoff_embedded_resolve(struct handoff_spine *spine
         resolve->call.asked = false;
         return HANDOFF_SPINE_DONE;
     }
+    handoff_embedded_scratch(&resolve->call)->deadline_ns =
+        base_monotonic_ns(&base_clock_system) +
+        handoff_embedded_of(spine)->search_timeout_ms * INT64_C(1000000);
     return handoff_embedded_read(spine, &resolve->call, run_resolve);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A memory as a row. Tags are stored one on each line, which the full-text index can read as it is;
+ * A memory as a row. Tags are stored one on each line, which can be read as it is;
  * a tag contains no control character, so there is nothing to escape. Any thread.
  */
 #include <string.h>

@@ -10,7 +10,6 @@
 
 #include "client/spine/embedded/embedded.h"
 #include "client/spine/embedded/place.h"
-#include "client/spine/embedded/rank.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 
@@ -379,9 +378,7 @@ static enum handoff_code run_put(struct handoff_store_job *job, struct handoff_d
     const struct handoff_embedded *embedded = scratch_of(job)->embedded;
     struct stored old;
     int64_t scope = 0;
-    enum handoff_code code = handoff_rank_prepare(db, error); /* the triggers need it */
-    if (code == HANDOFF_OK)
-        code = find_stored(db, put->memory.id, &old, error);
+    enum handoff_code code = find_stored(db, put->memory.id, &old, error);
     if (code == HANDOFF_OK)
         code = settle_scope(put, &old, error);
     if (code == HANDOFF_OK)
@@ -436,9 +433,8 @@ static enum handoff_code run_remove(struct handoff_store_job *job, struct handof
 {
     const struct handoff_spine_remove *remove = (const void *)call_of(job);
     struct stored old;
-    enum handoff_code code = handoff_rank_prepare(db, error); /* the triggers need it */
-    if (code == HANDOFF_OK)
-        code = find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
+    enum handoff_code code =
+        find_changing(db, remove->id, &remove->scopes, remove->caller, &old, error);
     if (code != HANDOFF_OK)
         return code;
     code = remove_seq(scratch_of(job)->embedded, db, old.seq, error);

@@ -37,11 +37,10 @@ struct handoff_db_follower {
 struct handoff_db {
     unsigned magic;
     sqlite3 *sqlite;
-    const char *path;        /* lent; named in errors */
-    bool spine_ready;        /* the spine has registered its functions on this connection */
-    struct handoff_db *next; /* in the pool of readers */
-    sqlite3_file *bodies;    /* the file of bodies that is being read, or NULL */
-    int64_t bodies_number;   /* its number */
+    const char *path;                           /* lent; named in errors */
+    struct handoff_db *next;                    /* in the pool of readers */
+    sqlite3_file *bodies;                       /* the file of bodies that is being read, or NULL */
+    int64_t bodies_number;                      /* its number */
     struct handoff_body_log *body_log;          /* on the writer's: where bodies may go; lent */
     struct handoff_known_tasks *known_tasks;    /* likewise: told of each that is written */
     const struct handoff_db_follower *follower; /* likewise: told of its transactions, or NULL */

@@ -330,6 +330,11 @@ static const char *const steps[] = {
     "CREATE TABLE memories_gone (seq INTEGER PRIMARY KEY);"
     "CREATE TRIGGER memory_gone AFTER DELETE ON memories BEGIN"
     "  INSERT OR IGNORE INTO memories_gone (seq) VALUES (old.seq); END;",
+
+    /* 16: the full-text index of older versions goes; that of step 15 takes its place. */
+    "DROP TRIGGER memories_added; DROP TRIGGER memories_added_to_scope;"
+    "DROP TRIGGER memories_removed; DROP TRIGGER memories_removed_from_scope;"
+    "DROP TABLE memories_text;",
 };
 
 int handoff_migrate_newest(void)
