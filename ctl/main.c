@@ -190,7 +190,7 @@ static const struct ctl_command commands[] = {
                      "  handoffctl agents\n"
                      "  handoffctl agents reset code-generator\n",
      ctl_agents},
-    {"memories", "put|get|list|pin|unpin|rm [ID] [OPTION ...]",
+    {"memories", "put|get|list|search|pin|unpin|rm [ID|TEXT] [OPTION ...]",
      "Read and change memories in the embedded spine.",
      "  put ID     --content TEXT or --file FILE (- is stdin), --summary TEXT,\n"
      "             --importance low|medium|high|critical, --tag TAG (repeatable),\n"
@@ -198,12 +198,13 @@ static const struct ctl_command commands[] = {
      "  get ID     print one memory\n"
      "  list       --query TEXT, --recent N, --pinned, --scope SCOPE[,SCOPE], --limit N,\n"
      "             --cursor CURSOR\n"
+     "  search TEXT  the memories that fit a text, and why: score and words; options as for list\n"
      "  pin ID, unpin ID, rm ID\n"
      "  --json     print the API's JSON instead of text\n" CTL_API_DETAILS "\n"
      "Examples:\n"
      "  handoffctl memories put ms-4821 --file notes.md --summary 'Gateway limits' --tag gateway\n"
      "  handoffctl memories put alice-1 --content 'She prefers email' --scope user:alice\n"
-     "  handoffctl memories list --query 'payment retries' --recent 5\n",
+     "  handoffctl memories search 'payment retries' --limit 5\n",
      ctl_memories},
 };
 

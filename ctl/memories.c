@@ -58,6 +58,24 @@ static void print_line(const char *text, int most)
     printf("%.*s%s\n", width < most ? width : most, text, width > most ? "..." : "");
 }
 
+/* Why it was found. */
+static void print_match(yyjson_val *match)
+{
+    size_t i, n;
+    yyjson_val *word;
+    if (!match)
+        return;
+    const int64_t similar = yyjson_get_sint(yyjson_obj_get(match, "similar"));
+    printf("    %.3f ", yyjson_get_num(yyjson_obj_get(match, "score")));
+    yyjson_arr_foreach(yyjson_obj_get(match, "words"), i, n, word)
+    {
+        printf(" %s", yyjson_get_str(word));
+    }
+    if (similar > 0)
+        printf("  and %lld nearly the same", (long long)similar);
+    printf("\n");
+}
+
 static void print_memory_row(yyjson_val *memory)
 {
     const char *summary = ctl_text(memory, "summary"), *scope = ctl_text(memory, "scope");
@@ -67,6 +85,7 @@ static void print_memory_row(yyjson_val *memory)
     if (*scope)
         printf("[%s] ", scope);
     print_line(*summary ? summary : ctl_text(memory, "content"), 60);
+    print_match(yyjson_obj_get(memory, "match"));
 }
 
 static void print_memory_list(yyjson_val *list)
@@ -232,14 +251,23 @@ static int run_memory_list(const struct arguments *arguments)
     return code;
 }
 
+/* What stands in the place of an id is the query. */
+static int run_memory_search(const struct arguments *arguments)
+{
+    struct arguments listed = *arguments;
+    listed.query = arguments->id;
+    return run_memory_list(&listed);
+}
+
 static const struct verb {
     const char *name;
     bool takes_id;
     int (*run)(const struct arguments *arguments);
 } verbs[] = {
-    {"put", true, run_memory_put},     {"get", true, run_memory_get},
-    {"list", false, run_memory_list},  {"pin", true, run_memory_pin},
-    {"unpin", true, run_memory_unpin}, {"rm", true, run_memory_rm},
+    {"put", true, run_memory_put},       {"get", true, run_memory_get},
+    {"list", false, run_memory_list},    {"pin", true, run_memory_pin},
+    {"unpin", true, run_memory_unpin},   {"rm", true, run_memory_rm},
+    {"search", true, run_memory_search},
 };
 
 /* ---- the command line ---------------------------------------------------------------------- */
@@ -292,5 +320,5 @@ int ctl_memories(const struct ctl_command *command, int argc, char *const argv[]
         int code = take_memory_arguments(&arguments, verbs[i].takes_id, argc, argv);
         return code == CTL_OK ? verbs[i].run(&arguments) : code;
     }
-    return ctl_usage_error(command, "expected a verb: put, get, list, pin, unpin or rm");
+    return ctl_usage_error(command, "expected a verb: put, get, list, search, pin, unpin or rm");
 }

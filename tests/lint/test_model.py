@@ -57,6 +57,7 @@ ELSEWHERE = {
     ("ctl/memories.c", "get"): "a command",
     ("ctl/memories.c", "list"): "a command",
     ("ctl/memories.c", "pin"): "a command",
+    ("ctl/memories.c", "search"): "a command",
     ("ctl/parked.c", "list"): "a command",
     ("exporter/lifecycle.c", "ready"): "an event of the log",
     ("exporter/lifecycle.c", "stopped"): "an event of the log",
@@ -69,8 +70,8 @@ ELSEWHERE = {
 }
 # Lists that are not an enumeration, though they have words of one.
 OTHER_LISTS = {
-    ("ctl/main.c", "put|get|list|pin|unpin|rm"): "commands",
-    ("ctl/memories.c", "put, get, list, pin, unpin or rm"): "commands",
+    ("ctl/main.c", "put|get|list|search|pin|unpin|rm"): "commands",
+    ("ctl/memories.c", "put, get, list, search, pin, unpin or rm"): "commands",
     ("ctl/main.c", "parked or expired"): "two states that an exit code stands for",
 }
 
