@@ -58,7 +58,7 @@ class MemoryKill(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def settle_asked(self):
-        """What became of it is not known here: its id is left out from now on."""
+        """Either way is right, so its id is left out from now on."""
         if self.asked:
             self.answered.pop(self.asked[0], None)
             self.asked = None

@@ -27,8 +27,8 @@ static void report_progress(void *context, int64_t done)
         on->progress(on->context, done < on->all ? done : on->all, on->all);
 }
 
-static enum handoff_code count_memories(struct handoff_store *store, int64_t *count,
-                                        struct handoff_error *error)
+static enum handoff_code count_rows_to_read(struct handoff_store *store, int64_t *count,
+                                            struct handoff_error *error)
 {
     struct handoff_db *db = handoff_store_reader(store, error);
     if (!db)
@@ -44,7 +44,7 @@ static enum handoff_code reindex(struct handoff_store *store, struct reindexing 
 {
     struct handoff_store_job forget = {.run = run_forget};
     struct handoff_memory_index *index = NULL;
-    enum handoff_code code = count_memories(store, &on->all, error);
+    enum handoff_code code = count_rows_to_read(store, &on->all, error);
     if (code == HANDOFF_OK && (code = handoff_store_run(store, &forget)) != HANDOFF_OK)
         *error = forget.error;
     if (code == HANDOFF_OK)
