@@ -208,6 +208,17 @@ static uint32_t kept_documents(const struct search_segment *segment)
     return segment->head.documents - removed;
 }
 
+/* What it is to merge a segment, in documents of a usual size: a long one counts as several. */
+static uint32_t weight_of(const struct search_segment *segment)
+{
+    enum { USUAL_BYTES = 512 };
+    const uint64_t usual = segment->head.size / USUAL_BYTES;
+    const uint32_t kept = kept_documents(segment);
+    if (usual <= kept)
+        return kept;
+    return usual < UINT32_MAX / SEARCH_MERGE_MAX ? (uint32_t)usual : UINT32_MAX / SEARCH_MERGE_MAX;
+}
+
 /* Takes the segments [from, to) of the list. */
 static void take_inputs(struct search_merge *merge, const struct search_view *view, size_t from,
                         size_t to)
@@ -231,13 +242,15 @@ static void take_inputs(struct search_merge *merge, const struct search_view *vi
 /* The oldest of what is in memory. */
 static bool plan_file(const struct search_view *view, bool all, struct search_merge *merge)
 {
-    size_t from = 0, documents = 0;
+    size_t from = 0;
+    uint32_t weight = 0;
     while (from < view->count && view->segments[from]->mapped)
         from++;
     size_t to = from;
-    for (; to < view->count && !view->segments[to]->merging && to - from < SEARCH_MERGE_MAX; to++)
-        documents += view->segments[to]->head.documents;
-    if (to == from || (documents < SEARCH_SEAL_DOCUMENTS && !all))
+    while (to < view->count && !view->segments[to]->merging && to - from < SEARCH_MERGE_MAX &&
+           weight < LARGEST)
+        weight += weight_of(view->segments[to++]);
+    if (to == from || (weight < SEARCH_SEAL_DOCUMENTS && !all))
         return false;
     take_inputs(merge, view, from, to);
     return true;
@@ -246,19 +259,19 @@ static bool plan_file(const struct search_view *view, bool all, struct search_me
 static bool may_merge(const struct search_segment *segment, uint32_t most)
 {
     return segment->mapped && !segment->merging && !is_damaged(segment) &&
-           kept_documents(segment) < most;
+           weight_of(segment) < most;
 }
 
 /* The first TIER_FAN neighbours or more that are smaller than this. */
 static bool plan_tier(const struct search_view *view, uint32_t most, struct search_merge *merge)
 {
     for (size_t from = 0; from < view->count; from++) {
-        uint32_t documents = 0;
+        uint32_t weight = 0;
         size_t to = from;
         while (to < view->count && to - from < SEARCH_MERGE_MAX &&
                may_merge(view->segments[to], most) &&
-               documents + kept_documents(view->segments[to]) <= LARGEST)
-            documents += kept_documents(view->segments[to++]);
+               weight + weight_of(view->segments[to]) <= LARGEST)
+            weight += weight_of(view->segments[to++]);
         if (to - from < TIER_FAN)
             continue;
         take_inputs(merge, view, from, to);
@@ -343,14 +356,14 @@ static bool plan_newest(struct search_index *index, struct search_merge *merge)
     pthread_mutex_lock(&index->change_lock);
     const struct search_view *view = index->view;
     size_t from = view->count;
-    uint64_t documents = 0;
+    uint64_t weight = 0;
     while (from > 0) {
         const struct search_segment *next = view->segments[from - 1];
         if (next->mapped || next->merging || view->count - from == SEARCH_MERGE_MAX ||
-            next->head.documents >= SEARCH_SEAL_DOCUMENTS ||
-            (documents > 0 && next->head.documents > NEWEST_RATIO * documents))
+            weight_of(next) >= SEARCH_SEAL_DOCUMENTS ||
+            (weight > 0 && weight_of(next) > NEWEST_RATIO * weight))
             break;
-        documents += next->head.documents;
+        weight += weight_of(next);
         from--;
     }
     const bool found = view->count - from >= 2;

@@ -398,6 +398,30 @@ static void test_a_view_does_not_change(void **state)
     search_index_close(&index);
 }
 
+/* Few, but as large as many are: worth a file, and not merged again and again in memory. */
+static void test_long_documents_count_as_several(void **state)
+{
+    (void)state;
+    enum { LONG = 20000, SOME = 20 };
+    static struct search_term terms[LONG];
+    struct search_index *index = search_index_open(WORDS);
+    struct search_merge merge;
+    for (int64_t i = 1; i <= SOME; i++) {
+        assert_false(search_merge_plan(index, false, &merge));
+        for (uint64_t term = 0; term < LONG; term++)
+            terms[term] = (struct search_term){(term + 1) * (uint64_t)i << 20, 1};
+        const struct search_document document = {
+            .key = i, .length = LONG, .terms = terms, .term_count = LONG};
+        assert_true(search_index_add(index, &document, 1));
+        if (search_merge_plan(index, false, &merge)) {
+            search_merge_end(&merge);
+            search_index_close(&index);
+            return;
+        }
+    }
+    fail_msg("%d documents of %d terms are not worth a file", SOME, LONG);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static size_t make_file(struct model *model, char *path, size_t room)
@@ -698,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_as_a_scan_of_all_documents),
         cmocka_unit_test(test_of_equal_ones_the_newer),
         cmocka_unit_test(test_a_view_does_not_change),
+        cmocka_unit_test(test_long_documents_count_as_several),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_a_damaged_segment_is_not_searched_and_is_replaced),
         cmocka_unit_test(test_removed_ones_are_kept_as_bits),

@@ -17,8 +17,9 @@
 /* So many are read from the rows before the store is open: some 40 ms. */
 enum { FILLED_AT_ONCE = 2 * SEARCH_SEAL_DOCUMENTS };
 
-/* So many are put or removed before the index's thread looks whether to merge. */
-enum { WAKE_EVERY = SEARCH_SEAL_DOCUMENTS };
+/* So many are put or removed before the index's thread looks whether to merge; a long one counts as
+   several. */
+enum { WAKE_EVERY = SEARCH_SEAL_DOCUMENTS, TERM_BYTES_OF_ONE = 4096 };
 
 /* ---- the writer's transactions --------------------------------------------------------------- */
 
@@ -52,7 +53,7 @@ static void apply_changes(void *context)
     note_known(index, documents, count);
     search_index_remove(index->search, (const int64_t *)(const void *)index->removed.data, removed);
     atomic_fetch_add(&index->unrecorded, (unsigned)removed);
-    index->unmerged += count + removed;
+    index->unmerged += count + removed + index->put.terms.size / TERM_BYTES_OF_ONE;
     if (index->unmerged >= WAKE_EVERY || !atomic_load(&index->complete)) {
         index->unmerged = 0;
         handoff_index_thread_wake(index);

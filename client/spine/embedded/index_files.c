@@ -34,6 +34,8 @@ struct search_segment *handoff_index_write_file(struct handoff_memory_index *ind
                                                 struct base_span bytes)
 {
     struct search_segment *segment = NULL;
+    if (handoff_store_displaced_file(index->store)) /* another store may be on the path */
+        return NULL;
     char *path = file_path(index, index->next_number);
     if (path && search_segment_write(path, bytes) == 0 && handoff_path_sync_name(path) == 0)
         segment = search_segment_open(path, index->words, index->next_number);
