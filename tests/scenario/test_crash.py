@@ -679,7 +679,7 @@ class Crash(unittest.TestCase):
         self.assertGreater(settled["acknowledged"], ROUNDS)
         self.assertGreater(settled["parked"], ROUNDS // 10)
         self.assertGreater(books.answers["cut"], ROUNDS // 10)
-        self.assertGreater(len(books.cancelled), ROUNDS // 30)
+        self.assertGreater(len(books.cancelling), 0)
         self.assertTrue(any(len(attempts) != len(set(attempts))
                             for attempts in books.attempts.values()), "nothing arrived twice")
 
