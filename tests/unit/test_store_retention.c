@@ -370,8 +370,11 @@ static void test_a_store_of_an_older_version(void **state)
         handoff_db_exec(&fixture.db,
                         "DROP TRIGGER scope_grew; DROP TRIGGER scope_shrank; DROP TRIGGER "
                         "memory_tokens_removed;"
-                        "DROP TRIGGER memories_added_to_scope;"
-                        "DROP TRIGGER memories_removed_from_scope;"
+                        "CREATE TABLE memories_text (word TEXT);" /* no memory is in it */
+                        "CREATE TRIGGER memories_added AFTER INSERT ON memories"
+                        "  BEGIN SELECT 1; END;"
+                        "CREATE TRIGGER memories_removed AFTER DELETE ON memories"
+                        "  BEGIN SELECT 1; END;"
                         "DROP INDEX memories_recent; DROP INDEX memories_pinned_recent; DROP INDEX "
                         "memories_task;"
                         "DROP TRIGGER memory_gone; DROP TABLE memories_gone;"
