@@ -156,7 +156,7 @@ enum handoff_code handoff_memory_index_open(struct handoff_memory_index **index,
                                             struct handoff_store *store, unsigned flags,
                                             struct handoff_error *error)
 {
-    struct handoff_error own;
+    struct handoff_error own = {0};
     struct handoff_memory_index *opened = make_index(store, flags);
     error = error ? error : &own;
     *index = NULL;

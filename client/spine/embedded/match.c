@@ -175,7 +175,7 @@ struct candidate {
     uint8_t pairs[WORDS_SKETCH_ORDERS];
 };
 
-static float weight_of(const struct handoff_match *match, uint64_t hash)
+static float weight_of_word(const struct handoff_match *match, uint64_t hash)
 {
     for (size_t i = 0; i < match->term_count; i++)
         if (match->terms[i].hash == hash)
@@ -194,8 +194,8 @@ static size_t ranked_again(const struct handoff_match *match)
 static float worth_of_pair(const struct handoff_match *match, size_t pair, size_t with)
 {
     const struct words_order_pair *order = &match->order.pairs[pair];
-    const float first = weight_of(match, match->order_hashes[order->at]);
-    const float second = weight_of(match, match->order_hashes[order->at + order->apart]);
+    const float first = weight_of_word(match, match->order_hashes[order->at]);
+    const float second = weight_of_word(match, match->order_hashes[order->at + order->apart]);
     return with == 0 ? 0
                      : order_worth * (first < second ? first : second) *
                            logf(1 + (float)ranked_again(match) / (float)with) / (float)order->apart;
