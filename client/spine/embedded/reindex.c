@@ -62,7 +62,7 @@ enum handoff_code handoff_store_reindex(const char *path,
 {
     const struct handoff_store_options options = {.path = path};
     struct reindexing on = {.progress = progress, .context = context};
-    struct handoff_error own;
+    struct handoff_error own = {0};
     struct handoff_store *store;
     error = error ? error : &own;
     enum handoff_code code = handoff_store_open(&store, &options, error);
