@@ -487,8 +487,18 @@ static bool is_by_source(const struct fold *fold, yyjson_val *step)
     return base_span_equal(base_json_span(yyjson_obj_get(step, "agent")), fold->hop->agent);
 }
 
-/* Whether the request sends steps again that others took. */
-static bool sends_history(struct fold *fold)
+static bool knows_others_steps(struct fold *fold)
+{
+    for (size_t i = 0; i < fold->count; i++) {
+        const struct fold_entry *entry = &fold->entries[i];
+        if (entry->kind == HANDOFF_ITEM_STEP && entry->place != fold->place &&
+            !is_by_source(fold, entry->item.value) && knows(fold, entry->place))
+            return true;
+    }
+    return false;
+}
+
+static bool sends_others_steps(struct fold *fold)
 {
     const struct base_span no_name = {0};
     size_t i, n;
@@ -500,6 +510,14 @@ static bool sends_history(struct fold *fold)
             return true;
     }
     return false;
+}
+
+/* Whether its own steps may be sent again. Who sends a history again sends others' steps as well,
+ * if there are any. */
+static bool sends_history(struct fold *fold)
+{
+    return yyjson_arr_size(fold->at->steps) > 0 &&
+           (sends_others_steps(fold) || !knows_others_steps(fold));
 }
 
 /* An agent may do the same once more, but not at the same time. So its own step is a new one,

@@ -221,7 +221,7 @@ class Races(Chained):
     ROUNDS = 20
 
     def test_an_edit_while_others_continue_the_envelope(self):
-        """Each continues it before the edit, and keeps its constraints, or is told of the conflict."""
+        """Each continues it before the edit, and keeps its constraints, or is answered with the conflict."""
         for number in range(self.ROUNDS):
             chain = Chain(self.daemon, f"{self.task}-{number}")
             old = chain.hand("researcher", "analyst", constraints={"max_cost": 5}, intent="the user's own words")["id"]

@@ -489,7 +489,10 @@ static void test_what_an_agent_does_again_is_a_step_again(void **state)
     STANDS(STEP, "1:" RAN " 2:" FIXED " 3:" RAN);
     FOLD("{\"steps\":[" RAN_AT "]}", "{\"steps\":[" FIXED "]}", "{\"steps\":[" RAN_AT "]}");
     STANDS(STEP, "1:" RAN_AT " 2:" FIXED);
-    world.agents = "a\0b\0b\0c";
+    world.agents = "a\0a\0a\0c\0d";
+    FOLD("{\"steps\":[" RAN "]}", "{\"steps\":[" RAN "," RAN_AT "]}", "{\"steps\":[" RAN "]}");
+    STANDS(STEP, "1:" RAN " 2:" RAN_AT);
+    world.agents = "a\0b\0b\0c\0d";
     FOLD_AS("0 0 12", "{}", "{\"steps\":[" FIXED "]}", "{\"steps\":[" FIXED "]}", "{}");
     STANDS(STEP, "2:" FIXED " 3:" FIXED);
 }

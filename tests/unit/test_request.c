@@ -63,7 +63,7 @@ static const struct {
     const char *body;
     const char *code, *field, *seen, *allowed;
 } refusals[] = {
-    {"", "invalid_json", "body", "", ""},
+    {"", "invalid_json", "body", "", "a JSON object"},
     {"{" BASE, "invalid_json", "body", "", ""},
     {"{" BASE ",\"intent\":\"\xff\"}", "invalid_json", "body", "", ""},
     {"[]", "invalid_request", "body", "an array", "an object"},

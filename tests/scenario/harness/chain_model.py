@@ -185,7 +185,7 @@ class Ledger:
     def steps(self):
         """Those supplied. Each that a hop knew and sends again is that one, perhaps without its reason, or an earlier
         summary. But an agent may do the same again: its own step is another one, unless it says when it was, or others'
-        steps are sent again, too."""
+        steps, if there are any, are sent again, too."""
         said = []  # (step, who said it)
         for at in self.hops:
             source, known = at.request["source_agent"], self.knows[at] - {at}
@@ -194,7 +194,8 @@ class Ledger:
 
             def was_said(step, left=left, told=told):
                 return any(sends_again(step, other) for other in left) or any(is_told(step, entry) for entry in told)
-            history = any(step["agent"] != source and was_said(step) for step in at.steps())
+            others = [step for step in left if step["agent"] != source] + [entry for entry in told if entry[0] != source]
+            history = not others or any(step["agent"] != source and was_said(step) for step in at.steps())
             for step in at.steps():
                 if (history or step["agent"] != source or "at" in step) and was_said(step):
                     again = [other for other in left if sends_again(step, other)]
