@@ -73,7 +73,7 @@ static size_t block_size(const struct packing *packing)
 
 static void append_block(struct base_buffer *buffer, const struct packing *packing)
 {
-    unsigned char room[2 * SEARCH_BLOCK * sizeof(uint32_t)];
+    unsigned char room[sizeof packing->gaps + sizeof packing->counts];
     const size_t first = packed_size(packing->count, packing->block.document_bits);
     pack(room, packing->gaps, packing->count, packing->block.document_bits);
     pack(room + first, packing->counts, packing->count, packing->block.count_bits);

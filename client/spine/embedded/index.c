@@ -6,6 +6,7 @@
  */
 #include "client/spine/embedded/index.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/spine/embedded/index_internal.h"
@@ -81,19 +82,26 @@ enum handoff_code handoff_memory_index_remove(struct handoff_memory_index *index
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
+static enum handoff_code name_files(struct handoff_memory_index *index, const char *database,
+                                    struct handoff_error *error)
+{
+    const size_t size = strlen(database) + sizeof "-search-";
+    index->files = base_malloc(size);
+    if (!index->files)
+        return handoff_error_no_memory(error);
+    snprintf(index->files, size, "%s-search-", database);
+    return HANDOFF_OK;
+}
+
 static enum handoff_code read_files(struct handoff_memory_index *index, struct handoff_error *error)
 {
     int64_t known = 0;
     struct handoff_db *db = handoff_store_reader(index->store, error);
     if (!db)
         return error->code;
-    index->files = base_malloc(strlen(db->path) + sizeof "-search-");
-    enum handoff_code code = index->files ? HANDOFF_OK : handoff_error_no_memory(error);
-    if (code == HANDOFF_OK) {
-        strcpy(index->files, db->path);
-        strcat(index->files, "-search-");
+    enum handoff_code code = name_files(index, db->path, error);
+    if (code == HANDOFF_OK)
         code = handoff_db_number(db, "SELECT last FROM memory_clock", &known, error);
-    }
     atomic_store(&index->known, known);
     if (code == HANDOFF_OK)
         code = handoff_index_attach_files(index, db, error);

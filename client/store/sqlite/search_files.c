@@ -113,7 +113,8 @@ static enum handoff_code check_next_file(struct handoff_db *db, int64_t *after,
                                          struct handoff_error *error)
 {
     struct file_row row = {0};
-    char *path = base_malloc(strlen(db->path) + 64);
+    const size_t room = strlen(db->path) + 64;
+    char *path = base_malloc(room);
     sqlite3_stmt *next =
         handoff_db_statement(db,
                              "SELECT number, first, last, checksum, removed FROM search_segments"
@@ -132,7 +133,7 @@ static enum handoff_code check_next_file(struct handoff_db *db, int64_t *after,
         row = (struct file_row){sqlite3_column_int64(next, 0), sqlite3_column_int64(next, 1),
                                 sqlite3_column_int64(next, 2), sqlite3_column_int64(next, 3), 0};
         *after = row.number;
-        sprintf(path, "%s-search-%lld", db->path, (long long)row.number);
+        snprintf(path, room, "%s-search-%lld", db->path, (long long)row.number);
         segment = search_segment_open(path, 0, row.number);
         *missing = !segment && errno == ENOENT;
         if (segment && (!is_as_noted(segment, &row) ||
