@@ -420,6 +420,8 @@ static enum handoff_code refuse_broadcast(struct handoff_error *error)
 static enum handoff_code check_request(struct handoff_request *request,
                                        struct base_span source_agent, struct handoff_error *error)
 {
+    if (yyjson_is_arr(request->previous_id) && yyjson_arr_size(request->previous_id) == 0)
+        request->previous_id = NULL; /* it names none; only new_chain continues nothing */
     if (source_agent.data && !request->source_agent.data)
         request->source_agent = source_agent;
     if (!request->source_agent.data)

@@ -62,7 +62,15 @@ class Previous(Chained):
         else:
             self.assertEqual((reply.status, reply.json()["code"]), (400, "invalid_request"))
 
-    def test_an_empty_list_and_a_wrong_type_are_rejected(self):
+    def test_an_empty_list_is_the_same_as_none(self):
+        """Else it would begin a chain without the constraints, and let a stranger into the task."""
+        first = self.chain.hand("researcher", "analyst", constraints={"max_cost": 5})
+        second = self.chain.hand("analyst", "coder", previous_id=[])
+        self.assert_continues(second, first, hop=2)
+        self.assertEqual(constraints(second), {"max_cost": 5})
+        self.assert_refused(self.chain.refused("writer", "reviewer", previous_id=[]), 404, "not_found")
+
+    def test_a_wrong_type_is_rejected(self):
         self.say("researcher", "analyst", "one")
         for previous in ({}, 7, ["no uuid"], [7]):
             reply = self.chain.ask("analyst", "coder", previous_id=previous)
