@@ -101,6 +101,8 @@ static void settle_handed_on(struct handoff_delivery *delivery, struct handoff_h
 {
     end_hand_on(delivery);
     delivery->attempts += is_being_attempted(delivery);
+    if (delivery->state == HANDOFF_STATE_READY)
+        delivery->attempt.number = 0; /* the last one was recorded when it failed */
     if (on->reply) {
         on->reply->next_problem = on->problem;
         handoff_delivery_take_reply(delivery, on->reply);

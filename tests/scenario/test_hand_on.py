@@ -133,6 +133,19 @@ class HandOn(Case):
                     {**next_, "source_agent": "puller", "previous_id": first}).encode(), prefer="respond-async")
                 self.assertEqual(sent.status, 202, sent)
 
+    def test_the_attempt_that_timed_out_stays_recorded(self):
+        """The agent had done the work, and hands on while the handoff waits for its next attempt."""
+        self.receiver.do(lambda got: got.answer(503))
+        patient = {"coder": {"url": self.receiver.url, "retries": 3, "backoff": {"base": "1h", "max": "1h"}}}
+        with daemon_with({**patient, "tester": {}}) as self.daemon:
+            first = self.begin()
+            def failed():
+                return self.daemon.api.get(f"/v1/handoffs/{first}/attempts").json()["items"]
+            before = eventually(failed, "the attempt is recorded")
+            reply = self.post(f"/v1/handoffs/{first}/ack", {"next": {"target_agent": "tester", "task_summary": "x"}})
+            self.assertEqual((reply.status, reply.json()["state"]), (200, "acknowledged"), reply)
+            self.assertEqual(failed(), before)
+
     def test_beyond_the_hop_limit_it_is_parked(self):
         first = self.begin("puller")
         self.daemon.api.get("/v1/agents/puller/inbox")
