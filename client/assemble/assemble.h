@@ -112,6 +112,7 @@ struct handoff_assembly {
     bool forbids_new_chain;    /* the configuration does */
     bool begins_shared;        /* where it begins a chain, it sees only shared memories */
     struct base_uuid replaces; /* the envelope in whose place it steps; nil: none */
+    struct base_uuid answers;  /* continued where the request does not say what; nil: none */
     /* replaces the target "next" by an agent and sets the configured token_budget and dual of the
      * target. Any thread. On failure the error is in assembly->error. */
     enum handoff_code (*target)(struct handoff_assembly *assembly);

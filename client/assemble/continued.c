@@ -30,16 +30,35 @@ struct continued_read {
     bool branches; /* `ids` is the task's first envelope, of which only a part is inherited */
 };
 
-static bool replaces_another(const struct handoff_assembly *assembly)
+static bool names_envelope(const struct base_uuid *id)
 {
     static const struct base_uuid nil;
-    return memcmp(&assembly->replaces, &nil, sizeof nil) != 0;
+    return memcmp(id, &nil, sizeof nil) != 0;
+}
+
+static bool replaces_another(const struct handoff_assembly *assembly)
+{
+    return names_envelope(&assembly->replaces);
+}
+
+/* It came with the acknowledgement of a handoff, and that is what it continues. */
+static bool continues_answered(const struct handoff_assembly *assembly)
+{
+    return names_envelope(&assembly->answers) && !assembly->request.previous_id &&
+           !assembly->request.new_chain;
+}
+
+/* Else by its task. */
+static bool says_what_it_continues(const struct handoff_assembly *assembly)
+{
+    return replaces_another(assembly) || assembly->request.previous_id ||
+           continues_answered(assembly);
 }
 
 bool handoff_continues(const struct handoff_assembly *assembly)
 {
     const struct handoff_request *request = &assembly->request;
-    return replaces_another(assembly) || request->previous_id ||
+    return says_what_it_continues(assembly) ||
            (request->task_id.data &&
             handoff_store_may_know_task(assembly->with->store, request->task_id));
 }
@@ -175,6 +194,11 @@ static enum handoff_code choose_continued(struct continued_read *read, struct ha
     }
     if (read->assembly->request.previous_id)
         return take_previous(read, read->assembly->request.previous_id, error);
+    if (continues_answered(read->assembly)) {
+        read->ids = &read->assembly->answers;
+        read->nids = 1;
+        return HANDOFF_OK;
+    }
     return take_task(read, error);
 }
 
@@ -431,8 +455,7 @@ static enum handoff_code choose_and_read(struct continued_read *read, struct han
         sort_ids(read);
         code = read_chosen(read, error);
         const bool was_overtaken = code == HANDOFF_ERR_CONFLICT || code == HANDOFF_ERR_NOT_FOUND;
-        if (!was_overtaken || read->assembly->request.previous_id ||
-            replaces_another(read->assembly))
+        if (!was_overtaken || says_what_it_continues(read->assembly))
             return code;
         handoff_error_clear(error);
     }

@@ -8,10 +8,6 @@
  */
 #include "client/calls/next.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <yyjson.h>
-
 #include "client/calls/submission.h"
 #include "client/deliver/hand_on.h"
 #include "client/secrets/redact.h"
@@ -29,56 +25,12 @@ struct next {
     struct handoff_hand_on *on;
     struct handoff_assembly *assembly;
     struct handoff_warnings warnings; /* for nobody */
-    char *body;                       /* the request, which names its parent */
     struct handoff_error problem;     /* why it is refused */
 
     /* the worker's, if there is one, then the loop's */
     struct base_work keeping;
     struct base_buffer kept; /* the refused request, without credentials */
 };
-
-/* ---- the request ------------------------------------------------------------------------------
- */
-
-/* Whether it says by itself what it continues. */
-static bool names_parent(struct base_span request)
-{
-    yyjson_doc *doc = yyjson_read(request.data, request.size, 0);
-    yyjson_val *root = yyjson_doc_get_root(doc);
-    const bool names = yyjson_obj_get(root, "previous_id") || yyjson_obj_get(root, "new_chain");
-    yyjson_doc_free(doc);
-    return names;
-}
-
-/* The first member that it has, if any, begins here. */
-static const char *first_member(struct base_span request)
-{
-    const char *at = request.data, *end = request.data + request.size;
-    while (at < end && strchr(" \t\r\n", *at))
-        at++;
-    return at < end && *at == '{' ? at + 1 : NULL;
-}
-
-static bool is_empty_object(const char *member)
-{
-    return member[strspn(member, " \t\r\n")] == '}';
-}
-
-/* As it came, behind the id of the handoff that it continues. NULL: out of memory. */
-static char *write_next(const struct handoff_hand_on *on)
-{
-    char id[BASE_UUID_TEXT], *text = NULL;
-    const char *member = names_parent(on->request) ? NULL : first_member(on->request);
-    base_uuid_format(&on->id, id);
-    const size_t room = on->request.size + sizeof "{\"previous_id\":\"\"," + BASE_UUID_TEXT;
-    text = base_malloc(room);
-    if (text && member)
-        snprintf(text, room, "{\"previous_id\":\"%s\"%s%s", id, is_empty_object(member) ? "" : ",",
-                 member);
-    else if (text)
-        memcpy(text, on->request.data, on->request.size + 1);
-    return text;
-}
 
 /* ---- assembling -------------------------------------------------------------------------------
  */
@@ -90,7 +42,6 @@ static void end_next(struct next *next)
         handoff_client_end_assembly(&next->assembly);
     handoff_warnings_free(&next->warnings);
     base_buffer_free(&next->kept);
-    base_free(next->body);
     next->magic = 0;
     base_free(next);
 }
@@ -205,18 +156,16 @@ static void refuse_for_memory(struct handoff_hand_on *on)
 static struct next *make_next(struct handoff_loop *loop, struct handoff_hand_on *on)
 {
     struct next *next = base_calloc(1, sizeof *next);
-    char *body = next ? write_next(on) : NULL;
-    if (body) {
-        const struct handoff_ask ask = {.body = body,
-                                        .size = strlen(body),
-                                        .caller = on->agent.data,
-                                        .scopes = on->reply ? on->reply->scopes : NULL};
-        *next = (struct next){.magic = NEXT_MAGIC, .loop = loop, .on = on, .body = body};
-        next->assembly = handoff_client_begin_assembly(loop, &ask);
-        if (next->assembly)
-            return next;
-    }
-    base_free(body);
+    const struct handoff_ask ask = {.body = on->request.data,
+                                    .size = on->request.size,
+                                    .caller = on->agent.data,
+                                    .scopes = on->reply ? on->reply->scopes : NULL};
+    if (!next)
+        return NULL;
+    *next = (struct next){.magic = NEXT_MAGIC, .loop = loop, .on = on};
+    next->assembly = handoff_client_begin_assembly(loop, &ask);
+    if (next->assembly)
+        return next;
     base_free(next);
     return NULL;
 }
@@ -239,6 +188,7 @@ void handoff_client_hand_on(void *host, struct handoff_hand_on *on)
     next->assembly->finished = next_assembled;
     next->assembly->warnings = &next->warnings;
     next->assembly->parks_at_limit = true;
+    next->assembly->answers = on->id;
     next->assembly->begins_shared = !on->reply; /* an answer to a push shows no token */
     if (handoff_assembly_run(next->assembly))
         next_assembled(next->assembly);

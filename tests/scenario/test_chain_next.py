@@ -25,6 +25,25 @@ class Next(Pushed):
         self.assertEqual(envelope["hop"]["count"], 2)
         self.assertEqual((state(envelope)["decisions"], constraints(envelope)), (["one", "two"], {"style": "plain"}))
 
+    def test_fields_that_say_nothing_do_not_end_the_chain(self):
+        """A client may send each field that it knows, with its default."""
+        for number, nothing in enumerate(({"previous_id": None}, {"previous_id": []}, {"new_chain": False},
+                                          {"new_chain": None, "previous_id": None, "task_id": None})):
+            with self.subTest(nothing):
+                self.chain.task = f"nothing-{number}"
+                self.receiver.do(handing_on(**nothing))
+                first = self.settle(self.begin(constraints={"style": "plain"}), "acknowledged")
+                successor = self.handoffs()[-1]
+                self.assertNotEqual(successor["id"], first)
+                envelope = self.chain.envelope(successor["id"])
+                self.assertEqual((parents(envelope), constraints(envelope)), ([first], {"style": "plain"}))
+
+    def test_a_new_chain_is_one(self):
+        self.receiver.do(handing_on(new_chain=True, task_id=self.chain.task))
+        self.settle(self.begin(constraints={"style": "plain"}), "acknowledged")
+        envelope = self.chain.envelope(self.handoffs()[-1]["id"])
+        self.assertEqual((parents(envelope), constraints(envelope)), ([], {}))
+
     def test_the_successor_is_there_as_soon_as_the_acknowledgement_is(self):
         self.receiver.do(handing_on())
         first = self.begin()
