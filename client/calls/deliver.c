@@ -55,6 +55,33 @@ static enum handoff_code refuse_other_sender(struct handoff_error *error)
                              NULL);
 }
 
+/* A repeat tells what has become of the first handoff. */
+static bool repeats_key(const struct handoff_stored_sending *stored)
+{
+    struct base_uuid first;
+    struct handoff_error error;
+    uint8_t digest[BASE_SHA256_BYTES];
+    const struct handoff_sending *sending = stored->sending;
+    return sending->key[0] &&
+           handoff_store_find_key(sending->loop->client->store, stored->status.label.source,
+                                  base_span_text(sending->key), &first, digest,
+                                  &error) == HANDOFF_OK &&
+           memcmp(&first, &stored->id, sizeof first) == 0;
+}
+
+/* The answer would say that it is parked. */
+static enum handoff_code check_parked_already(const struct handoff_stored_sending *stored,
+                                              struct handoff_error *error)
+{
+    const enum handoff_state state = stored->status.state;
+    if (!stored->sending->park_reason || state == HANDOFF_STATE_PARKED || repeats_key(stored))
+        return HANDOFF_OK;
+    return handoff_error_set(error, HANDOFF_ERR_CONFLICT,
+                             "the envelope has a handoff already; if it is in progress, park that "
+                             "with POST /v1/handoffs/{id}/park",
+                             "state", handoff_state_name(state));
+}
+
 static bool is_sender(const struct handoff_stored_sending *stored, struct base_span source)
 {
     return stored->caller[0] == '\0' || base_span_equal(base_span_text(stored->caller), source);
@@ -71,7 +98,7 @@ static enum handoff_code judge_handoff(struct handoff_stored_sending *stored)
     struct handoff_text seen;
     handoff_read_hop(stored->sending->loop->client, &stored->id, &stored->arena, &stored->status);
     if (is_sender(stored, stored->status.label.source))
-        return HANDOFF_OK;
+        return check_parked_already(stored, error);
     enum handoff_code code = handoff_read_handoff(stored->sending->loop->client, stored->id_text,
                                                   caller_of(stored), &seen, error);
     if (code != HANDOFF_OK)

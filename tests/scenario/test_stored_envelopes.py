@@ -262,6 +262,23 @@ class Parked(Case):
         self.assert_problem(self.deliver(caller, envelope), 502, "parked")
         self.assert_problem(self.park(caller, envelope_id=GONE), 404, "not_found")
 
+    def test_what_has_another_handoff_is_not_said_to_be_parked(self):
+        caller = self.caller(ack)
+        envelope = self.assemble(caller).json()["id"]
+        self.assertEqual(self.deliver(caller, envelope).status, 200)
+        for headers in ({}, {"idempotency-key": "one"}):
+            self.assert_problem(self.park(caller, headers, envelope_id=envelope), 409, "conflict")
+
+    def test_a_repeat_under_a_key_tells_what_has_become_of_it(self):
+        caller = self.caller(ack)
+        key, envelope = {"idempotency-key": "one"}, self.assemble(caller).json()["id"]
+        self.assert_parked(caller, self.park(caller, key, envelope_id=envelope))
+        self.assertEqual(caller.call("POST", f"/v1/parked/{envelope}/replay").status, 200)
+        caller.wait_for_state(envelope, "acknowledged")
+        again = self.park(caller, key, envelope_id=envelope)
+        self.assertEqual((again.status, again.json()["state"]), (200, "acknowledged"), again)
+        self.assert_problem(self.park(caller, envelope_id=envelope), 409, "conflict")
+
     def test_a_repeat_under_a_key_is_the_first_one(self):
         caller = self.caller(ack)
         key = {"idempotency-key": "one"}
