@@ -178,10 +178,11 @@ static enum handoff_code inherit_scopes(struct handoff_assembly *assembly,
     size_t count = 0;
     if (!scopes)
         return handoff_error_no_memory(error);
-    for (; count < chain->nparents; count++)
-        scopes[count] = chain->parents[count].way.scope;
-    if (count == 0 && chain->replaced)
+    if (chain->replaced)
         scopes[count++] = chain->replaced->way.scope;
+    else
+        for (; count < chain->nparents; count++)
+            scopes[count] = chain->parents[count].way.scope;
     return handoff_assembly_inherit_scopes(assembly, scopes, count, error);
 }
 

@@ -54,6 +54,21 @@ class Replaced(Pushed):
         self.assertEqual(after["context"]["constraints"], {"max_cost": 5})
         self.assertEqual(after["hop"], before["hop"])
 
+    def test_an_edit_sees_no_more_than_what_it_replaces(self):
+        """Which saw fewer scopes than its parent, or none."""
+        self.chain.remember("hers", scope="user:alice")
+        self.chain.hand("researcher", "tester", scope="user:alice")
+        old = self.chain.hand("tester", "coder", scope=[], memory_ids=["hers"])
+        self.assertEqual([entry["id"] for entry in old["missing"]], ["hers"])
+        self.assertEqual(self.chain.call("POST", f"/v1/handoffs/{old['id']}/park", {"reason": "wait"}).status, 200)
+        path = f"/v1/parked/{old['id']}/replay"
+        reply = self.chain.call("POST", path, {"edit": {"scope": ["user:alice"]}})
+        self.assertEqual((reply.status, reply.json()["code"]), (422, "scope_widened"), reply)
+        reply = self.chain.call("POST", path, {"edit": {"task_summary": "corrected"}})
+        self.assertEqual(reply.status, 200, reply)
+        new = self.chain.envelope(reply.json()["id"])
+        self.assertEqual(([entry["id"] for entry in new["missing"]], new.get("scope")), (["hers"], None))
+
     def test_an_edit_of_an_edit(self):
         _, old, reply = self.edited(state={"decisions": ["wrong again"]}, target_agent="coder")
         self.assertEqual(reply.status, 400, reply)  # target_agent belongs beside `edit`
